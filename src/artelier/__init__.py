@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from artelier.agents import AutonomousAgent, SubAgentFactory
     from artelier.app import Kernel, TenantKernel
+    from artelier.chat import Session, TurnResult
     from artelier.context import CompactionStrategy, Context, ContextBuilder, Section
     from artelier.errors import ArtelierError, RunStopped, RunSuspended
     from artelier.kernel import (
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         TenantContext,
         ToolResult,
     )
-    from artelier.operations import OperationProfile, Session, TurnResult
+    from artelier.operations import OperationProfile
     from artelier.ports.model import (
         ChatMessage,
         ModelReply,
@@ -106,8 +107,8 @@ _HOME = {
     "TenantContext": "kernel",
     "ToolResult": "kernel",
     "OperationProfile": "operations",
-    "Session": "operations",
-    "TurnResult": "operations",
+    "Session": "chat",
+    "TurnResult": "chat",
     "ChatMessage": "ports.model",
     "ModelReply": "ports.model",
     "ModelRequest": "ports.model",

@@ -19,6 +19,9 @@ from artelier.agents.results import keep_result
 from artelier.agents.schedules.view import schedules_view
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifact, Artifacts, Space, artifacts_view
+from artelier.chat.session.chats_handle import ChatsHandle
+from artelier.chat.session.commands import CommandsHandle
+from artelier.chat.view import operations_view
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidRequest, StoreClosed, StoreUnavailable
 from artelier.ids import DEFAULT_TENANT, MAIN_SPACE, OPERATOR, VERSION, check_run_id
@@ -72,9 +75,6 @@ from artelier.memory.view import memory_view
 from artelier.missions.handle import MissionsHandle, check_fork
 from artelier.missions.view import missions_view
 from artelier.models.registry import ModelRegistry
-from artelier.operations.commands_handle import CommandsHandle
-from artelier.operations.handle import ChatsHandle
-from artelier.operations.view import operations_view
 from artelier.pii.encryption import check_sealing, sealer_from
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
@@ -478,8 +478,8 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """Return what one principal of this tenant can do with artifacts and money."""
         from artelier.agents.minds import register_minds  # templates and conditions, on first use
-        from artelier.operations.saving import register_profiles
-        from artelier.operations.writing import register_writing
+        from artelier.operations.lore import register_writing
+        from artelier.operations.profile.store import register_profiles
 
         register_minds()
         register_profiles()

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Policy, Session, tool
-from artelier.operations import OperationProfile, TurnResult
+from artelier.chat import TurnResult
+from artelier.operations import OperationProfile
 from artelier.testing.faults import Fault, Slow
 from tests.cli.conftest import Provider, Ran, Shell
 from tests.cli.terminal import KILL, on_terminal

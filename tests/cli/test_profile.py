@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from artelier.operations.profiles import SHIPPED, shipped_profile, shipped_text
+from artelier.operations.profile.shipped import SHIPPED, shipped_profile, shipped_text
 from tests.cli.conftest import Shell
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from artelier import Kernel
 from artelier.app import TenantKernel
+from artelier.chat import Session
 from artelier.errors import ArtelierError, Erased
 from artelier.log import Batch, make_blob
-from artelier.operations import Session
 from artelier.testing import ScriptedModel
 from artelier.world import World
 from tests.erasure.test_subjects import KEY, look_up

@@ -10,9 +10,9 @@ import pytest
 from artelier import AutonomousAgent, ContextBuilder, Kernel
 from artelier.agents import Worker
 from artelier.artifacts import Provenance
+from artelier.chat import Session
 from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.memory import SQLiteMemoryStore
-from artelier.operations import Session
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.erasure.test_subjects import KEY, SEALED, assert_nowhere
 from tests.kernel.stage import play

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from artelier import Kernel, ModelRequest
+from artelier.chat.tree import queries
+from artelier.chat.tree.branches import run_name
+from artelier.chat.turn.turn_events import session_stream
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import encoded
 from artelier.log import (
@@ -23,9 +26,6 @@ from artelier.log import (
     stored_blob,
 )
 from artelier.operations import events as ev
-from artelier.operations import tree
-from artelier.operations.branching import run_name
-from artelier.operations.commits import session_stream
 from artelier.testing import ManualClock, ScriptedModel
 
 T = TypeVar("T")
@@ -146,15 +146,17 @@ class Chat:
 
     # Reading
 
-    async def row(self) -> tree.ChatRow:
-        return await tree.chat_row(self.store, self.tenant, self.chat)
+    async def row(self) -> queries.ChatRow:
+        return await queries.chat_row(self.store, self.tenant, self.chat)
 
     async def head(self, branch: str = "main") -> int:
-        return (await tree.branch_of(self.store, await self.row(), branch)).head
+        return (await queries.branch_of(self.store, await self.row(), branch)).head
 
-    async def stand(self, branch: str = "main", *, scope: str = SCOPE, **more: Any) -> tree.Stand:
+    async def stand(
+        self, branch: str = "main", *, scope: str = SCOPE, **more: Any
+    ) -> queries.Stand:
         fields: dict[str, Any] = {"now_us": self.now_us, "node": await self.head(branch), **more}
-        return await tree.stand(self.store, self.tenant, self.chat, scope=scope, **fields)
+        return await queries.stand(self.store, self.tenant, self.chat, scope=scope, **fields)
 
     async def state(
         self, branch: str = "main", *, scope: str = SCOPE, **more: Any
@@ -169,8 +171,10 @@ class Chat:
     async def said(self, branch: str = "main") -> list[str]:
         return [message.text for message in (await self.stand(branch)).said]
 
-    async def nodes(self, branch: str = "main") -> list[tree.TurnNodes]:
-        return await tree.path(self.store, (await self.row()).id, await self.head(branch), limit=99)
+    async def nodes(self, branch: str = "main") -> list[queries.TurnNodes]:
+        return await queries.path(
+            self.store, (await self.row()).id, await self.head(branch), limit=99
+        )
 
 
 def scene(folder: Path, **more: Any) -> Kernel:

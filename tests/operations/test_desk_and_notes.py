@@ -9,7 +9,7 @@ import pytest
 
 from artelier import OperationProfile, Session
 from artelier.operations.kinds.transform import TransformParams
-from artelier.operations.transforming import apply, parse_steps
+from artelier.operations.transforms.transform import apply, parse_steps
 from tests.operations.chats import play
 from tests.operations.rp import Heard, open_kernel, replayed
 

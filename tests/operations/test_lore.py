@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Session
+from artelier.chat.turn.main_call import STEP
+from artelier.chat.turn.turn_config import TurnJob
+from artelier.chat.turn.turn_loop import replay_turn
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
-from artelier.operations.casting import cast_character, cast_persona, keep_lorebook
-from artelier.operations.job import TurnJob
-from artelier.operations.main_call import STEP
-from artelier.operations.turn import replay_turn
+from artelier.operations.lore.character_import import cast_character, cast_persona, keep_lorebook
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World

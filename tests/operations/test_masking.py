@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.operations.masking import MASK, masked
+from artelier.operations.graph.secret_redaction import MASK, masked
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from artelier.app import Kernel
+from artelier.chat.session.session import Session
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound
 from artelier.kernel.queries import blob_json
 from artelier.log import run_stream
-from artelier.operations.definition import OperationProfile
-from artelier.operations.profiles import SHIPPED, shipped_profile
-from artelier.operations.saving import load_profile
-from artelier.operations.session import Session
-from artelier.operations.validation import InvalidProfile, parse_profile
+from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.shipped import SHIPPED, shipped_profile
+from artelier.operations.profile.store import load_profile
+from artelier.operations.profile.validation import InvalidProfile, parse_profile
 
 Use = Callable[[Kernel], Awaitable[Any]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import External, InvalidRequest
-from artelier.operations.templates import (
+from artelier.operations.templates.template import (
     InvalidTemplate,
     Messages,
     Named,
@@ -541,7 +541,8 @@ def test_people_given_as_mappings_print_as_their_names() -> None:
 
 def test_a_template_engine_is_loaded_by_the_first_template_only() -> None:
     code = (
-        "import sys, artelier, artelier.operations.templates, artelier.operations.transforming\n"
+        "import sys, artelier, artelier.operations.templates.template, "
+        "artelier.operations.transforms.transform\n"
         "from artelier import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: pass\n"

@@ -13,7 +13,7 @@ import pytest
 
 from artelier.child import IDLE_MAX
 from artelier.errors import InvalidRequest
-from artelier.operations.transforming import (
+from artelier.operations.transforms.transform import (
     TransformFailed,
     TransformNoMatch,
     TransformTimeout,
@@ -322,11 +322,11 @@ def test_a_pattern_is_not_compiled_in_this_process() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_few_processes_stay() -> None:
-    from artelier.operations import transforming
+    from artelier.operations.transforms import transform
 
     test_transforms_run_side_by_side()
 
-    assert transforming._pool().idle <= IDLE_MAX  # pyright: ignore[reportPrivateUsage]
+    assert transform._pool().idle <= IDLE_MAX  # pyright: ignore[reportPrivateUsage]
 
 
 class _Refusing(ThreadPoolExecutor):
@@ -360,17 +360,17 @@ def _helpers() -> int:
 @pytest.mark.parametrize("waits", [True, False], ids=["at work", "at once"])
 def test_an_abandoned_transform_gives_back_its_thread_and_its_process(waits: bool) -> None:
     """Left alone, these would hold all threads for half an hour."""
-    from artelier.operations import transforming
+    from artelier.operations.transforms import transform
 
     value, step = ENDLESS["repetition"]
     endless, harmless = parse_steps([step]), parse_steps([pattern(r"\d")])
-    count = transforming.AT_ONCE_MAX + 2
+    count = transform.AT_ONCE_MAX + 2
 
     async def scenario() -> Any:
         async with asyncio.timeout(120):
             tasks = [asyncio.ensure_future(apply(endless, value, time_s=600)) for _ in range(count)]
             await asyncio.sleep(0)
-            while waits and _helpers() < transforming.AT_ONCE_MAX:
+            while waits and _helpers() < transform.AT_ONCE_MAX:
                 await asyncio.sleep(0.02)
             for task in tasks:
                 task.cancel()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import AutonomousAgent, Kernel, Policy, Run, Session, SubAgentFactory, tool
-from artelier.operations.casting import cast_character
+from artelier.operations.lore.character_import import cast_character
 from artelier.pii.placeholder import placeholders_in
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import drive, play, result_of, user

@@ -28,6 +28,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "actions",
         "loops",
         "operations",
+        "chat",
         "agents",
         "missions",
         "world",

@@ -18,8 +18,8 @@ from tests.repository.untrusted import Use, uses
 ALLOWED: dict[str, str] = {
     "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
-        operations/writing/foreign.py:<module> msgspec.json.Decoder
-        operations/writing/png.py:_decoded base64.b64decode
+        operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
+        operations/lore/png_chunks.py:_decoded base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
         server/personal.py:_read json.loads
@@ -43,13 +43,13 @@ ALLOWED: dict[str, str] = {
     "a helper process, killed for its time": """
         child.py:Child.ask json.loads
         child_loop.py:serve json.loads
-        operations/transform_worker/__main__.py:_answer import_module(regex)
-        operations/transform_worker/__main__.py:_answer import_module(jsonpath)
-        operations/transform_worker/matching.py:_compiled re.compile
-        operations/transform_worker/matching.py:_other regex.compile
-        operations/transform_worker/running.py:_document json.loads
-        operations/transform_worker/running.py:_compiled re.compile
-        operations/transform_worker/running.py:_nodes jsonpath.JSONPathEnvironment
+        operations/transforms/worker/__main__.py:_answer import_module(regex)
+        operations/transforms/worker/__main__.py:_answer import_module(jsonpath)
+        operations/transforms/worker/pattern_match.py:_compiled re.compile
+        operations/transforms/worker/pattern_match.py:_other regex.compile
+        operations/transforms/worker/step_runner.py:_document json.loads
+        operations/transforms/worker/step_runner.py:_compiled re.compile
+        operations/transforms/worker/step_runner.py:_nodes jsonpath.JSONPathEnvironment
         tools/worker/delimited.py:_width csv.reader
         tools/worker/delimited.py:_rows csv.reader
         tools/worker/line_match.py:_compile re.compile
@@ -64,17 +64,17 @@ ALLOWED: dict[str, str] = {
         patterns/syntax.py:program_of import_module(re._parser)
     """,
     "compiled after `size_of`, with a time limit, in a thread": """
-        operations/writing/matching.py:pattern_of regex.compile
+        operations/lore/key_match.py:pattern_of regex.compile
     """,
     "compiled after `check_pattern`, with a time limit": """
         pii/detectors/pattern.py:_compiled regex.compile
     """,
     "parsed only, 1,000 characters": """
-        operations/transform_checks.py:groups_of import_module(re._parser)
-        operations/transform_checks.py:path_problem jsonpath.JSONPathEnvironment
+        operations/transforms/checks.py:groups_of import_module(re._parser)
+        operations/transforms/checks.py:path_problem jsonpath.JSONPathEnvironment
     """,
     "groups without content": """
-        operations/transform_checks.py:replacement_problem re.compile
+        operations/transforms/checks.py:replacement_problem re.compile
     """,
     "quoted words of the text or of names, each of which matches itself": """
         missions/proof.py:_is_figure re.search
@@ -128,7 +128,7 @@ ALLOWED: dict[str, str] = {
         world/results.py:row_of msgspec.json.decode
     """,
     "in a thread, of a body or file within its bound": """
-        operations/intake.py:_parsed msgspec.json.decode
+        operations/profile/untrusted_json.py:_parsed msgspec.json.decode
         server/routes/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
@@ -148,7 +148,7 @@ ALLOWED: dict[str, str] = {
         missions/faults.py:json_in msgspec.json.decode
         models/output.py:parse_output msgspec.json.decode
         models/output.py:parse_arguments msgspec.json.decode
-        operations/kinds/texts.py:_decoded msgspec.json.decode
+        operations/kinds/shared_values.py:_decoded msgspec.json.decode
     """,
     "the request of the offline model, cut to what it reads": """
         models/offline/digest.py:_result json.JSONDecoder
@@ -190,13 +190,13 @@ ALLOWED: dict[str, str] = {
         sandbox/dialect_check.py:_parsed ast.parse
     """,
     "a template of bounded length, its nodes counted": """
-        operations/liquid_compiler.py:_Environment liquid.Environment
-        operations/liquid_compiler.py:_parse liquid.parser.get_parser
-        operations/liquid_texts.py:<module> html.unescape
+        operations/templates/compiler.py:_Environment liquid.Environment
+        operations/templates/compiler.py:_parse liquid.parser.get_parser
+        operations/templates/texts.py:<module> html.unescape
     """,
     "our own source or files of the package": """
         agents/minds/shipped.py:shipped_workflow json.loads
-        operations/describing.py:_docstrings_of ast.parse
+        operations/profile/reference_page.py:_docstrings_of ast.parse
     """,
     "lines of an export, each within its bound": """
         kernel/export/archive.py:<module> msgspec.json.Decoder
@@ -207,8 +207,8 @@ ALLOWED: dict[str, str] = {
         kernel/steps/embedding_step.py:_Port.complete msgspec.json.decode
         kernel/prompt/assembly.py:assemble msgspec.json.decode
         models/params.py:dropped_of json.loads
-        operations/transforming.py:_data msgspec.json.decode
-        operations/writing/forms.py:Form.to_content msgspec.json.decode
+        operations/transforms/transform.py:_data msgspec.json.decode
+        operations/lore/schemas.py:Form.to_content msgspec.json.decode
         server/agui_follow.py:_decoded msgspec.json.decode
         server/mcp/face.py:_told msgspec.json.decode
         world/hashing.py:Form.of msgspec.json.decode
@@ -251,14 +251,14 @@ ALLOWED: dict[str, str] = {
         missions/reading.py:_item msgspec.json.decode
         missions/reading.py:iterations_of msgspec.json.decode
         missions/standing.py:standing_of msgspec.json.decode
-        operations/chat_file.py:ChatFile.settings msgspec.json.decode
-        operations/chat_file.py:ChatFile.job msgspec.json.decode
-        operations/chat_file.py:_is_text msgspec.json.decode
-        operations/chat_file.py:_is_json msgspec.json.decode
-        operations/chat_settings.py:_json msgspec.json.decode
-        operations/commits.py:message_of msgspec.json.decode
-        operations/nodes.py:<module> msgspec.json.Decoder
-        operations/reading.py:found_from msgspec.json.decode
+        chat/files/chat_file.py:ChatFile.settings msgspec.json.decode
+        chat/files/chat_file.py:ChatFile.job msgspec.json.decode
+        chat/files/chat_file.py:_is_text msgspec.json.decode
+        chat/files/chat_file.py:_is_json msgspec.json.decode
+        chat/session/settings.py:_json msgspec.json.decode
+        chat/turn/turn_events.py:message_of msgspec.json.decode
+        chat/tree/tree_rows.py:<module> msgspec.json.Decoder
+        chat/turn/turn_inputs.py:found_from msgspec.json.decode
         server/agui.py:_plain msgspec.json.decode
         server/agui_follow.py:_readable msgspec.json.decode
         server/events.py:_without_path msgspec.json.decode

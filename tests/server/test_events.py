@@ -11,7 +11,7 @@ import pytest
 
 from artelier.kernel.events import ToolCompleted
 from artelier.log import BlobRef, Event, Stream, registered
-from artelier.operations.definition import HOOKS
+from artelier.operations.profile.definition import HOOKS
 from artelier.server.events import TEXT_CHARS_MAX, TEXTS, Encoder, shortened
 from tests.server.house import House, asking, assert_fault, house, spoken
 

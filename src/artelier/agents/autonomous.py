@@ -38,7 +38,7 @@ from artelier.ports.tool import ToolPort
 if TYPE_CHECKING:
     from artelier.agents.chat import Chat
     from artelier.agents.stream import AgentEvent
-    from artelier.operations.definition import OperationProfile
+    from artelier.operations.profile.definition import OperationProfile
     from artelier.tools.skills import Listing, SkillCatalog
 
 LOOP = "agent"

@@ -29,7 +29,7 @@ from artelier.kernel.limits.loop_limits import reopenings
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
-from artelier.operations.failures import StepFailed
+from artelier.operations.graph.failures import StepFailed
 from artelier.ports.model import ToolCall
 from artelier.tokens import estimate_tokens
 

@@ -12,6 +12,9 @@ from artelier.agents.job import Job
 from artelier.agents.loop import AgentLoop
 from artelier.agents.run_request import Kernels, TenantRuns
 from artelier.agents.workspace import tools_of
+from artelier.chat.session.missing_tools import check_tools as check_tools_of_turn
+from artelier.chat.turn.turn_config import LOOP as TURN
+from artelier.chat.turn.turn_config import chat_of
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import InvalidRequest, NotFound, RunSuspended
 from artelier.kernel import AgentResult, Run, run_row
@@ -23,9 +26,6 @@ from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.loops.run_control import check_origin, check_tools, check_workspace
 from artelier.memory.sealed_sidecar_store import keep_beside
-from artelier.operations.job import LOOP as TURN
-from artelier.operations.job import chat_of
-from artelier.operations.needing import check_tools as check_tools_of_turn
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 
@@ -164,7 +164,7 @@ async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
     except NotFound:
         if (result := await starting.begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
-        from artelier.operations.session import drive_unbegun  # with the forms of profiles
+        from artelier.chat.session.session import drive_unbegun  # with the forms of profiles
 
         if await drive_unbegun(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait):
             return await agent_result(runs.services, runs.id, run_id)
@@ -197,7 +197,7 @@ async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
 
 async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str) -> AgentResult:
     """Errors: `InvalidRequest` for a fork: a turn's variant belongs to its own run."""
-    from artelier.operations.driving import drive
+    from artelier.chat.turn.turn_runner import drive
 
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services, runs.id, run_id)
@@ -309,7 +309,7 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
     if (built_in := _LOOPS.get(loop)) is not None:
         return await built_in.replay(run, settings)
     if loop == TURN:
-        from artelier.operations.turn import replay_turn
+        from artelier.chat.turn.turn_loop import replay_turn
 
         return await replay_turn(run, settings)
     job = Job.restored(settings)

@@ -11,8 +11,8 @@ from artelier.kernel import Run
 from artelier.kernel.prompt.conversation import Conversation
 
 if TYPE_CHECKING:
-    from artelier.operations.definition import OperationProfile
-    from artelier.operations.stepping import Step, Stepping
+    from artelier.chat.turn.agent_turn_hooks import Step, Stepping
+    from artelier.operations.profile.definition import OperationProfile
 
 SAID_MAX = 50
 """Messages that operations see of a conversation."""
@@ -54,7 +54,7 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
     """The operations of a run; None if it has no profile."""
     if not job.profile:
         return None
-    from artelier.operations.stepping import TURNS, Stepping
+    from artelier.chat.turn.agent_turn_hooks import TURNS, Stepping
 
     stepping = Stepping(
         run, ref=job.profile, chat=job.session or run.id, model=job.model,
@@ -71,8 +71,8 @@ async def saved(desk: Any, profile: OperationProfile | str | None) -> str:
     """
     if profile is None:
         return ""
-    from artelier.operations.chat_settings import profile_given
-    from artelier.operations.stepping import TURNS, check_place
+    from artelier.chat.session.settings import profile_given
+    from artelier.chat.turn.agent_turn_hooks import TURNS, check_place
 
     _, ref = await profile_given(
         desk, profile, by="operator", check=lambda found: check_place(found, TURNS)

@@ -9,12 +9,12 @@ from typing import Any
 from artelier.agents.loops import registered_loops, resume_run
 from artelier.agents.run_request import Kernels
 from artelier.agents.schedules.firing import fire_due, waiting
+from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
 from artelier.kernel.run.crash_recovery import Leftovers
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.watchdog import left_behind
-from artelier.operations.unbegun import left_unbegun
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from artelier.chat.turn.turn_config import LOOP as TURN
+from artelier.chat.turn.turn_config import chat_of
 from artelier.cli import plain
 from artelier.cli.call import Call
 from artelier.errors import Erased, PriceUnknown
@@ -17,8 +19,6 @@ from artelier.kernel.run.context import run_row
 from artelier.kernel.run.watchdog import STALLED
 from artelier.log import run_stream
 from artelier.money import format_usd
-from artelier.operations.job import LOOP as TURN
-from artelier.operations.job import chat_of
 
 if TYPE_CHECKING:
     from artelier.app import Kernel

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from artelier.app import Kernel
+from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.cli import exits
 from artelier.cli.advice import next_steps, standing
 from artelier.cli.call import Call
@@ -22,7 +23,6 @@ from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.money import format_usd
-from artelier.operations.job import LOOP as TURN
 from artelier.tools.workspace.folder import OUT_FOLDER
 
 

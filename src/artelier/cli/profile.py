@@ -14,8 +14,8 @@ from artelier.cli.command import command, group
 from artelier.errors import Erased, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from artelier.operations.definition import Operation, OperationProfile, PromptInclusion
-    from artelier.operations.mistakes import Mistake
+    from artelier.operations.profile.definition import Operation, OperationProfile, PromptInclusion
+    from artelier.operations.profile.validation_errors import Mistake
 
 SHIPPED = "shipped"
 """Where a profile is from that is no artifact."""
@@ -46,7 +46,7 @@ async def validate(
     """
     if (file is None) == (profile is None):
         raise InvalidRequest("one thing to check", expected="a FILE, or --profile NAME")
-    from artelier.operations.validation import mistakes_in
+    from artelier.operations.profile.validation import mistakes_in
 
     if file is not None:
         content, where = _read(file), file
@@ -76,8 +76,8 @@ async def list_profiles(
     ] = None,
 ) -> None:
     """List the shipped profiles and those of this database."""
-    from artelier.operations.profiles import SHIPPED as NAMES
-    from artelier.operations.profiles import shipped_profile
+    from artelier.operations.profile.shipped import SHIPPED as NAMES
+    from artelier.operations.profile.shipped import shipped_profile
 
     items = [] if after else [_item(shipped_profile(name), SHIPPED) for name in NAMES]
     broken: dict[str, str] = {}
@@ -101,8 +101,8 @@ async def _add_stored(
     call: Call, desk: Any, items: list[dict[str, Any]], broken: dict[str, str], *, after: str | None
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
-    from artelier.operations.saving import KIND, load_profile
-    from artelier.operations.validation import InvalidProfile
+    from artelier.operations.profile.store import KIND, load_profile
+    from artelier.operations.profile.validation import InvalidProfile
 
     artifacts = desk.as_principal(call.person).artifacts
     stored = await artifacts.list(kind=KIND, limit=PAGE_MAX, after=after)
@@ -132,7 +132,7 @@ async def show(call: Call, name: Name) -> None:
 
     Its operations stand in the order of commit, with what each writes; below them, what prompts include.
     """
-    from artelier.operations.validation import parse_profile
+    from artelier.operations.profile.validation import parse_profile
 
     content, source = await _content(call, name)
     profile = parse_profile(content)
@@ -161,8 +161,8 @@ async def show(call: Call, name: Name) -> None:
 
 
 def _operation_rows(profile: OperationProfile) -> Iterable[tuple[str, ...]]:
-    from artelier.operations.definition import HOOKS
-    from artelier.operations.planning import in_commit_order
+    from artelier.operations.graph.plan import in_commit_order
+    from artelier.operations.profile.definition import HOOKS
 
     for hook in HOOKS:
         own = in_commit_order(one for one in profile.operations if hook in one.hooks)
@@ -216,7 +216,7 @@ async def import_(call: Call, file: File) -> int:
 
     It becomes a new version of the one with its profile_id; what has not changed gets none.
     """
-    from artelier.operations.validation import InvalidProfile, parse_profile
+    from artelier.operations.profile.validation import InvalidProfile, parse_profile
 
     try:
         profile = parse_profile(_read(file))
@@ -244,7 +244,7 @@ async def export(
     ] = None,
 ) -> None:
     """Write a profile as JSON, to be changed and imported again."""
-    from artelier.operations.validation import parse_profile
+    from artelier.operations.profile.validation import parse_profile
 
     content, source = await _content(call, name)
     profile = parse_profile(content)
@@ -272,11 +272,11 @@ async def _content(call: Call, name: str) -> tuple[object, str]:
 
     Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no ref or no profile.
     """
-    from artelier.operations.profiles import SHIPPED as NAMES
-    from artelier.operations.profiles import shipped_text
+    from artelier.operations.profile.shipped import SHIPPED as NAMES
+    from artelier.operations.profile.shipped import shipped_text
 
     if _has_database(call):
-        from artelier.operations.saving import read_profile
+        from artelier.operations.profile.store import read_profile
 
         async with call.kernel() as kernel:
             try:
@@ -290,7 +290,7 @@ async def _content(call: Call, name: str) -> tuple[object, str]:
 
 def _read(file: str) -> bytes:
     """The bytes of a file, at most one more than a profile may have. Errors: `NotFound`, `InvalidRequest`."""
-    from artelier.operations.intake import BYTES_MAX
+    from artelier.operations.profile.untrusted_json import BYTES_MAX
 
     try:
         with Path(file).open("rb") as opened:

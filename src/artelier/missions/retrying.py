@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from artelier.chat.session.command_relay import give
 from artelier.kernel import run_row
 from artelier.kernel.commands import control_stream as kernel_commands
 from artelier.log import EventData
@@ -14,7 +15,6 @@ from artelier.missions.reading import standings
 from artelier.missions.standing import Standing, standing_of
 from artelier.missions.view import REJECTED
 from artelier.missions.wording import template
-from artelier.operations.commanding import give
 
 
 async def retry_run(desk: Any, run_id: str, *, by: str) -> EventData:

@@ -1,4 +1,4 @@
-"""Operations around a main model call: profiles, sessions, chats. Names load on first use."""
+"""Operations around a main model call: profiles, kinds, templates. Names load on first use."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.operations.definition import OperationProfile
-    from artelier.operations.driving import TurnResult
-    from artelier.operations.session import Session
-    from artelier.operations.stream import RunEvent
-    from artelier.operations.turns import Turn, Variant
+    from artelier.operations.profile.definition import OperationProfile
 
-__all__ = ["OperationProfile", "RunEvent", "Session", "Turn", "TurnResult", "Variant"]
+__all__ = ["OperationProfile"]
 
-_HOME = {
-    "OperationProfile": "definition",
-    "RunEvent": "stream",
-    "Session": "session",
-    "Turn": "turns",
-    "TurnResult": "driving",
-    "Variant": "turns",
-}
+_HOME = {"OperationProfile": "artelier.operations.profile.definition"}
+
+_MOVED: dict[str, str] = dict.fromkeys(
+    ("RunEvent", "Session", "Turn", "TurnResult", "Variant"), "artelier.chat"
+)
+"""Names that were here; they load with a warning that names their package."""
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
+    home = _HOME.get(name) or _MOVED.get(name)
     if home is None:
         raise AttributeError(f"module 'artelier.operations' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"artelier.operations.{home}"), name)
+    if name in _MOVED:
+        import warnings
+
+        warnings.warn(
+            f"artelier.operations.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2
+        )
+        return getattr(importlib.import_module(home), name)
+    value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

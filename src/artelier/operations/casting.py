@@ -1,166 +1,20 @@
-"""The cast of a chat: characters, personas and lorebooks of files become artifacts of whoever brings them.
+"""The old name of `artelier.operations.lore.character_import`; use that."""
 
-What a chat needs of them is returned in the form of its settings; the artifacts keep everything, for export
-and for other chats. Texts are unchanged, except for the names in them.
-"""
+from typing import TYPE_CHECKING, Any
 
-from __future__ import annotations
-
-import asyncio
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from hashlib import sha256
-from pathlib import Path
-from typing import Any
-
-import msgspec
-
-from artelier.artifacts import Artifact, Artifacts
-from artelier.errors import InvalidArtifact, InvalidImport, NotFound, VersionConflict
-from artelier.operations.writing.cards import Card, read_card
-from artelier.operations.writing.foreign import Source, read_json, source_bytes
-from artelier.operations.writing.forms import Character, Form, Lorebook, Persona, read_form
-from artelier.operations.writing.kinds import register_writing
-from artelier.operations.writing.substitution import substituted
-from artelier.operations.writing.worldinfo import read_world_info
-
-ATTEMPTS_MAX = 5
-"""At storing, while somebody else stores under the same name."""
-PERSONA_BYTES_MAX = 2 * 1024 * 1024
-
-_SHOWN = (
-    "description", "personality", "scenario", "example_dialogue", "system_prompt",
-    "post_history_instructions",
-)  # fmt: skip
-"""Of a character, what its chat's prompts show; see `introduction.py`."""
+if TYPE_CHECKING:
+    from artelier.operations.lore.character_import import *  # noqa: F403
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
-    """A character as a chat takes it: `char` and `greetings` of `Session.open`."""
+def __getattr__(name: str) -> Any:
+    import warnings
 
-    char: Mapping[str, Any]
-    """Its texts, `ref` of the artifact, and `lorebook`, the ref of its own book if it has one."""
-    greetings: tuple[str, ...]
-    """With which it may begin; the first is its first message."""
-    refs: tuple[str, ...]
-    """Of what was stored: `id@version`."""
-    warnings: tuple[str, ...] = field(default=())
-    """What was changed, left out, or is kept without being followed."""
+    import artelier.operations.lore.character_import as successor
 
-
-async def cast_character(desk: Any, source: Source, *, by: str, user: str = "User") -> Cast:
-    """A character from a card (V1, V2, V3; JSON or PNG), stored in the name of `by`.
-
-    `desk` is the kernel bound to a tenant. `user` is what greetings call the person.
-    Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file; `AccessDenied`.
-    """
-    register_writing()
-    card = await asyncio.to_thread(read_card, source)
-    artifacts = desk.as_principal(by).artifacts
-    place = f"characters/{slug(by, chars_max=40)}/{slug(card.character.called)}"
-    refs: list[str] = []
-    character = card.character
-    if card.lorebook is not None and card.lorebook.entries:
-        book = await _kept(artifacts, f"{place}/lorebook", "lorebook", card.lorebook)
-        character = msgspec.structs.replace(character, lorebook=book)
-        refs.append(book)
-    ref = await _kept(artifacts, place, "character", character)
-    return Cast(
-        char=_settings(character, ref), greetings=_greetings(character, user),
-        refs=(ref, *refs), warnings=_warnings(card),
-    )  # fmt: skip
-
-
-def _settings(character: Character, ref: str) -> dict[str, Any]:
-    told = {name: text for name in _SHOWN if (text := getattr(character, name))}
-    own = {"lorebook": character.lorebook} if character.lorebook is not None else {}
-    return {"name": character.called, **told, "ref": ref, **own}
-
-
-def _greetings(character: Character, user: str) -> tuple[str, ...]:
-    texts = (character.first_message, *character.alternate_greetings)
-    names = {"user": user, "char": character.called}
-    return tuple(substituted(text, **names) for text in texts if text.strip())
-
-
-def _warnings(card: Card) -> tuple[str, ...]:
-    if card.lorebook is not None and not card.lorebook.entries:
-        return (*card.warnings, "the card's lorebook has no entries")
-    return card.warnings
-
-
-async def cast_persona(desk: Any, source: Source, *, by: str) -> dict[str, Any]:
-    """`{name, description, ref}` of a persona in a JSON file `{name, description}`, stored as an artifact.
-
-    Errors: `InvalidImport`, `NotFound`, `AccessDenied`.
-    """
-    register_writing()
-    persona = await asyncio.to_thread(_read_persona, source)
-    place = f"personas/{slug(by, chars_max=40)}/{slug(persona.name)}"
-    ref = await _kept(desk.as_principal(by).artifacts, place, "persona", persona)
-    return {"name": persona.name, "description": persona.description, "ref": ref}
-
-
-def _read_persona(source: Source) -> Persona:
-    content = read_json(source_bytes(source, limit_bytes=PERSONA_BYTES_MAX), what="the persona")
-    try:
-        return read_form(Persona, content)
-    except InvalidArtifact as error:
-        raise InvalidImport(error.message, expected='{"name": ..., "description": ...}') from None
-
-
-async def keep_lorebook(
-    desk: Any, source: Source, *, by: str, name: str = ""
-) -> tuple[str, tuple[str, ...]]:
-    """A World Info file (or a `lorebook_v3`) as an artifact: its ref `id@version`, and warnings.
-
-    It is named by the book, else by `name`, else by the file.
-    Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file; `AccessDenied`.
-    """
-    register_writing()
-    warnings: list[str] = []
-    book = await asyncio.to_thread(read_world_info, source, warnings=warnings)
-    called = book.name or name or (Path(source).stem if isinstance(source, str | Path) else "book")
-    place = f"lorebooks/{slug(by, chars_max=40)}/{slug(called)}"
-    ref = await _kept(desk.as_principal(by).artifacts, place, "lorebook", book)
-    return ref, tuple(warnings)
-
-
-def slug(name: str, *, chars_max: int = 48) -> str:
-    """A name as a piece of an artifact's id; names that would collide get a digest."""
-    plain = re.sub(r"[^A-Za-z0-9.:_-]+", "-", name).strip("-.:_")
-    if plain == name and 0 < len(name) <= chars_max:
-        return name
-    digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{plain[: chars_max - 9].rstrip('-.:_') or 'x'}-{digest}"
-
-
-async def _kept(
-    artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona
-) -> str:
-    """Store a form; what is stored already as it is gets no new version."""
-    content = Form.to_content(form)
-    for attempt in range(ATTEMPTS_MAX):
-        before = await _newest(artifacts, id)
-        if before is not None and before.kind == kind and before.content == content:
-            return f"{before.id}@{before.version}"
-        try:
-            artifact = await artifacts.write(
-                id, kind=kind, content=content,
-                expected_version=before.version if before is not None else None,
-            )  # fmt: skip
-        except VersionConflict:
-            if attempt == ATTEMPTS_MAX - 1:
-                raise
-            continue
-        return f"{artifact.id}@{artifact.version}"
-    raise AssertionError("the last attempt returns or raises")
-
-
-async def _newest(artifacts: Artifacts, id: str) -> Artifact | None:
-    try:
-        return await artifacts.read(id)
-    except NotFound:
-        return None
+    value = getattr(successor, name)
+    warnings.warn(
+        "artelier.operations.casting is now artelier.operations.lore.character_import",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return value

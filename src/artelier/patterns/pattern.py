@@ -37,7 +37,7 @@ ALLOWANCE_S = 3.0
 AT_ONCE_MAX = 2
 """Helper processes that match at once; further texts wait, each for a bounded time."""
 
-_WORKER = "artelier.operations.transform_worker"
+_WORKER = "artelier.operations.transforms.worker"
 """The helper process of transforms. It is started by name and imports nothing of this process."""
 
 _slots = Semaphore(AT_ONCE_MAX)

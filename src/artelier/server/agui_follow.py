@@ -18,15 +18,15 @@ import msgspec
 from ag_ui import core as agui
 
 from artelier.app import TenantKernel
+from artelier.chat.session.session import Session
+from artelier.chat.turn.turn_config import LOOP as CHAT
+from artelier.chat.turn.turn_config import chat_of
 from artelier.errors import ArtelierError, InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import run_row
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
-from artelier.operations.job import LOOP as CHAT
-from artelier.operations.job import chat_of
-from artelier.operations.session import Session
 from artelier.server.agui import Fact, Fold, Outline, Text
 from artelier.server.events import Filter, WireEvent, shortened
 from artelier.server.hub import Hub

@@ -14,9 +14,9 @@ from ag_ui import core as agui
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from artelier.app import TenantKernel
+from artelier.chat.session.session import Session
+from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import InvalidRequest
-from artelier.operations.chat_settings import check_chat, said_text
-from artelier.operations.session import Session
 from artelier.server.agui import PROTOCOL
 from artelier.server.agui_follow import json_of
 

@@ -24,7 +24,7 @@ from artelier.errors import ArtelierError, Erased
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.log import Event, registered, stored_blob
 from artelier.log.contract import Store
-from artelier.operations.definition import HOOKS
+from artelier.operations.profile.definition import HOOKS
 from artelier.server.wire.artifacts import without_path
 
 TEXTS: dict[str, tuple[str, ...]] = {

@@ -18,7 +18,7 @@ from artelier.server.guard import API
 
 LAST = (
     "artelier.missions.holding", "artelier.models.offline", "genai_prices.data",
-    "artelier.operations.kinds.guard", "artelier.operations.liquid_compiler",
+    "artelier.operations.kinds.guard", "artelier.operations.templates.compiler",
 )  # fmt: skip
 """What is loaded after the routes: a quarter of a second in which nobody would be served."""
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from artelier.agents.minds import register_minds
 from artelier.artifacts import Artifacts, Space, Working
-from artelier.operations.saving import register_profiles
+from artelier.operations.profile.store import register_profiles
 from artelier.world.clock import TickClock
 from artelier.world.deciding.money import check_account
 from artelier.world.events import reader_of, world_space

@@ -9,7 +9,7 @@ import pytest
 
 from artelier.errors import OfflineCannot
 from artelier.models.offline.reply import reply_to
-from artelier.operations.wording import wording
+from artelier.operations.graph.shipped_texts import wording
 from artelier.ports.model import ChatMessage, ModelRequest
 
 MIRA = "You are Mira, in a conversation with Tom. Stay in character."

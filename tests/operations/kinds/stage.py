@@ -8,8 +8,8 @@ from typing import Any
 from artelier import Kernel, Run
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Flow
-from artelier.operations.definition import Operation
 from artelier.operations.kinds import Call, Found, Scope, kind_named
+from artelier.operations.profile.definition import Operation
 
 PRINCIPAL = "agent:reader"
 

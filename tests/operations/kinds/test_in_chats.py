@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from artelier import Kernel, ModelReply, ModelRequest, tool
+from artelier.chat.session.session import Session
 from artelier.operations import events as ev
-from artelier.operations.definition import OperationProfile
-from artelier.operations.session import Session
+from artelier.operations.profile.definition import OperationProfile
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import events, open_kernel, play
 

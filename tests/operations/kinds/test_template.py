@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier.operations.kinds import kind_named
-from artelier.operations.kinds.texts import parsed
+from artelier.operations.kinds.shared_values import parsed
 from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import Bench, art, problems, scope
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artelier import Kernel, ModelRequest, OperationProfile, Session
-from artelier.operations.planning import in_commit_order
+from artelier.operations.graph.plan import in_commit_order
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.stage import EAGER
 from tests.operations.rules.stage import AFTER, BEFORE, BROKEN, asks, flags, insert, keep, op, play

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from artelier import ModelReply, ModelRequest
+from artelier.chat.turn.turn_loop import replay_turn
+from artelier.chat.turn.turn_runner import recorded_job
 from artelier.errors import (
     MissingKey,
     ModelRefusedCall,
@@ -17,8 +19,6 @@ from artelier.errors import (
     RateLimited,
 )
 from artelier.operations import events as ev
-from artelier.operations.driving import recorded_job
-from artelier.operations.turn import replay_turn
 from tests.kernel.stage import events
 from tests.operations.rules.stage import (
     AFTER,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from artelier.errors import InvalidImport, NotFound
-from artelier.operations.writing import Character, read_card, write_card
+from artelier.operations.lore import Character, read_card, write_card
 from tests.operations.writing.files import BOOK, V1, V2, V3, encoded, png, text_chunk
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from artelier.errors import InvalidImport
-from artelier.operations.writing import ImportedChat, Message, Turn, Variant, read_chat, write_chat
+from artelier.operations.lore import ImportedChat, Message, Turn, Variant, read_chat, write_chat
 
 HEAD: dict[str, Any] = {
     "user_name": "Bob", "character_name": "Ada", "create_date": "2024-1-2@03h04m05s",

@@ -8,7 +8,7 @@ import pytest
 
 from artelier.artifacts.kinds import check_content, kind_named
 from artelier.errors import InvalidArtifact
-from artelier.operations.writing import Character, Entry, Lorebook, read_form, register_writing
+from artelier.operations.lore import Character, Entry, Lorebook, read_form, register_writing
 
 
 @pytest.fixture(autouse=True)

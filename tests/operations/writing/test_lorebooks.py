@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier.operations.writing import (
+from artelier.operations.lore import (
     Activation,
     Entry,
     Lorebook,
@@ -17,7 +17,7 @@ from artelier.operations.writing import (
     read_form,
     with_names,
 )
-from artelier.operations.writing.matching import PATTERN_SIZE_MAX, pattern_of
+from artelier.operations.lore.key_match import PATTERN_SIZE_MAX, pattern_of
 from artelier.patterns import size_of
 
 

@@ -9,8 +9,8 @@ import zlib
 import pytest
 
 from artelier.errors import InvalidImport
-from artelier.operations.writing import read_card
-from artelier.operations.writing.png import CHUNKS_MAX
+from artelier.operations.lore import read_card
+from artelier.operations.lore.png_chunks import CHUNKS_MAX
 from tests.operations.writing.files import (
     END,
     HEADER,

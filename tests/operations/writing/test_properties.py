@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.errors import ArtelierError
-from artelier.operations.writing import (
+from artelier.operations.lore import (
     Character,
     Entry,
     ImportedChat,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.operations.writing import substituted
+from artelier.operations.lore import substituted
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidImport
-from artelier.operations.writing import Entry, Lorebook, activate, read_world_info, write_lorebook
+from artelier.operations.lore import Entry, Lorebook, activate, read_world_info, write_lorebook
 from tests.operations.writing.files import BOOK, V2, encoded, world_info
 
 

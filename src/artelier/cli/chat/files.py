@@ -12,8 +12,8 @@ from artelier.cli.screen import Screen
 from artelier.errors import StoreUnavailable
 
 if TYPE_CHECKING:
-    from artelier.operations import Session
-    from artelier.operations.carrying import TakenChat
+    from artelier.chat import Session
+    from artelier.chat.files.chat_interchange import TakenChat
 
 WARNINGS_SHOWN = 20
 
@@ -21,7 +21,7 @@ WARNINGS_SHOWN = 20
 async def add_turns(session: Session, file: str, *, screen: Screen) -> None:
     """Add the turns of a JSONL file at the end of the branch. Errors: `InvalidImport`, `NotFound`,
     `Conflict`."""
-    from artelier.operations.carrying import taken
+    from artelier.chat.files.chat_interchange import taken
 
     await add(session, taken(file), file=file, screen=screen)
 
@@ -43,7 +43,7 @@ def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
 
 async def write_turns(session: Session, file: str) -> int:
     """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
-    from artelier.operations.carrying import written
+    from artelier.chat.files.chat_interchange import written
 
     content = await written(session)
     _write(Path(file), content)

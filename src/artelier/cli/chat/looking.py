@@ -14,8 +14,8 @@ from artelier.cli.chat.slash import COMMANDS, number, slash
 from artelier.errors import NotFound
 
 if TYPE_CHECKING:
+    from artelier.chat import Turn
     from artelier.cli.chat.talk import Talk
-    from artelier.operations import Turn
 
 TURNS_SHOWN = 10
 
@@ -195,8 +195,8 @@ async def _run_of(talk: Talk, turn: str | None) -> str:
 
 @slash("prompt", "[TURN]", help="The exact request of a turn, else of the newest.")
 async def prompt(talk: Talk, turn: str | None = None) -> None:
+    from artelier.chat.turn.main_call import STEP
     from artelier.cli.manifest import readable
-    from artelier.operations.main_call import STEP
 
     request, _ = await talk.session.desk.shown(await _run_of(talk, turn), STEP)
     if talk.call.as_json:

@@ -16,9 +16,9 @@ from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
+    from artelier.chat import Session
+    from artelier.chat.files.chat_interchange import TakenChat
     from artelier.cli.chat.talk import Talk
-    from artelier.operations import Session
-    from artelier.operations.carrying import TakenChat
 
 app = alone()
 
@@ -141,9 +141,9 @@ async def chat(
 
 async def _opened(call: Call, kernel: Kernel, wish: Wish) -> tuple[Session, bool]:
     """The chat, and whether it is new. Errors: those of `Session.open`, and of the files."""
-    from artelier.operations import Session
-    from artelier.operations.carrying import taken
-    from artelier.operations.reader import Reader
+    from artelier.chat import Session
+    from artelier.chat.files.chat_interchange import taken
+    from artelier.chat.session.queries import Reader
 
     desk = kernel.for_tenant(call.tenant)
     await desk.state()
@@ -182,8 +182,8 @@ async def wished_profile(call: Call, desk: Any, name: str) -> str | None:
 
     Errors: `NotFound` that says how one comes here; those of reading one.
     """
-    from artelier.operations.profiles import SHIPPED
-    from artelier.operations.saving import read_profile
+    from artelier.operations.profile.shipped import SHIPPED
+    from artelier.operations.profile.store import read_profile
 
     if name == NONE:
         return None
@@ -206,7 +206,7 @@ async def _people(
 ) -> dict[str, Any]:
     """`user`, `char` and `greetings`, as far as they are wanted; else those of an imported chat."""
     from artelier.cli.chat.files import warn
-    from artelier.operations.casting import cast_character, cast_persona
+    from artelier.operations.lore.character_import import cast_character, cast_persona
 
     asked: dict[str, Any] = {}
     if imported is not None:
@@ -233,14 +233,14 @@ async def _people(
 
 
 async def _user_of(desk: Any, wish: Wish) -> str:
-    from artelier.operations.reader import Reader
+    from artelier.chat.session.queries import Reader
 
     settings = await Reader(desk, wish.chat, branch=wish.branch).settings()
     return str(settings.user.get("name") or "User")
 
 
 async def _known_books(desk: Any, wish: Wish) -> tuple[str, ...]:
-    from artelier.operations.reader import Reader
+    from artelier.chat.session.queries import Reader
 
     return (await Reader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
 
@@ -248,7 +248,7 @@ async def _known_books(desk: Any, wish: Wish) -> tuple[str, ...]:
 async def _books(call: Call, desk: Any, wish: Wish, known: tuple[str, ...]) -> list[str]:
     """Refs of the chat's lorebooks with those that were named; another version takes the place of one."""
     from artelier.cli.chat.files import warn
-    from artelier.operations.casting import keep_lorebook
+    from artelier.operations.lore.character_import import keep_lorebook
 
     books = {ref.partition("@")[0]: ref for ref in known}
     for named in wish.lorebooks:

@@ -11,7 +11,7 @@ from artelier.cli.screen import Screen
 from artelier.money import format_usd
 
 if TYPE_CHECKING:
-    from artelier.operations import Session, TurnResult
+    from artelier.chat import Session, TurnResult
 
 _WORDS = (("done", "ran"), ("skipped", "skipped"), ("error", "failed"), ("aborted", "aborted"),
           ("running", "unfinished"))  # fmt: skip

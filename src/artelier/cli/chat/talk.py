@@ -6,6 +6,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from artelier.chat.turn.turn_runner import has_ended
 from artelier.cli import exits
 from artelier.cli.call import Call
 from artelier.cli.chat.interrupts import Interrupts
@@ -13,11 +14,10 @@ from artelier.cli.chat.reply import Reply, facts_of, told
 from artelier.cli.chat.typed import Lines
 from artelier.cli.faults import report
 from artelier.errors import ArtelierError, Corrupt
-from artelier.operations.driving import has_ended
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
-    from artelier.operations import Session, TurnResult
+    from artelier.chat import Session, TurnResult
 
 
 class Talk:
@@ -110,7 +110,7 @@ class Talk:
 
     async def reply(self, trigger: str, text: str = "") -> int:
         """Have a turn, and show it; the exit code that its end stands for."""
-        from artelier.operations import RunEvent
+        from artelier.chat import RunEvent
 
         self.call.resumable = self._way_back()
         session, reply = self.session, Reply(self.screen)

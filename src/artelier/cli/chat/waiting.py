@@ -15,7 +15,7 @@ _LEFT_BEHIND = ("pending", "running")
 
 async def is_left_behind(desk: Any, run_id: str) -> bool:
     """Return True if a run that has not ended can go on here, without anybody being asked."""
-    from artelier.operations.needing import tools_missing
+    from artelier.chat.session.missing_tools import tools_missing
 
     try:
         status = (await desk.show(run_id))["status"]
@@ -29,9 +29,9 @@ async def tell(talk: Talk, run_id: str) -> None:
     if not talk.call.as_json:
         await advise(talk, run_id)
         return
+    from artelier.chat.session.missing_tools import tools_missing
+    from artelier.chat.turn.turn_runner import recorded_job, result_of
     from artelier.cli.chat.reply import facts_of, plain_turn
-    from artelier.operations.driving import recorded_job, result_of
-    from artelier.operations.needing import tools_missing
 
     desk = talk.session.desk
     job = await recorded_job(desk, run_id)
@@ -47,8 +47,8 @@ async def tell(talk: Talk, run_id: str) -> None:
 
 async def advise(talk: Talk, run_id: str) -> None:
     """Print the state of a run, its question, and the next steps."""
+    from artelier.chat.session.missing_tools import tools_missing
     from artelier.cli.advice import next_steps, question_lines, standing
-    from artelier.operations.needing import tools_missing
 
     screen, run = talk.screen, await talk.seen(await talk.session.desk.show(run_id))
     screen.note(f"{run_id} is {standing(run)}", "bold yellow")

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact, InvalidRequest
-from artelier.operations.definition import VALUE_BYTES_MAX, Form, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
-from artelier.operations.kinds.texts import found
-from artelier.operations.liquid_values import Messages, Named
+from artelier.operations.kinds.shared_values import found
+from artelier.operations.profile.definition import VALUE_BYTES_MAX, Form, Params
+from artelier.operations.templates.values import Messages, Named
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError, check_code
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX

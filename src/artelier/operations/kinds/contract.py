@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from artelier.errors import ArtelierError
 from artelier.kernel import Run
-from artelier.operations.definition import Operation, Params
+from artelier.operations.profile.definition import Operation, Params
 
 ParamsT = TypeVar("ParamsT", bound=Params)
 

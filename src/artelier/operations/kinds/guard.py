@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from artelier.errors import ArtelierError, Conflict, Corrupt, Flow, StoreUnavailable
-from artelier.operations.definition import TAG, TEMPLATE_CHARS_MAX
-from artelier.operations.kinds.asking import AskingParams, ask, asking_problems
 from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
 from artelier.operations.kinds.llm import prompts
-from artelier.operations.kinds.texts import SHOWN_CHARS, found, mistakes, parsed, rendered
+from artelier.operations.kinds.model_question import AskingParams, ask, asking_problems
+from artelier.operations.kinds.shared_values import SHOWN_CHARS, found, mistakes, parsed, rendered
+from artelier.operations.profile.definition import TAG, TEMPLATE_CHARS_MAX
 
 FLAGS_MAX = 32
 

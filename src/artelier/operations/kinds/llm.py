@@ -8,10 +8,15 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from artelier.operations.definition import TEMPLATE_CHARS_MAX
-from artelier.operations.kinds.asking import AskingParams, ask, asking_problems, schema_problems
 from artelier.operations.kinds.contract import Call, Found, Kind, Problem
-from artelier.operations.kinds.texts import found
+from artelier.operations.kinds.model_question import (
+    AskingParams,
+    ask,
+    asking_problems,
+    schema_problems,
+)
+from artelier.operations.kinds.shared_values import found
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX
 
 
 class LlmParams(AskingParams):

@@ -10,11 +10,11 @@ from pydantic import Field
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidRequest
 from artelier.memory.entries import TEXT_CHARS_MAX
-from artelier.operations.definition import TEMPLATE_CHARS_MAX, Form, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, Problem
 from artelier.operations.kinds.passages import SEARCHER, Passage, passages_in
-from artelier.operations.kinds.texts import found, mistakes, rendered
-from artelier.operations.liquid_values import Named
+from artelier.operations.kinds.shared_values import found, mistakes, rendered
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Form, Params
+from artelier.operations.templates.values import Named
 from artelier.tokens import estimate_tokens
 
 DOCUMENTS_MAX = 32
@@ -154,8 +154,8 @@ def _said(call: Call[RagParams], query: str) -> list[Passage]:
 
 async def _in_lorebook(call: Call[RagParams], ref: str, query: str) -> list[Scored]:
     """Active entries, the most important first; none is more alike than another."""
-    from artelier.operations.writing.forms import Lorebook, read_form
-    from artelier.operations.writing.lorebooks import activate, with_names
+    from artelier.operations.lore.activation import activate, with_names
+    from artelier.operations.lore.schemas import Lorebook, read_form
 
     artifact = await _artifact(call, ref)
     names = call.scope.names

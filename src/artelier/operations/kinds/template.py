@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, Problem
-from artelier.operations.kinds.texts import destination, found, mistakes, visible, worded
+from artelier.operations.kinds.shared_values import destination, found, mistakes, visible, worded
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 
 class TemplateParams(Params):

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 from pydantic import Field
 
-from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
-from artelier.operations.kinds.texts import found, mistakes, rendered
+from artelier.operations.kinds.shared_values import found, mistakes, rendered
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 DEPTH_MAX = 16
 TEXTS_MAX = 200

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 
 from artelier.errors import InvalidRequest
-from artelier.operations.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
-from artelier.operations.kinds.texts import destination, found, mistakes, rendered, visible
+from artelier.operations.kinds.shared_values import destination, found, mistakes, rendered, visible
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 TURN_TEXT = "turn.text"
 _ARTIFACT = re.compile(r"art\.([a-z][a-z0-9_]{0,63})")
@@ -30,7 +30,7 @@ class TransformParams(Params):
 
 async def _run(call: Call[TransformParams]) -> Found:
     """Errors: `missing_input`; those of templates and of steps; `not_json`, `too_large`."""
-    from artelier.operations.transforming import apply, parse_steps
+    from artelier.operations.transforms.transform import apply, parse_steps
 
     value = _input(call)
     return found(await apply(parse_steps(list(call.params.steps)), value))
@@ -56,7 +56,7 @@ def _is_template(text: str) -> bool:
 
 
 def _problems(params: TransformParams) -> Iterable[Problem]:
-    from artelier.operations.transforming import parse_steps
+    from artelier.operations.transforms.transform import parse_steps
 
     if _is_template(params.input):
         yield from mistakes({"input": params.input})

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 from artelier.errors import Erased, NotFound
-from artelier.operations.definition import OperationProfile
-from artelier.operations.profiles import SHIPPED, shipped_profile
-from artelier.operations.saving import KIND, load_profile, read_profile, save_profile
-from artelier.operations.validation import InvalidProfile, mistakes_in, parse_profile
+from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.shipped import SHIPPED, shipped_profile
+from artelier.operations.profile.store import KIND, load_profile, read_profile, save_profile
+from artelier.operations.profile.validation import InvalidProfile, mistakes_in, parse_profile
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.hand import Signed, artifacts_of

@@ -14,10 +14,10 @@ from typing import Annotated, Any, BinaryIO
 from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
+from artelier.chat.session.session import Session
+from artelier.chat.session.settings import check_chat
 from artelier.errors import Conflict
 from artelier.ids import fresh_secret
-from artelier.operations.chat_settings import check_chat
-from artelier.operations.session import Session
 from artelier.server.deps import Actor, Desk, Setup
 from artelier.server.routes import resource
 from artelier.server.routes.talk import chat_shown, feed_of, session_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from artelier.chat.session.session import Session
+from artelier.chat.session.settings import check_chat
 from artelier.errors import NotFound
-from artelier.operations.chat_settings import check_chat
-from artelier.operations.session import Session
 from artelier.server.errands import Errands
 from artelier.server.wire import sessions as wire
 

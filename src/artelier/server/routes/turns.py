@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Header, Query, Request
 
+from artelier.chat.session.session import Session
+from artelier.chat.session.settings import said_text
 from artelier.errors import NotFound
-from artelier.operations.chat_settings import said_text
-from artelier.operations.session import Session
 from artelier.server.beats import beating
 from artelier.server.deps import Actor, Desk, Live
 from artelier.server.errands import errands_of

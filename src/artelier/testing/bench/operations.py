@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from artelier.app import Kernel
+from artelier.chat.session.session import Session
 from artelier.log import decode_stored, run_stream
 from artelier.models.scripted import ScriptedModel
-from artelier.operations.definition import OperationProfile
 from artelier.operations.events import CommitReported
-from artelier.operations.planning import in_commit_order
-from artelier.operations.session import Session
+from artelier.operations.graph.plan import in_commit_order
+from artelier.operations.profile.definition import OperationProfile
 from artelier.testing.bench.figures import Target, judge, rounded
 from artelier.testing.bench.growth import store_bytes
 from artelier.testing.bench.machine import machine_facts

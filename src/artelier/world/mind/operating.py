@@ -16,7 +16,7 @@ from artelier.errors import AccessDenied, ArtelierError, InvalidConfig, InvalidR
 from artelier.kernel import Run, run_row
 from artelier.kernel.events import ModelCompleted
 from artelier.log import decode_stored
-from artelier.operations.failures import StepFailed
+from artelier.operations.graph.failures import StepFailed
 from artelier.world.events import reader_of
 from artelier.world.host import Runs
 from artelier.world.mind import parts
@@ -24,7 +24,7 @@ from artelier.world.mind.prompting import Wanted
 from artelier.world.scene import Scene
 
 if TYPE_CHECKING:
-    from artelier.operations.stepping import Step, Stepping
+    from artelier.chat.turn.agent_turn_hooks import Step, Stepping
 
 TICK_US = 1_000_000
 """A tick is a second to operations: `now` and ages of artifacts count in ticks."""
@@ -89,7 +89,7 @@ class _Operating:
         return replace(self._wanted, sections=(*self._wanted.sections, *own))
 
     async def _begin(self, run: Run) -> None:
-        from artelier.operations.stepping import Stepping
+        from artelier.chat.turn.agent_turn_hooks import Stepping
 
         scene, wanted = self._scene, self._wanted
         if "@" not in wanted.profile:

@@ -1,0 +1,31 @@
+"""Chats: sessions, turns, the tree of variants, files. Names load on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artelier.chat.session.event_stream import RunEvent
+    from artelier.chat.session.session import Session
+    from artelier.chat.turn.transcript import Turn, Variant
+    from artelier.chat.turn.turn_runner import TurnResult
+
+__all__ = ["RunEvent", "Session", "Turn", "TurnResult", "Variant"]
+
+_HOME = {
+    "RunEvent": "artelier.chat.session.event_stream",
+    "Session": "artelier.chat.session.session",
+    "Turn": "artelier.chat.turn.transcript",
+    "TurnResult": "artelier.chat.turn.turn_runner",
+    "Variant": "artelier.chat.turn.transcript",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'artelier.chat' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

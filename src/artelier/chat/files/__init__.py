@@ -1,0 +1,1 @@
+"""Chats in files: our own, and those of other programs."""

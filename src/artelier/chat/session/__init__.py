@@ -1,0 +1,1 @@
+"""The public door of a chat, and what it answers."""

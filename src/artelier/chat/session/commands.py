@@ -1,0 +1,307 @@
+"""Commands to runs, as the kernel of a tenant offers them: pause, resume, answer, settle, limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from artelier.chat.session.command_relay import give, give_in_order
+from artelier.errors import InvalidRequest
+from artelier.kernel import queries, reconcile, run_row
+from artelier.kernel.commands.control_stream import REOPEN, Given
+from artelier.kernel.history.drift import newest_drift
+from artelier.kernel.limits import scopes
+from artelier.kernel.limits.loop_limits import encode_limits
+from artelier.kernel.limits.run_limits import cap_values
+from artelier.kernel.privacy.pii_scrubber import is_known
+from artelier.kernel.run.waits import microseconds
+from artelier.kernel.tool_calls.ended_run_compensation import compensate_ended
+from artelier.money import parse_usd
+from artelier.pii.placeholder import disarmed
+
+if TYPE_CHECKING:
+    from artelier.kernel import Services, TenantState
+    from artelier.kernel.run.results import Compensated, Limits
+    from artelier.log import EventData
+    from artelier.ports.tool import ToolPort
+
+_NUMBER = re.compile("[0-9]{1,18}")
+
+LIMIT_UNITS = ("usd", "tokens", "steps", "wall_s")
+"""Units of a limit, as `Limits` names them."""
+
+UNSAID: Any = object()
+"""Stands for an argument that was not given where None is a legal value."""
+
+
+class Desk(Protocol):
+    """The kernel bound to one tenant, as far as this needs it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def services(self) -> Services: ...
+
+    async def state(self) -> TenantState: ...
+
+    def keep_alive(self) -> None: ...
+
+
+class CommandsHandle:
+    """Methods of `TenantKernel`."""
+
+    async def pause(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+        return await _give(self, run_id, "pause", by=by, payload=note or None)
+
+    async def resume(
+        self: Desk,
+        run_id: str,
+        *,
+        note: str = "",
+        limits: Limits | None = None,
+        max_iterations: int | None = None,
+        stuck_after: int | None = None,
+        by: str = "operator",
+    ) -> EventData:
+        """Let a run go on that is paused or out of budget, or reopen a failed one; nobody has to drive it.
+
+        With a `note`, which its agent reads next, or a raised limit a failed run is reopened: it keeps all
+        that it has done and paid for. Without one it stays failed (`retry` tries its failed step again).
+        `limits` sets the run's own caps; `max_iterations` and `stuck_after` are those of its loop.
+        Units:  `max_iterations` counts from the run's beginning. With a note alone, it counts anew; so does
+        what the run ended by. `limits.wall_s` counts from the run's beginning as well.
+        Errors: `Conflict` for a run that has ended otherwise, is not paused, or is a turn of a chat;
+        `InvalidRequest` for a limit that is used up already.
+        """
+        loop = encode_limits({"max_iterations": max_iterations, "stuck_after": stuck_after})
+        row = await run_row(self.services, self.id, run_id)
+        caps = [] if limits is None else cap_values(limits)
+        _check_time(caps, row["started_us"], self.services.clock.now_us())
+        told = [Given(verb="limit", key=unit, choice=str(cap)) for unit, cap in caps]
+        if note.strip():
+            told.append(Given(verb="inject", payload=_said(self, run_id, note)))
+        is_asked = bool(loop or told)
+        reopens = bool(loop) or (is_asked and row["status"] == "failed")
+        resume = Given(verb="resume", key=REOPEN if reopens else "", choice=loop)
+        # A run that goes on by itself hears the rest first; one that has failed hears nothing before it is
+        # reopened.
+        wanted = [resume, *told] if reopens else [*told, resume]
+        await self.state()
+        self.keep_alive()
+        effects = await give_in_order(self, run_id, wanted, by=by)
+        return effects[0] if reopens else effects[-1]
+
+    async def step(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
+        """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
+
+        One that is at work is paused after the cycle at hand, one that nobody drives becomes `pending` and
+        holds after a cycle of whoever drives it next; a run that ends with the cycle just ends. Paused
+        children take a step each: a parent that waits for one is done with its cycle when the child has
+        ended.
+        """
+        return await _give(self, run_id, "step", by=by)
+
+    async def cancel(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+        """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
+        return await _give(self, run_id, "cancel", by=by, payload=note or None)
+
+    async def stop(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+        """Cancel the call in flight and pause; what was produced is kept with its cost."""
+        return await _give(self, run_id, "stop", by=by, payload=note or None)
+
+    async def compensate(
+        self: Desk,
+        run_id: str,
+        *,
+        upto: str | None = None,
+        note: str = "",
+        by: str = "operator",
+        on_wait: str = "await",
+        tools: Iterable[ToolPort] | None = None,
+    ) -> Compensated:
+        """Undo what a run that has ended has done, in reverse order, with the `compensate` of each tool.
+
+        `upto`: no further back than to this step, with it. `tools`: those that know how; None for the
+        kernel's. What was undone stays so: another call goes on where the last one stopped. A failed run that
+        was compensated cannot be retried. Undoing takes no step of a cap, and no time; the money that it
+        spends counts.
+        Errors: `NotFound`; `Conflict` if the run or a child has not ended; `CompensationFailed`, which names
+        the step; `RunSuspended` with `unknown_outcome` (settle it with `reconcile`) or, with
+        `on_wait="suspend"`, `waiting_approval`; `LeaseHeld`.
+        """
+        self.keep_alive()
+        table = None if tools is None else {tool.name: tool for tool in tools}
+        return await compensate_ended(
+            self.services, await self.state(), run_id, tools=table, upto=upto, note=note, by=by,
+            on_wait=on_wait,
+        )  # fmt: skip
+
+    async def goes_on_as(self: Desk, run_id: str) -> str:
+        """The run in which this one goes on: itself, or the newest fork that `fork_on_drift` made of it."""
+        return await newest_drift(self.services, self.id, run_id)
+
+    async def limit(
+        self: Desk, run_id: str, *, unit: str, cap: float | str | None, by: str = "operator"
+    ) -> EventData:
+        """Set or lift (`cap=None`) a cap of a run, its children included.
+
+        Units:  those of `Limits`: `usd` in dollars as text, `tokens` and `steps` as counts, `wall_s` in
+        seconds. `ms` is the older name of the last, in milliseconds; use `wall_s`.
+        """
+        if unit not in (*LIMIT_UNITS, "ms"):
+            raise InvalidRequest(
+                "unit of a limit", expected=f"one of {', '.join(LIMIT_UNITS)}", got=repr(unit)[:80]
+            )
+        amount = _amount(unit, cap)
+        choice = "" if amount is None else str(amount)
+        key = "ms" if unit == "wall_s" else unit
+        return await _give(self, run_id, "limit", by=by, key=key, choice=choice)
+
+    async def cap(
+        self: Desk, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
+    ) -> None:
+        """Set or lift (`cap=None`) a cap of a scope that runs are opened with, such as `agent:<id>`.
+
+        It holds at once, in every process. A run that does not fit any more stops at its next paid step with
+        `budget_exhausted`; when the cap is raised it can be resumed.
+        Units:  `usd` in dollars as text, `tokens` and `steps` as counts.
+        Errors: `InvalidRequest`.
+        """
+        await self.state()
+        amount = _amount(unit, cap)
+        await scopes.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
+
+    async def used(self: Desk, scope: str) -> dict[str, Any]:
+        """Return what the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved,
+        cap}`.
+
+        Units:  micro-dollars, tokens, steps of models and tools; `cap` is None without one.
+        Errors: `InvalidRequest`.
+        """
+        return await scopes.used_of(self.services, self.id, scope)
+
+    async def inject(self: Desk, run_id: str, note: str, *, by: str = "operator") -> EventData:
+        """Tell a run something. Placeholders of others in it are text.
+
+        Errors: `NotFound`, `Conflict`.
+        """
+        return await _give(self, run_id, "inject", by=by, payload=_said(self, run_id, note))
+
+    async def signal(
+        self: Desk, run_id: str, name: str, data: Any = None, *, by: str = "operator"
+    ) -> EventData:
+        return await _give(self, run_id, "signal", by=by, key=name, payload=data)
+
+    async def approve(
+        self: Desk,
+        run_id: str,
+        step: str | None = None,
+        *,
+        deny: bool = False,
+        arguments: Any = None,
+        note: str = "",
+        by: str = "operator",
+    ) -> EventData:
+        """Answer an approval. Without `step`, the run's only open one. Placeholders of others in it are text.
+
+        Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several.
+        """
+        if step is None:
+            step = await queries.only_approval(self.services, self.id, run_id)
+        decision = "deny" if deny else "edit" if arguments is not None else "approve"
+        return await _give(self, 
+            run_id, "answer", by=by, key=step, choice=decision,
+            payload=_said(self, run_id, {"arguments": arguments, "note": note}),
+        )  # fmt: skip
+
+    async def reconcile(
+        self: Desk,
+        run_id: str,
+        step: str,
+        *,
+        succeeded: Any = UNSAID,
+        failed: str | None = None,
+        retry: bool = False,
+        probe: bool = False,
+        by: str = "operator",
+    ) -> EventData:
+        """Settle a step whose outcome is unknown: it succeeded with this result, failed with this message,
+        is to be retried with the same idempotency key, or its tool's probe is asked.
+
+        Errors: `InvalidRequest` unless exactly one answer is given; `Conflict` if the step has no unknown
+        outcome; `NotFound` if the tool has no probe.
+        """
+        given = [
+            name
+            for name, is_given in (
+                ("succeeded", succeeded is not UNSAID),
+                ("failed", failed is not None),
+                ("retry", retry),
+                ("probe", probe),
+            )
+            if is_given
+        ]
+        if len(given) != 1:
+            raise InvalidRequest(
+                "reconcile takes one answer",
+                expected="one of succeeded, failed, retry, probe",
+                got=", ".join(given) or "none",
+            )
+        return await reconcile(
+            self.services, await self.state(), run_id, step, answer=given[0],
+            result=succeeded if failed is None else failed, by=by,
+        )  # fmt: skip
+
+
+def _check_time(caps: Sequence[tuple[str, int]], started_us: int, now_us: int) -> None:
+    """Errors: `InvalidRequest` for a cap of time that has passed: the run would stop at once."""
+    gone_ms = (now_us - started_us) // 1000
+    for unit, cap in caps:
+        if unit == "ms" and cap <= gone_ms:
+            raise InvalidRequest(
+                "this time is up already: it counts from the run's beginning",
+                expected=f"more than {gone_ms / 1000:.0f} s", got=f"{cap / 1000:g} s",
+            )  # fmt: skip
+
+
+def _amount(unit: str, cap: float | str | None) -> int | None:
+    """A cap in the smallest unit. Errors: `InvalidRequest`."""
+    if cap is None:
+        return None
+    if unit == "usd":
+        amount = parse_usd(cap)
+    elif unit == "wall_s":
+        amount = microseconds(_seconds(cap)) // 1000
+    elif not (type(cap) is int or (isinstance(cap, str) and _NUMBER.fullmatch(cap))):
+        raise InvalidRequest("a cap", expected="a whole number from 0", got=repr(cap)[:80])
+    else:
+        amount = int(cap)
+    if not 0 <= amount < 1 << 53:
+        raise InvalidRequest("a cap", expected="a number from 0", got=str(amount)[:80])
+    return amount
+
+
+def _seconds(cap: float | str) -> float | str:
+    """Return the number that a text stands for; what is none is left to whoever takes it."""
+    try:
+        return float(cap) if isinstance(cap, str) else cap
+    except ValueError:
+        return cap
+
+
+def _said(desk: Desk, run_id: str, value: Any) -> Any:
+    """Return what a person says to a run, who may repeat the placeholders that it shows, and gains no
+    others.
+    """
+    services = desk.services
+    if services.personal is None:
+        return value
+    return disarmed(value, lambda one: is_known(services.store, desk.id, run_id, one))
+
+
+async def _give(desk: Desk, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
+    await desk.state()
+    desk.keep_alive()
+    return await give(desk, run_id, verb, by=by, **command)

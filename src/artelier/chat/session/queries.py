@@ -1,0 +1,273 @@
+"""Read access to a chat: turns, artifacts as people may see them, runs. It changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from artelier.chat.session import settings as cs
+from artelier.chat.session.settings import ChatSettings
+from artelier.chat.tree import queries
+from artelier.chat.tree.session_artifacts import Chain, history_of, value_of
+from artelier.chat.turn.transcript import Turn, Variant, read_reply, read_turns
+from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.kernel.queries import blob_json
+from artelier.log import Store
+
+if TYPE_CHECKING:
+    from artelier.chat.session.event_stream import RunEvent
+    from artelier.operations.profile.definition import OperationProfile
+
+
+class Reader:
+    """One branch of a chat, for reading. `desk` is the kernel bound to its tenant."""
+
+    _by = ""
+    """Who acts in the chat's name; empty for its principal."""
+
+    def __init__(self, desk: Any, chat_id: str, *, branch: str) -> None:
+        self.desk = desk
+        self.chat_id = chat_id
+        self.branch_name = cs.check_name(branch, what="branch")
+
+    @property
+    def store(self) -> Store:
+        return self.desk.services.store
+
+    async def row(self) -> queries.ChatRow:
+        """Errors: `NotFound`."""
+        return await queries.chat_row(self.store, self.desk.id, self.chat_id)
+
+    async def exists(self) -> bool:
+        try:
+            await self.row()
+        except NotFound:
+            return False
+        return True
+
+    async def branch_row(self) -> queries.Branch:
+        """Errors: `NotFound`."""
+        return await queries.branch_of(self.store, await self.row(), self.branch_name)
+
+    async def settings(self) -> ChatSettings:
+        """Errors: `NotFound`."""
+        stored = await blob_json(self.desk.services, self.desk.id, (await self.row()).settings)
+        return ChatSettings.restored(stored)
+
+    async def profile(self) -> OperationProfile | None:
+        """The profile that the next turn works with. Errors: `NotFound`, `AccessDenied`."""
+        return (await cs.profile_of(self.desk, await self.settings()))[0]
+
+    async def need_profile(self) -> OperationProfile:
+        """Errors: `Conflict` for a chat without one."""
+        profile = await self.profile()
+        if profile is None:
+            raise Conflict(
+                f"chat {self.chat_id!r} has no profile, and so no sessions of one",
+                hint="session.change(profile=...) gives it one.",
+            )
+        return profile
+
+    # The conversation
+
+    async def turns(
+        self, *, after: int | None = None, before: int | None = None, limit: int = 50
+    ) -> list[Turn]:
+        """A page of the branch's turns, oldest first: the newest ones, those next before a turn, or those
+        after one. `limit` is at most 1000. Cost: O(turns from the newest to the end of the page)."""
+        chat, branch = await self.row(), await self.branch_row()
+        if not branch.head:
+            return []
+        found = await queries.path(
+            self.store, chat.id, branch.head, limit=cs.whole(limit, "limit"),
+            after=None if after is None else cs.whole(after, "after"),
+            before=None if before is None else cs.whole(before, "before"),
+        )  # fmt: skip
+        return await read_turns(self.store, chat, found)
+
+    async def turn(self, number: int | None = None) -> Turn:
+        """One turn of the branch, the newest if none is named. Errors: `NotFound`."""
+        before = None if number is None else cs.whole(number, "turn") + 1
+        found = await self.turns(before=before, limit=1)
+        if not found or (number is not None and found[0].number != number):
+            raise NotFound(f"the branch has no turn {'yet' if number is None else number}")
+        return found[0]
+
+    async def reply(self, run_id: str) -> Variant | None:
+        """The reply that one of the chat's runs has made, as people see it; None if there is none.
+
+        Errors: `NotFound`, also for a run of another chat.
+        """
+        await self._check_own(run_id)
+        return await read_reply(self.store, await self.row(), run_id)
+
+    async def branches(self) -> list[dict[str, Any]]:
+        """`{name, origin, run_id, status, turn, is_current, made_us}`, in the order they were made.
+
+        `turn` is the number of the newest; `status` is that of the newest run, or `asked` if it never began.
+        """
+        chat = await self.row()
+        rows = await self.store.query(
+            "SELECT b.name, b.origin, b.run, CASE WHEN b.run = '' THEN '' ELSE"
+            " coalesce(r.status, 'asked') END, coalesce(n.number, 0), b.at_us FROM chat_branches b"
+            " LEFT JOIN runs r ON r.tenant = ? AND r.run = b.run"
+            " LEFT JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
+            " WHERE b.chat = ? ORDER BY b.n",
+            (chat.tenant, chat.id),
+        )
+        return [
+            {
+                "name": name, "origin": origin, "run_id": run, "status": status, "turn": turn,
+                "is_current": name == self.branch_name, "made_us": at_us,
+            }
+            for name, origin, run, status, turn, at_us in rows
+        ]  # fmt: skip
+
+    # Sessions of the profile
+
+    async def session_id(self, profile: OperationProfile | None) -> str:
+        """The session of a profile that the branch works with; empty without a profile."""
+        if profile is None:
+            return ""
+        rows = await self.store.query(
+            "SELECT session, standard FROM chat_sessions WHERE chat = ? AND branch = ? AND profile = ?",
+            ((await self.row()).id, self.branch_name, profile.profile_id),
+        )
+        if rows and rows[0][1] == profile.session_id:
+            return rows[0][0]
+        return profile.session_id
+
+    async def sessions(self) -> list[dict[str, Any]]:
+        """`{session_id, runs, begun_us, used_us, is_current}` of the chat's profile, in the order they began.
+
+        Empty without a profile; the current one is there before its first run.
+        """
+        profile = await self.profile()
+        if profile is None:
+            return []
+        current = await self.session_id(profile)
+        rows = await self.store.query(
+            "SELECT session, runs, begun_us, used_us FROM chat_scopes WHERE chat = ? AND profile = ?"
+            " ORDER BY begun_us, session",
+            ((await self.row()).id, profile.profile_id),
+        )
+        names = ("session_id", "runs", "begun_us", "used_us")
+        found = [dict[str, Any](zip(names, row, strict=True)) for row in rows]
+        if all(one["session_id"] != current for one in found):
+            found.append({"session_id": current, "runs": 0, "begun_us": None, "used_us": None})
+        return [{**one, "is_current": one["session_id"] == current} for one in found]
+
+    # Artifacts
+
+    async def arts(self, *, internal: bool = False) -> dict[str, dict[str, Any]]:
+        """`art.<tag>` of the branch's session as people may see them, by tag.
+
+        Each is `{value, version, usage, semantics, append, operation, run_id, at_us}`; JSON stays typed.
+        With `internal`, an operator also sees those that only prompts, or nobody, may show.
+        """
+        return {
+            chain.newest.tag: await self._shown(chain) for chain in await self._chains(internal)
+        }
+
+    async def art(self, tag: str, *, internal: bool = False) -> Any:
+        """The value of `art.<tag>`. Errors: `NotFound`, also for one that people may not see."""
+        chain = await self._chain(tag, internal)
+        return await value_of(self.store, self.desk.id, chain, now_us=self._now_us())
+
+    async def history(self, tag: str, *, internal: bool = False) -> list[dict[str, Any]]:
+        """Earlier values, newest first, of a feed its entries: `{value, version, at_us, run, operation}`.
+
+        Errors: as `art`.
+        """
+        chain = await self._chain(tag, internal)
+        return await history_of(self.store, self.desk.id, chain, now_us=self._now_us())
+
+    async def publish(self, tag: str, *, id: str | None = None, internal: bool = False) -> str:
+        """Make an artifact (kind `document`) of the current value, and its ref; `id` is `<chat>/<tag>`.
+
+        It is owned by the chat's principal and says which run wrote the value.
+        Errors: as `art`; `InvalidRequest` if the id is too long; `AccessDenied` if it is somebody else's.
+        """
+        from artelier.artifacts import Provenance
+
+        chain = await self._chain(tag, internal)
+        value = await value_of(self.store, self.desk.id, chain, now_us=self._now_us())
+        newest, settings = chain.newest, await self.settings()
+        artifacts = self.desk.as_principal(settings.principal).artifacts
+        artifact = await artifacts.by(self._by or settings.principal).write(
+            id if id is not None else f"{self.chat_id}/{tag}", kind="document", content=value,
+            provenance=Provenance(run_id=newest.run, derived_from=(newest.profile,)),
+            metadata={"tag": tag, "version": newest.version, "chat": self.chat_id},
+        )  # fmt: skip
+        return f"{artifact.id}@{artifact.version}"
+
+    def _now_us(self) -> int:
+        return self.desk.services.clock.now_us()
+
+    async def _chains(self, internal: bool, tags: tuple[str, ...] | None = None) -> list[Chain]:
+        profile = await self.profile()
+        if profile is None:
+            return []
+        scope = f"{profile.profile_id}/{await self.session_id(profile)}"
+        chat, branch = await self.row(), await self.branch_row()
+        found = await queries.state_chains(
+            self.store, chat.id, head=branch.head, scope=scope, tags=tags
+        )
+        return [chain for chain in found if internal or chain.in_ui]
+
+    async def _chain(self, tag: str, internal: bool) -> Chain:
+        if not isinstance(tag, str):  # pyright: ignore[reportUnnecessaryIsInstance] - from users
+            raise InvalidRequest("tag", expected="text", got=type(tag).__name__)
+        if found := await self._chains(internal, (tag,)):
+            return found[0]
+        known = ", ".join(chain.newest.tag for chain in await self._chains(internal))
+        raise NotFound(f"no art.{tag:.64} to see here", expected=known or "none yet")
+
+    async def _shown(self, chain: Chain) -> dict[str, Any]:
+        newest = chain.newest
+        return {
+            "value": await value_of(self.store, self.desk.id, chain, now_us=self._now_us()),
+            "version": newest.version, "usage": newest.usage, "semantics": newest.semantics,
+            "append": bool(newest.append), "operation": newest.operation, "run_id": newest.run,
+            "at_us": newest.at_us,
+        }  # fmt: skip
+
+    # Runs
+
+    async def events(self, run_id: str, *, after: int = 0, limit: int = 200) -> list[RunEvent]:
+        """Stored events of one of the chat's runs with `seq > after`, in the API's names.
+
+        Errors: `NotFound`, also for a run of another chat.
+        """
+        from artelier.chat.session.event_stream import stored_events
+
+        await self._check_own(run_id)
+        return await stored_events(self.desk, run_id, after=after, limit=cs.whole(limit, "limit"))
+
+    async def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Any]:
+        """A run as it happens: `RunEvent`s with `seq > after`, and `main_llm.delta`s without, up to its end.
+
+        Who comes while the reply is being written gets the text so far as one delta. Errors: `NotFound`.
+        """
+        from artelier.chat.session.event_stream import followed
+
+        await self._check_own(run_id)
+        async with aclosing(followed(self.desk, run_id, after=after)) as items:
+            async for item in items:
+                yield item
+
+    async def show(self, run_id: str) -> dict[str, Any]:
+        """One of the chat's runs: its plan, operations, effects, what its prompt included, how it ended.
+
+        Values are not in it. Errors: `NotFound`.
+        """
+        from artelier.chat.session.run_report import show_run
+
+        await self._check_own(run_id)
+        return await show_run(self.desk, run_id)
+
+    async def _check_own(self, run_id: object) -> None:
+        chat, _, number = str(run_id).rpartition("/r")
+        if chat != self.chat_id or not number.isdecimal() or int(number) > (await self.row()).runs:
+            raise NotFound(f"no run {str(run_id)[:140]!r} in chat {self.chat_id!r}")

@@ -1,0 +1,594 @@
+"""`Session`: the public door of a chat. One branch of it at a time; it holds no truth that the log lacks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+from artelier.artifacts.access.rules import check_principal
+from artelier.chat.session import settings as cs
+from artelier.chat.session.queries import Reader
+from artelier.chat.session.settings import UNSET, ChatSettings
+from artelier.chat.session.unbegun_turns import left_unbegun
+from artelier.chat.tree import queries
+from artelier.chat.tree.branches import MAIN, run_name
+from artelier.chat.tree.queries import chat_key
+from artelier.chat.tree.tree_rows import Node
+from artelier.chat.turn.lorebooks import read_book
+from artelier.chat.turn.turn_config import TurnJob, chat_of
+from artelier.chat.turn.turn_events import session_stream
+from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
+from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
+from artelier.kernel.queries import blob_json
+from artelier.log import (
+    Batch,
+    Blob,
+    BlobRef,
+    DataKey,
+    Draft,
+    EventData,
+    StreamAppend,
+    check_subject,
+    prepared_blob,
+)
+from artelier.operations import events as ev
+from artelier.pii.placeholder import disarmed
+from artelier.tokens import estimate_tokens
+
+ATTEMPTS_MAX = 50
+"""At an event, while others write to the same chat."""
+_TRIGGERS = ("generate", "regenerate", "continue", "resume")
+
+
+class Session(Reader):
+    """One branch of a chat. Any number of handles, in any processes, may be open.
+
+    `Session.open(kernel, "c1", model="offline")` makes one; reading (`turns`, `art`, ...) is in `Reader`.
+    """
+
+    _own: DataKey | None = None
+    """The key of the subject that it is opened for."""
+
+    def by(self, actor: str) -> Session:
+        """The same branch; events of what is asked for, chosen and changed through it name `actor`.
+
+        Rights stay those of the chat's principal. Errors: `InvalidRequest`.
+        """
+        return self._like(self.branch_name, by=check_principal(actor))
+
+    def _like(self, branch: str, *, by: str | None = None) -> Session:
+        session = type(self)(self.desk, self.chat_id, branch=branch)
+        session._by = self._by if by is None else by
+        return session
+
+    async def _check_subject(self) -> None:
+        """Errors: `Conflict` if a chat is opened for another subject than it was made for."""
+        if self._own is None:
+            return
+        held = await chat_key(self.store, self.desk.id, self.chat_id)
+        if held is None or held.key_id != self._own.key_id:
+            raise Conflict(
+                f"chat {self.chat_id!r} has another subject, or none",
+                expected="the subject that it was made for", hint="Begin another chat.",
+            )  # fmt: skip
+
+    # The beginning
+
+    @classmethod
+    async def open(
+        cls,
+        kernel: Any,
+        chat_id: str,
+        *,
+        tenant: Any = None,
+        branch: str = MAIN,
+        session_id: str | None = None,
+        profile: Any = UNSET,
+        model: Any = UNSET,
+        user: Any = UNSET,
+        char: Any = UNSET,
+        system: Any = UNSET,
+        lorebooks: Any = UNSET,
+        greetings: Any = None,
+        history_max: Any = UNSET,
+        deadline_s: Any = UNSET,
+        principal: str = "operator",
+        by: str = "",
+        subject: str = "",
+        **params: Any,
+    ) -> Session:
+        """The chat of that id, made if there is none; then a `model` is needed.
+
+        `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
+        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `lorebooks`:
+        refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
+        `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
+        only for a new chat. `by`: who acts, as in the method of that name. `subject`: whom the chat is about;
+        all that it stores is erased with that.
+        What is given for a chat that exists changes its settings from now on.
+        Units:  `deadline_s` bounds each run. `history_max` counts messages.
+        Errors: `InvalidRequest`, `UnknownModel`, `MissingKey`, `NotFound`, `InvalidProfile`, `AccessDenied`.
+        """
+        desk = kernel.for_tenant(tenant) if hasattr(kernel, "for_tenant") else kernel
+        await desk.state()
+        session = cls(desk, cs.check_chat(chat_id), branch=branch)
+        session = session.by(by) if by else session
+        wished: dict[str, Any] = {
+            "profile": profile, "model": model, "user": user, "char": char, "system": system,
+            "lorebooks": lorebooks, "history_max": history_max, "deadline_s": deadline_s,
+            "params": params or UNSET, "principal": principal,
+        }  # fmt: skip
+        if subject:
+            session._own = await session.store.data_key(desk.id, check_subject(subject))
+        if not await session.exists():
+            await session._begin(wished, tuple(session._said(cs.checked_greetings(greetings))))
+        else:
+            await queries.branch_of(session.store, await session.row(), branch)
+            await session._check_subject()
+            del wished["principal"]
+            if any(value is not UNSET for value in wished.values()):
+                await session._change(wished)
+        if session_id is not None:
+            await session._use(session_id)
+        return session
+
+    async def _begin(self, wished: dict[str, Any], greetings: tuple[str, ...]) -> None:
+        if wished["model"] is UNSET:
+            raise NotFound(
+                f"no chat {self.chat_id!r}", hint="To begin one, say which model: model=...."
+            )
+        if self.branch_name != MAIN:
+            raise NotFound(f"a new chat has the branch {MAIN!r} only", got=self.branch_name[:100])
+        empty = ChatSettings(model="", principal=wished["principal"])
+        settings = await self._checked(empty, wished)
+        blobs: list[Blob] = []
+        opened = ev.ChatOpened(
+            settings=await self._keep(settings.encoded(), blobs),
+            greetings=tuple([await self._keep_json(text, blobs) for text in greetings]),
+        )
+        try:
+            await self._append(opened, blobs=blobs, seq=0)
+        except SequenceConflict:  # somebody opened it meanwhile
+            await self._change(wished)
+
+    async def _checked(self, settings: ChatSettings, wished: dict[str, Any]) -> ChatSettings:
+        """Errors: those of `open`."""
+        wished = dict(wished)
+        if wished.get("model", UNSET) is not UNSET:
+            if not isinstance(wished["model"], str):
+                raise InvalidRequest("model", expected="a name", got=repr(wished["model"])[:80])
+            self.desk.services.model(wished["model"])  # a missing key is said at the door
+        if wished.get("profile", UNSET) is not UNSET:
+            wished["profile"] = await cs.profile_setting(
+                self.desk, wished["profile"], by=settings.principal
+            )
+        for name in ("user", "char", "system"):
+            if wished.get(name, UNSET) is not UNSET:
+                wished[name] = self._said(wished[name])
+        changed = cs.changed(settings, wished)
+        for ref in changed.lorebooks:
+            if ref not in settings.lorebooks:
+                await read_book(self.desk, ref, by=settings.principal)
+        return changed
+
+    async def change(self, **wished: Any) -> None:
+        """Change settings of the chat from the next turn on: those of `open`.
+
+        `profile=None` takes the profile away; other names are params of the main call, None takes one back.
+        Errors: as for `open`.
+        """
+        names = (
+            "profile", "model", "user", "char", "system", "lorebooks", "history_max", "deadline_s",
+        )  # fmt: skip
+        own = {name: wished.pop(name) for name in names if name in wished}
+        await self._change({**own, "params": wished or UNSET})
+
+    async def _change(self, wished: dict[str, Any]) -> None:
+        settings = await self.settings()
+        changed = await self._checked(settings, wished)
+        if changed != settings:
+            blobs: list[Blob] = []
+            data = ev.ChatChanged(settings=await self._keep(changed.encoded(), blobs))
+            await self._append(data, blobs=blobs)
+
+    # Turns
+
+    async def generate(
+        self, text: str, *, deadline_s: float | None = None, **params: Any
+    ) -> TurnResult:
+        """Say something, and get the turn with its reply. `params` are for this one main call.
+
+        A turn that fails is a result with `failed`.
+        Errors: `Conflict` while another run of the branch has not ended; `InvalidRequest`; `LeaseHeld`.
+        """
+        run_id, job = await self._ask("generate", text=text, deadline_s=deadline_s, params=params)
+        return await drive(self.desk, run_id, job)
+
+    async def regenerate(self, *, deadline_s: float | None = None, **params: Any) -> TurnResult:
+        """Another variant of the newest turn, with the state from before the turn. Errors: as `generate`;
+        `Conflict` if nothing was said yet."""
+        run_id, job = await self._ask("regenerate", deadline_s=deadline_s, params=params)
+        return await drive(self.desk, run_id, job)
+
+    async def continue_(self, *, deadline_s: float | None = None, **params: Any) -> TurnResult:
+        """Extend the selected reply; its artifacts stay what they are. Errors: as `generate`;
+        `Conflict` if there is no reply."""
+        run_id, job = await self._ask("continue", deadline_s=deadline_s, params=params)
+        return await drive(self.desk, run_id, job)
+
+    async def ask(
+        self,
+        text: str = "",
+        *,
+        trigger: str = "generate",
+        deadline_s: float | None = None,
+        **params: Any,
+    ) -> str:
+        """Have the branch wait for a turn that nobody drives yet; the id of its run, which `resume` drives.
+
+        `trigger`: `generate`, or `regenerate` or `continue`, which take no `text`. Errors: as `generate`.
+        """
+        if trigger not in _TRIGGERS[:-1] or (text and trigger != "generate"):
+            raise InvalidRequest(
+                "trigger", expected="generate with a text, regenerate or continue without",
+                got=repr(trigger)[:80],
+            )  # fmt: skip
+        return (await self._ask(trigger, text=text, deadline_s=deadline_s, params=params))[0]
+
+    async def resume(self, *, on_wait: str = "await") -> TurnResult:
+        """Bring the branch's newest run to its end: after a crash, a pause, an approval, a raised budget.
+
+        Errors: `NotFound` if none was asked for; `LeaseHeld` if another process drives it.
+        """
+        run_id, job = await self._newest()
+        return await drive(self.desk, run_id, job, on_wait=on_wait)
+
+    async def cancel(self, *, note: str = "") -> None:
+        """End the branch's newest run for good, whoever drives it; nothing happens if it has ended.
+
+        What was committed before stays; a reply that was being written is kept as far as it came.
+        """
+        run_id, job = await self._newest()
+        if await recorded_job(self.desk, run_id) is None:
+            await self._start_only(run_id, job)
+        if await has_ended(self.desk, run_id):
+            return
+        try:
+            by = self._by or (await self.settings()).principal
+            await self.desk.cancel(run_id, by=by, note=note)
+        except Conflict:
+            if not await has_ended(self.desk, run_id):  # it ended in the meantime
+                raise
+
+    async def _start_only(self, run_id: str, job: TurnJob) -> None:
+        """Begin a run that was asked for and never started, so that it can be ended."""
+        opened = self.desk.run(run_id, loop="chat", model=job.model, settings=job.settings())
+        with suppress(asyncio.CancelledError):
+            async with opened:
+                raise asyncio.CancelledError
+
+    async def _newest(self) -> tuple[str, TurnJob]:
+        branch = await self.branch_row()
+        if not branch.run:
+            raise NotFound(f"branch {branch.name!r} of chat {self.chat_id!r} waits for no run")
+        settings = await blob_json(self.desk.services, self.desk.id, branch.job)
+        return branch.run, TurnJob.restored(settings)
+
+    async def stream(
+        self,
+        text: str = "",
+        *,
+        trigger: str = "generate",
+        on_wait: str = "await",
+        deadline_s: float | None = None,
+        **params: Any,
+    ) -> AsyncGenerator[Any]:
+        """Like `generate`, yielding `RunEvent`s and `main_llm.delta`s as they come, the `TurnResult` last.
+
+        `trigger`: `generate`; `regenerate`, `continue` or `resume` do as the methods of these names, and take
+        no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on with it.
+        """
+        if trigger not in _TRIGGERS or (text and trigger != "generate"):
+            raise InvalidRequest(
+                "trigger", expected="generate with a text, regenerate, continue or resume without",
+                got=repr(trigger)[:80],
+            )  # fmt: skip
+        if trigger == "resume":
+            run_id, job = await self._newest()
+        else:
+            run_id, job = await self._ask(trigger, text=text, deadline_s=deadline_s, params=params)
+        async with aclosing(self._streamed(run_id, job, on_wait=on_wait)) as items:
+            async for item in items:
+                yield item
+
+    async def _streamed(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncGenerator[Any]:
+        from artelier.chat.session.event_stream import followed
+
+        driving = asyncio.ensure_future(drive(self.desk, run_id, job, on_wait=on_wait))
+        try:
+            async with aclosing(followed(self.desk, run_id, after=0, driving=driving)) as items:
+                async for item in items:
+                    yield item
+            yield await driving
+        finally:
+            if not driving.done():
+                driving.cancel()
+            await asyncio.gather(driving, return_exceptions=True)
+
+    async def _ask(
+        self, trigger: str, *, text: str = "", deadline_s: Any, params: dict[str, Any]
+    ) -> tuple[str, TurnJob]:
+        """Append `turn.asked` for the branch as it stands; the run's id and what it is to do."""
+        if trigger == "generate":
+            text = cs.said_text(text)
+        if params:
+            params = cs.checked_params(params)
+        limit_ms = cs.deadline_ms(deadline_s)
+        settings = await self.settings()
+        self.desk.services.model(settings.model)
+        profile, ref = await cs.profile_of(self.desk, settings)
+        is_plain = profile is None or not profile.enabled
+        await self._begin_left()
+        for _ in range(ATTEMPTS_MAX):
+            seq = await self.seq()
+            chat, branch = await self.row(), await self.branch_row()
+            head = await queries.node_row(self.store, chat.id, branch.head) if branch.head else None
+            job = TurnJob(
+                chat=self.chat_id, branch=branch.name, trigger=trigger,
+                node=_hangs_on(head, trigger), text=await self._words(head, trigger, text),
+                profile="" if is_plain else ref,
+                profile_id="" if is_plain or profile is None else profile.profile_id,
+                session_id="" if is_plain else await self.session_id(profile),
+                model=settings.model, params={**settings.params, **params},
+                deadline_ms=limit_ms or settings.deadline_ms, history_max=settings.history_max,
+                principal=settings.principal,
+            )  # fmt: skip
+            run_id = run_name(self.chat_id, chat.runs + 1)
+            try:
+                await self._append_asked(job, run_id, seq=seq)
+            except SequenceConflict:
+                continue
+            self.desk.services.at("turn.asked")
+            return run_id, job
+        raise self._crowded()
+
+    async def _begin_left(self) -> None:
+        """Reply first to what the branch was asked by a process that was killed before its run began."""
+        run_id = (await self.branch_row()).run
+        if run_id and not await has_ended(self.desk, run_id):
+            await drive_unbegun(self.desk, run_id, on_wait="suspend")
+
+    async def _append_asked(self, job: TurnJob, run_id: str, *, seq: int) -> None:
+        blobs: list[Blob] = []
+        is_new = job.trigger == "generate"
+        asked = ev.TurnAsked(
+            branch=job.branch, run=run_id, trigger=job.trigger,
+            settings=await self._keep_json(job.settings(), blobs),
+            text=await self._keep_json(job.text, blobs) if is_new else None,
+            tokens=estimate_tokens(job.text) if is_new else 0,
+            process=self.desk.services.process,
+        )  # fmt: skip
+        await self._append(asked, blobs=blobs, seq=seq)
+
+    async def _words(self, head: Node | None, trigger: str, text: str) -> str:
+        """The words that are replied to."""
+        if trigger != "regenerate" or head is None:
+            return text
+        asked = await queries.node_row(self.store, head.chat, head.turn)
+        return "".join(await queries.texts(self.store, self.desk.id, asked.user_parts()))
+
+    # Branches and variants
+
+    async def branch(self, name: str | None = None, *, at_turn: int | None = None) -> Session:
+        """A new branch that begins with the state after a turn of this one, the newest if none is named.
+
+        Errors: `Conflict` if the name is taken, or the turn is being replied in; `NotFound` for no such turn.
+        """
+        node = await self._node_of(at_turn)
+        for _ in range(ATTEMPTS_MAX):
+            seq = await self.seq()
+            chosen = name or f"branch-{(await self.row()).branches + 1}"
+            cs.check_name(chosen, what="branch")
+            made = ev.BranchMade(branch=chosen, origin=self.branch_name, node=node)
+            try:
+                await self._append(made, seq=seq)
+            except SequenceConflict:
+                continue
+            return self._like(chosen)
+        raise self._crowded()
+
+    async def on(self, branch: str) -> Session:
+        """The same chat on another branch that exists. Errors: `NotFound`."""
+        await queries.branch_of(self.store, await self.row(), branch)
+        return self._like(branch)
+
+    async def select_variant(self, turn: int, variant: int) -> None:
+        """Go on from a variant of a turn, with its state, where the conversation after it went last.
+
+        Errors: `NotFound`; `Conflict` while a run of the branch has not ended.
+        """
+        await self._moved(lambda: self._selection(turn, variant))
+
+    async def _selection(self, turn: int, variant: int) -> EventData | None:
+        chat, branch = await self.row(), await self.branch_row()
+        here = await queries.node_at(self.store, chat.id, branch.head, cs.whole(turn, "turn"))
+        found = await queries.variant_row(self.store, here, cs.whole(variant, "variant"))
+        if found.node == here.node:
+            return None
+        node = await queries.newest_below(self.store, chat.id, found.node)
+        return ev.VariantSelected(branch=branch.name, node=node)
+
+    async def rewind(self, turn: int) -> None:
+        """Go on from an earlier turn; what came after it is kept beside it. 0 is before the first turn.
+
+        Errors: `NotFound`; `Conflict` while a run of the branch has not ended.
+        """
+
+        async def choose() -> EventData:
+            return ev.BranchRewound(branch=self.branch_name, node=await self._node_of(turn))
+
+        await self._moved(choose)
+
+    async def _moved(self, choose: Callable[[], Any]) -> None:
+        """Append what is chosen over the chat as it stands."""
+        for _ in range(ATTEMPTS_MAX):
+            seq = await self.seq()
+            event = await choose()
+            if event is None:
+                return
+            try:
+                await self._append(event, seq=seq)
+            except SequenceConflict:
+                continue
+            return
+        raise self._crowded()
+
+    async def _node_of(self, turn: int | None) -> int:
+        """The node of a turn on this branch; 0 for turn 0 of a chat without a greeting."""
+        if turn is not None:
+            cs.whole(turn, "turn")
+        chat, branch = await self.row(), await self.branch_row()
+        if turn is None or not branch.head:
+            if turn:
+                raise NotFound(f"the branch has no turn {turn}")
+            return branch.head
+        try:
+            node = await queries.node_at(self.store, chat.id, branch.head, turn)
+        except NotFound:
+            if turn == 0:
+                return 0
+            raise
+        return node.node
+
+    # Sessions of the profile
+
+    async def reset(self, session_id: str | None = None) -> str:
+        """Begin a new, empty session of the profile on this branch; its id. The old values stay, hidden.
+
+        Errors: `Conflict` if there is one of this id already, or the chat has no profile.
+        """
+        profile = await self.need_profile()
+        known = {one["session_id"] for one in await self.sessions()}
+        if session_id is None:
+            number = len(known) + 1
+            while f"s{number}" in known:
+                number += 1
+            session_id = f"s{number}"
+        cs.check_name(session_id, what="session")
+        if session_id in known:
+            raise Conflict(
+                f"there is a session {session_id!r} already",
+                hint="session.reopen() goes on with it.",
+            )
+        await self._set_session(profile.profile_id, session_id, profile.session_id)
+        return session_id
+
+    async def reopen(self, session_id: str) -> None:
+        """Go on with an earlier session of the profile, and its state. Errors: `NotFound`."""
+        profile = await self.need_profile()
+        cs.check_name(session_id, what="session")
+        known = [one["session_id"] for one in await self.sessions()]
+        if session_id not in known:
+            raise NotFound(
+                f"no session {session_id!r}", expected=", ".join(known[:20]),
+                hint="session.reset(id) begins one.",
+            )  # fmt: skip
+        await self._set_session(profile.profile_id, session_id, profile.session_id)
+
+    async def _use(self, session_id: str) -> None:
+        """Work with this session from now on, whether or not there is one yet."""
+        profile = await self.need_profile()
+        cs.check_name(session_id, what="session")
+        if await self.session_id(profile) != session_id:
+            await self._set_session(profile.profile_id, session_id, profile.session_id)
+
+    async def _set_session(self, profile_id: str, session_id: str, standard: str) -> None:
+        await self._append(
+            ev.SessionSet(
+                branch=self.branch_name, profile_id=profile_id, session_id=session_id,
+                default=standard,
+            )
+        )  # fmt: skip
+
+    # Turns from elsewhere
+
+    async def import_turns(self, turns: list[dict[str, Any]]) -> int:
+        """Add turns of another conversation at the end of the branch, as data; how many there were.
+
+        Each is `{user: text or None, variants: [text], selected: index}`.
+        Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
+        """
+        from artelier.chat.files.imported_turns import batches
+
+        for page in batches(turns):
+            blobs: list[Blob] = []
+            listed = [await self._imported(turn, blobs) for turn in page]
+            data = ev.TurnsImported(branch=self.branch_name, turns=tuple(listed))
+            await self._append(data, blobs=blobs)
+        return len(turns)
+
+    async def _imported(self, turn: Any, blobs: list[Blob]) -> ev.ImportedTurn:
+        texts = [turn.user or "", turn.variants[turn.selected] if turn.variants else ""]
+        return ev.ImportedTurn(
+            user=None if turn.user is None else await self._keep_json(self._said(turn.user), blobs),
+            variants=tuple(
+                [await self._keep_json(text, blobs) for text in self._said(turn.variants)]
+            ),
+            selected=turn.selected, tokens=sum(map(estimate_tokens, texts)),
+        )  # fmt: skip
+
+    # Writing
+
+    def _said(self, value: Any) -> Any:
+        """Return what a person or a file of elsewhere says: a placeholder in it is text."""
+        return value if self.desk.services.personal is None else disarmed(value)
+
+    async def seq(self) -> int:
+        return (await self.store.head(session_stream(self.desk.id, self.chat_id)))[0]
+
+    async def _append(
+        self, data: EventData, *, blobs: list[Blob] | None = None, seq: int | None = None
+    ) -> None:
+        services = self.desk.services
+        by = self._by or ((await self.settings()).principal if seq != 0 else "operator")
+        draft = Draft(data, services.clock.now_us(), by)
+        stream = session_stream(self.desk.id, self.chat_id)
+        append = StreamAppend(stream, [draft], expected_seq=seq)
+        await self.store.append(Batch(appends=[append], blobs=blobs or []))
+
+    async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
+        key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
+        key = key or await self.store.data_key(self.desk.id)
+        ref, blob = await prepared_blob(self.desk.id, key, content)
+        blobs.append(blob)
+        return ref
+
+    async def _keep_json(self, value: Any, blobs: list[Blob]) -> BlobRef:
+        from artelier.kernel.prompt.manifest import encoded
+
+        return await self._keep(encoded(value), blobs)
+
+    def _crowded(self) -> ArtelierError:
+        return Conflict(
+            f"chat {self.chat_id!r} is being written to by others all the time", hint="Try again."
+        )
+
+
+def _hangs_on(head: Node | None, trigger: str) -> int:
+    """The node that a new variant hangs on; of `continue` the one that is extended."""
+    if head is None:
+        return 0
+    return head.parent if trigger == "regenerate" else head.node
+
+
+async def drive_unbegun(desk: Any, run_id: str, *, on_wait: str) -> bool:
+    """Drive a turn that was left unbegun until it ends or waits. False if there is none of this id.
+
+    Errors: those of `Session.resume`.
+    """
+    for one in await left_unbegun(desk.services, tenant=desk.id, chat=chat_of(run_id), run=run_id):
+        await Session(desk, one.chat, branch=one.branch).resume(on_wait=on_wait)
+        return True
+    return False

@@ -1,0 +1,298 @@
+"""The settings of a chat: the participants, the model, the profile. Checked once, on entry."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from artelier.chat.turn.turn_config import HISTORY_MAX
+from artelier.errors import CorruptStore, InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from artelier.operations.profile.definition import OperationProfile
+
+TEXT_CHARS_MAX = 1_000_000
+"""Of one thing that somebody says, and of a system prompt (a guess: a long book chapter)."""
+SETTINGS_BYTES_MAX = 4 * 1024 * 1024
+GREETINGS_MAX = 200
+HISTORY_TURNS_MAX = 10_000
+LOREBOOKS_MAX = 16
+"""Of one chat, that of its character apart."""
+DEADLINE_S_MAX = 86_400
+UNSET: Any = object()
+"""Stands for an argument that was not given where None is a legal value."""
+
+_CHAT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a chat as they are stored."""
+
+    model: str
+    profile: str = ""
+    """`id` for the newest version at each turn, or `id@version`; empty for plain main calls."""
+    user: dict[str, Any] = {}
+    """`{name, description, ...}`."""
+    char: dict[str, Any] = {}
+    system: str = ""
+    lorebooks: tuple[str, ...] = ()
+    """Refs; that of the character is in `char`."""
+    params: dict[str, Any] = {}
+    """Of the main call: `temperature`, `max_output_tokens`, ..."""
+    history_max: int = HISTORY_MAX
+    """Messages that a prompt shows at most."""
+    deadline_ms: int = 0
+    """Of each run; 0 for none."""
+    principal: str = "operator"
+    """In whose name artifacts are read and written."""
+
+    @classmethod
+    def restored(cls, stored: object) -> ChatSettings:
+        """Errors: `CorruptStore` if what is stored is none."""
+        try:
+            return msgspec.convert(stored, cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the settings of a chat cannot be read: {error}") from None
+
+    def encoded(self) -> bytes:
+        """Canonical JSON. Errors: `InvalidRequest` if they are too large."""
+        content = msgspec.json.encode(self, order="sorted")
+        if len(content) > SETTINGS_BYTES_MAX:
+            raise InvalidRequest(
+                "the settings of a chat are too large", expected=f"at most {SETTINGS_BYTES_MAX} bytes",
+                got=len(content),
+            )  # fmt: skip
+        return content
+
+
+def changed(settings: ChatSettings, wished: Mapping[str, Any]) -> ChatSettings:
+    """Settings with some of them replaced; `UNSET` ones stay. Errors: `InvalidRequest`, `UnknownModel`.
+
+    `user` and `char` are a name, or JSON with a name; `deadline_s` is in seconds.
+    """
+    fields: dict[str, Any] = {}
+    for name, value in wished.items():
+        if value is UNSET:
+            continue
+        if name in ("user", "char"):
+            fields[name] = person(value, what=name)
+        elif name == "params":
+            fields[name] = checked_params({**settings.params, **value})
+        elif name == "deadline_s":
+            fields["deadline_ms"] = deadline_ms(value)
+        elif name == "history_max":
+            fields[name] = HISTORY_MAX if value is None else _whole(value, name, HISTORY_TURNS_MAX)
+        elif name == "lorebooks":
+            fields[name] = lorebook_refs(value)
+        elif name == "system":
+            fields[name] = "" if value is None else checked_text(value, what="system prompt")
+        else:
+            fields[name] = value
+    return msgspec.structs.replace(settings, **fields)
+
+
+def check_chat(chat: object) -> str:
+    """Errors: `InvalidRequest` for what cannot name a chat."""
+    if not isinstance(chat, str) or not _CHAT.fullmatch(chat):
+        raise InvalidRequest(
+            "this cannot name a chat",
+            expected="1-120 characters of A-Z a-z 0-9 . _ : -, the first a letter or a digit",
+            got=repr(chat)[:140],
+        )
+    return chat
+
+
+def check_name(name: object, *, what: str) -> str:
+    """Check and return the name of a branch, or of a session of a profile. Errors: `InvalidRequest`."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"this cannot name a {what}",
+            expected="1-64 characters of A-Z a-z 0-9 _ . -, the first a letter or a digit",
+            got=repr(name)[:100],
+        )
+    return name
+
+
+def checked_text(text: object, *, what: str) -> str:
+    """Text that can be stored. Errors: `InvalidRequest`."""
+    if not isinstance(text, str):
+        raise InvalidRequest(what, expected="text", got=type(text).__name__)
+    if len(text) > TEXT_CHARS_MAX:
+        raise InvalidRequest(what, expected=f"at most {TEXT_CHARS_MAX} characters", got=len(text))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidRequest(what, expected="Unicode text", got="a lone surrogate") from None
+    return text
+
+
+def said_text(text: object) -> str:
+    """Return what a person says. Errors: `InvalidRequest`, also for nothing."""
+    said = checked_text(text, what="what is said")
+    if not said.strip():
+        raise InvalidRequest("a turn needs words", expected="text", got="none")
+    return said
+
+
+def checked_greetings(greetings: object) -> tuple[str, ...]:
+    """Errors: `InvalidRequest`."""
+    if greetings is None:
+        return ()
+    given = [greetings] if isinstance(greetings, str) else greetings
+    if not isinstance(given, list | tuple):
+        raise InvalidRequest("greetings", expected="a list of texts", got=type(given).__name__)
+    listed = cast("list[object] | tuple[object, ...]", given)
+    if len(listed) > GREETINGS_MAX:
+        raise InvalidRequest("greetings", expected=f"at most {GREETINGS_MAX}", got=len(listed))
+    texts = [checked_text(one, what="a greeting") for one in listed]
+    return tuple(text for text in texts if text.strip())
+
+
+def person(value: object, *, what: str) -> dict[str, Any]:
+    """A person of the chat as JSON data with a name; `{}` for None. Errors: `InvalidRequest`."""
+    if value is None:
+        return {}
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        raise InvalidRequest(what, expected="a name, or JSON with a name", got=type(value).__name__)
+    plain = _json(dict(cast("Mapping[object, object]", value)), what=what)
+    name = plain.get("name")
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= 200:
+        raise InvalidRequest(
+            f"{what} needs a name", expected="1-200 characters", got=repr(name)[:80]
+        )
+    return plain
+
+
+def lorebook_refs(value: object) -> tuple[str, ...]:
+    """Refs of a chat's lorebooks; None is none. Errors: `InvalidRequest`."""
+    from artelier.artifacts.ref import Ref
+
+    if value is None:
+        return ()
+    if not isinstance(value, list | tuple):
+        raise InvalidRequest("lorebooks", expected="a list of refs", got=type(value).__name__)
+    listed = cast("list[object] | tuple[object, ...]", value)
+    if len(listed) > LOREBOOKS_MAX:
+        raise InvalidRequest(
+            "lorebooks of a chat", expected=f"at most {LOREBOOKS_MAX}", got=len(listed)
+        )
+    for one in listed:
+        if not isinstance(one, str):
+            raise InvalidRequest("a lorebook", expected="a ref", got=type(one).__name__)
+    return tuple(dict.fromkeys(str(Ref.parse(cast("str", one))) for one in listed))
+
+
+def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Params of the main call; None takes one back. Errors: `InvalidRequest`."""
+    from artelier.models.params import settings_of
+
+    plain = _json(
+        {name: value for name, value in params.items() if value is not None}, what="params"
+    )
+    settings_of(plain)
+    limit = plain.get("max_output_tokens")
+    if limit == 0:
+        raise InvalidRequest("max_output_tokens", expected="a positive number of tokens", got=0)
+    return plain
+
+
+def deadline_ms(deadline_s: object) -> int:
+    """Errors: `InvalidRequest`."""
+    if deadline_s is None:
+        return 0
+    if (
+        not isinstance(deadline_s, int | float)
+        or isinstance(deadline_s, bool)
+        or not 0 < deadline_s <= DEADLINE_S_MAX
+    ):
+        raise InvalidRequest(
+            "deadline_s", expected=f"seconds, above 0 and at most {DEADLINE_S_MAX}",
+            got=repr(deadline_s)[:80],
+        )  # fmt: skip
+    return max(1, round(deadline_s * 1_000))
+
+
+def _whole(value: object, what: str, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        raise InvalidRequest(
+            what, expected=f"a whole number from 1 to {most}", got=repr(value)[:80]
+        )
+    return value
+
+
+def whole(value: object, what: str) -> int:
+    """A number of a turn or a variant. Errors: `InvalidRequest`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 53:
+        raise InvalidRequest(what, expected="a whole number from 0", got=repr(value)[:80])
+    return value
+
+
+def _json(value: dict[Any, Any], *, what: str) -> dict[str, Any]:
+    """A copy that is plain JSON data. Errors: `InvalidRequest`."""
+    try:
+        content = msgspec.json.encode(value)
+        plain = msgspec.json.decode(content)
+    except (TypeError, ValueError, msgspec.MsgspecError, RecursionError) as error:
+        raise InvalidRequest(what, expected="JSON data", got=str(error)[:200]) from None
+    if len(content) > SETTINGS_BYTES_MAX:
+        raise InvalidRequest(what, expected=f"at most {SETTINGS_BYTES_MAX} bytes", got=len(content))
+    return plain
+
+
+async def profile_setting(desk: Any, profile: object, *, by: str) -> str:
+    """Return how a chat's settings name a profile: it is saved if it is an object or a shipped one's name.
+
+    Errors: `NotFound`, `InvalidProfile`, `AccessDenied`, `InvalidRequest` for something else.
+    """
+    if profile is None or profile == "":
+        return ""
+    found, ref = await profile_given(desk, profile, by=by)
+    return ref if isinstance(profile, str) and "@" in profile else found.profile_id
+
+
+async def profile_given(
+    desk: Any, profile: object, *, by: str, check: Callable[[OperationProfile], None] | None = None
+) -> tuple[OperationProfile, str]:
+    """Return what was given as a profile, and its ref `id@version`; an object, or a shipped one's name, is
+    saved.
+
+    `check` raises for a profile that does not fit; such a one is not saved.
+    Errors: those of `check`; `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for others.
+    """
+    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.shipped import SHIPPED
+    from artelier.operations.profile.store import load_profile, save_profile
+
+    if not isinstance(profile, str | OperationProfile):
+        raise InvalidRequest(
+            "profile", expected="an OperationProfile, its id or ref, or None",
+            got=repr(profile)[:80],
+        )  # fmt: skip
+    ref = ""
+    if isinstance(profile, OperationProfile):
+        found = profile
+    else:
+        try:
+            found, ref = await load_profile(desk, profile, by=by)
+        except NotFound:
+            if profile not in SHIPPED:
+                raise
+            found = OperationProfile.shipped(profile)
+    if check is not None:
+        check(found)
+    return found, ref or await save_profile(desk, found, by=by)
+
+
+async def profile_of(desk: Any, settings: ChatSettings) -> tuple[OperationProfile | None, str]:
+    """The profile that a turn works with now, and its ref; `(None, "")` for a plain main call."""
+    if not settings.profile:
+        return None, ""
+    from artelier.operations.profile.store import load_profile
+
+    return await load_profile(desk, settings.profile, by=settings.principal)

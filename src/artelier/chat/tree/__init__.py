@@ -1,0 +1,1 @@
+"""The tree of turns and variants."""

@@ -1,0 +1,420 @@
+"""Reading chats: what a run finds at a node, pages of the conversation, sessions. It writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from artelier.chat.tree.session_artifacts import Chain, chains, seen
+from artelier.chat.tree.tree_rows import COLUMNS, SELECT, Node, node_of
+from artelier.errors import Erased, NotFound
+from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
+from artelier.operations.events import Part, Seen
+from artelier.ports.model import ChatMessage
+
+SAID_MAX = 2_000
+"""Nodes whose words no run has recorded, that a run takes up at once: of longer ones the newest."""
+
+PAGE_MAX = 1_000
+
+_BRANCH = ("name", "head", "run", "trigger", "job", "made", "origin", "n", "at_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A branch of a chat. `head` is a node, 0 at the beginning; `run` is the one asked for last."""
+
+    name: str
+    head: int
+    run: str
+    trigger: str
+    job: str
+    """Settings of that run, as a reference."""
+    made: int
+    """The node that it has made, or goes on with; 0 for none."""
+    origin: str
+    n: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRow:
+    """A chat as it stands."""
+
+    id: int
+    """Row id of its stream."""
+    tenant: str
+    chat: str
+    settings: BlobRef
+    runs: int
+    branches: int
+    opened_us: int
+    changed_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stand:
+    """The state that a run finds at a node: all that `session.read` records."""
+
+    settings: BlobRef
+    base_run: str = ""
+    base_shown: int = 0
+    said: tuple[ChatMessage, ...] = ()
+    """What comes after the base: messages that no run has recorded in this form."""
+    artifacts: tuple[Seen, ...] = ()
+    marks: Mapping[str, tuple[int, int]]
+    turn: int
+    """Number of the turn that is replied in."""
+    tokens: int
+    """Estimated tokens of the conversation up to the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnNodes:
+    """A turn as one branch shows it."""
+
+    number: int
+    asked: Node
+    """Its first node, which has the person's words."""
+    selected: Node
+    variants: tuple[Node, ...]
+    """All there are, in order; one without a reply included. Empty for a turn that was only asked."""
+
+
+# Chats, branches, nodes
+
+
+async def chat_key(store: Store, tenant: str, chat: str) -> DataKey | None:
+    """The key of the subject that a chat is about: that of its settings. None for no subject, or no chat.
+
+    Errors: `Erased` for a chat that was erased.
+    """
+    rows = await store.query(
+        "SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
+    )
+    if not rows:
+        return None
+    if await store.key_of(tenant, blob_name(rows[0][0])) is None:
+        raise Erased(f"chat {chat!r} was erased", hint="Begin another chat.")
+    return await store.subject_key_of(tenant, blob_name(rows[0][0]))
+
+
+async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
+    """Errors: `NotFound`."""
+    names = tuple(ChatRow.__dataclass_fields__)
+    rows = await store.query(
+        f"SELECT {', '.join(names)} FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
+    )
+    if not rows:
+        raise NotFound(
+            f"no chat {chat!r} in tenant {tenant!r}", hint="`Session.open` makes one with a model."
+        )
+    return ChatRow(**dict(zip(names, rows[0], strict=True)))
+
+
+async def list_chats(store: Store, tenant: str, *, after: str | None, limit: int) -> dict[str, Any]:
+    """`{items, next}`: chats by id."""
+    limit = max(1, min(limit, PAGE_MAX))
+    rows = await store.query(
+        "SELECT chat, branches, runs, opened_us, changed_us FROM chats WHERE tenant = ? AND chat > ?"
+        " ORDER BY chat LIMIT ?",
+        (tenant, after or "", limit + 1),
+    )
+    names = ("chat_id", "branches", "runs", "opened_us", "changed_us")
+    items = [dict[str, Any](zip(names, row, strict=True)) for row in rows[:limit]]
+    return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
+
+
+async def branches(store: Store, chat: ChatRow) -> list[Branch]:
+    """Return the branches in the order in which they were made."""
+    rows = await store.query(
+        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
+    )
+    return [Branch(**dict(zip(_BRANCH, row, strict=True))) for row in rows]
+
+
+async def branch_of(store: Store, chat: ChatRow, name: str) -> Branch:
+    """Errors: `NotFound` that names the branches there are."""
+    rows = await store.query(
+        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?",
+        (chat.id, name),
+    )
+    if not rows:
+        known = ", ".join(one.name for one in (await branches(store, chat))[:20])
+        raise NotFound(
+            f"chat {chat.chat!r} has no branch {name!r:.100}", expected=f"one of {known}",
+            hint="session.branch(name) makes one.",
+        )  # fmt: skip
+    return Branch(**dict(zip(_BRANCH, rows[0], strict=True)))
+
+
+async def node_row(store: Store, chat: int, node: int) -> Node:
+    """Errors: `NotFound`."""
+    rows = await store.query(f"{SELECT} WHERE n.chat = ? AND n.node = ?", (chat, node))
+    if not rows:
+        raise NotFound(f"the chat has no node {node}")
+    return node_of(rows[0])
+
+
+async def node_of_run(store: Store, chat: int, run: str) -> Node | None:
+    """The newest node that a run has made; None if it has made none, or goes on with another's."""
+    rows = await store.query(
+        f"{SELECT} WHERE n.chat = ? AND n.run = ? ORDER BY n.node DESC LIMIT 1", (chat, run)
+    )
+    return node_of(rows[0]) if rows else None
+
+
+_UP = (
+    "WITH RECURSIVE up(node, parent, number, depth) AS ("
+    "SELECT node, parent, number, 1 FROM chat_nodes WHERE chat = ? AND node = ?"
+    " UNION ALL SELECT n.node, n.parent, n.number, up.depth + 1 FROM up"
+    " JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent{where}) "
+)
+_NODES = SELECT.partition(" FROM ")[0]
+
+
+async def node_at(store: Store, chat: int, head: int, number: int) -> Node:
+    """The node of the turn of that number above a head. Cost: O(turns after it). Errors: `NotFound`."""
+    rows = await store.query(
+        f"{_UP.format(where=' WHERE up.number > ?')}{_NODES} FROM up"
+        " JOIN chat_nodes n ON n.chat = ? AND n.node = up.node WHERE up.number = ?",
+        (chat, head, chat, number, chat, number),
+    )
+    if not rows:
+        raise NotFound(
+            f"the branch has no turn {number}", hint="session.turns() shows those it has."
+        )
+    return node_of(rows[0])
+
+
+async def variant_row(store: Store, node: Node, variant: int) -> Node:
+    """Another variant of a node's turn. Errors: `NotFound` that says how many there are."""
+    rows = await store.query(
+        f"{SELECT} WHERE n.chat = ? AND n.turn = ? AND n.variant = ? AND n.variant > 0",
+        (node.chat, node.turn, variant),
+    )
+    if not rows:
+        known = await store.query(
+            "SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?",
+            (node.chat, node.turn),
+        )
+        raise NotFound(
+            f"turn {node.number} has no variant {variant}", expected=f"1 to {known[0][0]}"
+        )
+    return node_of(rows[0])
+
+
+async def newest_below(store: Store, chat: int, node: int) -> int:
+    """Return where the conversation went on last after a node, with a reply; the node itself if nowhere.
+
+    Cost: O(nodes below it).
+    """
+    rows = await store.query(
+        "WITH RECURSIVE down(node, parts) AS (SELECT node, '' FROM chat_nodes"
+        " WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parts FROM down"
+        " JOIN chat_nodes n ON n.chat = ? AND n.parent = down.node)"
+        " SELECT max(node) FROM down WHERE node = ? OR parts <> '[]'",
+        (chat, node, chat, node),
+    )
+    return rows[0][0] or node
+
+
+async def path(
+    store: Store,
+    chat: int,
+    head: int,
+    *,
+    after: int | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[TurnNodes]:
+    """A page of the conversation that ends at a head, oldest turn first.
+
+    With `after`, the turns of higher number, the first `limit` of them; else the newest `limit`, or those
+    next before the turn `before`. Cost: O(turns from the head to the end of the page).
+    """
+    limit = max(1, min(limit, PAGE_MAX))
+    low = -1 if after is None else after
+    high = (1 << 60) if before is None else before
+    order = "DESC" if after is None else "ASC"
+    deep_enough = " WHERE up.number > ?" if after is not None else " WHERE up.depth < ?"
+    bound = low + 1 if after is not None else await _depth(store, chat, head, high, limit)
+    rows = await store.query(
+        f"{_UP.format(where=deep_enough)}{_NODES} FROM up"
+        " JOIN chat_nodes n ON n.chat = ? AND n.node = up.node"
+        f" WHERE up.number > ? AND up.number < ? ORDER BY up.number {order} LIMIT ?",
+        (chat, head, chat, bound, chat, low, high, limit),
+    )
+    selected = sorted((node_of(row) for row in rows), key=lambda node: node.number)
+    turns = await _of_turns(store, chat, [node.turn for node in selected])
+    return [_turn(node, turns[node.turn]) for node in selected]
+
+
+async def _depth(store: Store, chat: int, head: int, high: int, limit: int) -> int:
+    """Return how far up from a head a page reaches. Along a path each turn's number is one higher."""
+    if not head:
+        return 0
+    newest = (await node_row(store, chat, head)).number
+    return max(0, newest - min(high, newest + 1) + 1) + limit
+
+
+async def _of_turns(store: Store, chat: int, turns: Collection[int]) -> dict[int, list[Node]]:
+    found: dict[int, list[Node]] = {turn: [] for turn in turns}
+    wanted = list(found)
+    for start in range(0, len(wanted), 200):
+        some = wanted[start : start + 200]
+        rows = await store.query(
+            f"{SELECT} WHERE n.chat = ? AND n.turn IN ({', '.join('?' * len(some))})"
+            " ORDER BY n.turn, n.variant",
+            (chat, *some),
+        )
+        for node in map(node_of, rows):
+            found[node.turn].append(node)
+    return found
+
+
+def _turn(selected: Node, nodes: list[Node]) -> TurnNodes:
+    asked = next(node for node in nodes if node.node == selected.turn)
+    variants = tuple(node for node in nodes if node.variant)
+    return TurnNodes(number=selected.number, asked=asked, selected=selected, variants=variants)
+
+
+# What a run finds
+
+
+async def stand(
+    store: Store,
+    tenant: str,
+    chat: str,
+    *,
+    node: int,
+    scope: str,
+    tags: Collection[str] | None = None,
+    trigger: str = "generate",
+    now_us: int,
+) -> Stand:
+    """Return what a run finds that goes on from a node, with the artifacts of a scope.
+
+    `tags`: which artifacts; None for all. `now_us`: against which age is counted. Errors: `NotFound`.
+    Cost: O(what is said since the newest run that recorded it, and what artifacts retain).
+    """
+    row = await chat_row(store, tenant, chat)
+    if not node:
+        return Stand(settings=row.settings, marks={}, turn=1, tokens=0)
+    at = await node_row(store, row.id, node)
+    base, said = await _said(store, row, at)
+    own = await in_scope(store, at, scope)
+    found: list[Seen] = []
+    marks: Mapping[str, tuple[int, int]] = {}
+    if own is not None and scope:
+        marks = own.marked()
+        found = [seen(one, now_us=now_us) for one in await _chains(store, own, tags)]
+    return Stand(
+        settings=row.settings, base_run=base.base if base else "",
+        base_shown=base.shown if base else 0, said=said, artifacts=tuple(found), marks=marks,
+        turn=at.number + (trigger != "continue"), tokens=at.tokens,
+    )  # fmt: skip
+
+
+async def in_scope(store: Store, node: Node | None, scope: str) -> Node | None:
+    """The nearest node above, itself included, whose state is that of a scope."""
+    if node is None:
+        return None
+    rows = await store.query(
+        "WITH RECURSIVE up(node, scope, other) AS (SELECT ?, ?, ? UNION ALL"
+        " SELECT n.node, n.scope, n.other FROM up JOIN chat_nodes n"
+        f" ON n.chat = ? AND n.node = up.other WHERE up.scope <> ?) {_NODES} FROM up"
+        " JOIN chat_nodes n ON n.chat = ? AND n.node = up.node WHERE up.scope = ?",
+        (node.node, node.scope, node.other, node.chat, scope, node.chat, scope),
+    )
+    return node_of(rows[0]) if rows else None
+
+
+async def state_chains(
+    store: Store, chat: int, *, head: int, scope: str, tags: Collection[str] | None = None
+) -> list[Chain]:
+    """Artifacts of a scope at a node, with what they retain by count; by tag."""
+    if not head or not scope:
+        return []
+    own = await in_scope(store, await node_row(store, chat, head), scope)
+    return [] if own is None else await _chains(store, own, tags)
+
+
+async def _chains(store: Store, node: Node, tags: Collection[str] | None) -> list[Chain]:
+    versions = node.versions()
+    wanted = [id_ for tag, id_ in versions.items() if tags is None or tag in tags]
+    return await chains(store, node.chat, wanted)
+
+
+_SAID_UP = (
+    "WITH RECURSIVE up(node, parent, shown, depth) AS ("
+    "SELECT node, parent, shown, 1 FROM chat_nodes WHERE chat = ? AND node = ?"
+    " UNION ALL SELECT n.node, n.parent, n.shown, up.depth + 1 FROM up"
+    " JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent"
+    " WHERE up.shown = 0 AND up.depth < ?) "
+)
+
+
+async def _said(
+    store: Store, chat: ChatRow, node: Node
+) -> tuple[Node | None, tuple[ChatMessage, ...]]:
+    """The nearest node whose conversation a run has recorded, and what was said after that."""
+    words = ", ".join(f"n.{name}" for name in COLUMNS)
+    rows = await store.query(
+        f"{_SAID_UP}SELECT {words}, t.user FROM up JOIN chat_nodes n ON n.chat = ?"
+        " AND n.node = up.node JOIN chat_nodes t ON t.chat = ? AND t.node = n.turn"
+        " ORDER BY up.depth DESC",
+        (chat.id, node.node, chat.id, SAID_MAX, chat.id, chat.id),
+    )
+    base: Node | None = None
+    said: list[ChatMessage] = []
+    for *columns, asked in rows:
+        found = node_of(tuple(columns))
+        user = found.user_parts() or _parts_of(found, asked)
+        parts = found.reply_parts()
+        if found.shown:  # only the topmost one can have a base
+            base = found
+            user = user if found.apart == 2 else ()
+            parts = parts if found.apart else ()
+        for role, these in (("user", user), ("assistant", parts)):
+            if text := await shown_text(store, chat.tenant, these, prompt=True):
+                said.append(ChatMessage(role=role, content=text))  # pyright: ignore[reportArgumentType] - one of two literals
+    return base, tuple(said)
+
+
+def _parts_of(node: Node, asked: str) -> tuple[Part, ...]:
+    """The person's words of a turn as its first node has them."""
+    import dataclasses
+
+    return dataclasses.replace(node, user=asked).user_parts()
+
+
+# Texts
+
+
+async def texts(
+    store: Store, tenant: str, parts: Iterable[Part], *, forgiving: bool = False
+) -> list[str]:
+    """One for each part; if it is `forgiving`, `[erased]` for what was. Errors: `Erased`, else."""
+    found: list[str] = []
+    for part in parts:
+        try:
+            found.append(decode_stored(await stored_blob(store, tenant, part.text), type=str))
+        except Erased as error:
+            if not forgiving:
+                raise
+            found.append(error.mark)
+    return found
+
+
+async def shown_text(store: Store, tenant: str, parts: Iterable[Part], *, prompt: bool) -> str:
+    """Parts as one text: for a later prompt those that prompts show, for people the text that they see.
+
+    People see `[erased]` where content was. Errors: `Erased` for a prompt.
+    """
+    chosen = [
+        part for part in parts if (part.prompt if prompt else part.ui and part.channel == "text")
+    ]
+    found = await texts(store, tenant, chosen, forgiving=not prompt)
+    return "\n\n".join(text for text in found if text)

@@ -1,0 +1,1 @@
+"""One turn of a chat as a run."""

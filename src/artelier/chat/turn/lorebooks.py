@@ -1,0 +1,304 @@
+"""Lorebooks in the prompt of a turn: which entries, where, and why. What was decided is recorded, once.
+
+What stays or rests for some turns goes on from the turn before in the conversation, whichever variant of it
+that is: so another variant, a branch and a chat that was rewound have the lore of their own past.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from artelier.chat.tree.queries import chat_row
+from artelier.chat.turn.turn_config import TurnJob
+from artelier.context import Section
+from artelier.context.section import Source
+from artelier.errors import (
+    AccessDenied,
+    CorruptStore,
+    InvalidRequest,
+    NotFound,
+    RunEnded,
+)
+from artelier.kernel import Run
+from artelier.kernel.queries import blob_json
+from artelier.log import Blob, BlobRef, Store, decode_stored
+from artelier.operations import events as ev
+from artelier.operations.graph.inclusion import Places
+from artelier.operations.lore.activation import Activation, Active, activate, with_names
+from artelier.operations.lore.schemas import Lorebook, read_form
+
+ENTRIES_MAX = 256
+"""In one prompt, and of those left out that are named; each has a line in the manifest."""
+KEY_CHARS_MAX = 60
+"""Of a key where it says why an entry is there."""
+TURNS_UP_MAX = 64
+"""Turns without lore that are passed over in search of the last that had some."""
+PRIORITY = 40
+"""Below that of artifacts: over the prompt's budget lore is left out first. It has one of its own."""
+
+State = Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lore:
+    """Sections of a prompt by where they stand."""
+
+    before: tuple[Section, ...] = ()
+    """Before the character, in the system prompt."""
+    after: tuple[Section, ...] = ()
+    at_depth: tuple[tuple[int, Section], ...] = ()
+    left_out: tuple[Section, ...] = field(default=())
+
+    def within(self, base: Sequence[Section]) -> list[Section]:
+        """The beginning of a system prompt with what stands around the character."""
+        at = next((n for n, one in enumerate(base) if one.tag == "character"), None)
+        if at is None:  # nothing is said of the character: after the words that begin the prompt
+            at = min(1, len(base))
+            return [*base[:at], *self.before, *self.after, *base[at:]]
+        return [*base[:at], *self.before, base[at], *self.after, *base[at + 1 :]]
+
+    def around(self, places: Places, *, is_replaced: bool) -> Places:
+        """Everything else. `is_replaced`: an operation has put its own text in place of the beginning."""
+        system = list(places.system)
+        if is_replaced:
+            own = (*self.before, *self.after)
+            system += [replace(one, role="system", joined=True) for one in own]
+            if system:
+                system[0] = replace(system[0], joined=False)
+        return replace(
+            places, system=tuple(system), at_depth=(*self.at_depth, *places.at_depth),
+            left_out=(*places.left_out, *self.left_out),
+        )  # fmt: skip
+
+
+def books_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Refs of a chat's lorebooks, that of its character first."""
+    char: Mapping[str, Any] = settings.get("char") or {}
+    refs: list[Any] = [char.get("lorebook"), *(settings.get("lorebooks") or ())]
+    return tuple(dict.fromkeys(ref for ref in refs if isinstance(ref, str) and ref))
+
+
+async def lore_of(
+    run: Run, job: TurnJob, settings: Mapping[str, Any], messages: Sequence[Mapping[str, str]], *,
+    desk: Any, turn: int, user: str, char: str,
+) -> Lore:  # fmt: skip
+    """Return what the chat's lorebooks bring into the prompt of a turn; read and decided once, then as
+    recorded.
+
+    Shapes: `messages` are `{content, name}`, newest last; keys are looked for in names too.
+    A book that cannot be read brings nothing, and the manifest says so.
+    Errors: `StoreUnavailable`, `CorruptStore`; `RunEnded` in a replay of a run that never came so far.
+    """
+    refs = books_of(settings)
+    if not refs:
+        return Lore()
+
+    fresh: dict[str, str] = {}
+    """Texts that are not durable yet, by reference."""
+
+    async def make(full: str) -> tuple[ev.LoreActivated, list[Blob]]:
+        if desk is None:
+            raise RunEnded(f"run {run.id} ended before it had looked into its lorebooks")
+        books, found = await _activated(run, job, refs, messages, desk, turn, (user, char))
+        return _recorded(run, books, found, fresh, key=full)
+
+    event = await run.receipt(ev.LoreActivated, make, key="lore")
+    return await _sections(run, event, fresh)
+
+
+_Found = tuple[int, str, Activation]
+"""Number and id of a book, and what it brings."""
+
+
+async def _activated(
+    run: Run, job: TurnJob, refs: Sequence[str], messages: Sequence[Mapping[str, str]], desk: Any,
+    turn: int, names: tuple[str, str],
+) -> tuple[list[ev.LoreBook], list[_Found]]:  # fmt: skip
+    texts = [f"{one['name']}: {one['content']}" for one in messages]
+    before = await state_at(run.core.services, run.tenant_id, job.chat, job.node)
+    user, char = names
+    books: list[ev.LoreBook] = []
+    found: list[_Found] = []
+    for number, ref in enumerate(refs):
+        try:
+            book, read = await read_book(desk, ref, by=job.principal or "operator")
+        except (NotFound, AccessDenied, InvalidRequest) as error:
+            books.append(ev.LoreBook(ref=ref[:200], missing=error.code))
+            continue
+        books.append(ev.LoreBook(ref=read))
+        id_ = read.rpartition("@")[0]
+        active = await asyncio.to_thread(
+            activate, with_names(book, user=user, char=char), texts, turn=max(1, turn),
+            state=before.get(id_), seed=_seed(run.id, id_),
+        )  # fmt: skip
+        found.append((number, id_, active))
+    return books, found
+
+
+def _recorded(
+    run: Run, books: Sequence[ev.LoreBook], found: Sequence[_Found], fresh: dict[str, str], *,
+    key: str,
+) -> tuple[ev.LoreActivated, list[Blob]]:  # fmt: skip
+    """Entries of all books in one order, as many as a prompt takes; the rest with the reason."""
+    core, blobs = run.core, list[Blob]()
+    entries: list[ev.LoreEntry] = []
+    left_out: list[ev.LoreLeftOut] = []
+    listed = [(number, one) for number, _, active in found for one in active.entries]
+    for number, one in sorted(listed, key=lambda item: item[1].entry.order):
+        entry = one.entry
+        if len(entries) == ENTRIES_MAX:
+            left_out.append(ev.LoreLeftOut(book=number, entry=entry.id, reason="too_many"))
+            continue
+        ref, more = core.keep_json(entry.content)
+        fresh[ref] = entry.content
+        blobs.extend(more)
+        entries.append(_entry(number, one, ref))
+    left_out.extend(
+        ev.LoreLeftOut(book=number, entry=one.entry_id, reason=one.reason)
+        for number, _, active in found
+        for one in active.dropped
+    )
+    state = None
+    if after := {id_: active.state for _, id_, active in found if active.state}:
+        state, more = core.keep_json(after)
+        blobs.extend(more)
+    event = ev.LoreActivated(
+        key=key, books=tuple(books), entries=tuple(entries),
+        left_out=tuple(left_out[:ENTRIES_MAX]), state=state,
+    )  # fmt: skip
+    return event, blobs
+
+
+def _entry(book: int, one: Active, text: BlobRef) -> ev.LoreEntry:
+    entry = one.entry
+    at_depth = entry.place == "depth"
+    return ev.LoreEntry(
+        book=book, entry=entry.id, why=_why(one.because, one.key), place=entry.place,
+        depth=entry.depth if at_depth else 0, role=entry.role if at_depth else "system", text=text,
+    )  # fmt: skip
+
+
+def _why(because: str, key: str | None) -> str:
+    if key is None:
+        return because
+    line = " ".join(key.split())
+    shown = line if len(line) <= KEY_CHARS_MAX else f"{line[: KEY_CHARS_MAX - 1]}…"
+    return f"key “{shown}”" if because == "key" else f"{because}, key “{shown}”"
+
+
+def _seed(run_id: str, book: str) -> int:
+    """Return the seed of a run and a book: another variant rolls anew, a resumed run does not."""
+    return int.from_bytes(sha256(f"{run_id}\0lore\0{book}".encode()).digest()[:6])
+
+
+# Reading
+
+
+async def read_book(desk: Any, ref: str, *, by: str) -> tuple[Lorebook, str]:
+    """A stored lorebook, and the ref `id@version` of what was read.
+
+    Errors: `NotFound`, `AccessDenied`, also for one that has a price; `InvalidArtifact` for what is none.
+    """
+    artifact = await desk.as_principal(by).artifacts.read(ref, price_max=0)
+    return read_form(Lorebook, artifact.content), f"{artifact.id}@{artifact.version}"
+
+
+async def state_at(services: Any, tenant: str, chat: str, node: int) -> State:
+    """Return what lore the turn of a node has left for those after it: `{book: {entry: turn}}`.
+
+    Cost: that of one run's events; more only after turns without any.
+    """
+    if not node:
+        return {}
+    row = await chat_row(services.store, tenant, chat)
+    for turns in (1, TURNS_UP_MAX):
+        found = await _newest_record(services.store, row.id, tenant, node, turns)
+        if found is not None:
+            return await _state(services, tenant, found)
+    return {}
+
+
+async def _newest_record(
+    store: Store, chat: int, tenant: str, node: int, turns: int
+) -> ev.LoreActivated | None:
+    rows = await store.query(
+        "WITH RECURSIVE up(node, parent, run, depth) AS (SELECT node, parent, run, 1"
+        " FROM chat_nodes WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parent, n.run,"
+        " up.depth + 1 FROM up JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent"
+        " WHERE up.depth < ?)"
+        " SELECT e.data FROM up JOIN runs r ON r.tenant = ? AND r.run = up.run"
+        " JOIN events e ON e.stream = r.id AND e.kind = ? ORDER BY up.depth, e.seq DESC LIMIT 1",
+        (chat, node, chat, turns, tenant, ev.LoreActivated.KIND),
+    )
+    return decode_stored(rows[0][0], type=ev.LoreActivated) if rows else None
+
+
+async def _state(services: Any, tenant: str, event: ev.LoreActivated) -> State:
+    stored = await blob_json(services, tenant, event.state)
+    try:
+        return msgspec.convert(stored or {}, dict[str, dict[str, int]])
+    except msgspec.ValidationError as error:
+        raise CorruptStore(f"the state of a chat's lore cannot be read: {error}") from None
+
+
+# Sections
+
+
+async def _sections(run: Run, event: ev.LoreActivated, fresh: Mapping[str, str]) -> Lore:
+    before: list[Section] = []
+    after: list[Section] = []
+    at_depth: list[tuple[int, Section]] = []
+    for one in event.entries:
+        known = fresh.get(one.text)
+        text = await run.core.load_json(one.text) if known is None else known
+        section = _section(event, one, str(text))
+        if one.place == "depth":
+            at_depth.append((max(0, one.depth), section))
+        else:
+            (before if one.place == "before" else after).append(section)
+    return Lore(
+        before=tuple(before), after=tuple(after), at_depth=tuple(at_depth),
+        left_out=(*_missing(event), *_left_out(event)),
+    )  # fmt: skip
+
+
+def _section(event: ev.LoreActivated, one: ev.LoreEntry, text: str) -> Section:
+    why = f"entry {one.entry[:80]}, {one.why}, {_place(one)}"
+    return Section(
+        tag="lore", text=text, role=_role(one.role), priority=PRIORITY, truncation="drop",
+        stability="append_only", sources=(Source(ref=_book(event, one.book), why=why),),
+        trust="operations", is_fenced=True,
+    )  # fmt: skip
+
+
+def _place(one: ev.LoreEntry) -> str:
+    return f"depth({one.depth})" if one.place == "depth" else f"{one.place} the character"
+
+
+def _missing(event: ev.LoreActivated) -> Iterable[Section]:
+    for book in event.books:
+        if book.missing:
+            yield Section(tag=f"lore {book.ref}"[:120], dropped=book.missing)
+
+
+def _left_out(event: ev.LoreActivated) -> Iterable[Section]:
+    for one in event.left_out:
+        tag = f"lore {_book(event, one.book)}: {one.entry}"[:120]
+        yield Section(tag=tag, dropped=one.reason)
+
+
+def _book(event: ev.LoreActivated, number: int) -> str:
+    return event.books[number].ref if 0 <= number < len(event.books) else "lorebook"
+
+
+def _role(role: str) -> Any:
+    """Errors: `CorruptStore` for a role that no message has."""
+    if role not in ("system", "user", "assistant"):
+        raise CorruptStore("a message of lore has no role", got=role[:60])
+    return role

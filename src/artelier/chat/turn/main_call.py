@@ -1,0 +1,141 @@
+"""The one main model call of a turn, and why it ended. Its outcome is recorded as a whole.
+
+A provider's failure is an outcome too: the turn says so, and what was said before it stands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    CorruptStore,
+    External,
+    Flow,
+    ModelRefusedCall,
+    ModelTimeout,
+    RateLimited,
+    Refused,
+    StoreUnavailable,
+)
+from artelier.kernel import ModelResult, Prompt, Renderer, Run
+from artelier.kernel.events import StepCompleted
+from artelier.log import Blob
+from artelier.operations.graph.secret_redaction import masked
+from artelier.ports.model import Delta
+
+Sink = Callable[[Delta], Awaitable[None]]
+
+KEY = "main"
+STEP = "main/model"
+"""Key of the model step, as manifests name it."""
+
+ENDS = {"stop": "completed", "length": "completed", "tool_calls": "completed",
+         "content_filter": "policy_error"}  # fmt: skip
+
+
+class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of the main call."""
+
+    text: str = ""
+    finish_reason: str
+    """completed, user_abort, deadline, provider_error, rate_limited, timeout, policy_error or unknown."""
+    code: str = ""
+    """`length` of a reply that its limit of tokens has cut: it is completed, and not whole."""
+    message: str = ""
+    cost_microusd: int = 0
+    replied: bool = False
+    """Whether a reply is recorded; else `text` is what had come when it was cut."""
+
+    @property
+    def is_ok(self) -> bool:
+        return self.finish_reason == "completed"
+
+
+async def main_call(
+    run: Run, prompt: Prompt, *, model: str, params: dict[str, Any], left_s: float | None,
+    sink: Sink | None, prefix: str = "",
+) -> tuple[MainCall, ModelResult | None]:  # fmt: skip
+    """Ask the model, once: how that ended, and the reply if one is recorded.
+
+    Units: `left_s` is what is left of the run's deadline.
+    Errors: Flow, when a command or a limit ends the drive.
+    """
+    heard: list[ModelResult] = []
+
+    async def make(full: str) -> tuple[StepCompleted, list[Blob]]:
+        within = Run(run.core, parent_key=full)
+        ended = await _asked(within, prompt, model, params, left_s, sink, heard)
+        ref, blobs = run.core.keep_json(msgspec.to_builtins(ended))
+        return StepCompleted(key=full, name="main_llm", result=ref), blobs
+
+    done = await run.receipt(StepCompleted, make, key=f"{prefix}{KEY}")
+    call = msgspec.convert(await run.core.load_json(done.result), MainCall)
+    if not call.replied:
+        return call, None
+    if heard:
+        return call, heard[0]
+    renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
+    key = f"{prefix}{STEP}"
+    return call, ModelResult(text=call.text, key=key, reply=await renderer.reply(key))
+
+
+async def _asked(
+    run: Run, prompt: Prompt, model: str, params: dict[str, Any], left_s: float | None,
+    sink: Sink | None, heard: list[ModelResult],
+) -> MainCall:  # fmt: skip
+    pieces: list[str] = []
+    call: dict[str, Any] = {"model": model, "messages": prompt, "key": "model", **params}
+    try:
+        async with asyncio.timeout(left_s):
+            result = await _result(run, call, sink, pieces)
+    except TimeoutError:
+        return MainCall(text="".join(pieces), finish_reason="deadline", code="deadline")
+    except (Flow, Conflict, StoreUnavailable, CorruptStore):
+        raise
+    except ArtelierError as error:
+        return MainCall(
+            text="".join(pieces), finish_reason=_reason(error), code=error.code,
+            message=masked(str(error)[:4_000])[:2_000],
+        )  # fmt: skip
+    heard.append(result)
+    reason = ENDS.get(result.finish_reason, "unknown")
+    if result.finish_reason == "cut":  # by a command, or since it was longer than was asked for
+        reason = "user_abort" if run.core.stopping or run.core.cancelled_reason else "completed"
+    code = "" if reason == "completed" else reason
+    if result.finish_reason in ("length", "cut") and reason == "completed":
+        code = "length"
+    return MainCall(
+        text=result.text, finish_reason=reason, code=code,
+        cost_microusd=result.cost_microusd, replied=True,
+    )  # fmt: skip
+
+
+async def _result(
+    run: Run, call: dict[str, Any], sink: Sink | None, pieces: list[str]
+) -> ModelResult:
+    if sink is None:
+        return await run.step_model(**call)
+    async with aclosing(cast(Any, run.stream_model(**call))) as items:
+        async for item in items:
+            if isinstance(item, ModelResult):
+                return item
+            pieces.append(item.text)
+            await sink(item)
+    raise AssertionError("a stream ends with the whole reply")
+
+
+def _reason(error: ArtelierError) -> str:
+    if isinstance(error, RateLimited):
+        return "rate_limited"
+    if isinstance(error, ModelTimeout):
+        return "timeout"
+    if isinstance(error, Refused | ModelRefusedCall):
+        return "policy_error"
+    return "provider_error" if isinstance(error, External) else "unknown"

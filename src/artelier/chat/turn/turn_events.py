@@ -1,0 +1,168 @@
+"""The events that a turn writes to its chat's stream: a variant at the barrier, its end at the commit.
+
+Each is noted beside the receipt that reports it, with no step between: both are in one batch or in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from artelier.chat.turn.main_call import MainCall
+from artelier.chat.turn.turn_config import TurnJob
+from artelier.ids import MAIN_SPACE
+from artelier.kernel import ModelResult, Run, RunCore
+from artelier.log import Blob, BlobRef, Draft, EventData, Stream, StreamAppend
+from artelier.operations import events as ev
+from artelier.operations.graph.effects import Applied, Turned
+from artelier.ports.model import ChatMessage
+
+
+def session_stream(tenant: str, chat: str) -> Stream:
+    return Stream(tenant, MAIN_SPACE, f"session:{chat}")
+
+
+def reports(core: RunCore, applied: Iterable[Applied]) -> tuple[tuple[ev.Report, ...], list[Blob]]:
+    """Reports of effects, with the content they refer to."""
+    blobs: list[Blob] = []
+    listed: list[ev.Report] = []
+    for one in applied:
+        value = None
+        if one.status == "applied":
+            value, more = core.keep_json(one.value)
+            blobs.extend(more)
+        listed.append(
+            ev.Report(
+                operation_id=one.operation, index=one.index, type=one.type, status=one.status,
+                tag=one.tag, code=one.code, value=value, version=one.version,
+            )
+        )  # fmt: skip
+    return tuple(listed), blobs
+
+
+def changes_of(core: RunCore, turned: Turned, blobs: list[Blob]) -> tuple[ev.Change, ...]:
+    """The new values of persisted artifacts, in order of commit; their content goes to `blobs`."""
+    changes: list[ev.Change] = []
+    for operation, effect, value in turned.written:
+        ref, more = core.keep_json(value)
+        blobs.extend(more)
+        changes.append(
+            ev.Change(
+                tag=effect.tag, value=ref, append=effect.write_mode == "append",
+                usage=effect.usage, semantics=effect.semantics, versions_max=effect.versions_max,
+                ttl_s=effect.retention.ttl_s or 0, operation=operation,
+            )
+        )  # fmt: skip
+    return tuple(changes)
+
+
+class Chronicle:
+    """Notes what a run changes of its chat."""
+
+    def __init__(self, run: Run, job: TurnJob) -> None:
+        self._run = run
+        self._job = job
+        self._stream = session_stream(run.tenant_id, job.chat)
+
+    def _note(self, data: EventData, blobs: list[Blob]) -> None:
+        core = self._run.core
+        draft = Draft(data, core.clock.now_us(), core.writer.name)
+        core.writer.note_aside(StreamAppend(self._stream, [draft]), blobs)
+
+    def _keep(self, value: Any, blobs: list[Blob]) -> BlobRef:
+        ref, more = self._run.core.keep_json(value)
+        blobs.extend(more)
+        return ref
+
+    def _changes(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.Change, ...]:
+        return changes_of(self._run.core, turned, blobs)
+
+    def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.Part, ...]:
+        said = turned.user
+        if said is None:
+            return ()
+        return (ev.Part(text=self._keep(said.text, blobs), operation=said.operation),)
+
+    async def begun(self, turned: Turned) -> None:
+        job, blobs = self._job, list[Blob]()
+        event = ev.VariantBegun(
+            branch=job.branch, run=self._run.id, profile=job.profile, scope=job.scope,
+            user=self._user(turned, blobs), changes=self._changes(turned, blobs),
+        )  # fmt: skip
+        self._note(event, blobs)
+
+    async def ended(
+        self, turned: Turned, call: MainCall | None, result: ModelResult | None, *, status: str,
+        marks: dict[str, tuple[int, int]], tokens: int, said: str,
+    ) -> None:  # fmt: skip
+        """`said` is the text that a `continue` goes on from."""
+        core, job, blobs = self._run.core, self._job, list[Blob]()
+        conversation = core.conversations.get("chat")
+        parts, is_other = self._parts(turned, call, result, said, blobs)
+        shown = len(conversation) if conversation is not None else 0
+        if conversation is not None and job.trigger == "continue":
+            shown -= 1  # the reply that was there is a part of the new one
+        elif conversation is not None and result is not None and not is_other:
+            conversation.append(result)
+            shown += 1
+        event = ev.VariantEnded(
+            branch=job.branch, run=self._run.id, status=status,
+            finish_reason=call.finish_reason if call is not None else "", parts=parts,
+            user=self._user(turned, blobs), changes=self._changes(turned, blobs), marks=marks,
+            tokens=tokens, shown=max(0, shown), patched=is_other and bool(parts),
+        )  # fmt: skip
+        if conversation is not None:
+            self._run.complete_cycle(1, {})
+        self._note(event, blobs)
+
+    def _parts(
+        self, turned: Turned, call: MainCall | None, result: ModelResult | None, said: str,
+        blobs: list[Blob],
+    ) -> tuple[tuple[ev.Part, ...], bool]:  # fmt: skip
+        """Return what the reply is made of, and whether prompts show another text than the model gave."""
+        text = turned.reply.text if turned.reply is not None else call.text if call else ""
+        if said:
+            text = joined(said, text)
+        parts: list[ev.Part] = []
+        if text:
+            by = turned.reply.operation if turned.reply is not None else ""
+            parts.append(ev.Part(text=self._keep(text, blobs), operation=by))
+        parts.extend(
+            ev.Part(
+                channel=block.channel, text=self._keep(block.text, blobs), prompt=block.prompt,
+                ui=block.ui, operation=block.operation,
+            )
+            for block in turned.blocks
+        )  # fmt: skip
+        # A call of a tool that nobody answers would stand in every later prompt, and so would an empty reply.
+        has_calls = result is not None and result.reply is not None and result.reply.tool_calls
+        is_other = result is None or text != result.text or bool(has_calls) or not text
+        return tuple(parts), is_other or any(block.prompt for block in turned.blocks)
+
+    def cut(self, call: MainCall | None, *, said: str) -> None:
+        """The variant of a run that was cancelled."""
+        core, job, blobs = self._run.core, self._job, list[Blob]()
+        text = call.text if call is not None else ""
+        parts = (ev.Part(text=self._keep(joined(said, text), blobs)),) if text else ()
+        conversation = core.conversations.get("chat")
+        shown = len(conversation) if conversation is not None else 0
+        event = ev.VariantEnded(
+            branch=job.branch, run=self._run.id, status="aborted", parts=parts,
+            finish_reason="user_abort", shown=max(0, shown - bool(said)), patched=bool(parts),
+        )  # fmt: skip
+        self._note(event, blobs)
+
+
+def joined(said: str, more: str) -> str:
+    """A text and what goes on from it; a space between words that neither brought."""
+    if not said or not more:
+        return said or more
+    is_apart = said[-1].isspace() or more[0].isspace() or more[0] in ".,;:!?…)]}'\"”’"
+    return said + more if is_apart else f"{said} {more}"
+
+
+def message_of(content: bytes) -> ChatMessage:
+    """A message as `session.read` refers to it."""
+    return msgspec.json.decode(content, type=ChatMessage)

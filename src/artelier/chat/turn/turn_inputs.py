@@ -1,0 +1,106 @@
+"""The state at the start of a turn: read from the chat once, and afterwards from the run's own record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from artelier.chat.turn.turn_config import TurnJob
+from artelier.errors import RunEnded
+from artelier.kernel import Renderer, Run
+from artelier.log import Blob, BlobRef, decode_stored
+from artelier.operations import events as ev
+from artelier.operations.graph.artifact_state import Art, ArtState, Version
+from artelier.operations.profile.cache import parsed, parsed_content
+from artelier.operations.profile.definition import OperationProfile
+from artelier.ports.model import ChatMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The chat, its artifacts and the profile as a turn finds them."""
+
+    settings: dict[str, Any]
+    """Of the chat: `user`, `char`, `system`, ..."""
+    profile: OperationProfile | None
+    state: ArtState
+    marks: dict[str, tuple[int, int]]
+    turn: int
+    tokens: int
+    base_run: str
+    base_shown: int
+    said: tuple[ChatMessage, ...]
+    """Messages after those of the base run."""
+    said_before: tuple[ChatMessage, ...]
+    """The newest messages of the base run."""
+    said_last: str
+    """The reply that a `continue` goes on from; empty otherwise."""
+
+
+async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.SessionRead, list[Blob]]:
+    """The event that keeps all of it. Errors: `NotFound`; `RunEnded` in a replay that has none."""
+    if desk is None:
+        raise RunEnded(f"run {run.id} ended before it had read its chat")
+    from artelier.chat.tree.queries import stand
+    from artelier.operations.profile.store import read_profile
+
+    core, blobs = run.core, list[Blob]()
+    stood = await stand(
+        core.store, run.tenant_id, job.chat, node=job.node, scope=job.scope, trigger=job.trigger,
+        now_us=core.started_us,
+    )  # fmt: skip
+    profile = None
+    if job.profile:
+        stored, _ = await read_profile(desk, job.profile, by=job.principal or "operator")
+        profile, blob = core.keep(parsed(stored)[1])
+        blobs.append(blob)
+    said: list[BlobRef] = []
+    for message in stood.said:
+        ref, blob = core.keep(message.canonical())
+        said.append(ref)
+        blobs.append(blob)
+    event = ev.SessionRead(
+        key=key, settings=stood.settings, profile=profile, base_run=stood.base_run,
+        base_shown=stood.base_shown, said=tuple(said), artifacts=stood.artifacts,
+        marks=dict(stood.marks), turn=stood.turn, tokens=stood.tokens,
+    )  # fmt: skip
+    return event, blobs
+
+
+async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Found:
+    """Return what a run has recorded of its beginning."""
+    core = run.core
+    profile = None
+    if read.profile is not None:
+        profile = parsed_content(await core.load(read.profile))
+    said = [msgspec.json.decode(await core.load(ref), type=ChatMessage) for ref in read.said]
+    before: list[ChatMessage] = []
+    if job is not None and read.base_run and read.base_shown:
+        first = max(1, read.base_shown - job.history_max + 1)
+        renderer = await Renderer.open(core.services, run.tenant_id, read.base_run)
+        before = await renderer.messages("chat", first, read.base_shown)
+    all_said = [*before, *said]
+    last = all_said[-1].text if all_said and all_said[-1].role == "assistant" else ""
+    return Found(
+        settings=decode_stored(await core.load(read.settings)), profile=profile,
+        state=ArtState(arts={seen.tag: await _art(run, seen) for seen in read.artifacts}),
+        marks=dict(read.marks), turn=read.turn, tokens=read.tokens, base_run=read.base_run,
+        base_shown=read.base_shown, said=tuple(said), said_before=tuple(before),
+        said_last=last if job is not None and job.trigger == "continue" else "",
+    )  # fmt: skip
+
+
+async def _art(run: Run, seen: ev.Seen) -> Art:
+    values = [await run.core.load_json(ref) for ref in seen.values]
+    versions = tuple(
+        Version(value=value, at_us=at_us, version=seen.version - index)
+        for index, (value, at_us) in enumerate(zip(values, seen.at_us, strict=True))
+    )
+    value: Any = [one.value for one in reversed(versions)] if seen.append else values[0]
+    return Art(
+        tag=seen.tag, value=value, at_us=seen.at_us[0] if seen.at_us else 0, version=seen.version,
+        history=versions if seen.append else versions[1:], append=seen.append, usage=seen.usage,
+        semantics=seen.semantics, operation=seen.operation, run=seen.run,
+    )  # fmt: skip

@@ -1,0 +1,214 @@
+"""Bringing a chat's run to its end, in whatever process, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from artelier.chat.session.missing_tools import check_tools
+from artelier.chat.session.partial_reply import reply_so_far
+from artelier.chat.session.reply_stream import live_of
+from artelier.chat.tree.queries import (
+    branch_of,
+    chat_key,
+    chat_row,
+    node_of_run,
+    node_row,
+    shown_text,
+)
+from artelier.chat.tree.tree_rows import Node
+from artelier.chat.turn.main_call import STEP
+from artelier.chat.turn.turn_config import LOOP, TurnJob
+from artelier.chat.turn.turn_events import joined
+from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
+from artelier.kernel import run_row
+from artelier.kernel.queries import shown_fields, shown_json
+from artelier.kernel.run.context import is_final
+from artelier.log import decode_stored
+from artelier.loops import run_control
+from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, Planned
+from artelier.ports.model import Delta
+
+_RANK = ("skipped", "done", "aborted", "error")
+"""Of one operation at both hooks, the later status in this list counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """The result of a turn."""
+
+    text: str
+    """The reply as people see it; before the run has ended, as the model gave it. Empty if there is none."""
+    turn: int
+    variant: int
+    """From 1; 0 if the run made none."""
+    run_id: str
+    status: str
+    """Of the run: `completed`, `failed`, `cancelled`, or one in which it can be resumed."""
+    finish_reason: str = ""
+    """Of the main call: `completed`, `user_abort`, `deadline`, `provider_error`, ...; empty for none."""
+    failed: Mapping[str, Any] | None = None
+    """`{failed_type, operation, code, message}` of a run that failed."""
+    operations: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Status by operation: `done`, `skipped`, `error` or `aborted`; `running` before the run has ended."""
+    is_cut: bool = False
+    """Whether the reply ended at its limit of tokens; `continue_()` goes on with it."""
+    cost_microusd: int = 0
+    """Of all model calls of the run."""
+
+
+async def drive(
+    desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await"
+) -> TurnResult:
+    """Start a chat's run, or go on where it stopped; one that has ended just gives its result.
+
+    `job` is for a run that may not have begun; what is recorded comes first.
+    Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; `InvalidRequest` if its
+    operations need tools that this process does not have; what goes wrong in the turn is the result's
+    `failed`.
+    """
+    services, tenant = desk.services, desk.id
+    recorded = await recorded_job(desk, run_id)
+    if (job := recorded or job) is None:
+        raise NotFound(f"no run {run_id!r} in tenant {tenant!r}")
+    if not await has_ended(desk, run_id):
+        if recorded is not None:  # elsewhere: a call without its tool would spend an approval
+            await check_tools(desk, run_id)
+        with suppress(RunSuspended, RunStopped):  # how it stands is in the log
+            await run_control.go(
+                services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait)
+            )
+    return await result_of(services, tenant, run_id, job)
+
+
+async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
+    from artelier.chat.turn.turn_loop import drive_turn
+
+    live, tenant = live_of(desk.services.store), desk.id
+
+    async def sink(delta: Delta) -> None:
+        live.add(tenant, run_id, delta.text)
+
+    key = await chat_key(desk.services.store, tenant, job.chat)
+    opened = desk.run(
+        run_id, loop=LOOP, model=job.model, goal=job.text or None, settings=job.settings(),
+        principal=f"chat:{job.chat}", on_wait=on_wait, key_id=None if key is None else key.key_id,
+    )  # fmt: skip
+    async with opened as run:
+        if is_final(run.status):
+            return
+        live.begin(tenant, run_id, step=STEP)
+        try:
+            await drive_turn(run, job, desk=desk, sink=sink)
+        finally:
+            live.end(tenant, run_id)
+
+
+async def has_ended(desk: Any, run_id: str) -> bool:
+    """Return True if a run is over; one that never began is not."""
+    return await run_control.has_ended(desk.services, desk.id, run_id)
+
+
+async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
+    """Return what a run was asked to do; None if it never began. Errors: `InvalidRequest` for another
+    loop's.
+    """
+    return await run_control.recorded(
+        desk.services, desk.id, run_id, loop=LOOP, job=TurnJob.restored,
+        other=lambda loop: InvalidRequest(f"run {run_id!r} is no turn of a chat", got=loop),
+    )  # fmt: skip
+
+
+async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> TurnResult:
+    """Return how a run stands, from the log."""
+    row = await run_row(services, tenant, run_id)
+    chat = await chat_row(services.store, tenant, job.chat)
+    node = await _node(services.store, chat, run_id, job)
+    text = ""
+    if node is not None:
+        text = await shown_text(services.store, tenant, node.reply_parts(), prompt=False)
+    result: dict[str, Any] = await shown_fields(services, tenant, row["result"])
+    failed = result.get("failed") if row["status"] == "failed" else None
+    if failed is None and row["status"] == "failed":
+        failed = await _unforeseen(services, tenant, row)
+    so_far = None
+    if not is_final(row["status"]):
+        so_far = await reply_so_far(services.store, tenant, row["id"])
+    if so_far is not None:
+        text = joined(text, so_far.text)
+        result = {"finish_reason": so_far.finish_reason, "is_cut": so_far.code == "length"}
+    return TurnResult(
+        text=text, turn=node.number if node is not None else 0,
+        variant=node.variant if node is not None else 0, run_id=run_id, status=row["status"],
+        finish_reason=(node.finish if node is not None else "") or result.get("finish_reason", ""),
+        failed=failed, operations=await _operations(services, row),
+        is_cut=bool(result.get("is_cut")), cost_microusd=row["cost"],
+    )  # fmt: skip
+
+
+async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None:
+    """The node that a run has made, or added to."""
+    made = await node_of_run(store, chat.id, run_id)
+    if made is not None or job.trigger != "continue":
+        if made is None:  # a failed attempt at another variant
+            branch = await branch_of(store, chat, job.branch)
+            if branch.run == run_id and branch.head:
+                head = await node_row(store, chat.id, branch.head)
+                return await node_row(store, chat.id, head.turn)
+        return made
+    return await node_row(store, chat.id, job.node) if job.node else None
+
+
+async def _operations(services: Any, row: dict[str, Any]) -> dict[str, str]:
+    rows = await services.store.query(
+        "SELECT kind, data FROM events WHERE stream = ? AND kind IN (?, ?, ?) ORDER BY seq",
+        (row["id"], OperationStarted.KIND, OperationFinished.KIND, PhaseChanged.KIND),
+    )
+    ended: dict[tuple[str, str], str] = {}
+    started: set[tuple[str, str]] = set()
+    planned: list[Planned] = []
+    for kind, data in rows:
+        if kind == PhaseChanged.KIND:
+            planned.extend(decode_stored(data, type=PhaseChanged).plan)
+        elif kind == OperationStarted.KIND:
+            begun = decode_stored(data, type=OperationStarted)
+            started.add((begun.hook, begun.operation_id))
+        else:
+            one = decode_stored(data, type=OperationFinished)
+            ended[one.hook, one.operation_id] = one.status
+    if not is_final(row["status"]):
+        ended.update(dict.fromkeys(started - ended.keys(), "running"))
+    else:
+        for one in planned:
+            ended.setdefault((one.hook, one.operation_id), unended(one))
+    found: dict[str, str] = {}
+    for (_, operation_id), status in ended.items():
+        found[operation_id] = max(found.get(operation_id, "skipped"), status, key=_rank)
+    return found
+
+
+def unended(planned: Planned) -> str:
+    """Return what became of an operation whose run says nothing more: it ended while nobody drove it."""
+    return "skipped" if planned.skipped else "aborted"
+
+
+def _rank(status: str) -> int:
+    return _RANK.index(status) if status in _RANK else len(_RANK)
+
+
+async def _unforeseen(services: Any, tenant: str, row: dict[str, Any]) -> dict[str, Any]:
+    """A failure that the turn itself has not reported: where it was, and the run's own reason."""
+    rows = await services.store.query(
+        "SELECT data FROM events WHERE stream = ? AND kind = ? ORDER BY seq DESC LIMIT 1",
+        (row["id"], PhaseChanged.KIND),
+    )
+    phase = decode_stored(rows[0][0], type=PhaseChanged).phase if rows else "planning"
+    where = {"main_llm": "main_llm", "planning": "before_barrier", "barrier": "before_barrier"}
+    where["before_main_llm"] = "before_barrier"
+    message = await shown_json(services, tenant, row["message"])
+    return {
+        "failed_type": where.get(phase, "after_main_llm"), "operation": "", "code": row["reason"],
+        "message": message if isinstance(message, str) else "",
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""The operations of a turn: their plan, their order, and what they change."""

@@ -1,0 +1,147 @@
+"""The artifacts of a session as one run sees and changes them. Values; every change is a new state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from artelier.operations.profile.definition import ArtifactUpsert
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """An earlier value, or an entry of a feed."""
+
+    value: Any
+    at_us: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Art:
+    """`art.<tag>` at one moment."""
+
+    tag: str
+    value: Any
+    """JSON; of a feed the list of its entries, oldest first."""
+    at_us: int = 0
+    version: int = 0
+    """0 for one of this run only."""
+    history: tuple[Version, ...] = ()
+    """Newest first; of a feed one per entry, of anything else earlier values alone."""
+    append: bool = False
+    usage: str = "internal"
+    semantics: str = "state"
+    persisted: bool = True
+    operation: str = ""
+    """Which operation wrote it."""
+    run: str = ""
+    """In which run; empty for this one."""
+
+    @property
+    def in_prompt(self) -> bool:
+        return self.usage in ("prompt_only", "prompt+ui")
+
+    @property
+    def in_ui(self) -> bool:
+        return self.usage in ("ui_only", "prompt+ui")
+
+    def names(self) -> dict[str, Any]:
+        """Return what templates and code see."""
+        return {
+            "value": self.value,
+            "version": self.version,
+            "history": [
+                {"value": one.value, "version": one.version, "at_us": one.at_us}
+                for one in self.history
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtState:
+    """All artifacts that a run can see, by tag."""
+
+    arts: Mapping[str, Art] = field(default_factory=dict[str, Art])
+
+    def names(self) -> dict[str, Any]:
+        return {tag: art.names() for tag, art in self.arts.items()}
+
+    @property
+    def in_prompt(self) -> frozenset[str]:
+        return frozenset(tag for tag, art in self.arts.items() if art.in_prompt)
+
+    @property
+    def in_ui(self) -> frozenset[str]:
+        return frozenset(tag for tag, art in self.arts.items() if art.in_ui)
+
+    def upserted(
+        self, effect: ArtifactUpsert, value: Any, *, operation: str, at_us: int
+    ) -> ArtState:
+        """The state after an operation wrote an artifact. Cost: O(entries that it retains)."""
+        old = self.arts.get(effect.tag)
+        persisted = effect.persistence == "persisted"
+        if old is not None and (old.persisted != persisted or old.append != _appends(effect)):
+            old = None if not persisted else replace(old, history=(), append=_appends(effect))
+        is_hidden = old is not None and not covers(old.usage, effect.usage)
+        version = (old.version if old is not None else 0) + 1 if persisted else 0
+        art = Art(
+            tag=effect.tag, value=value, at_us=at_us, version=version, append=_appends(effect),
+            usage=effect.usage, semantics=effect.semantics, persisted=persisted, operation=operation,
+        )  # fmt: skip
+        if art.append:
+            entry = Version(value=value, at_us=at_us, version=version)
+            before = old.history if old is not None and not is_hidden else ()
+            entries = self._kept(effect, (entry, *before), at_us)
+            art = replace(
+                art,
+                value=[one.value for one in reversed(entries)],
+                history=entries if persisted else (),
+            )
+            if not persisted and old is not None:
+                art = replace(art, value=[*old.value, value][-effect.versions_max :])
+        elif persisted and old is not None and not is_hidden:
+            earlier = Version(value=old.value, at_us=old.at_us, version=old.version)
+            art = replace(art, history=self._kept(effect, (earlier, *old.history), at_us))
+        return ArtState(arts={**self.arts, effect.tag: art})
+
+    def _kept(
+        self, effect: ArtifactUpsert, versions: tuple[Version, ...], now_us: int
+    ) -> tuple[Version, ...]:
+        return retained(
+            versions, versions_max=effect.versions_max, ttl_s=effect.retention.ttl_s or 0,
+            now_us=now_us,
+        )  # fmt: skip
+
+    def with_arts(self, arts: Iterable[Art]) -> ArtState:
+        return ArtState(arts={**self.arts, **{art.tag: art for art in arts}})
+
+
+def retained(
+    versions: Iterable[Version], *, versions_max: int, ttl_s: int, now_us: int
+) -> tuple[Version, ...]:
+    """Return the versions to keep, by count and age. `versions` are newest first; `ttl_s` 0: any age."""
+    kept: list[Version] = []
+    for version in versions:
+        if len(kept) >= versions_max:
+            break
+        if ttl_s and now_us - version.at_us > ttl_s * 1_000_000:
+            break
+        kept.append(version)
+    return tuple(kept)
+
+
+_SEES = {
+    "internal": frozenset[str](), "prompt_only": frozenset(("prompt",)),
+    "ui_only": frozenset(("ui",)), "prompt+ui": frozenset(("prompt", "ui")),
+}  # fmt: skip
+
+
+def covers(usage: str, newer: str) -> bool:
+    """Return True if all who may see a newer version may see one of this usage: else it stays hidden (I9)."""
+    return _SEES.get(newer, frozenset()) <= _SEES.get(usage, frozenset())
+
+
+def _appends(effect: ArtifactUpsert) -> bool:
+    return effect.write_mode == "append"

@@ -1,0 +1,404 @@
+"""Effects of operations: from a result to the changes it asks for, and to the changes made. No I/O.
+
+An operation's effects are rendered when it runs, and are part of its recorded result. Only `apply` applies
+them, in the order of commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never, cast
+
+import msgspec
+
+from artelier.errors import InvalidRequest
+from artelier.operations.graph.artifact_state import ArtState
+from artelier.operations.graph.plan import Slot
+from artelier.operations.kinds.contract import Found, OperationFailed, Scope
+from artelier.operations.profile.definition import (
+    AFTER,
+    BEFORE,
+    EFFECTS_MAX,
+    ONLY_AFTER,
+    ONLY_BEFORE,
+    VALUE_BYTES_MAX,
+    ArtifactUpsert,
+    AssistantBlocks,
+    AssistantPatch,
+    Block,
+    Effect,
+    Hook,
+    InsertAfterLastUser,
+    InsertAtDepth,
+    Operation,
+    SystemUpdate,
+    UserVariant,
+)
+
+TEXT_CHARS_MAX = 262_144
+"""Of one text that goes into a prompt or a reply."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One effect with its text or value: what an operation wants to change."""
+
+    effect: Effect
+    value: Any
+    code: str = ""
+    """Why it cannot be applied; then its operation commits nothing."""
+
+    def stored(self) -> dict[str, Any]:
+        effect = self.effect.model_dump(mode="json", exclude_defaults=True)
+        return {
+            "effect": {**effect, "type": self.effect.type},
+            "value": self.value,
+            "code": self.code,
+        }
+
+
+def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[Wish, ...]:
+    """Return what `Wish.stored` gave."""
+    return tuple(
+        Wish(effect=_effect(one["effect"]), value=one["value"], code=one["code"]) for one in stored
+    )
+
+
+def wishes_of(slot: Slot, found: Found, scope: Scope) -> tuple[Wish, ...]:
+    """The effects of an operation that is done, with their texts.
+
+    Errors: `OperationFailed` for what is too large or no effect at all; those of templates.
+    """
+    if found.effects is not None:
+        return tuple(_own(slot.operation, slot.hook, one) for one in _bounded(found.effects))
+    names = {"value": found.value}
+    return tuple(
+        Wish(effect=effect, value=_value_of(effect, found.value, scope, names))
+        for effect in slot.operation.effects
+        if _fits(effect, slot.hook)
+    )
+
+
+def _fits(effect: Effect, hook: Hook) -> bool:
+    """An operation in both hooks has effects of both; at each hook those that belong there."""
+    if isinstance(effect, ONLY_BEFORE):
+        return hook == BEFORE
+    return hook == AFTER if isinstance(effect, ONLY_AFTER) else True
+
+
+def _bounded(effects: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    if len(effects) > EFFECTS_MAX:
+        raise OperationFailed(
+            "too_many_effects", "an operation asks for too many effects",
+            expected=f"at most {EFFECTS_MAX}", got=len(effects),
+        )  # fmt: skip
+    return effects
+
+
+def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> Wish:
+    """An effect that the operation's code asks for: one that the profile declares, with a text of its own.
+
+    What code gives is data: its text is never a template.
+    """
+    data = dict(asked)
+    value = data.pop("value", None)
+    effect = _effect(data)
+    declared = next((one for one in operation.effects if _is_same(one, effect)), None)
+    if not _fits(effect, hook):
+        return Wish(effect=effect, value=value, code="wrong_hook")
+    if isinstance(effect, ArtifactUpsert):
+        if declared is None:
+            return Wish(effect=effect, value=value, code="tag_not_declared")
+        return Wish(effect=declared, value=value)
+    if declared is None:
+        return Wish(effect=effect, value=None, code="effect_not_declared")
+    if isinstance(effect, AssistantBlocks):
+        return Wish(effect=declared, value=[_literal(block, value) for block in effect.blocks])
+    return Wish(
+        effect=declared, value=_checked_text(text_of(value if effect.text is None else effect.text))
+    )
+
+
+def _is_same(declared: Effect, asked: Effect) -> bool:
+    """Return True if code asks for what the profile declares, texts apart; of an artifact the tag says
+    which.
+    """
+    if isinstance(declared, ArtifactUpsert) and isinstance(asked, ArtifactUpsert):
+        return declared.tag == asked.tag
+    return _form(declared) == _form(asked)
+
+
+def _form(effect: Effect) -> dict[str, Any]:
+    """An effect without its texts."""
+    form: dict[str, Any] = effect.model_dump(mode="json")
+    form.pop("text", None)
+    for block in form.get("blocks", ()):
+        block.pop("text", None)
+    return form
+
+
+def _literal(block: Block, value: Any) -> dict[str, Any]:
+    text = _checked_text(text_of(value if block.text is None else block.text))
+    return {"channel": block.channel, "prompt": block.prompt, "ui": block.ui, "text": text}
+
+
+def _effect(data: Mapping[str, Any]) -> Effect:
+    from pydantic import ValidationError
+
+    try:
+        return _adapter().validate_python(dict(data))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise OperationFailed(
+            "invalid_effect",
+            f"this is no effect: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+        ) from None
+
+
+_adapters: list[Any] = []
+
+
+def _adapter() -> Any:
+    if not _adapters:
+        from pydantic import TypeAdapter
+
+        _adapters.append(TypeAdapter(Effect))
+    return _adapters[0]
+
+
+def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any]) -> Any:
+    match effect:
+        case SystemUpdate() | InsertAfterLastUser() | InsertAtDepth():
+            return _text(effect.text, value, scope.shown(prompt=True), more)
+        case UserVariant() | AssistantPatch():
+            return _text(effect.text, value, scope.shown(prompt=True, ui=True), more)
+        case AssistantBlocks():
+            return [
+                {
+                    "channel": block.channel, "prompt": block.prompt, "ui": block.ui,
+                    "text": _text(block.text, value, _for_block(block, scope), more),
+                }
+                for block in effect.blocks
+            ]  # fmt: skip
+        case ArtifactUpsert():
+            if effect.value is None:
+                return value
+            names = scope.shown(prompt=effect.in_prompt, ui=effect.in_ui)
+            return _text(effect.value, value, names, more)
+        case _:
+            assert_never(effect)
+
+
+def _for_block(block: Block, scope: Scope) -> Mapping[str, Any]:
+    """Return what a later prompt shows, people may see again: operations read the conversation."""
+    return scope.shown(prompt=block.prompt, ui=block.ui or block.prompt)
+
+
+def _text(
+    template: str | None, value: Any, names: Mapping[str, Any], more: Mapping[str, Any]
+) -> str:
+    if template is None:
+        text = text_of(value)
+    else:
+        from artelier.operations.templates.template import Template
+
+        text = Template.parse(template).render({**names, **more})
+    return _checked_text(text)
+
+
+def _checked_text(text: str) -> str:
+    if len(text) > TEXT_CHARS_MAX:
+        raise OperationFailed(
+            "too_large", "an effect's text is too long",
+            expected=f"at most {TEXT_CHARS_MAX} characters", got=len(text),
+        )  # fmt: skip
+    return text
+
+
+def text_of(value: Any) -> str:
+    """A value in a prompt or a reply: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def check_size(value: Any) -> None:
+    """Errors: `OperationFailed` for a value that is no JSON, or too large to be kept."""
+    from artelier.kernel.prompt.manifest import encoded
+
+    try:
+        size = len(encoded(value))
+    except InvalidRequest as error:
+        raise OperationFailed("not_json", f"the value has no form as JSON: {error}") from None
+    if size > VALUE_BYTES_MAX:
+        raise OperationFailed(
+            "too_large", "the value of an operation is too large",
+            expected=f"at most {VALUE_BYTES_MAX:,} bytes", got=f"{size:,}",
+        )  # fmt: skip
+
+
+# Applying
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A text with who put it there."""
+
+    text: str
+    operation: str
+    role: str = "system"
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocked:
+    """A part beside the reply's text."""
+
+    channel: str
+    text: str
+    prompt: bool
+    ui: bool
+    operation: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of an operation, for its commit."""
+
+    slot: Slot
+    status: str
+    reason: str = ""
+    code: str = ""
+    value: Any = None
+    wishes: tuple[Wish, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """The result of one effect."""
+
+    operation: str
+    index: int
+    type: str
+    status: str
+    tag: str = ""
+    code: str = ""
+    value: Any = None
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """A turn while effects are applied to it: its artifacts, its prompt's additions, its words."""
+
+    state: ArtState
+    written: tuple[tuple[str, ArtifactUpsert, Any], ...] = ()
+    """Persisted artifacts in order of commit: `(operation, effect, value)`."""
+    system: tuple[Said, ...] = ()
+    replaced: bool = False
+    """Whether `system` stands for the whole system prompt, not around it."""
+    appended: int = 0
+    """How many of `system`, from its end, stand behind the base."""
+    after_user: tuple[Said, ...] = ()
+    at_depth: tuple[Said, ...] = ()
+    user: Said | None = None
+    reply: Said | None = None
+    """The reply, if an operation changed it."""
+    blocks: tuple[Blocked, ...] = ()
+    applied: tuple[Applied, ...] = field(default=())
+
+
+def apply(
+    turned: Turned, outcomes: Iterable[Outcome], *, at_us: int, reply: str | None = None
+) -> Turned:
+    """The turn after the effects of these operations, which stand in the order of commit.
+
+    Only operations that are done change anything. `reply` is the main call's text, after it.
+    Cost: O(effects).
+    """
+    for outcome in outcomes:
+        broken = next((wish.code for wish in outcome.wishes if wish.code), "")
+        for index, wish in enumerate(outcome.wishes):
+            if outcome.status != "done" or broken:
+                status, code = ("error", wish.code) if wish.code else ("skipped", "not_committed")
+                turned = _reported(turned, outcome, index, wish, status=status, code=code)
+                continue
+            changed = _changed(turned, outcome.slot.id, wish, at_us=at_us, reply=reply)
+            if isinstance(changed, str):
+                turned = _reported(turned, outcome, index, wish, status="skipped", code=changed)
+            else:
+                turned = _reported(changed, outcome, index, wish, status="applied")
+    return turned
+
+
+def _reported(
+    turned: Turned, outcome: Outcome, index: int, wish: Wish, *, status: str, code: str = ""
+) -> Turned:
+    effect = wish.effect
+    tag = effect.tag if isinstance(effect, ArtifactUpsert) else ""
+    is_there = status == "applied" and tag in turned.state.arts
+    one = Applied(
+        operation=outcome.slot.id, index=index, type=effect.type, status=status, tag=tag, code=code,
+        value=wish.value if status == "applied" else None,
+        version=turned.state.arts[tag].version if is_there else 0,
+    )  # fmt: skip
+    return replace(turned, applied=(*turned.applied, one))
+
+
+def _changed(
+    turned: Turned, operation: str, wish: Wish, *, at_us: int, reply: str | None
+) -> Turned | str:
+    """The turn after one effect, or why it is skipped."""
+    effect, value = wish.effect, wish.value
+    match effect:
+        case ArtifactUpsert():
+            state = turned.state.upserted(effect, value, operation=operation, at_us=at_us)
+            turned = replace(turned, state=state)
+            if effect.persistence == "persisted":
+                turned = replace(turned, written=(*turned.written, (operation, effect, value)))
+            return turned
+        case AssistantBlocks():
+            blocks = tuple(
+                Blocked(**block, operation=operation)
+                for block in cast("list[dict[str, Any]]", value)
+                if block["text"].strip()
+            )
+            return replace(turned, blocks=(*turned.blocks, *blocks)) if blocks else "empty"
+        case AssistantPatch():
+            if reply is None:
+                return "no_reply"
+            before = turned.reply.text if turned.reply is not None else reply
+            return replace(
+                turned, reply=Said(text=_joined(effect, before, value), operation=operation)
+            )
+        case _:
+            pass
+    if not value.strip():
+        return "empty"
+    said = Said(text=value, operation=operation)
+    match effect:
+        case UserVariant():
+            return replace(turned, user=said)
+        case SystemUpdate():
+            return _system(turned, effect.mode, said)
+        case InsertAfterLastUser():
+            return replace(turned, after_user=(*turned.after_user, replace(said, role=effect.role)))
+        case InsertAtDepth():
+            said = replace(said, role=effect.role, depth=effect.depth_from_end)
+            return replace(turned, at_depth=(*turned.at_depth, said))
+        case _:
+            assert_never(effect)
+
+
+def _joined(effect: AssistantPatch, before: str, text: str) -> str:
+    if effect.mode == "replace":
+        return text
+    first, second = (text, before) if effect.mode == "prepend" else (before, text)
+    return f"{first}\n\n{second}" if first and second else first or second
+
+
+def _system(turned: Turned, mode: str, said: Said) -> Turned:
+    if mode == "replace":
+        return replace(turned, system=(said,), replaced=True, appended=0)
+    if mode == "prepend":
+        return replace(turned, system=(said, *turned.system))
+    return replace(turned, system=(*turned.system, said), appended=turned.appended + 1)

@@ -1,0 +1,542 @@
+"""Runs the operations of one hook: as soon as what they depend on is done, as many at once as may be.
+
+What each came to is a receipt in the run, so that a resume does nothing twice and a replay nothing at all.
+When and in which order they ran has no effect on what they see: the state at the beginning of the hook, and
+what the operations that they depend on have made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, NoReturn, cast
+
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    CorruptStore,
+    Flow,
+    RunStopped,
+    StoreUnavailable,
+)
+from artelier.kernel import Run
+from artelier.log import Blob
+from artelier.operations import events as ev
+from artelier.operations.graph.artifact_state import Art, ArtState
+from artelier.operations.graph.effects import (
+    Outcome,
+    Wish,
+    check_size,
+    wishes_from,
+    wishes_of,
+)
+from artelier.operations.graph.plan import Slot
+from artelier.operations.graph.secret_redaction import masked
+from artelier.operations.graph.template_scope import Situation
+from artelier.operations.kinds import kind_named
+from artelier.operations.kinds.contract import Call, Found, OperationFailed, Scope
+from artelier.operations.profile.definition import ArtifactUpsert, OperationProfile
+from artelier.operations.profile.value_visibility import unseen
+
+GRACE_S = 0.25
+"""How long an operation whose time is up may take to stop; then it goes on alone and commits nothing."""
+
+MESSAGE_CHARS_MAX = 2_000
+WITHHELD = (
+    "the words of this error are withheld: the operation sees artifacts that people may not see,"
+    " and an error may quote them"
+)
+PLAIN_CODES = frozenset((
+    "timeout", "deadline", "too_large", "too_many_effects", "invalid_effect", "max_cost", "memory",
+    "rate_limited", "model_timeout", "not_granted", "price_unknown", "unknown_model", "missing_key",
+    "template_limit", "template_undefined", "transform_timeout", "transform_too_large",
+    "transform_no_match", "empty_prompt", "access_denied", "not_found",
+))  # fmt: skip
+"""Of errors whose words are ours alone, whatever the operation saw."""
+DETAILS_BYTES_MAX = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The surroundings of a run's operations: what they need besides the scope."""
+
+    run: Run
+    profile: OperationProfile
+    model: str
+    principal: str
+    desk: Any
+    """The kernel bound to the tenant; None in a replay."""
+    prefix: str = ""
+    """Of step keys: a run with several cycles has one for each."""
+    deadline_us: int | None = None
+    seed: str = ""
+    """Of what operations draw by chance; the run's id by default."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One hook at work."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    running: dict[asyncio.Task[Outcome], Slot] = field(
+        default_factory=dict["asyncio.Task[Outcome]", "Slot"]
+    )
+    waiting: list[Slot] = field(default_factory=list["Slot"])
+
+
+class Hooked:
+    """The operations of one hook of one run. `run_all` gives their outcomes in the order of commit."""
+
+    def __init__(
+        self, around: Surroundings, slots: Sequence[Slot], state: ArtState, situation: Situation,
+        rag: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """`rag`: passages that operations of an earlier hook found."""
+        self._around = around
+        self._run = around.run
+        self._slots = slots
+        self._state = state
+        self._names = situation.names()
+        self._art = state.names()
+        self._rag = rag
+        self._in_prompt = state.in_prompt
+        self._in_ui = state.in_ui
+        self._unseen = unseen(around.profile, state)
+        self._now_us = situation.now_us
+        self._above = _ancestors(slots)
+        self._made: dict[str, tuple[Art, dict[str, Any]] | None] = {}
+
+    async def run_all(self) -> list[Outcome]:
+        """Errors: Flow, when a command, a limit or a wait ends the drive; then nothing goes on alone."""
+        progress = _Progress(waiting=list(self._slots))
+        sequential = self._around.profile.execution_mode == "sequential"
+        limit = 1 if sequential else self._around.profile.parallel_max
+        try:
+            while progress.waiting or progress.running:
+                await self._start_ready(progress, limit)
+                if not progress.running:
+                    continue
+                done, _ = await asyncio.wait(progress.running, return_when=asyncio.FIRST_COMPLETED)
+                for task in sorted(done, key=lambda t: progress.running[t].id):
+                    slot = progress.running.pop(task)
+                    progress.outcomes[slot.id] = task.result()
+        except BaseException as error:
+            await _stop(progress.running)
+            for task, slot in progress.running.items():
+                if task.done() and not task.cancelled() and task.exception() is None:
+                    progress.outcomes[slot.id] = task.result()
+            if isinstance(error, RunStopped):
+                self._abort_left(progress)
+            raise
+        return [progress.outcomes[slot.id] for slot in self._slots]
+
+    async def _start_ready(self, progress: _Progress, limit: int) -> None:
+        """Start what can be started, and end what never will be."""
+        later: list[Slot] = []
+        for index, slot in enumerate(progress.waiting):
+            missing = [id_ for id_ in slot.operation.depends_on if id_ in self._above]
+            if any(id_ not in progress.outcomes for id_ in missing):
+                later.append(slot)
+                continue
+            if (skipped := self._skipped(slot, progress.outcomes)) is not None:
+                progress.outcomes[slot.id] = await self._ended(slot, skipped, progress.outcomes)
+                continue
+            if len(progress.running) >= limit:
+                later.extend(progress.waiting[index:])
+                break
+            task = asyncio.ensure_future(self._one(slot, progress.outcomes))
+            progress.running[task] = slot
+        progress.waiting = later
+
+    def _skipped(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> ev.OperationFinished | None:
+        """Return how an operation ends that is not started; None for one that is."""
+        if slot.skipped:
+            return self._end(slot, "skipped", reason=slot.skipped)
+        failed = [id_ for id_ in slot.operation.depends_on if outcomes[id_].status != "done"]
+        if failed:
+            if slot.operation.required:
+                return self._end(slot, "error", code="dependency_failed")
+            return self._end(slot, "skipped", reason="dependency_failed")
+        for condition in slot.operation.run_conditions:
+            seen = _flag(outcomes[condition.source].value, condition.key)
+            if seen is not (condition.operator == "is_true"):
+                return self._end(slot, "skipped", reason="guard_not_matched")
+        return None
+
+    def _end(
+        self, slot: Slot, status: str, *, reason: str = "", code: str = ""
+    ) -> ev.OperationFinished:
+        return ev.OperationFinished(
+            key="", hook=slot.hook, operation_id=slot.id, status=status, reason=reason, code=code
+        )
+
+    async def _ended(
+        self, slot: Slot, event: ev.OperationFinished, outcomes: Mapping[str, Outcome]
+    ) -> Outcome:
+        import msgspec
+
+        async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
+            blobs: list[Blob] = []
+            details = None
+            if (
+                event.reason == "guard_not_matched"
+                or event.code
+                or event.reason == "dependency_failed"
+            ):
+                details, blobs = self._run.core.keep_json(self._seen(slot, outcomes))
+            return msgspec.structs.replace(event, key=full, details=details), blobs
+
+        finished = await self._run.receipt(
+            ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}"
+        )
+        return await outcome_of(self._run, slot, finished)
+
+    def _seen(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+        """Return what a person needs to know of an operation that was not started."""
+        ended = {id_: outcomes[id_] for id_ in slot.operation.depends_on}
+        return {
+            "depends_on": {id_: one.status for id_, one in ended.items()},
+            "conditions": [
+                {
+                    "source": one.source, "key": one.key, "operator": one.operator,
+                    "seen": _flag(ended[one.source].value, one.key),
+                }
+                for one in slot.operation.run_conditions
+            ],
+        }  # fmt: skip
+
+    async def _one(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Outcome:
+        """Run an operation, or take what the run has recorded of it."""
+        run, key = self._run, f"{self._around.prefix}{slot.key}"
+
+        async def begin(full: str) -> tuple[ev.OperationStarted, list[Blob]]:
+            started = ev.OperationStarted(
+                key=full, hook=slot.hook, operation_id=slot.id, kind=slot.operation.kind
+            )
+            return started, []
+
+        async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
+            return await self._attempt(slot, outcomes, full)
+
+        await run.receipt(ev.OperationStarted, begin, key=f"{key}/started")
+        finished = await run.receipt(ev.OperationFinished, make, key=key)
+        return await outcome_of(run, slot, finished)
+
+    # One operation at work
+
+    async def _attempt(
+        self, slot: Slot, outcomes: Mapping[str, Outcome], full: str
+    ) -> tuple[ev.OperationFinished, list[Blob]]:
+        if (needed := self._forbidden(slot)) is not None:
+            details, blobs = self._run.core.keep_json({"not_granted": needed})
+            return ev.OperationFinished(
+                key=full, hook=slot.hook, operation_id=slot.id, status="skipped", reason="policy",
+                details=details,
+            ), blobs  # fmt: skip
+        scope = self._scope(slot, outcomes)
+        try:
+            found = await self._within_time(slot, scope, full)
+            check_size(found.value)
+            wishes = wishes_of(slot, found, scope)
+            for wish in wishes:
+                check_size(wish.value)
+        except (Flow, Conflict, StoreUnavailable, CorruptStore):
+            raise  # not the operation's: the run cannot go on, or not now
+        except Exception as error:  # whatever a kind, a template or a tool does wrong ends here
+            return self._failed(slot, full, error, scope)
+        broken = next((wish.code for wish in wishes if wish.code), "")
+        result: dict[str, Any] = {
+            "value": found.value, "effects": [wish.stored() for wish in wishes]
+        }  # fmt: skip
+        if slot.operation.debug.keep_scope:
+            result["scope"] = _bounded_scope(scope)
+        ref, blobs = self._run.core.keep_json(result)
+        details = None
+        if found.details is not None:
+            details, more = self._run.core.keep_json(found.details)
+            blobs = [*blobs, *more]
+        finished = ev.OperationFinished(
+            key=full, hook=slot.hook, operation_id=slot.id, status="error" if broken else "done",
+            code=broken, result=ref, details=details,
+        )  # fmt: skip
+        return finished, blobs
+
+    def _forbidden(self, slot: Slot) -> str | None:
+        """The grant of a tool that an operation needs and its run does not have: it is passed over."""
+        core, params = self._run.core, slot.operation.params
+        tool = core.tools.get(params.name) if slot.operation.kind == "tool" else None
+        if tool is None:
+            return None
+        grant = tool.grant or f"tools:{tool.name}"
+        return None if core.may_use(grant) else grant
+
+    def _failed(
+        self, slot: Slot, full: str, error: Exception, scope: Scope
+    ) -> tuple[ev.OperationFinished, list[Blob]]:
+        core = self._run.core
+        code = str(getattr(error, "code", "")) if isinstance(error, ArtelierError) else ""
+        aborted = code == "deadline"
+        message = str(error) if isinstance(error, ArtelierError) else type(error).__name__
+        is_told = code in PLAIN_CODES or _sees_nothing_hidden(scope)
+        ref, blobs = core.keep_json(_clean(message) if is_told else WITHHELD)
+        details = None
+        if is_told and (known := getattr(error, "details", None)) is not None:
+            with suppress(ArtelierError):
+                check_size(known)
+                details, more = core.keep_json(known)
+                blobs = [*blobs, *more]
+        finished = ev.OperationFinished(
+            key=full, hook=slot.hook, operation_id=slot.id,
+            status="aborted" if aborted else "error", code=code or "operation_failed", message=ref,
+            details=details,
+        )  # fmt: skip
+        return finished, blobs
+
+    def _scope(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Scope:
+        """Return what an operation sees: of this hook only what it depends on, however far."""
+        above = self._above[slot.id]
+        deps = {id_: outcomes[id_].value for id_ in above}
+        rag = {id_: deps[id_] for id_ in above if outcomes[id_].slot.operation.kind == "rag"}
+        art, in_prompt, in_ui = self._art, self._in_prompt, self._in_ui
+        made = [one for id_ in above if (one := self._made_by(outcomes[id_])) is not None]
+        if made:
+            art = {**art, **{one.tag: names for one, names in made}}
+            in_prompt = _with(in_prompt, {one.tag: one.in_prompt for one, _ in made})
+            in_ui = _with(in_ui, {one.tag: one.in_ui for one, _ in made})
+        names = {**self._names, "art": art, "rag": {**self._rag, **rag}, "deps": deps}
+        return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui, unseen=self._unseen)
+
+    def _made_by(self, outcome: Outcome) -> tuple[Art, dict[str, Any]] | None:
+        """The artifact that an operation has written, and its names. It is the only writer of its tag."""
+        id_ = outcome.slot.id
+        if id_ not in self._made:
+            state, tag = self._state, ""
+            for wish in outcome.wishes:
+                if isinstance(wish.effect, ArtifactUpsert):
+                    tag = wish.effect.tag
+                    state = state.upserted(
+                        wish.effect, wish.value, operation=id_, at_us=self._now_us
+                    )
+            self._made[id_] = (state.arts[tag], state.arts[tag].names()) if tag else None
+        return self._made[id_]
+
+    async def _within_time(self, slot: Slot, scope: Scope, full: str) -> Found:
+        """Return what the operation finds, within its own time and the run's.
+
+        Errors: `OperationFailed` with `timeout` or `deadline`. One that does not stop when it is cancelled
+        is left alone: whatever it still finds is no outcome.
+        """
+        own_s = slot.operation.params.timeout_s
+        operation = slot.operation
+        call: Call[Any] = Call(
+            run=Run(self._run.core, parent_key=full), operation=operation, params=operation.params,
+            scope=scope, model=self._around.model, principal=self._around.principal,
+            seed=_seed(self._around.seed or _name(self._run), full), desk=self._around.desk,
+        )  # fmt: skip
+        kind = kind_named(operation.kind)
+        task = asyncio.ensure_future(kind.run(call))
+        try:
+            late = await self._late(task, own_s)
+        except asyncio.CancelledError:
+            await _stop((task,))
+            raise
+        if not late:
+            return task.result()
+        await _stop((task,))
+        if task.done() and not task.cancelled() and isinstance(task.exception(), Flow):
+            raise _of(task)
+        if late == "cancelled":
+            await self._run.core.boundary()
+        if late == "deadline":
+            raise OperationFailed("deadline", "the time of the run is up")
+        failure = OperationFailed(
+            "timeout", "the operation gave no result in time", expected=f"at most {own_s:g} s"
+        )
+        if (found := kind.fallen(operation.params, failure)) is None:
+            raise failure
+        return found
+
+    async def _late(self, task: asyncio.Task[Any], own_s: float) -> str:
+        """Return why an operation must stop: `timeout`, `deadline`, `cancelled`; empty if it ends in time.
+
+        While a person is asked, or the run is paused, its own time stands still: it begins anew afterwards.
+        """
+        core, loop = self._run.core, asyncio.get_running_loop()
+        until = loop.time() + own_s
+        while True:
+            heard = asyncio.ensure_future(core.changed.wait())
+            try:
+                if core.cancelled_reason is not None and core.in_flight.get(task) is not False:
+                    # Its call is cut already: most end by themselves now.
+                    done, _ = await asyncio.wait((task,), timeout=GRACE_S)
+                    return "" if done else "cancelled"
+                left_s, rest_s = self._left_s(), max(0.0, until - loop.time())
+                is_last = left_s is not None and left_s <= rest_s
+                await asyncio.wait(
+                    (task, heard), timeout=left_s if is_last else rest_s,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )  # fmt: skip
+                if task.done():
+                    return ""
+                if heard.done():
+                    continue
+            finally:
+                heard.cancel()
+            if is_last:
+                return "deadline"
+            if not core.paused and core.status not in ("waiting", "waiting_approval"):
+                return "timeout"
+            until = loop.time() + own_s
+
+    def _left_s(self) -> float | None:
+        until_us = self._around.deadline_us
+        if until_us is None:
+            return None
+        return max(0.0, (until_us - self._run.core.clock.now_us()) / 1_000_000)
+
+    def _abort_left(self, progress: _Progress) -> None:
+        """The run was cancelled: say so of each operation that has not ended."""
+        actor = self._run.core.actor
+        if actor is None:
+            return
+        for slot in self._slots:
+            if slot.id not in progress.outcomes:
+                full = f"{self._around.prefix}{slot.key}"
+                actor.note(aborted(slot, full, "cancelled"))
+
+
+def aborted(slot: Slot, key: str, code: str) -> ev.OperationFinished:
+    """The end of an operation that was stopped, or never begun since the run ends."""
+    return ev.OperationFinished(
+        key=key, hook=slot.hook, operation_id=slot.id, status="aborted", code=code
+    )
+
+
+async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Outcome:
+    """An outcome from its record."""
+    value: Any = None
+    wishes: tuple[Wish, ...] = ()
+    if finished.result is not None:
+        stored = await run.core.load_json(finished.result)
+        value, wishes = stored["value"], wishes_from(stored["effects"])
+    return Outcome(
+        slot=slot, status=finished.status, reason=finished.reason, code=finished.code, value=value,
+        wishes=wishes,
+    )  # fmt: skip
+
+
+def artifacts_of(outcomes: Sequence[Outcome]) -> list[Art]:
+    """Values of artifacts that are not there for anybody but this run."""
+    return [
+        Art(tag=wish.effect.tag, value=wish.value, usage=wish.effect.usage, persisted=False)
+        for outcome in outcomes
+        for wish in outcome.wishes
+        if isinstance(wish.effect, ArtifactUpsert) and wish.effect.persistence == "run_only"
+    ]
+
+
+def passages_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """Return what searches found, by operation."""
+    return {
+        one.slot.id: one.value
+        for one in outcomes
+        if one.slot.operation.kind == "rag" and one.status == "done"
+    }
+
+
+def _flag(flags: Any, key: str) -> bool | None:
+    """A flag that a guard has found; None for one that it has not."""
+    return cast(dict[str, bool], flags).get(key) if isinstance(flags, dict) else None
+
+
+_EXEMPT = ("disabled", "trigger_mismatch", "not_due", "guard_not_matched")
+"""Reasons for which a required operation may have been skipped."""
+
+
+def not_done(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """The first required operation, in order of commit, that had to be done and is not."""
+    for one in outcomes:
+        exempt = one.status == "skipped" and one.reason in _EXEMPT
+        if one.slot.operation.required and one.status != "done" and not exempt:
+            return one
+    return None
+
+
+def fault_of(outcome: Outcome) -> tuple[str, str]:
+    """Code and message of what `not_done` has found."""
+    code = outcome.code or outcome.reason or outcome.status
+    return code, f"required operation {outcome.slot.id!r} is {outcome.status} ({code})"
+
+
+def _ancestors(slots: Sequence[Slot]) -> dict[str, tuple[str, ...]]:
+    """All that each operation depends on, however far, in the order of commit. `slots` are in that order."""
+    found: dict[str, tuple[str, ...]] = {}
+    place = {slot.id: index for index, slot in enumerate(slots)}
+    for slot in slots:
+        above: set[str] = set()
+        for id_ in slot.operation.depends_on:
+            above.add(id_)
+            above.update(found[id_])
+        found[slot.id] = tuple(sorted(above, key=place.__getitem__))
+    return found
+
+
+def _with(tags: frozenset[str], changed: Mapping[str, bool]) -> frozenset[str]:
+    if all((tag in tags) is is_in for tag, is_in in changed.items()):
+        return tags
+    gone = frozenset(tag for tag, is_in in changed.items() if not is_in)
+    return (tags - gone) | frozenset(tag for tag, is_in in changed.items() if is_in)
+
+
+def _name(run: Run) -> str:
+    """Tells a run from one of the same name elsewhere: two chats do not throw the same dice."""
+    return f"{run.id}\0{run.core.started_us}"
+
+
+def _seed(seed: str, key: str) -> int:
+    return int.from_bytes(sha256(f"{seed}\0{key}".encode()).digest()[:6])
+
+
+def _clean(message: str) -> str:
+    """Bounded, without secrets, and without control characters that a terminal would obey."""
+    text = masked(message[: 2 * MESSAGE_CHARS_MAX])
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)[:MESSAGE_CHARS_MAX]
+
+
+def _sees_nothing_hidden(scope: Scope) -> bool:
+    """Return True if all that an operation saw may be shown to people."""
+    return all(tag in scope.in_ui for tag in scope.names["art"]) and not scope.unseen.get("ui")
+
+
+def _bounded_scope(scope: Scope) -> Any:
+    from artelier.kernel.prompt.manifest import encoded
+
+    with suppress(ArtelierError):
+        if len(encoded(dict(scope.names))) <= DETAILS_BYTES_MAX:
+            return dict(scope.names)
+    return {"cut": "the names in scope are too large to be kept"}
+
+
+async def _stop(tasks: Any) -> None:
+    """Cancel tasks and wait a little for their end; what they raise then is nobody's."""
+    waiting = [task for task in tasks if not task.done()]
+    for task in waiting:
+        task.cancel()
+    if waiting:
+        await asyncio.wait(waiting, timeout=GRACE_S)
+    for task in tasks:
+        task.add_done_callback(_forget)
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
+
+
+def _of(task: asyncio.Task[Any]) -> NoReturn:
+    error = task.exception()
+    assert error is not None
+    raise error

@@ -1,0 +1,127 @@
+"""The plan of a run: the operations to start, and the order in which their effects are committed. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from artelier.operations.events import Planned
+from artelier.operations.profile.definition import HOOKS, Hook, Operation, OperationProfile
+
+Marks = Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """An operation at one hook."""
+
+    operation: Operation
+    hook: Hook
+    skipped: str = ""
+    """Why it will not be started; empty if it may be."""
+
+    @property
+    def id(self) -> str:
+        return self.operation.operation_id
+
+    @property
+    def key(self) -> str:
+        """Key of its receipt in the run."""
+        return f"{self.hook}/{self.id}"
+
+    def planned(self) -> Planned:
+        operation = self.operation
+        return Planned(
+            operation_id=self.id, hook=self.hook, kind=operation.kind, required=operation.required,
+            order=round(operation.order * 1_000), depends_on=operation.depends_on,
+            skipped=self.skipped,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything that a run may start; each hook in the order of commit."""
+
+    before: tuple[Slot, ...] = ()
+    after: tuple[Slot, ...] = ()
+
+    def at(self, hook: Hook) -> tuple[Slot, ...]:
+        return self.before if hook == "before_main_llm" else self.after
+
+    def planned(self) -> tuple[Planned, ...]:
+        return tuple(slot.planned() for slot in (*self.before, *self.after))
+
+
+def plan(
+    profile: OperationProfile | None, *, trigger: str, turn: int, tokens: int, marks: Marks
+) -> Plan:
+    """The plan of a run.
+
+    `tokens`: estimated tokens of the conversation so far. `marks`: when each operation was done last.
+    Cost: O(n log n) in the operations and their dependencies.
+    """
+    if profile is None or not profile.enabled:
+        return Plan()
+    before, after = (
+        tuple(
+            Slot(operation=one, hook=hook, skipped=_skipped(one, trigger, turn, tokens, marks))
+            for one in in_commit_order(o for o in profile.operations if hook in o.hooks)
+        )
+        for hook in HOOKS
+    )
+    return Plan(before=before, after=after)
+
+
+def _skipped(operation: Operation, trigger: str, turn: int, tokens: int, marks: Marks) -> str:
+    if not operation.enabled:
+        return "disabled"
+    if trigger not in operation.triggers:
+        return "trigger_mismatch"
+    activation = operation.activation
+    if activation is None:
+        return ""
+    last_turn, last_tokens = marks.get(operation.operation_id, (turn - 1, tokens))
+    too_soon = (
+        activation.every_n_turns is not None and turn - last_turn < activation.every_n_turns
+    ) or (
+        activation.every_n_context_tokens is not None
+        and tokens - last_tokens < activation.every_n_context_tokens
+    )
+    return "not_due" if too_soon else ""
+
+
+def in_commit_order(operations: Iterable[Operation]) -> list[Operation]:
+    """Dependencies first, then by `order`, then by id: the same however they ran."""
+    table = {one.operation_id: one for one in operations}
+    waits = {id_: {d for d in one.depends_on if d in table} for id_, one in table.items()}
+    followers: dict[str, list[str]] = {id_: [] for id_ in table}
+    for id_, needed in waits.items():
+        for other in needed:
+            followers[other].append(id_)
+    ready = [(table[id_].order, id_) for id_, needed in waits.items() if not needed]
+    heapq.heapify(ready)
+    ordered: list[Operation] = []
+    while ready:
+        _, id_ = heapq.heappop(ready)
+        ordered.append(table[id_])
+        for follower in followers[id_]:
+            waits[follower].discard(id_)
+            if not waits[follower]:
+                heapq.heappush(ready, (table[follower].order, follower))
+    assert len(ordered) == len(table), "a stored profile has no cycles"
+    return ordered
+
+
+def marked(
+    plan: Plan, done: Iterable[Slot], *, turn: int, tokens: int, marks: Marks
+) -> dict[str, tuple[int, int]]:
+    """The marks that change: of what was done now, and of what is counted from now on."""
+    counted = [
+        slot for slot in (*plan.before, *plan.after) if slot.operation.activation is not None
+    ]
+    changed = {slot.id: (turn - 1, tokens) for slot in counted if slot.id not in marks}
+    for slot in done:
+        if slot.operation.activation is not None:
+            changed[slot.id] = (turn, tokens)
+    return changed

@@ -1,0 +1,220 @@
+"""Character cards, V1 to V3, from JSON and PNG; and as V3 JSON for others to read. All in them is data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import msgspec
+
+from artelier.artifacts.safe_repr import shown
+from artelier.errors import InvalidArtifact, InvalidImport
+from artelier.operations.lore.png_chunks import SIGNATURE, card_json
+from artelier.operations.lore.schemas import (
+    GREETINGS_MAX,
+    NAME_CHARS_MAX,
+    TAGS_MAX,
+    Character,
+    Lorebook,
+    read_form,
+)
+from artelier.operations.lore.untrusted_files import Fields, Notes, Source, read_json, source_bytes
+from artelier.operations.lore.world_info import book_object, read_book
+
+FILE_BYTES_MAX = 32 * 1024 * 1024
+"""Of a PNG, most of which is the picture."""
+
+JSON_BYTES_MAX = 8 * 1024 * 1024
+CARRIED = "artelier/card"
+"""The extension that holds fields of the card that have no meaning here, such as `assets` and `source`."""
+
+_V1 = ("name", "description", "personality", "scenario", "first_mes", "mes_example")
+_OUTSIDE = frozenset(
+    (
+        *_V1,
+        "spec",
+        "spec_version",
+        "data",
+        "creatorcomment",
+        "avatar",
+        "chat",
+        "talkativeness",
+        "fav",
+        "tags",
+        "create_date",
+        "metadata",
+        "shallow",
+        "json_data",
+    )
+)
+"""What stands beside `data` and says the same once more, or is private to a program."""
+
+_NOT_FOLLOWED = ("depth_prompt", "regex_scripts")
+"""Extensions with a meaning that is none here."""
+
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a CHARX archive",
+    b"\xff\xd8\xff": "a JPEG",
+    b"RIFF": "a WebP",
+    b"GIF8": "a GIF",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """The content of a card."""
+
+    character: Character
+    lorebook: Lorebook | None
+    """The character's own; store it as an artifact and name it in `character.lorebook`."""
+    version: Literal["1", "2", "3"]
+    warnings: tuple[str, ...]
+    """What was changed, left out, or is kept without being followed."""
+
+
+def read_card(source: Source) -> Card:
+    """A card from a PNG or JSON file, or from its bytes.
+
+    Text stays as it is: macros, HTML and templates are not looked at.
+    Errors: `InvalidImport` naming every wrong field; `NotFound` for no such file.
+    """
+    data = source_bytes(source, limit_bytes=FILE_BYTES_MAX)
+    if data.startswith(SIGNATURE):
+        data = card_json(data)
+    for magic, name in _OTHER_FORMATS.items():
+        if data.startswith(magic):
+            raise InvalidImport("this is no character card", expected="a PNG or JSON", got=name)
+    if len(data) > JSON_BYTES_MAX:
+        raise InvalidImport(
+            "the card is too large", expected=f"at most {JSON_BYTES_MAX:,} bytes of JSON"
+        )
+    value = read_json(data, what="the card")
+    if not isinstance(value, dict):
+        raise InvalidImport("this is no character card", expected="an object", got=shown(value))
+    notes = Notes()
+    version, fields = _fields(cast("dict[str, Any]", value), notes)
+    book = fields.mapping("character_book")
+    character = _character(fields, notes)
+    lorebook = None
+    if book:
+        lorebook = read_book(
+            book, path=f"{fields.path}character_book.", notes=notes, name=character.name
+        )
+    notes.check("the card")
+    return Card(character=character, lorebook=lorebook, version=version, warnings=notes.warnings)
+
+
+def _fields(value: dict[str, Any], notes: Notes) -> tuple[Literal["1", "2", "3"], Fields]:
+    """The object that holds the character, and by which version of the format."""
+    spec, data = value.get("spec"), value.get("data")
+    if isinstance(data, dict) and (isinstance(spec, str) or "name" in data):
+        if spec not in ("chara_card_v2", "chara_card_v3"):
+            notes.warn(f"spec: {shown(spec)} is unknown; read like chara_card_v3")
+        newest = value.get("spec_version")
+        if isinstance(newest, str) and newest not in ("2.0", "3.0"):
+            notes.warn(f"spec_version: {shown(newest)} is unknown; its news are not followed")
+        if left := sorted(value.keys() - _OUTSIDE):
+            notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
+        inside = cast("dict[str, Any]", data)
+        return "2" if spec == "chara_card_v2" else "3", Fields(inside, path="data.", notes=notes)
+    if "spec" not in value and "name" in value and not value.keys().isdisjoint(_V1[1:]):
+        return "1", Fields(value, path="", notes=notes)
+    hint = None
+    if "entries" in value:
+        hint = "It looks like a lorebook; read it as one."
+    raise InvalidImport(
+        "this is no character card",
+        expected="`data` with a name, or the fields of V1",
+        got=", ".join(list(value)[:10])[:200] or "an empty object",
+        hint=hint,
+    )
+
+
+def _character(fields: Fields, notes: Notes) -> Character:
+    """Wrong fields go to `notes`; then it is somebody without properties."""
+    name = fields.line("name", chars_max=NAME_CHARS_MAX)
+    if not name:
+        notes.warn(f"{fields.path}name: missing; it became Unnamed")
+    comment = fields.text("creatorcomment")
+    content: dict[str, Any] = {
+        "name": name or "Unnamed",
+        "nickname": fields.line("nickname", chars_max=NAME_CHARS_MAX) or None,
+        "description": fields.text("description"),
+        "personality": fields.text("personality"),
+        "scenario": fields.text("scenario"),
+        "first_message": fields.text("first_mes"),
+        "alternate_greetings": _at_most(fields, "alternate_greetings", GREETINGS_MAX, notes),
+        "example_dialogue": fields.text("mes_example"),
+        "system_prompt": fields.text("system_prompt"),
+        "post_history_instructions": fields.text("post_history_instructions"),
+        "creator_notes": fields.text("creator_notes", comment),
+        "tags": [tag[:NAME_CHARS_MAX] for tag in _at_most(fields, "tags", TAGS_MAX, notes)],
+        "creator": fields.line("creator", chars_max=NAME_CHARS_MAX),
+        "version": fields.line("character_version", chars_max=NAME_CHARS_MAX),
+        "extensions": _extensions(fields, notes),
+    }
+    try:
+        return read_form(Character, content)
+    except InvalidArtifact as error:
+        for problem in error.facts["problems"]:
+            notes.problem(f"{fields.path}{problem}")
+        return Character(name="Unnamed")
+
+
+def _at_most(fields: Fields, name: str, most: int, notes: Notes) -> tuple[str, ...]:
+    found = fields.texts(name, split=name == "tags")
+    if len(found) > most:
+        notes.warn(f"{fields.path}{name}: the first {most} of {len(found)} are kept")
+    return found[:most]
+
+
+def _extensions(fields: Fields, notes: Notes) -> dict[str, Any]:
+    """The card's extensions, and in one of ours all fields that nobody took."""
+    extensions = fields.mapping("extensions")
+    if CARRIED in extensions:
+        # Else a file could put fields into the card that is written from it.
+        notes.warn(f"{fields.path}extensions.{CARRIED}: left out")
+        extensions = {name: value for name, value in extensions.items() if name != CARRIED}
+    for name in _NOT_FOLLOWED:
+        if extensions.get(name):
+            notes.warn(f"{fields.path}extensions.{name}: kept, but not followed")
+    if rest := {name: value for name, value in fields.rest().items() if value not in (None, [])}:
+        notes.warn(f"kept in extensions, but not followed: {', '.join(sorted(rest)[:20])[:300]}")
+        extensions = {**extensions, CARRIED: rest}
+    return extensions
+
+
+def write_card(character: Character, *, lorebook: Lorebook | None = None) -> bytes:
+    """The card as V3 JSON; `read_card` gives equal ones.
+
+    `character.lorebook` is a name in this store and stays here: pass the book itself.
+    """
+    carried: object = character.extensions.get(CARRIED)
+    data: dict[str, Any] = {"group_only_greetings": []}
+    if isinstance(carried, dict):
+        data |= cast("dict[str, Any]", carried)
+    data |= {
+        "name": character.name,
+        "description": character.description,
+        "personality": character.personality,
+        "scenario": character.scenario,
+        "first_mes": character.first_message,
+        "mes_example": character.example_dialogue,
+        "creator_notes": character.creator_notes,
+        "system_prompt": character.system_prompt,
+        "post_history_instructions": character.post_history_instructions,
+        "alternate_greetings": list(character.alternate_greetings),
+        "tags": list(character.tags),
+        "creator": character.creator,
+        "character_version": character.version,
+        "extensions": {k: v for k, v in character.extensions.items() if k != CARRIED},
+    }
+    data.pop("creatorcomment", None)
+    data.pop("character_book", None)
+    data.pop("nickname", None)
+    if character.nickname is not None:
+        data["nickname"] = character.nickname
+    if lorebook is not None:
+        data["character_book"] = book_object(lorebook)
+    card = {"spec": "chara_card_v3", "spec_version": "3.0", "data": data}
+    return msgspec.json.format(msgspec.json.encode(card), indent=1)

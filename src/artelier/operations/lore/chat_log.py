@@ -1,0 +1,325 @@
+"""Chats of other programs as JSONL: a line about the chat, then a line per message. As data.
+
+Format: the chat files of SillyTavern, with `name`, `is_user`, `is_system`, `mes`, `swipes`, `swipe_id`,
+`send_date` and `extra`.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any, Literal, cast
+
+import msgspec
+
+from artelier.artifacts.safe_repr import shown
+from artelier.errors import InvalidImport
+from artelier.operations.lore.schemas import NAME_CHARS_MAX, TEXT_CHARS_MAX
+from artelier.operations.lore.untrusted_files import (
+    Fields,
+    Notes,
+    Source,
+    one_line,
+    read_json,
+    source_bytes,
+)
+
+FILE_BYTES_MAX = 32 * 1024 * 1024
+LINE_BYTES_MAX = 4 * 1024 * 1024
+MESSAGES_MAX = 50_000
+VARIANTS_MAX = 500
+EXTRA_BYTES_MAX = 64 * 1024
+"""Of what is kept beside one text; pictures in it are left out."""
+
+_SYSTEM_TYPES = ("narrator", "comment", "system")
+_UNUSED = "unused"
+"""What newer files say instead of the two names."""
+
+
+class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One wording of a message."""
+
+    text: str
+    sent_at: str = ""
+    """As the file says; programs do not agree on a form."""
+    extensions: dict[str, Any] = {}
+
+    @property
+    def reasoning(self) -> str:
+        """The model's thoughts before it wrote the text."""
+        value = self.extensions.get("reasoning")
+        return value if isinstance(value, str) else ""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message with all its wordings."""
+
+    role: Literal["user", "assistant", "system"]
+    name: str
+    variants: tuple[Variant, ...]
+    """At least one."""
+    selected: int = 0
+    hidden: bool = False
+    """Stands in the chat, but in no prompt."""
+    extensions: dict[str, Any] = {}
+
+    @property
+    def text(self) -> str:
+        """The wording that is selected."""
+        return self.variants[self.selected].text
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """At most one message of the user and one reply, with system messages around them, in order."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def user(self) -> str | None:
+        """The user's text; None in a turn that the character began."""
+        return next((said.text for said in self.messages if said.role == "user"), None)
+
+    @property
+    def reply(self) -> Message | None:
+        return next((said for said in self.messages if said.role == "assistant"), None)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The wordings of the reply; none if nobody replied."""
+        reply = self.reply
+        return tuple(variant.text for variant in reply.variants) if reply else ()
+
+    @property
+    def selected(self) -> int:
+        """The index of the selected variant in `variants`."""
+        reply = self.reply
+        return reply.selected if reply else 0
+
+    @property
+    def system(self) -> tuple[Message, ...]:
+        return tuple(said for said in self.messages if said.role == "system")
+
+
+class ImportedChat(msgspec.Struct, frozen=True, kw_only=True):
+    """A chat as it stood in a file."""
+
+    user: str
+    char: str
+    turns: tuple[Turn, ...]
+    created_at: str = ""
+    extensions: dict[str, Any] = {}
+    """What the first line says beside, `chat_metadata` above all."""
+    warnings: tuple[str, ...] = ()
+
+
+def read_chat(source: Source) -> ImportedChat:
+    """A chat from a JSONL file, or from its bytes. The first line may already be a message.
+
+    Errors: `InvalidImport` naming every line that cannot be read; then nothing is taken. `NotFound`.
+    """
+    data = source_bytes(source, limit_bytes=FILE_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
+    notes = Notes()
+    header: dict[str, Any] = {}
+    messages: list[Message] = []
+    for number, line in enumerate(BytesIO(data), start=1):  # a list of lines can be very long
+        if not line.strip():
+            continue
+        value = _object(line, number, notes)
+        if value is None:
+            continue
+        if not messages and not header and "mes" not in value and "swipes" not in value:
+            header = value
+        elif len(messages) == MESSAGES_MAX:
+            raise InvalidImport(
+                "the chat is too long", expected=f"at most {MESSAGES_MAX:,} messages"
+            )
+        else:
+            message = _message(Fields(value, path=f"line {number}: ", notes=notes), notes)
+            if message is not None:
+                messages.append(message)
+    if header and not messages and "chat_metadata" not in header and "user_name" not in header:
+        notes.problem("line 1: expected a message or the head of a chat")
+    notes.check("the chat")
+    if not header and not messages:
+        raise InvalidImport("this is no chat", expected="a JSON object on each line", got="none")
+    return _chat(header, messages, notes)
+
+
+def _object(line: bytes, number: int, notes: Notes) -> dict[str, Any] | None:
+    if len(line) > LINE_BYTES_MAX:
+        notes.problem(f"line {number}: {len(line):,} bytes, expected at most {LINE_BYTES_MAX:,}")
+        return None
+    try:
+        value = read_json(line, what=f"line {number}")
+    except InvalidImport as error:
+        notes.problem(str(error))
+        return None
+    if not isinstance(value, dict):
+        notes.problem(f"line {number}: expected an object, got {shown(value)}")
+        return None
+    return cast("dict[str, Any]", value)
+
+
+def _chat(header: dict[str, Any], messages: list[Message], notes: Notes) -> ImportedChat:
+    head = Fields(header, path="line 1: ", notes=notes)
+
+    def named(field: str, role: str, fallback: str) -> str:
+        name = head.line(field, chars_max=NAME_CHARS_MAX)
+        if name and name != _UNUSED:
+            return name
+        return next((said.name for said in messages if said.role == role), "") or fallback
+
+    user = named("user_name", "user", "User")
+    char = named("character_name", "assistant", "Character")
+    created_at = head.line("create_date", chars_max=NAME_CHARS_MAX)
+    notes.check("the chat")
+    return ImportedChat(
+        user=user,
+        char=char,
+        turns=_turns(messages),
+        created_at=created_at,
+        extensions=_bounded(head.rest(), "line 1: ", notes),
+        warnings=notes.warnings,
+    )
+
+
+def _message(fields: Fields, notes: Notes) -> Message | None:
+    path = fields.path
+    if "mes" not in fields and "swipes" not in fields:
+        notes.problem(f"{path}expected `mes`")
+        return None
+    is_user, is_hidden = fields.flag("is_user", False), fields.flag("is_system", False)
+    extra = fields.mapping("extra")
+    role = fields.raw("role")
+    is_system = is_hidden or role == "system" or extra.get("type") in _SYSTEM_TYPES
+    variants, selected = _variants(fields, extra, notes)
+    name = fields.line("name", chars_max=NAME_CHARS_MAX)
+    rest = fields.rest()
+    if role not in (None, "system"):
+        rest["role"] = role
+    if is_system and is_user:
+        rest["is_user"] = True
+    return Message(
+        role="system" if is_system else "user" if is_user else "assistant",
+        name=name,
+        variants=variants,
+        selected=selected,
+        hidden=is_hidden,
+        extensions=_bounded(rest, path, notes),
+    )
+
+
+def _variants(
+    fields: Fields, extra: dict[str, Any], notes: Notes
+) -> tuple[tuple[Variant, ...], int]:
+    """The wordings, and which one stands in the chat: that is `mes`, whatever the number says."""
+    path = fields.path
+    stands, swipes, swipe_id = (fields.raw(name) for name in ("mes", "swipes", "swipe_id"))
+    infos, date = fields.raw("swipe_info"), fields.raw("send_date")
+    texts = ["" if text is None else text for text in _list(swipes)]
+    if not isinstance(stands, str | None) or not all(isinstance(text, str) for text in texts):
+        notes.problem(f"{path}mes, swipes: expected text")
+        return (Variant(text=""),), 0
+    is_number = isinstance(swipe_id, int) and 0 <= swipe_id < len(texts)
+    selected = swipe_id if is_number else 0
+    if stands is not None and (not texts or texts[selected] != stands):
+        if texts and stands not in texts:
+            notes.warn(f"{path}mes: none of the swipes; it became one more")
+        if stands not in texts:
+            texts.append(stands)
+        selected = texts.index(stands)
+    if len(texts) > VARIANTS_MAX or any(len(text) > TEXT_CHARS_MAX for text in texts):
+        notes.problem(
+            f"{path}expected at most {VARIANTS_MAX} swipes of at most {TEXT_CHARS_MAX:,} characters"
+        )
+        return (Variant(text=""),), 0
+    said = [_dict(info) for info in _list(infos)[: len(texts)]]
+    said += [{}] * (len(texts) - len(said))
+    if texts:
+        said[selected] = {"send_date": date, "extra": extra}
+    variants = tuple(
+        Variant(
+            text=text,
+            sent_at=_date(info.get("send_date")),
+            extensions=_bounded(_dict(info.get("extra")), path, notes),
+        )
+        for text, info in zip(texts, said, strict=True)
+    )
+    return variants or (Variant(text="", sent_at=_date(date)),), selected
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _date(value: object) -> str:
+    return one_line(str(value))[:NAME_CHARS_MAX] if isinstance(value, str | int | float) else ""
+
+
+def _bounded(extensions: dict[str, Any], path: str, notes: Notes) -> dict[str, Any]:
+    """Return what is kept beside a text; the largest fields are left out until it is small."""
+    if not extensions:
+        return extensions
+    sizes = {name: len(msgspec.json.encode(value)) for name, value in extensions.items()}
+    kept = dict(extensions)
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if sum(sizes[left] for left in kept) <= EXTRA_BYTES_MAX:
+            break
+        del kept[name]
+        notes.warn(f"{path}{name[:60]}: {sizes[name]:,} bytes, left out")
+    return kept
+
+
+def _turns(messages: list[Message]) -> tuple[Turn, ...]:
+    """A turn begins with the user's message, or with a reply where there is one already."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        standing = {said.role for said in turns[-1]} if turns else set[str]()
+        begins = (message.role == "user" and not standing.isdisjoint(("user", "assistant"))) or (
+            message.role == "assistant" and "assistant" in standing
+        )
+        if begins or not turns:
+            turns.append([])
+        turns[-1].append(message)
+    return tuple(Turn(messages=tuple(turn)) for turn in turns)
+
+
+def write_chat(chat: ImportedChat) -> bytes:
+    """The chat as JSONL; `read_chat` gives an equal one."""
+    header = {
+        **chat.extensions,
+        "user_name": chat.user,
+        "character_name": chat.char,
+        "create_date": chat.created_at,
+        "chat_metadata": chat.extensions.get("chat_metadata", {}),
+    }
+    lines = [header, *(_line(message) for turn in chat.turns for message in turn.messages)]
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+def _line(message: Message) -> dict[str, Any]:
+    stands = message.variants[message.selected]
+    line: dict[str, Any] = {
+        **message.extensions,
+        "name": message.name,
+        "is_user": message.role == "user" or message.extensions.get("is_user") is True,
+        "is_system": message.hidden,
+        "send_date": stands.sent_at,
+        "mes": stands.text,
+        "extra": stands.extensions,
+    }
+    if message.role == "system" and not message.hidden:
+        line["role"] = "system"
+    if len(message.variants) > 1:
+        line |= {
+            "swipe_id": message.selected,
+            "swipes": [variant.text for variant in message.variants],
+            "swipe_info": [
+                {"send_date": variant.sent_at, "extra": variant.extensions}
+                for variant in message.variants
+            ],
+        }
+    return line

@@ -1,0 +1,1 @@
+"""Profiles: their content, the rules for it, and where they are stored."""

@@ -1,0 +1,113 @@
+"""A profile from what people write, or every mistake in it at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from artelier.operations.profile.definition import (
+    INCLUSIONS_MAX,
+    OPERATIONS_MAX,
+    TAG,
+    OperationProfile,
+    PromptInclusion,
+)
+from artelier.operations.profile.draft_parser import Draft, drafted, form_of
+from artelier.operations.profile.rules import check_operations, upserts
+from artelier.operations.profile.template_visibility import check_texts
+from artelier.operations.profile.untrusted_json import taken
+from artelier.operations.profile.validation_errors import InvalidProfile, Mistake, Mistakes, shown
+
+__all__ = ["InvalidProfile", "Mistake", "mistakes_in", "parse_profile"]
+
+_SOURCE = re.compile(r"art\." + TAG.removeprefix("^").removesuffix("$"))
+
+Inclusions = Sequence[tuple[int, PromptInclusion]]
+
+
+def parse_profile(data: object) -> OperationProfile:
+    """A profile from JSON data: an object, or its text.
+
+    An operation may have how it is used in `config`, apart from what it is; the profile has both in one.
+    Errors: `InvalidProfile`, whose `errors` are all mistakes; nothing else, whatever is handed over.
+    """
+    profile, mistakes = _read(data)
+    if profile is None:
+        raise InvalidProfile(mistakes)
+    return profile
+
+
+def mistakes_in(data: object) -> tuple[Mistake, ...]:
+    """All mistakes of a profile, none if it is valid."""
+    return tuple(_read(data)[1])
+
+
+def _read(data: object) -> tuple[OperationProfile | None, list[Mistake]]:
+    mistakes = Mistakes()
+    given = taken(data, mistakes)
+    if given is None:
+        return None, mistakes.listed()
+    drafts = [
+        draft
+        for index, item in enumerate(_list(given, "operations", OPERATIONS_MAX, mistakes))
+        if (draft := drafted(item, ("operations", index), mistakes)) is not None
+    ]
+    check_operations(drafts, mistakes)
+    inclusions = _inclusions(given, drafts, mistakes)
+    profile = _container(given, mistakes)
+    check_texts(drafts, inclusions, given.get("system"), mistakes)
+    if mistakes or profile is None:
+        return None, mistakes.listed()
+    operations = tuple(draft.operation for draft in drafts)
+    parts = {"operations": operations, "inclusions": tuple(one for _, one in inclusions)}
+    return profile.model_copy(update=parts), []
+
+
+def _list(given: dict[str, Any], name: str, most: int, mistakes: Mistakes) -> list[object]:
+    items: object = given.get(name, [])
+    if not isinstance(items, list):
+        mistakes.add((name,), "not_a_list", f"{name} are a list, got {shown(items)}")
+        return []
+    found = cast("list[object]", items)
+    if len(found) > most:
+        mistakes.add((name,), "too_many", f"a profile has at most {most} {name}, got {len(found)}")
+    return found[:most]
+
+
+def _container(given: dict[str, Any], mistakes: Mistakes) -> OperationProfile | None:
+    """The profile without its parts."""
+    bare: dict[str, Any] = {**given, "operations": [], "inclusions": []}
+    for name in ("profile_id", "session_id"):
+        id_: object = given.get(name)
+        if isinstance(id_, str) and not id_.strip():
+            mistakes.add((name,), "empty_id", f"{name} is empty")
+            bare[name] = "none"
+    return form_of(OperationProfile, bare, (), mistakes)
+
+
+def _inclusions(
+    given: dict[str, Any], drafts: Sequence[Draft], mistakes: Mistakes
+) -> list[tuple[int, PromptInclusion]]:
+    """The rules that are of the form, each checked against what the operations write."""
+    written = {effect.tag: effect for draft in drafts for _, effect in upserts(draft)}
+    found: list[tuple[int, PromptInclusion]] = []
+    for index, item in enumerate(_list(given, "inclusions", INCLUSIONS_MAX, mistakes)):
+        at = ("inclusions", index)
+        if not isinstance(item, dict):
+            mistakes.add(at, "not_an_object", f"an inclusion is a JSON object, got {shown(item)}")
+            continue
+        data = cast("dict[str, Any]", item)
+        source: object = data.get("source")
+        if isinstance(source, str):
+            effect = written.get(source.removeprefix("art."))
+            if not _SOURCE.fullmatch(source):
+                said = f"a source is art.<tag>, got {shown(source)}"
+                mistakes.add((*at, "source"), "unknown_source", said)
+            elif effect is not None and not effect.in_prompt:
+                said = f"{source} is {effect.usage}: no prompt may show it"
+                mistakes.add((*at, "source"), "source_not_for_prompt", said)
+        inclusion = form_of(PromptInclusion, data, at, mistakes)
+        if inclusion is not None:
+            found.append((index, inclusion))
+    return found

@@ -1,0 +1,87 @@
+"""The values of operations that may not be shown: they may be, or hold, a hidden artifact (I9). Pure.
+
+A text that becomes a value is followed by the names in it. Code, tools, models and searches make something
+new of what they see: what they find is hidden only where it is itself a hidden artifact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from artelier.errors import ArtelierError
+from artelier.operations.kinds.shared_values import destination, paths_in
+from artelier.operations.profile.definition import ArtifactUpsert, Params
+
+if TYPE_CHECKING:
+    from artelier.operations.graph.artifact_state import ArtState
+    from artelier.operations.kinds.contract import Kind
+    from artelier.operations.profile.definition import OperationProfile
+
+Reader = Literal["prompt", "ui"]
+Source = tuple[str, "Kind[Any]", Params]
+"""An operation: its id, its kind and its params."""
+
+
+def hidden_values(
+    sources: Iterable[Source], tags: Collection[str], reader: Reader
+) -> frozenset[str]:
+    """Ids of the operations whose values a reader may not be shown. `tags` are hidden from that reader.
+
+    Cost: O(operations and their texts), once more for each helper whose helper comes later.
+    """
+    left, hidden = list(sources), set[str]()
+    found = -1
+    while len(hidden) > found:
+        found = len(hidden)
+        left = [one for one in left if one[0] not in hidden]
+        hidden.update(
+            id_ for id_, kind, params in left if _hides(kind, params, tags, hidden, reader)
+        )
+    return frozenset(hidden)
+
+
+def _hides(
+    kind: Kind[Any], params: Params, tags: Collection[str], hidden: Collection[str], reader: Reader
+) -> bool:
+    for effect in params.effects:
+        if isinstance(effect, ArtifactUpsert) and effect.value is None and effect.tag in tags:
+            return True
+    text = kind.shows(params)
+    if text is None or destination(params)[reader == "ui"]:
+        return False  # no text, or one that is made without what is hidden
+    try:
+        paths = paths_in(text)
+    except ArtelierError:  # it will fail, and show nothing
+        return False
+    return any(
+        reads(path, "art", tags) or reads(path, "deps", hidden) or reads(path, "rag", hidden)
+        for path in paths
+    )
+
+
+def reads(path: tuple[str, ...], root: str, names: Collection[str]) -> bool:
+    """Return True if a path of a template may read one of the names below a root."""
+    return bool(names) and path[0] == root and (len(path) == 1 or path[1] in ("*", *names))
+
+
+def unseen(profile: OperationProfile | None, state: ArtState) -> Mapping[str, frozenset[str]]:
+    """Operations of a profile whose values no prompt, and no person, may be shown in a run."""
+    from artelier.operations.kinds import kind_named
+
+    written = profile.artifacts() if profile is not None else {}
+    arts = [*state.arts.values(), *written.values()]
+    tags: dict[Reader, set[str]] = {
+        "prompt": {one.tag for one in arts if not one.in_prompt},
+        "ui": {one.tag for one in arts if not one.in_ui},
+    }
+    if profile is None:
+        return {"prompt": frozenset(), "ui": frozenset()}
+    sources = [
+        (one.operation_id, kind_named(one.kind), one.params)
+        for one in profile.operations if one.enabled
+    ]  # fmt: skip
+    return {
+        reader: hidden_values(sources, of, reader) if of else frozenset()
+        for reader, of in tags.items()
+    }

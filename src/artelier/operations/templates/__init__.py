@@ -1,0 +1,1 @@
+"""Templates of users: Liquid that only substitutes declared values."""

@@ -1,0 +1,229 @@
+"""Filters over texts and numbers. Each result is bounded before it is made where it could grow."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+from urllib.parse import quote_plus, unquote_plus
+
+from artelier.operations.templates.failures import TemplateFailed
+from artelier.operations.templates.renderer import TEXT_CHARS_MAX, Rendering, too_long
+from artelier.operations.templates.values import checked, text
+
+Number = int | float
+NUMBER_CHARS_MAX = 40
+Filter = Callable[..., Any]
+"""Takes the state, the value and the arguments."""
+
+
+def join_texts(parts: list[str], separator: str) -> str:
+    """The parts with the separator between them. Errors: `TemplateLimit` before it is made."""
+    size = sum(map(len, parts)) + len(separator) * max(0, len(parts) - 1)
+    if size > TEXT_CHARS_MAX:
+        raise too_long()
+    return separator.join(parts)
+
+
+def _replaced(whole: str, old: str, new: str) -> str:
+    """Errors: `TemplateLimit` before a text is made that is too long."""
+    if len(whole) + whole.count(old) * (len(new) - len(old)) > TEXT_CHARS_MAX:
+        raise too_long()
+    return whole.replace(old, new)
+
+
+def _replaced_last(whole: str, old: str, new: str) -> str:
+    at = whole.rfind(old)
+    return whole if at < 0 else whole[:at] + new + whole[at + len(old) :]
+
+
+def _newlines(whole: str, new: str) -> str:
+    return _replaced(whole.replace("\r\n", "\n"), "\n", new)
+
+
+def _stripped_html(whole: str) -> str:
+    """Without tags, comments, scripts and styles; one pass, so that it is linear."""
+    kept: list[str] = []
+    at = 0
+    while (start := whole.find("<", at)) >= 0:
+        kept.append(whole[at:start])
+        end = _end_of_tag(whole, start)
+        if end < 0:
+            return "".join(kept) + whole[start:]
+        at = end
+    return "".join(kept) + whole[at:]
+
+
+def _end_of_tag(whole: str, start: int) -> int:
+    """Return where the text goes on after the tag at `start`; -1 if the tag has no end."""
+    head = whole[start : start + 7].lower()
+    for opening, closing in (("<!--", "-->"), ("<script", "</script>"), ("<style", "</style>")):
+        if head.startswith(opening):
+            found = whole.find(closing, start)
+            return -1 if found < 0 else found + len(closing)
+    found = whole.find(">", start)
+    return -1 if found < 0 else found + 1
+
+
+def _truncated(whole: str, size: int, end: str) -> str:
+    return whole if len(whole) <= size else whole[: max(0, size - len(end))] + end
+
+
+def _truncated_words(whole: str, count: int, end: str) -> str:
+    words = whole.split(None, max(1, count))
+    return whole if len(words) <= max(1, count) else " ".join(words[: max(1, count)]) + end
+
+
+def _one_text(function: Callable[[str], str]) -> Filter:
+    def run(state: Rendering, value: Any) -> str:
+        whole = text(value, state)
+        state.spend(len(whole))
+        return state.sized(function(whole))
+
+    return run
+
+
+def _two_texts(function: Callable[[str, str], str]) -> Filter:
+    def run(state: Rendering, value: Any, argument: Any) -> str:
+        whole = text(value, state)
+        state.spend(len(whole))
+        return state.sized(function(whole, text(argument, state)))
+
+    return run
+
+
+def _three_texts(function: Callable[[str, str, str], str]) -> Filter:
+    """The third is empty if it is left out."""
+
+    def run(state: Rendering, value: Any, argument: Any, more: Any = "") -> str:
+        whole = text(value, state)
+        state.spend(len(whole))
+        return state.sized(function(whole, text(argument, state), text(more, state)))
+
+    return run
+
+
+def _truncate(state: Rendering, value: Any, size: Any = 50, end: Any = "...") -> str:
+    whole = text(value, state)
+    return state.sized(_truncated(whole, integer(size), text(end, state)))
+
+
+def _truncatewords(state: Rendering, value: Any, count: Any = 15, end: Any = "...") -> str:
+    whole = text(value, state)
+    state.spend(len(whole))
+    count = min(integer(count), TEXT_CHARS_MAX)
+    return state.sized(_truncated_words(whole, count, text(end, state)))
+
+
+def number(value: Any) -> Number:
+    """A number, or the number that a text spells; 0 for anything else, as in Liquid."""
+    if isinstance(value, bool):
+        return 0
+    if isinstance(value, int):
+        return checked(value)
+    if isinstance(value, float):
+        return value
+    if isinstance(value, str) and len(value) <= NUMBER_CHARS_MAX:
+        for kind in (int, float):
+            try:
+                found = kind(value)
+            except ValueError:
+                continue
+            return checked(found) if isinstance(found, int) else found
+    return 0
+
+
+def integer(value: Any) -> int:
+    """A whole number. Errors: `TemplateFailed` for anything that is none and spells none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return checked(value)
+    if isinstance(value, float) and value.is_integer():
+        return checked(int(value))
+    if isinstance(value, str) and len(value) <= NUMBER_CHARS_MAX:
+        try:
+            return checked(int(value))
+        except ValueError:
+            pass
+    raise TemplateFailed("not a whole number", got=type(value).__name__[:80])
+
+
+def decimal(value: Number) -> Decimal:
+    """Through its shortest spelling, so that 0.1 plus 0.2 prints as 0.3."""
+    return Decimal(str(value))
+
+
+def _numbers(
+    whole: Callable[[int, int], int], other: Callable[[Decimal, Decimal], Decimal]
+) -> Filter:
+    """A filter from a function over integers, and one for when either number has decimals."""
+
+    def run(state: Rendering, value: Any, argument: Any) -> Number:
+        left, right = number(value), number(argument)
+        if isinstance(left, int) and isinstance(right, int):
+            return checked(whole(left, right))
+        return float(other(decimal(left), decimal(right)))
+
+    return run
+
+
+def _rounded(state: Rendering, value: Any, digits: Any = 0) -> Number:
+    found = number(value)
+    places = max(-30, min(30, integer(digits)))
+    return checked(round(found)) if places == 0 else round(found, places)
+
+
+def _one_number(function: Callable[[Number], Number]) -> Filter:
+    def run(state: Rendering, value: Any) -> Number:
+        return function(number(value))
+
+    return run
+
+
+def _at_least(state: Rendering, value: Any, low: Any) -> Number:
+    return max(number(value), number(low))
+
+
+def _at_most(state: Rendering, value: Any, high: Any) -> Number:
+    return min(number(value), number(high))
+
+
+TEXT_FILTERS: dict[str, tuple[Filter, int, int]] = {
+    "append": (_two_texts(lambda whole, more: join_texts([whole, more], "")), 1, 1),
+    "prepend": (_two_texts(lambda whole, more: join_texts([more, whole], "")), 1, 1),
+    "capitalize": (_one_text(str.capitalize), 0, 0),
+    "downcase": (_one_text(str.lower), 0, 0),
+    "upcase": (_one_text(str.upper), 0, 0),
+    "strip": (_one_text(str.strip), 0, 0),
+    "lstrip": (_one_text(str.lstrip), 0, 0),
+    "rstrip": (_one_text(str.rstrip), 0, 0),
+    "squish": (_one_text(lambda whole: " ".join(whole.split())), 0, 0),
+    "strip_html": (_one_text(_stripped_html), 0, 0),
+    "strip_newlines": (_one_text(lambda whole: _newlines(whole, "")), 0, 0),
+    "newline_to_br": (_one_text(lambda whole: _newlines(whole, "<br />\n")), 0, 0),
+    "escape": (_one_text(html.escape), 0, 0),
+    "escape_once": (_one_text(lambda whole: html.escape(html.unescape(whole))), 0, 0),
+    "url_encode": (_one_text(lambda whole: quote_plus(whole, errors="replace")), 0, 0),
+    "url_decode": (_one_text(unquote_plus), 0, 0),
+    "replace": (_three_texts(_replaced), 1, 2),
+    "replace_first": (_three_texts(lambda whole, old, new: whole.replace(old, new, 1)), 1, 2),
+    "replace_last": (_three_texts(_replaced_last), 1, 2),
+    "remove": (_two_texts(lambda whole, old: whole.replace(old, "")), 1, 1),
+    "remove_first": (_two_texts(lambda whole, old: whole.replace(old, "", 1)), 1, 1),
+    "remove_last": (_two_texts(lambda whole, old: _replaced_last(whole, old, "")), 1, 1),
+    "truncate": (_truncate, 0, 2),
+    "truncatewords": (_truncatewords, 0, 2),
+    "plus": (_numbers(lambda a, b: a + b, lambda a, b: a + b), 1, 1),
+    "minus": (_numbers(lambda a, b: a - b, lambda a, b: a - b), 1, 1),
+    "times": (_numbers(lambda a, b: a * b, lambda a, b: a * b), 1, 1),
+    "divided_by": (_numbers(lambda a, b: a // b, lambda a, b: a / b), 1, 1),
+    "modulo": (_numbers(lambda a, b: a % b, lambda a, b: a % b), 1, 1),
+    "at_least": (_at_least, 1, 1),
+    "at_most": (_at_most, 1, 1),
+    "abs": (_one_number(abs), 0, 0),
+    "ceil": (_one_number(lambda value: checked(math.ceil(value))), 0, 0),
+    "floor": (_one_number(lambda value: checked(math.floor(value))), 0, 0),
+    "round": (_rounded, 0, 1),
+}
+"""By name: the function of state, value and arguments; how many arguments at least and at most."""

@@ -1,0 +1,1 @@
+"""Declared changes of one value, by steps that a user wrote."""

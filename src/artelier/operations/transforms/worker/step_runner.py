@@ -1,0 +1,145 @@
+"""The steps themselves. Only `Case` and `Trim` are sure to end soon; the rest runs in the helper process."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, cast
+
+from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex, Step, Trim
+from artelier.operations.transforms.worker.failure import Failure
+from artelier.operations.transforms.worker.json_patch import patched
+
+_FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
+_WORD = re.compile(r"\S+")
+_SENTENCE = re.compile(r"(\A\s*|[.!?]\s+)(\w)")
+
+
+def run(steps: Sequence[Step], value: Any) -> Any:
+    """The value after all steps; it may be changed in place. Errors: `Failure` with the step."""
+    for at, step in enumerate(steps):
+        try:
+            value = _run(step, value)
+        except Failure as failure:
+            failure.step = at
+            raise
+    return value
+
+
+def _run(step: Step, value: Any) -> Any:
+    match step:
+        case JsonPatch():
+            return patched(_document(value), step.patch)
+        case Regex():
+            return _replaced(step, _text(value))
+        case Case():
+            return _cased(_text(value), step.to)
+        case Trim():
+            trimmed = _text(value).strip(step.chars)
+            return trimmed if step.max_chars is None else trimmed[: step.max_chars]
+        case Extract():
+            return _extracted(step, value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Failure("error", f"a text is needed, not {_kind(value)}")
+    return value
+
+
+def _kind(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def _no_constant(name: str) -> NoReturn:
+    """`NaN` and its like are no JSON, though the standard library reads them."""
+    raise ValueError(name)
+
+
+def _document(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise Failure("error", "the text is no JSON") from None
+
+
+def _compiled(pattern: str, flags: str = "") -> re.Pattern[str]:
+    chosen = re.RegexFlag(0)
+    for letter in flags:
+        chosen |= _FLAGS[letter]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.compile(pattern, chosen)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Failure("error", f"not a regular expression: {str(error)[:200]}") from None
+
+
+def _replaced(step: Regex, text: str) -> str:
+    pattern = _compiled(step.pattern, step.flags)
+    try:
+        return pattern.sub(step.replace, text, count=step.count)
+    except (re.error, IndexError) as error:
+        raise Failure("error", f"the replacement does not fit: {str(error)[:200]}") from None
+
+
+def _cased(text: str, to: str) -> str:
+    match to:
+        case "lower":
+            return text.lower()
+        case "upper":
+            return text.upper()
+        case "title":
+            return _WORD.sub(lambda word: word[0][:1].upper() + word[0][1:].lower(), text)
+        case _:
+            return _SENTENCE.sub(lambda found: found[1] + found[2].upper(), text.lower())
+
+
+def _extracted(step: Extract, value: Any) -> Any:
+    found = _groups(step, _text(value)) if step.regex is not None else _nodes(step, value)
+    if step.many:
+        return list(found)
+    for first in found:
+        return first
+    raise Failure("no_match", "nothing matches")
+
+
+def _groups(step: Extract, text: str) -> Iterator[str]:
+    for found in _compiled(step.regex or "").finditer(text):
+        try:
+            yield found[step.group] or ""
+        except IndexError:
+            raise Failure("error", "the pattern has no such group") from None
+
+
+def _nodes(step: Extract, value: Any) -> Iterator[Any]:
+    from jsonpath import JSONPathEnvironment
+    from jsonpath.exceptions import JSONPathError
+
+    document: Any = _document(value)
+    # The package would read a text as a document, and can't look into a bare value.
+    if not isinstance(document, list | dict):
+        if step.path == "$":
+            yield document
+        return
+    try:
+        path = JSONPathEnvironment(strict=True).compile(step.path or "")
+        for node in path.finditer(cast("Any", document)):
+            yield node.obj
+    except (JSONPathError, RecursionError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise Failure("error", f"the path can't be followed: {lines[0][:200]}") from None
