@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from artelier.agents.adoption import adopt
-from artelier.agents.handle import AgentsHandle
-from artelier.agents.results import keep_result
+from artelier.agents.export.fork_adoption import adopt
+from artelier.agents.facade import AgentsHandle
 from artelier.agents.schedules.view import schedules_view
+from artelier.agents.tools.large_results import keep_result
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifact, Artifacts, Space, artifacts_view
 from artelier.chat.session.chats_handle import ChatsHandle
@@ -477,9 +477,11 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """Return what one principal of this tenant can do with artifacts and money."""
-        from artelier.agents.minds import register_minds  # templates and conditions, on first use
         from artelier.operations.lore import register_writing
         from artelier.operations.profile.store import register_profiles
+        from artelier.world.mind_artifacts import (
+            register_minds,  # templates and conditions, on first use
+        )
 
         register_minds()
         register_profiles()

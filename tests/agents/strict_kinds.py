@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from artelier.agents.minds import register_minds
 from artelier.artifacts import register_kind
 from artelier.artifacts.kinds import kind_named
+from artelier.world.mind_artifacts import register_minds
 
 REPLACED = ("prompt", "personality", "library", "workflow", "reflex")
 

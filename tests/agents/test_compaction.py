@@ -20,7 +20,7 @@ from artelier import (
     Usage,
     tool,
 )
-from artelier.agents.job import Job
+from artelier.agents.run_config import Job
 from artelier.errors import ContextTooLong, NotFound, ProviderUnavailable
 from artelier.testing import ScriptedModel, tool_call
 from artelier.tokens import Window, estimate_tokens

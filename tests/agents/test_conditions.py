@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.minds.condition import Verdict, read_condition
 from artelier.errors import InvalidArtifact
+from artelier.world.mind_artifacts.condition import Verdict, read_condition
 
 FACTS: dict[str, Any] = {
     "balance": 20,

@@ -10,7 +10,7 @@ import pytest
 
 from artelier import AutonomousAgent, Context, ContextBuilder, Kernel, Section, tool
 from artelier.agents import resume_run
-from artelier.agents.loops import replay_run
+from artelier.agents.loop_registry import replay_run
 from artelier.errors import InvalidRequest, ReplayMismatch
 from artelier.testing import ScriptedModel, tool_call
 
@@ -107,7 +107,7 @@ def test_a_subclass_adds_its_own_sections_without_touching_the_loop(tmp_path: Pa
             await resume_run_anew(kernel)
 
     async def resume_run_anew(kernel: Kernel) -> None:
-        from artelier.agents.loops import settings_of
+        from artelier.agents.loop_registry import settings_of
 
         settings = await settings_of(kernel, None, "r")
         await kernel.for_tenant().replay("r", lambda run: replay_run(run, settings))

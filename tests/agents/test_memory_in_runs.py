@@ -41,7 +41,7 @@ def test_what_is_noted_stands_in_the_next_prompt_and_in_the_next_run(tmp_path: P
         assert len(model.requests) == 3
         file = tmp_path / "one.artelier"
         await desk.export("one", file)
-        from artelier.agents.loops import replay_run, settings_of
+        from artelier.agents.loop_registry import replay_run, settings_of
 
         settings = await settings_of(kernel, None, "one")
         offline = await Kernel.replay_file(file, lambda run: replay_run(run, settings))

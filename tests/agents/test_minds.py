@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from artelier.actions import Noop, Read, actions_prompt, parse_action
-from artelier.agents.minds import (
+from artelier.artifacts import Ref
+from artelier.sandbox import MontySandbox
+from artelier.world.mind_artifacts import (
     MindState,
     Reading,
     Reply,
@@ -23,8 +25,6 @@ from artelier.agents.minds import (
     shipped_workflow,
     with_position,
 )
-from artelier.artifacts import Ref
-from artelier.sandbox import MontySandbox
 
 MEMORY = {"goal": "Earn 200 scrip.", "facts": {"has_design": False}}
 

@@ -18,7 +18,7 @@ from artelier import (
     tool,
 )  # fmt: skip
 from artelier.agents import SubAgentFactory, resume_run
-from artelier.agents.loops import replay_run
+from artelier.agents.loop_registry import replay_run
 from artelier.errors import Conflict, InvalidRequest
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json

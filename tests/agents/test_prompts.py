@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.minds import (
+from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
+from artelier.world.mind_artifacts import (
     ChosenPrompt,
     MissingVariable,
     Reading,
@@ -24,10 +25,9 @@ from artelier.agents.minds import (
     shipped_prompt,
     with_position,
 )
-from artelier.agents.minds.prompt import BUILT_IN
-from artelier.agents.minds.shipped import PROMPTS
-from artelier.agents.minds.template import read_template
-from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
+from artelier.world.mind_artifacts.builtin_library import PROMPTS
+from artelier.world.mind_artifacts.prompt import BUILT_IN
+from artelier.world.mind_artifacts.template import read_template
 from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place
 

@@ -9,10 +9,16 @@ from typing import Any, TypeVar
 import pytest
 
 from artelier.actions import Invoke, Noop
-from artelier.agents.minds import ReflexJob, ReflexOutcome, facts_of, run_reflex, run_reflexes
-from artelier.agents.minds.reflex import check_reflex
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import MontySandbox
+from artelier.world.mind_artifacts import (
+    ReflexJob,
+    ReflexOutcome,
+    facts_of,
+    run_reflex,
+    run_reflexes,
+)
+from artelier.world.mind_artifacts.reflex import check_reflex
 
 T = TypeVar("T")
 

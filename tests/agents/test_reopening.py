@@ -404,7 +404,7 @@ def test_a_run_goes_by_the_tools_that_it_was_started_with(tmp_path: Path) -> Non
 
 
 async def iterations(kernel: Kernel, run_id: str) -> int:
-    from artelier.agents.loops import settings_of
+    from artelier.agents.loop_registry import settings_of
 
     return (await settings_of(kernel, None, run_id))["max_iterations"]
 
@@ -425,7 +425,7 @@ def test_a_bounded_run_has_a_thousand_iterations_and_an_unbounded_one_twenty(
             assert await iterations(kernel, run_id) == expected
         acme = Tenant("acme", budget_usd="5.00", grants={"*"})
         await agent.run(run_id="t", model="m", prompt="Speak.", tenant=acme)
-        from artelier.agents.loops import settings_of
+        from artelier.agents.loop_registry import settings_of
 
         assert (await settings_of(kernel, acme, "t"))["max_iterations"] == 1_000
         own = AutonomousAgent(kernel=kernel, max_iterations=7)

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.minds import (
+from artelier.context import Source, assemble
+from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.kernel import FixedPart
+from artelier.world.mind_artifacts import (
     Reading,
     SubscriptionLimits,
     clip,
@@ -17,9 +20,6 @@ from artelier.agents.minds import (
     unsubscribe,
     wanted_ids,
 )
-from artelier.context import Source, assemble
-from artelier.errors import InvalidConfig, InvalidRequest
-from artelier.kernel import FixedPart
 
 
 def test_subscribing_adds_at_the_end_and_unsubscribing_takes_away() -> None:

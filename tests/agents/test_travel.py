@@ -7,7 +7,7 @@ from typing import Any
 
 from artelier import Kernel, Run, tool
 from artelier.agents import AutonomousAgent, Worker, resume_run
-from artelier.agents.loops import replay_run
+from artelier.agents.loop_registry import replay_run
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.testing import ScriptedModel, tool_call

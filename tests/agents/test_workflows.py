@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.minds import (
+from artelier.artifacts import Ref
+from artelier.errors import InvalidArtifact
+from artelier.world.mind_artifacts import (
     InvalidWorkflow,
     MindState,
     Reply,
@@ -26,10 +28,12 @@ from artelier.agents.minds import (
     with_position,
     workflow_templates,
 )
-from artelier.agents.minds.shipped import PROMPT_LIBRARY, WORKFLOW_TEMPLATES, WORKFLOWS
-from artelier.agents.minds.transition import Choice
-from artelier.artifacts import Ref
-from artelier.errors import InvalidArtifact
+from artelier.world.mind_artifacts.builtin_library import (
+    PROMPT_LIBRARY,
+    WORKFLOW_TEMPLATES,
+    WORKFLOWS,
+)
+from artelier.world.mind_artifacts.transition import Choice
 from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place
 

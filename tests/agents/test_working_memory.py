@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.minds import memory_facts, memory_text
+from artelier.world.mind_artifacts import memory_facts, memory_text
 
 CONTENT = {
     "goal": "Earn 200 scrip.",

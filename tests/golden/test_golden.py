@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Run, RunSuspended
-from artelier.agents.loops import resume_run
+from artelier.agents.loop_registry import resume_run
 from artelier.cli import main
 from artelier.cli.runs.replaying import drive_with
 from artelier.world import World

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import Kernel, ModelRequest
-from artelier.agents.loops import replay_run, settings_of
+from artelier.agents.loop_registry import replay_run, settings_of
 from artelier.app import TenantKernel
 from artelier.kernel import Replayed
 from artelier.missions.wording import template

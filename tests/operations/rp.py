@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import Kernel, ModelRequest, Session
-from artelier.agents.loops import replay_run
+from artelier.agents.loop_registry import replay_run
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.log import decode_stored, stored_blob

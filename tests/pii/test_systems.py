@@ -24,7 +24,7 @@ from artelier import (
     Tenant,
     tool,
 )
-from artelier.agents.loops import replay_run
+from artelier.agents.loop_registry import replay_run
 from artelier.app import TenantKernel
 from artelier.errors import InvalidConfig
 from artelier.kernel import Replayed, run_row

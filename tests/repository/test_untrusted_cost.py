@@ -195,7 +195,7 @@ ALLOWED: dict[str, str] = {
         operations/templates/texts.py:<module> html.unescape
     """,
     "our own source or files of the package": """
-        agents/minds/shipped.py:shipped_workflow json.loads
+        world/mind_artifacts/builtin_library.py:shipped_workflow json.loads
         operations/profile/reference_page.py:_docstrings_of ast.parse
     """,
     "lines of an export, each within its bound": """
@@ -218,7 +218,7 @@ ALLOWED: dict[str, str] = {
         confinement.py:standing json.loads
     """,
     "stored by us, within the bounds of what stored it": """
-        agents/baggage.py:_json msgspec.json.decode
+        agents/export/validator.py:_json msgspec.json.decode
         artifacts/access/rules.py:Access.read msgspec.json.decode
         kernel/steps/failures.py:raise_recorded msgspec.json.decode
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder

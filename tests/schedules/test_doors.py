@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Limits
-from artelier.agents.launching import Launch, register_launch
-from artelier.agents.loops import resume_run
+from artelier.agents.launch import Launch, register_launch
+from artelier.agents.loop_registry import resume_run
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, UnknownModel
 from artelier.kernel import AgentResult
 from tests.schedules.stage import Stage, play, utc

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from artelier.agents import Worker
-from artelier.agents.schedules.firing import fire_due
+from artelier.agents.schedules.dispatcher import fire_due
 from artelier.errors import Conflict, InvalidRequest
 from artelier.testing import ManualClock
 from tests.schedules.stage import MINUTE_S, TENANT, Stage, play, us, utc

@@ -11,9 +11,9 @@ import pytest
 
 from artelier import Kernel
 from artelier.agents import Worker
-from artelier.agents.schedules.deciding import OPEN_MAX
-from artelier.agents.schedules.firing import fire_due
-from artelier.agents.schedules.starting import ELSEWHERE_US
+from artelier.agents.schedules.dispatcher import fire_due
+from artelier.agents.schedules.launcher import ELSEWHERE_US
+from artelier.agents.schedules.overlap_policy import OPEN_MAX
 from artelier.errors import Conflict, MissingKey
 from tests.schedules.stage import Stage, play
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.schedules.timing import (
+from artelier.agents.schedules.recurrence import (
     EVERY_S_MAX,
     LAST_US,
     MISSED_MAX,

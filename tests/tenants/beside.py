@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 from mcp import Client, MCPError
 
-from artelier.agents.loops import kit_of, replay_run
+from artelier.agents.loop_registry import kit_of, replay_run
 from artelier.errors import ArtelierError, Flow
 from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.log import blob_ref

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.agents.minds.condition import read_condition, read_valued
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, StoreUnavailable
 from artelier.world import World
 from artelier.world.collect import collect
 from artelier.world.columns import columns_of
 from artelier.world.listing import agents
+from artelier.world.mind_artifacts.condition import read_condition, read_valued
 from artelier.world.tabling import FORMULA, cell, write_rows
 from tests.world.flows import auto, worker
 from tests.world.places import add, world_at

@@ -10,13 +10,13 @@ import pytest
 
 from artelier import Kernel
 from artelier.actions import ACTIONS
-from artelier.agents.minds.shipped import PROMPTS
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound
 from artelier.log import Store
 from artelier.world import World
 from artelier.world.genesis import found, make, settle
 from artelier.world.genesis.made import Made
 from artelier.world.genesis.settling import HANDBOOKS
+from artelier.world.mind_artifacts.builtin_library import PROMPTS
 from artelier.world.services import shipped_services
 from tests.world.places import balance, events, world_at
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from artelier.agents.minds import shipped_workflow
 from artelier.artifacts import Provenance
 from artelier.world.genesis import settle
+from artelier.world.mind_artifacts import shipped_workflow
 from tests.world.asked import charges, manifest
 from tests.world.flows import auto, flow, llm, moves, when, words
 from tests.world.places import add, balance, events, world_at

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from artelier import Kernel
-from artelier.agents.minds import MindState, facts_of, next_state, read_workflow
 from artelier.world import World
+from artelier.world.mind_artifacts import MindState, facts_of, next_state, read_workflow
 from tests.world.flows import auto, flow, moves, when, words, worker
 from tests.world.places import events, known, world_at
 from tests.world.speaking import NOOP, Speaking

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from artelier.agents.minds import read_prompt, shipped_prompt
 from artelier.context import assemble
 from artelier.errors import InvalidConfig, OfflineCannot
 from artelier.kernel.prompt.manifest import compose, part_content
@@ -18,6 +17,7 @@ from artelier.ports.model import ChatMessage, ModelRequest
 from artelier.world import read_config
 from artelier.world.mind import parts
 from artelier.world.mind.wording import template
+from artelier.world.mind_artifacts import read_prompt, shipped_prompt
 
 VALUES = {
     "tick": 3, "balance": 100, "my_artifacts": ["ana", "ana_notes"], "current_state": None,

@@ -12,13 +12,13 @@ import pytest
 
 from artelier import Kernel
 from artelier.actions import actions_prompt
-from artelier.agents.minds import prompt_library, shipped_prompt
 from artelier.errors import RunSuspended
 from artelier.kernel import Tenant
 from artelier.ports.model import Price
 from artelier.world import World
 from artelier.world.genesis import settle
 from artelier.world.mind.wording import template
+from artelier.world.mind_artifacts import prompt_library, shipped_prompt
 from tests.world.asked import left_out, manifest, messages, render, requests, write
 from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import NOOP, Speaking

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.agents.autonomous import AutonomousAgent
-    from artelier.agents.chat import Chat
-    from artelier.agents.finish import agent_result
-    from artelier.agents.loops import replay_run, resume_run
-    from artelier.agents.stream_events import (
+    from artelier.agents.conversation.chat import Chat
+    from artelier.agents.loop_registry import replay_run, resume_run
+    from artelier.agents.run_result import agent_result
+    from artelier.agents.stream.events import (
         ApprovalAnswered,
         ApprovalAsked,
         ModelAnswered,
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
         ToolCalled,
         ToolReturned,
     )
-    from artelier.agents.sub_agents import SubAgentFactory
+    from artelier.agents.tools.sub_agents import SubAgentFactory
+    from artelier.agents.tools.workspace_agent import workspace_agent
     from artelier.agents.worker import Worker
-    from artelier.agents.workspace import workspace_agent
 
 __all__ = [
     "ApprovalAnswered",
@@ -40,20 +40,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ApprovalAnswered": "stream_events",
-    "ApprovalAsked": "stream_events",
+    "ApprovalAnswered": "stream.events",
+    "ApprovalAsked": "stream.events",
     "AutonomousAgent": "autonomous",
-    "Chat": "chat",
-    "ModelAnswered": "stream_events",
-    "NoteGiven": "stream_events",
-    "ToolCalled": "stream_events",
-    "ToolReturned": "stream_events",
-    "SubAgentFactory": "sub_agents",
+    "Chat": "conversation.chat",
+    "ModelAnswered": "stream.events",
+    "NoteGiven": "stream.events",
+    "ToolCalled": "stream.events",
+    "ToolReturned": "stream.events",
+    "SubAgentFactory": "tools.sub_agents",
     "Worker": "worker",
-    "agent_result": "finish",
-    "replay_run": "loops",
-    "resume_run": "loops",
-    "workspace_agent": "workspace",
+    "agent_result": "run_result",
+    "replay_run": "loop_registry",
+    "resume_run": "loop_registry",
+    "workspace_agent": "tools.workspace_agent",
 }
 
 

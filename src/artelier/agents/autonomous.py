@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from artelier.agents.finish import agent_result
-from artelier.agents.job import Job, with_verbatim_task
 from artelier.agents.loop import AgentLoop, Sink
-from artelier.agents.reading import READ_ON, read_artifact_tool
+from artelier.agents.operation_hooks import saved
+from artelier.agents.run_config import Job, with_verbatim_task
 from artelier.agents.run_request import Kernels, TenantRuns, Wanted
+from artelier.agents.run_result import agent_result
+from artelier.agents.shipped_texts import template
 from artelier.agents.state import STUCK_AFTER
-from artelier.agents.steps import saved
-from artelier.agents.wording import template
+from artelier.agents.tools.read_artifact import READ_ON, read_artifact_tool
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import (
     Conflict,
@@ -36,8 +36,8 @@ from artelier.memory.sealed_sidecar_store import keep_beside
 from artelier.ports.tool import ToolPort
 
 if TYPE_CHECKING:
-    from artelier.agents.chat import Chat
-    from artelier.agents.stream import AgentEvent
+    from artelier.agents.conversation.chat import Chat
+    from artelier.agents.stream.run_stream import AgentEvent
     from artelier.operations.profile.definition import OperationProfile
     from artelier.tools.skills import Listing, SkillCatalog
 
@@ -200,7 +200,7 @@ class AutonomousAgent:
         `ToolCalled`, `ToolReturned`, `ModelAnswered`, `ApprovalAsked`, `ApprovalAnswered`, `NoteGiven`, as
         the log has it. What others name by `b:...` is read with `TenantKernel.content`.
         """
-        from artelier.agents.stream import stream_of
+        from artelier.agents.stream.run_stream import stream_of
 
         wanted = Wanted(
             run_id=run_id, tenant=tenant, prompt=prompt,
@@ -213,7 +213,7 @@ class AutonomousAgent:
 
         Errors: `InvalidRequest` for a session id that no run could be named after.
         """
-        from artelier.agents.chat import Chat
+        from artelier.agents.conversation.chat import Chat
 
         return Chat(self, session, model=model, tenant=tenant, **more)
 

@@ -1,122 +1,18 @@
-"""Starting runs of built-in loops from data alone, as schedules do.
+"""The old name of `artelier.agents.launch`; use that."""
 
-A package that brings a loop registers how its settings are checked and how a run of it starts. The
-loop `agent` is registered here.
-"""
+from typing import TYPE_CHECKING, Any
 
-from __future__ import annotations
-
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
-
-from artelier.agents.autonomous import LOOP
-from artelier.agents.run_request import Kernels, TenantRuns, Wanted
-from artelier.errors import InvalidRequest
-from artelier.kernel import AgentResult, Limits
-
-GOAL_CHARS_MAX = 100_000
-"""A longer goal belongs into a file of the workspace."""
+if TYPE_CHECKING:
+    from artelier.agents.launch import *  # noqa: F403
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """The functions that check and start a run of one loop, for a caller who knows only its settings."""
+def __getattr__(name: str) -> Any:
+    import warnings
 
-    check: Callable[[TenantRuns, dict[str, Any]], dict[str, Any]]
-    """`(desk, settings)`: them, complete, as JSON data. Errors: what would keep a run from starting."""
-    start: Callable[
-        [Kernels, Any, str, dict[str, Any], Limits | None, str, int | None], Awaitable[AgentResult]
-    ]
-    """`(kernel, tenant, run_id, settings, limits, on_wait, key_id)`: start the run, or go on with it.
+    import artelier.agents.launch as successor
 
-    Settings are as somebody gave them: with values, and look-alikes of placeholders as they were typed.
-    `key_id` is the subject's key that they are stored under, which the run shares."""
-
-
-_LAUNCHES: dict[str, Launch] = {}
-
-
-def register_launch(loop: str, launch: Launch) -> None:
-    """Make a loop one that schedules can start."""
-    _LAUNCHES[loop] = launch
-
-
-def launch_of(loop: str) -> Launch:
-    """Errors: `InvalidRequest` for a loop that only code can start."""
-    found = _LAUNCHES.get(loop)
-    if found is None:
-        raise InvalidRequest(
-            "no loop of this name can be started from settings alone", got=repr(loop)[:80],
-            expected=" or ".join(sorted(_LAUNCHES)),
-        )  # fmt: skip
-    return found
-
-
-def checked_settings(
-    settings: Mapping[str, Any], *, loop: str, needed: Mapping[str, type], free: Mapping[str, type]
-) -> dict[str, Any]:
-    """Settings of the right types, and no others. Errors: `InvalidRequest` that names the first wrong one."""
-    known = {**needed, **free}
-    for name in (*needed, *settings):
-        kind = known.get(name)
-        value = settings.get(name)
-        if kind is None or not isinstance(value, kind) or isinstance(value, bool):
-            wanted = "nothing of this name" if kind is None else f"a value of type {kind.__name__}"
-            raise InvalidRequest(
-                f"settings of loop {loop}: {str(name)[:80]}", expected=wanted, got=repr(value)[:80]
-            )
-    return dict(settings)
-
-
-def check_goal(goal: str) -> None:
-    """Errors: `InvalidRequest` for a goal that is empty, too long or cannot be stored."""
-    if not goal.strip():
-        raise InvalidRequest("the goal is empty", expected="what to find out or make")
-    if len(goal) > GOAL_CHARS_MAX:
-        raise InvalidRequest(
-            "the goal is too long", expected=f"at most {GOAL_CHARS_MAX:,} characters",
-            got=f"{len(goal):,}", hint="Put it into a file of the workspace and refer to it.",
-        )  # fmt: skip
-    if any("\ud800" <= char <= "\udfff" for char in goal):
-        raise InvalidRequest("the goal is not UTF-8 text", got=ascii(goal)[:80])
-
-
-# One agent, without a plan
-
-
-def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
-    given = checked_settings(
-        settings, loop=LOOP, needed={"prompt": str, "model": str},
-        free={"workspace": str, "max_iterations": int},
-    )  # fmt: skip
-    check_goal(given["prompt"])
-    desk.services.model(given["model"])
-    if given.get("workspace"):
-        given["workspace"] = desk.services.workspaces.check(desk.id, given["workspace"])
-    if given.get("max_iterations", 1) < 1:
-        raise InvalidRequest(
-            "max_iterations", expected="a whole number from 1", got=given["max_iterations"]
-        )
-    return given
-
-
-async def _start_agent(
-    kernel: Kernels, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str, key_id: int | None,
-) -> AgentResult:  # fmt: skip
-    from artelier.agents.workspace import workspace_agent
-
-    workspace = cast(str, settings.get("workspace", ""))
-    agent = workspace_agent(
-        kernel, workspace, tenant=tenant, max_iterations=settings.get("max_iterations")
+    value = getattr(successor, name)
+    warnings.warn(
+        "artelier.agents.launching is now artelier.agents.launch", DeprecationWarning, stacklevel=2
     )
-    wanted = Wanted(
-        run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
-        on_wait=on_wait, limits=limits, artifact=f"reports/{run_id}", workspace=workspace,
-        key_id=key_id,
-    )  # fmt: skip
-    return await agent.start(wanted)
-
-
-register_launch(LOOP, Launch(check=_check_agent, start=_start_agent))
+    return value

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.agents.finish import finish
-from artelier.agents.job import Job
+from artelier.agents.compaction.controller import ContextWindow
+from artelier.agents.operation_hooks import steps_of
+from artelier.agents.run_config import Job
 from artelier.agents.run_request import Sink
+from artelier.agents.run_result import finish
+from artelier.agents.shipped_texts import template
 from artelier.agents.state import SKILLS_MAX, AgentState, LoadedSkill
-from artelier.agents.steps import steps_of
-from artelier.agents.window import ContextWindow
-from artelier.agents.wording import template
 from artelier.context import Context, ContextBuilder, Section, cut
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
@@ -180,7 +180,7 @@ class AgentLoop:
         if len(self.conversation):
             return
         if job.earlier is not None:
-            from artelier.agents.earlier import messages_before
+            from artelier.agents.conversation.chat_history import messages_before
 
             messages, is_recorded = await messages_before(self.run, job.earlier)
             for message in messages:

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from artelier.agents.job import Earlier
-from artelier.agents.waiting_turns import NONE_WAITING, WaitingTurns
+from artelier.agents.conversation.waiting_turns import NONE_WAITING, WaitingTurns
+from artelier.agents.run_config import Earlier
 from artelier.kernel import AgentResult, Limits, OpenRun, Run, TenantState
 from artelier.kernel.run.services import Services
 from artelier.log import EventData

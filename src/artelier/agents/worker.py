@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from artelier.agents.loops import registered_loops, resume_run
+from artelier.agents.loop_registry import registered_loops, resume_run
 from artelier.agents.run_request import Kernels
-from artelier.agents.schedules.firing import fire_due, waiting
+from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult

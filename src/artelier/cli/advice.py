@@ -133,7 +133,7 @@ async def way_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> str:
     """Return how a run is driven further: by its root, and by the program that started it if only that
     can.
     """
-    from artelier.agents.loops import code_needed
+    from artelier.agents.loop_registry import code_needed
 
     runs = kernel.for_tenant(run["tenant"])
     root = run if run["root"] == run["id"] else await runs.show(run["root"])

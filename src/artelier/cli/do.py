@@ -231,7 +231,7 @@ async def _shown(
 
 def _checked(goal: str, workspace: str) -> str:
     """The absolute path of the workspace. Errors: `InvalidRequest`, `NotFound`."""
-    from artelier.agents.launching import check_goal
+    from artelier.agents.launch import check_goal
 
     check_goal(goal)
     root = os.path.realpath(workspace)
@@ -245,7 +245,7 @@ def _checked(goal: str, workspace: str) -> str:
 
 async def _exists(kernel: Kernel, tenant: str, run_id: str, asked: dict[str, Any]) -> bool:
     """Return True if the run is there. Errors: `Conflict` if it is about something else."""
-    from artelier.agents.loops import settings_of
+    from artelier.agents.loop_registry import settings_of
     from artelier.tokens import canonical_name
 
     try:

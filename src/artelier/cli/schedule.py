@@ -13,7 +13,7 @@ from artelier.cli.call import Call
 from artelier.cli.command import ModelName, Subject, command, group
 
 if TYPE_CHECKING:
-    from artelier.agents.schedules.door import Schedules
+    from artelier.agents.schedules.api import Schedules
     from artelier.app import Kernel
 
 app = group("schedule", help="Start runs at fixed times, and see what became of each time.")

@@ -6,9 +6,9 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from artelier.agents.finish import agent_result
-from artelier.agents.loops import kit_of
-from artelier.agents.reading import read_artifact_tool
+from artelier.agents.loop_registry import kit_of
+from artelier.agents.run_result import agent_result
+from artelier.agents.tools.read_artifact import read_artifact_tool
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from artelier.agents.loops import kit_of
-from artelier.agents.reading import read_artifact_tool
-from artelier.agents.results import keep_result
+from artelier.agents.loop_registry import kit_of
+from artelier.agents.tools.large_results import keep_result
+from artelier.agents.tools.read_artifact import read_artifact_tool
 from artelier.errors import (
     InvalidRequest,
     NotFound,

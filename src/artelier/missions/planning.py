@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from artelier.agents.launching import check_goal
+from artelier.agents.launch import check_goal
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row

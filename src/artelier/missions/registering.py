@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from artelier.agents.launching import Launch, checked_settings, register_launch
-from artelier.agents.loops import BuiltIn, register_loop
+from artelier.agents.launch import Launch, checked_settings, register_launch
+from artelier.agents.loop_registry import BuiltIn, register_loop
 from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.run.services import Services

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from artelier.agents.finish import agent_result
+from artelier.agents.run_result import agent_result
 from artelier.artifacts import Provenance
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret

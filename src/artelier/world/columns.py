@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from artelier.agents.minds.condition import Valued, read_valued
 from artelier.errors import InvalidArtifact, InvalidRequest
+from artelier.world.mind_artifacts.condition import Valued, read_valued
 
 FACTS = (
     "balance", "owns", "current_state", "ticks_in_state", "failure_count", "last_action.type",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from artelier.agents.minds import register_minds
 from artelier.artifacts import Artifacts, Space, Working
 from artelier.operations.profile.store import register_profiles
 from artelier.world.clock import TickClock
 from artelier.world.deciding.money import check_account
 from artelier.world.events import reader_of, world_space
 from artelier.world.host import Host
+from artelier.world.mind_artifacts import register_minds
 from artelier.world.services import search_memory, shipped_services
 from artelier.world.stage import WorldStage
 from artelier.world.stores import register_stores

@@ -10,7 +10,7 @@ from artelier.actions import Action, Rejected
 from artelier.log import Blob, EventData
 
 if TYPE_CHECKING:
-    from artelier.agents.minds import MindState, Workflow
+    from artelier.world.mind_artifacts import MindState, Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

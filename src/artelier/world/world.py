@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.agents.minds import register_minds
 from artelier.artifacts import Bill, Decision, Ref, Service, account_of
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json, decode_content
@@ -36,6 +35,7 @@ from artelier.world.diff import Side, diff_worlds
 from artelier.world.fork import fork_world
 from artelier.world.hashing import hash_world
 from artelier.world.host import Runs, host_of, scope_of
+from artelier.world.mind_artifacts import register_minds
 from artelier.world.models import WorldPayer, check_askable
 from artelier.world.policies import Cast, Policies, Policy
 from artelier.world.scene import Scene

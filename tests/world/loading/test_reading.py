@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from artelier.agents.minds.facts import facts_of, with_position
-from artelier.agents.minds.prompt import BUILT_IN, read_prompt
-from artelier.agents.minds.transition import Reply, next_state
-from artelier.agents.minds.workflow import MindState, read_workflow
 from artelier.artifacts.invoke.program import program_of
 from artelier.errors import NotFound
 from artelier.sandbox import MontySandbox
 from artelier.world.loading import Plan, Specification, read_agents
+from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
+from artelier.world.mind_artifacts.prompt_variables import facts_of, with_position
+from artelier.world.mind_artifacts.transition import Reply, next_state
+from artelier.world.mind_artifacts.workflow import MindState, read_workflow
 
 AGENTS = Path(__file__).parent / "agents"
 

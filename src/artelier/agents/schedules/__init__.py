@@ -1,1 +1,1 @@
-"""Schedules: what is to be started when, each firing as an event and a run. `door.py` is what people use."""
+"""Schedules: what is to be started when, each firing as an event and a run. `api.py` is what people use."""

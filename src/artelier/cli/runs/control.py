@@ -214,7 +214,7 @@ async def resumed(
     Errors: `NotFound`; `InvalidRequest` for a hand-written run; `LeaseHeld`; `MissingKey`.
     """
     from artelier.agents import resume_run
-    from artelier.agents.loops import code_needed, model_of
+    from artelier.agents.loop_registry import code_needed, model_of
     from artelier.cli.advice import go_on
     from artelier.cli.driving import drive
     from artelier.kernel.run.results import FINAL
@@ -416,8 +416,8 @@ async def _probed(call: Call, kernel: Kernel, run: str, step: str, *, has_tools:
     """Settle by the probe of a tool: of the file that was named, or of the workspace that the run names."""
     import dataclasses
 
-    from artelier.agents.loops import settings_of
-    from artelier.agents.workspace import tools_of
+    from artelier.agents.loop_registry import settings_of
+    from artelier.agents.tools.workspace_agent import tools_of
     from artelier.kernel import reconcile
 
     services = kernel.services

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.agents.loops import replay_run
+from artelier.agents.loop_registry import replay_run
 from artelier.errors import InvalidRequest
 from artelier.kernel import Drive, Run, run_row
 from artelier.kernel.queries import blob_json

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from artelier.agents.loops import replay_run, settings_of
+from artelier.agents.loop_registry import replay_run, settings_of
 from artelier.errors import ArtelierError
 from artelier.log import blob_name
 from artelier.log.blobs import unpack

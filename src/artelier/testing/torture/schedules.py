@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from artelier.agents import Worker
-from artelier.agents.launching import Launch, register_launch
-from artelier.agents.loops import BuiltIn, register_loop
+from artelier.agents.launch import Launch, register_launch
+from artelier.agents.loop_registry import BuiltIn, register_loop
 from artelier.errors import ArtelierError, Flow, StoreUnavailable
 from artelier.kernel import AgentResult, Limits
 from artelier.testing.torture.oracle import Oracle
@@ -65,7 +65,7 @@ async def _start(
 
 
 async def _resume(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentResult:
-    from artelier.agents.loops import settings_of
+    from artelier.agents.loop_registry import settings_of
 
     settings = await settings_of(kernel, tenant, run_id)
     return await _start(kernel, tenant, run_id, settings, None, on_wait, None)

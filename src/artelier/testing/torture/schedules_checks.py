@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from artelier.agents.schedules.timing import MISSED_MAX, Timing
+from artelier.agents.schedules.recurrence import MISSED_MAX, Timing
 from artelier.app import VIEWS
 from artelier.log import verify_store
 

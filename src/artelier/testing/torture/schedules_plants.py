@@ -6,18 +6,18 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from artelier.agents.schedules import firing
-from artelier.agents.schedules.deciding import Around
+from artelier.agents.schedules import dispatcher
+from artelier.agents.schedules.overlap_policy import Around
 
 
 @contextmanager
 def _replaced(name: str, wrap: Callable[[Any], Any]) -> Generator[None]:
-    before = getattr(firing, name)
-    setattr(firing, name, wrap(before))
+    before = getattr(dispatcher, name)
+    setattr(dispatcher, name, wrap(before))
     try:
         yield
     finally:
-        setattr(firing, name, before)
+        setattr(dispatcher, name, before)
 
 
 def _blind_overlap() -> AbstractContextManager[None]:

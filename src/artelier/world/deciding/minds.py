@@ -8,8 +8,6 @@ from typing import Any
 import msgspec
 
 from artelier.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
-from artelier.agents.minds import subscribe as added
-from artelier.agents.minds import unsubscribe as removed
 from artelier.artifacts import Bill, Ref
 from artelier.artifacts.access.decision import permit
 from artelier.artifacts.content import decode_content
@@ -18,6 +16,8 @@ from artelier.artifacts.write.write_decision import Wish, asked_right, decide_wr
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.world.agent import AGREED, WORKFLOW, is_agents_own, read_agent
 from artelier.world.consent import agreed_prices, id_of, step_ids
+from artelier.world.mind_artifacts import subscribe as added
+from artelier.world.mind_artifacts import unsubscribe as removed
 from artelier.world.scene import Step
 
 

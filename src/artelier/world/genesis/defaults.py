@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.agents.minds import shipped_workflow
 from artelier.world.genesis.made import Made
+from artelier.world.mind_artifacts import shipped_workflow
 
 HANDBOOK = "handbook"
 TEMPLATE = "trader"

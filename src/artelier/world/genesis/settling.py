@@ -8,12 +8,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from artelier.actions import ACTIONS, actions_prompt
-from artelier.agents.minds import prompt_library, workflow_templates
-from artelier.agents.minds.kinds import WORKFLOW_LIBRARY
-from artelier.agents.minds.shipped import PROMPT_LIBRARY, WORKFLOW_TEMPLATES
 from artelier.errors import InvalidRequest
 from artelier.world.genesis.made import Made, make
 from artelier.world.genesis.services import service_artifacts
+from artelier.world.mind_artifacts import prompt_library, workflow_templates
+from artelier.world.mind_artifacts.artifact_kinds import WORKFLOW_LIBRARY
+from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, WORKFLOW_TEMPLATES
 
 if TYPE_CHECKING:
     from artelier.world.config import WorldConfig

@@ -13,11 +13,11 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from artelier.agents.minds.prompt import BUILT_IN
 from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import check_code
 from artelier.world.loading.vocabulary import VARIABLES, Rename
+from artelier.world.mind_artifacts.prompt import BUILT_IN
 
 FACTS = frozenset((*BUILT_IN, "last_action", "consecutive_failures", "stuck", "working_memory"))
 """Names that a world has values for."""

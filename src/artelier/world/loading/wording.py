@@ -8,10 +8,10 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from artelier.agents.minds.prompt import BUILT_IN, read_prompt
-from artelier.agents.minds.template import read_template
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.world.loading.vocabulary import VARIABLES
+from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
+from artelier.world.mind_artifacts.template import read_template
 
 _NAMED = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)(?=[}!:.\[])")
 _INDEXED = re.compile(r"(?<!\{)(\{[A-Za-z_][A-Za-z0-9_]*)\[([A-Za-z_][A-Za-z0-9_]*)\](?=[}!:])")

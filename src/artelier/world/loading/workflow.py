@@ -13,9 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from artelier.agents.minds.condition import read_condition
-from artelier.agents.minds.shipped import PROMPT_LIBRARY
-from artelier.agents.minds.workflow import Workflow, read_workflow
 from artelier.errors import InvalidArtifact
 from artelier.world.loading.code_step import FACTS, names_in, read_code
 from artelier.world.loading.components import Component
@@ -27,6 +24,9 @@ from artelier.world.loading.specification import Specification
 from artelier.world.loading.step import OldStep, read_steps
 from artelier.world.loading.vocabulary import Rename
 from artelier.world.loading.wording import default_decision, with_decisions
+from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY
+from artelier.world.mind_artifacts.condition import read_condition
+from artelier.world.mind_artifacts.workflow import Workflow, read_workflow
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.agents.minds import Reply, built_in
 from artelier.artifacts.events import ArtifactCharged
 from artelier.context import Section, Source, assemble
 from artelier.errors import ContextTooLong, Flow, MissingKey, Refused, RunEnded, UnknownModel
@@ -17,6 +16,7 @@ from artelier.world.mind import parts
 from artelier.world.mind.asking import FILL, REASON_CHARS_MAX, charged_aside
 from artelier.world.mind.reader import Reader, invoice
 from artelier.world.mind.wording import template
+from artelier.world.mind_artifacts import Reply, built_in
 from artelier.world.scene import Scene
 
 SHIPPED = "transition_base"

@@ -12,8 +12,6 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from artelier.agents.minds import Reading, Step
-from artelier.agents.minds.workflow import StepPrompt
 from artelier.artifacts.invoke.program import code_of, program_of
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
@@ -21,6 +19,8 @@ from artelier.sandbox import SandboxError
 from artelier.sandbox.dialect_check import parse
 from artelier.world.mind import parts
 from artelier.world.mind.reader import Reader
+from artelier.world.mind_artifacts import Reading, Step
+from artelier.world.mind_artifacts.workflow import StepPrompt
 
 LIMITS = SandboxLimits(
     time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=64 * 1024, depth=100

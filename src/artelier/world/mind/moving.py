@@ -12,7 +12,15 @@ from typing import Any
 import msgspec
 
 from artelier.actions import Rejected
-from artelier.agents.minds import (
+from artelier.artifacts import Act
+from artelier.errors import CorruptStore, NotFound
+from artelier.log import BlobRef
+from artelier.world.events import ActionRejected, AgentMoved, UnknownName
+from artelier.world.mind.asking import all_of
+from artelier.world.mind.choosing import Asked, choose, question
+from artelier.world.mind.purse import Purse
+from artelier.world.mind.reader import Reader
+from artelier.world.mind_artifacts import (
     MindState,
     Reading,
     Transition,
@@ -24,14 +32,6 @@ from artelier.agents.minds import (
     way_asked,
     with_position,
 )
-from artelier.artifacts import Act
-from artelier.errors import CorruptStore, NotFound
-from artelier.log import BlobRef
-from artelier.world.events import ActionRejected, AgentMoved, UnknownName
-from artelier.world.mind.asking import all_of
-from artelier.world.mind.choosing import Asked, choose, question
-from artelier.world.mind.purse import Purse
-from artelier.world.mind.reader import Reader
 from artelier.world.policies import Cast
 from artelier.world.scene import Scene
 from artelier.world.sight import decoded

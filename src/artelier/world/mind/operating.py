@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from artelier.agents.minds import built_in
 from artelier.errors import AccessDenied, ArtelierError, InvalidConfig, InvalidRequest, NotFound
 from artelier.kernel import Run, run_row
 from artelier.kernel.events import ModelCompleted
@@ -21,6 +20,7 @@ from artelier.world.events import reader_of
 from artelier.world.host import Runs
 from artelier.world.mind import parts
 from artelier.world.mind.prompting import Wanted
+from artelier.world.mind_artifacts import built_in
 from artelier.world.scene import Scene
 
 if TYPE_CHECKING:

@@ -10,7 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from artelier.actions import actions_prompt
-from artelier.agents.minds import (
+from artelier.context import Section, Source, fenced
+from artelier.errors import InvalidRequest
+from artelier.kernel.prompt.delimiters import balanced
+from artelier.world.mind.wording import template
+from artelier.world.mind_artifacts import (
     MissingVariable,
     Reading,
     Skip,
@@ -18,14 +22,10 @@ from artelier.agents.minds import (
     clip,
     memory_text,
 )
-from artelier.agents.minds.choice import INLINE
-from artelier.agents.minds.facts import VALUE_BYTES_MAX
-from artelier.agents.minds.template import as_text
-from artelier.agents.minds.working_memory import TEXT_BYTES_MAX
-from artelier.context import Section, Source, fenced
-from artelier.errors import InvalidRequest
-from artelier.kernel.prompt.delimiters import balanced
-from artelier.world.mind.wording import template
+from artelier.world.mind_artifacts.prompt_fallback import INLINE
+from artelier.world.mind_artifacts.prompt_variables import VALUE_BYTES_MAX
+from artelier.world.mind_artifacts.template import as_text
+from artelier.world.mind_artifacts.working_memory import TEXT_BYTES_MAX
 from artelier.world.sight import NEWS_FROM
 
 RESULT = "last_action_result"

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from artelier.agents.minds import (
+from artelier.world.agent import AgentRow, AgentSpec
+from artelier.world.events import AgentMoved
+from artelier.world.mind.reader import Reader
+from artelier.world.mind_artifacts import (
     InvalidWorkflow,
     MindState,
     Reading,
@@ -16,10 +19,7 @@ from artelier.agents.minds import (
     read_workflow,
     shipped_workflow,
 )
-from artelier.agents.minds.shipped import WORKFLOW_TEMPLATES, WORKFLOWS
-from artelier.world.agent import AgentRow, AgentSpec
-from artelier.world.events import AgentMoved
-from artelier.world.mind.reader import Reader
+from artelier.world.mind_artifacts.builtin_library import WORKFLOW_TEMPLATES, WORKFLOWS
 from artelier.world.scene import Scene
 from artelier.world.thought import Note
 

@@ -14,7 +14,17 @@ from typing import Any, cast
 import msgspec
 
 from artelier.actions import Action, Noop, Rejected
-from artelier.agents.minds import (
+from artelier.artifacts.events import ArtifactCharged
+from artelier.context import Section, Source, assemble
+from artelier.errors import InvalidRequest
+from artelier.kernel import Prompt
+from artelier.world import services
+from artelier.world.agent import AgentRow, AgentSpec
+from artelier.world.mind import parts
+from artelier.world.mind.computation import Computed, compute
+from artelier.world.mind.position import Position, position
+from artelier.world.mind.reader import Reader, invoice
+from artelier.world.mind_artifacts import (
     MindState,
     Reading,
     Skip,
@@ -27,19 +37,9 @@ from artelier.agents.minds import (
     wanted_ids,
     with_position,
 )
-from artelier.agents.minds.shipped import PROMPT_LIBRARY, PROMPTS
-from artelier.agents.minds.template import as_text
-from artelier.agents.minds.workflow import StepPrompt
-from artelier.artifacts.events import ArtifactCharged
-from artelier.context import Section, Source, assemble
-from artelier.errors import InvalidRequest
-from artelier.kernel import Prompt
-from artelier.world import services
-from artelier.world.agent import AgentRow, AgentSpec
-from artelier.world.mind import parts
-from artelier.world.mind.computation import Computed, compute
-from artelier.world.mind.position import Position, position
-from artelier.world.mind.reader import Reader, invoice
+from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, PROMPTS
+from artelier.world.mind_artifacts.template import as_text
+from artelier.world.mind_artifacts.workflow import StepPrompt
 from artelier.world.sight import Sight
 from artelier.world.thought import Note
 

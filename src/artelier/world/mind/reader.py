@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.agents.minds import Reading, Skip
 from artelier.artifacts import Gate, Ref, Verdict, account_of, judge
 from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
@@ -19,6 +18,7 @@ from artelier.artifacts.events import ArtifactCharged
 from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, Refused
 from artelier.world.mind.purse import Bounded, Purse
+from artelier.world.mind_artifacts import Reading, Skip
 from artelier.world.scene import Scene
 from artelier.world.stores.entries import whole
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from artelier.agents.minds import Reading, ReflexJob, ReflexOutcome, facts_of, run_reflexes
 from artelier.artifacts import Ref
 from artelier.artifacts.events import ArtifactCharged
 from artelier.errors import InvalidRequest
@@ -17,6 +16,7 @@ from artelier.world.events import ReflexFell
 from artelier.world.mind.asking import pay_alone
 from artelier.world.mind.purse import Purse
 from artelier.world.mind.reader import Reader
+from artelier.world.mind_artifacts import Reading, ReflexJob, ReflexOutcome, facts_of, run_reflexes
 from artelier.world.policies import Cast
 from artelier.world.scene import Scene
 from artelier.world.sight import Sight

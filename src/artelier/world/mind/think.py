@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from artelier.actions import Noop, Rejected
-from artelier.agents.minds import with_position
 from artelier.world.agent import AgentRow, is_agents_own
 from artelier.world.mind.asking import all_of, answer, pay_alone, thought_of
 from artelier.world.mind.position import position
@@ -14,6 +13,7 @@ from artelier.world.mind.prompting import Wanted, wanted
 from artelier.world.mind.purse import Purse
 from artelier.world.mind.reader import Reader
 from artelier.world.mind.reflexing import reflexes
+from artelier.world.mind_artifacts import with_position
 from artelier.world.models import allows, not_allowed
 from artelier.world.policies import Cast
 from artelier.world.resources import refused_calls

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from artelier.agents.minds import PromptArtifact, read_prompt
 from artelier.context.shipped_texts import shipped_text
+from artelier.world.mind_artifacts import PromptArtifact, read_prompt
 
 
 @lru_cache(maxsize=32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from artelier.agents.minds import Skip
 from artelier.artifacts import Ref, Verdict, judge
 from artelier.artifacts.events import ArtifactCharged
 from artelier.context import Source
 from artelier.errors import ArtelierError, InvalidRequest
+from artelier.world.mind_artifacts import Skip
 from artelier.world.scene import Scene
 from artelier.world.services.memory import MEMORY_SEARCH, is_service
 from artelier.world.stores.adding import config_of, is_empty

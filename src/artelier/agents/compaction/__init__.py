@@ -1,0 +1,1 @@
+"""Keeping prompts within a model's window."""

@@ -1,0 +1,1 @@
+"""Conversations of an agent over many runs."""

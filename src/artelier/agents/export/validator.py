@@ -1,0 +1,311 @@
+"""The content of an agent's file beside runs, trusted only after checks: memory, card, skills.
+
+Views and prompts act on what memory events say. So each must stand in the stream of its own memory, name
+blocks that came along, and hold what this version of the memory could have written itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from artelier.agents.export.agent_namespace import (
+    card_id,
+    is_kin,
+    memory_folder,
+    memory_id,
+    skills_id,
+)
+from artelier.agents.export.card import SkillOnCard, SkillSet
+from artelier.agents.export.import_conflicts import Room
+from artelier.artifacts import ArtifactWritten
+from artelier.errors import InvalidExport, InvalidRequest
+from artelier.ids import check_artifact_id
+from artelier.kernel import Services
+from artelier.kernel.export.archive import Header
+from artelier.kernel.export.extension import Arrival, Belongings
+from artelier.log import EventData, blob_name
+from artelier.memory import events as ev
+from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label
+from artelier.memory.entries import TRUSTS, checked
+from artelier.memory.index.vectors import as_vector
+from artelier.memory.memory_handle import check_agent
+from artelier.tools.skills.definition import Definition, definition_from
+
+T = TypeVar("T")
+
+KINDS = frozenset(
+    cls.KIND
+    for cls in (
+        ev.MemoryOpened, ev.MemoryAdded, ev.MemoryRemoved, ev.MemoryPruned, ev.MemoryConsolidated,
+        ev.MemoryRestored, ev.BlockWritten, ev.BlockAttached, ev.BlockDetached,
+    )
+)  # fmt: skip
+"""Of memories."""
+
+IMPORTANCE_MAX = 1_000
+"""Thousandths."""
+INTEGER_MAX = 2**62
+NAME_CHARS_MAX = 500
+SKILLS_MAX = 2_000
+
+
+@dataclass(slots=True)
+class _Memory:
+    """One memory of the file."""
+
+    agent: str
+    attached: set[str] = field(default_factory=set[str])
+    blocks: dict[str, int] = field(default_factory=dict[str, int])
+    """Artifacts that events call blocks, with the highest version that they name; 0 for any."""
+
+    def holds(self, artifact: str, version: int = 0) -> None:
+        """An event says so."""
+        self.blocks[check_artifact_id(artifact)] = max(version, self.blocks.get(artifact, 0))
+
+
+class _Written(NamedTuple):
+    """The newest version of an artifact of the file."""
+
+    kind: str
+    version: int
+    content: bytes
+    """Name of its content."""
+
+
+class Baggage(Belongings):
+    """The checks of one file. Every refusal is an `InvalidExport`, or becomes one."""
+
+    def __init__(self, agent: str) -> None:
+        self.agent = check_agent(agent)
+        self.skills: tuple[SkillOnCard, ...] = ()
+        self.parked: tuple[str, ...] = ()
+        """Skills that wait for a person since the import, by the name that models use."""
+        self._memories: dict[str, _Memory] = {}
+        self._artifacts: dict[str, _Written] = {}
+        self._looks: dict[bytes, set[Callable[[bytes], None]]] = {}
+        """What must be seen of content, by its name."""
+        self._vectors: dict[bytes, set[tuple[str, str]]] = {}
+        """Memories and embedders of content that must be a vector."""
+        self._sizes: dict[tuple[str, str], int] = {}
+        """Bytes of a vector, by memory and embedder."""
+        self._all_events_seen = False
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of memory events."""
+        return KINDS
+
+    # Events
+
+    def take(self, artifact: str, seq: int, data: EventData) -> None:
+        """See `Belongings`."""
+        if isinstance(data, ArtifactWritten):
+            self._artifacts[artifact] = _Written(data.kind, data.version, blob_name(data.content))
+        elif data.KIND in KINDS:
+            try:
+                self._take_memory(artifact, data)
+            except InvalidRequest as error:
+                raise InvalidExport(f"event {seq} of artifact:{artifact}: {error}") from None
+
+    def _take_memory(self, artifact: str, data: EventData) -> None:
+        if getattr(data, "store", None) != artifact:
+            raise InvalidExport(
+                f"an event of artifact:{artifact} is about another memory",
+                got=str(getattr(data, "store", ""))[:120],
+            )
+        if isinstance(data, ev.MemoryOpened):
+            self._open(artifact, data)
+            return
+        memory = self._memories.get(artifact)
+        if memory is None:
+            raise InvalidExport(f"the memory {artifact} changes before it is opened")
+        if isinstance(data, ev.Keyed) and len(data.key or "") > NAME_CHARS_MAX:
+            raise InvalidRequest("key of a change", expected=f"at most {NAME_CHARS_MAX} characters")
+        if isinstance(data, ev.MemoryAdded):
+            self._add(artifact, data)
+        elif isinstance(data, ev.MemoryConsolidated | ev.MemoryRestored):
+            for raised in data.raised:
+                _within(raised.before, IMPORTANCE_MAX, "importance")
+                _within(raised.after, IMPORTANCE_MAX, "importance")
+        elif isinstance(data, ev.BlockWritten | ev.BlockAttached | ev.BlockDetached):
+            _take_block(memory, data)
+
+    def _open(self, artifact: str, data: ev.MemoryOpened) -> None:
+        agent = check_agent(data.agent)
+        if not is_kin(self.agent, agent) or artifact != memory_id(agent):
+            raise InvalidExport(
+                f"artifact:{artifact} opens the memory of somebody else", got=agent[:120],
+                expected=f"agent {self.agent} or one below it, in the artifact of its own memory",
+            )  # fmt: skip
+        if artifact in self._memories:
+            raise InvalidExport(f"the memory {artifact} is opened twice")
+        self._memories[artifact] = _Memory(agent)
+
+    def _add(self, artifact: str, data: ev.MemoryAdded) -> None:
+        _within(data.importance, IMPORTANCE_MAX, "importance")
+        _within(data.mark, INTEGER_MAX, "mark")
+        if data.trust not in TRUSTS:
+            raise InvalidRequest("trust", expected=" or ".join(TRUSTS), got=data.trust[:40])
+        for what in (data.id, data.embedder):
+            if len(what) > NAME_CHARS_MAX:
+                raise InvalidRequest("a name in a memory is too long", got=what[:60])
+        self._looks.setdefault(blob_name(data.content), set()).add(_check_entry)
+        if data.vector is not None:
+            places = self._vectors.setdefault(blob_name(data.vector), set())
+            places.add((artifact, data.embedder))
+
+    # Content
+
+    def wants(self, name: bytes) -> bool:
+        """See `Belongings`."""
+        if not self._all_events_seen:
+            self._all_events_seen = True
+            for id_, look in (
+                (card_id(self.agent), self._check_card),
+                (skills_id(self.agent), self._check_skills),
+            ):
+                if id_ in self._artifacts:
+                    self._looks.setdefault(self._artifacts[id_].content, set()).add(look)
+        return name in self._looks or name in self._vectors
+
+    def content(self, name: bytes, content: bytes) -> None:
+        """See `Belongings`."""
+        try:
+            for look in self._looks.get(name, ()):
+                look(content)
+            for place in self._vectors.get(name, ()):
+                self._check_vector(place, content)
+        except InvalidRequest as error:
+            raise InvalidExport(f"a memory of this agent cannot be carried: {error}") from None
+
+    def _check_vector(self, place: tuple[str, str], content: bytes) -> None:
+        as_vector(content)
+        if self._sizes.setdefault(place, len(content)) != len(content):
+            raise InvalidExport(f"vectors of one embedder have one length in {place[0]}")
+
+    def _check_card(self, content: bytes) -> None:
+        card = _json(content, _CardSays, "the card of the agent")
+        if card.agent_id != self.agent:
+            raise InvalidExport("the card is another agent's", got=card.agent_id[:120])
+
+    def _check_skills(self, content: bytes) -> None:
+        found = _json(content, SkillSet, "the skills of the agent")
+        if found.agent_id != self.agent or len(found.skills) > SKILLS_MAX:
+            raise InvalidExport("the skills are another agent's, or too many")
+        for one in found.skills:
+            _check_skill(one)
+        self.skills = tuple(found.skills)
+
+    # The whole
+
+    def owns(self, artifact: str) -> bool:
+        """See `Belongings`."""
+        if artifact in self._memories or artifact in (card_id(self.agent), skills_id(self.agent)):
+            return True
+        return any(
+            artifact.startswith(f"{memory_folder(memory.agent)}/core/") or artifact in memory.blocks
+            for memory in self._memories.values()
+        )
+
+    def end(self) -> None:
+        """See `Belongings`."""
+        card = self._artifacts.get(card_id(self.agent))
+        if card is None or card.kind != "agent":
+            raise InvalidExport(f"the card of agent {self.agent} is missing")
+        for id_, memory in self._memories.items():
+            if (standing := self._artifacts.get(id_)) is None or standing.kind != "memory_store":
+                raise InvalidExport(f"{id_} is no memory")
+            if len(memory.attached) > BLOCKS_MAX:
+                raise InvalidExport(f"too many blocks in {id_}", expected=f"at most {BLOCKS_MAX}")
+            own = f"{memory_folder(memory.agent)}/core/"
+            for artifact, version in memory.blocks.items():
+                there = self._artifacts.get(artifact)
+                if there is None and not version and artifact.startswith(own):
+                    continue  # one of its own that was never written
+                if there is None or there.version < version:
+                    raise InvalidExport(
+                        f"a block of {id_} is missing", got=f"{artifact}@{version or 'any'}"[:200]
+                    )
+
+    async def arrival(
+        self, services: Services, tenant: str, header: Header, sha256: str
+    ) -> Arrival:
+        """See `Belongings`."""
+        room = Room(services, tenant, self.agent, [one.agent for one in self._memories.values()])
+        arrival, self.parked = await room.arrival(self.skills, header=header, sha256=sha256)
+        return arrival
+
+
+class _CardSays(msgspec.Struct, frozen=True):
+    agent_id: str
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    text: str
+    tags: tuple[str, ...] = ()
+    speaker: str = ""
+    date: str = ""
+
+
+def _take_block(
+    memory: _Memory, data: ev.BlockWritten | ev.BlockAttached | ev.BlockDetached
+) -> None:
+    """A label stands in prompts as it is, so it must be one."""
+    label = check_label(data.label)
+    if isinstance(data, ev.BlockWritten):
+        memory.holds(data.artifact, _within(data.version, INTEGER_MAX, "version"))
+        return
+    _within(data.limit_chars, LIMIT_CHARS_MAX, "limit of a block")
+    memory.holds(data.artifact)
+    if isinstance(data, ev.BlockDetached):
+        memory.attached.discard(label)
+        return
+    memory.attached.add(label)
+    if data.before is not None:
+        memory.holds(data.before)
+        _within(data.before_chars, LIMIT_CHARS_MAX, "limit of a block")
+
+
+def _check_entry(content: bytes) -> None:
+    """The bounds of what an agent may remember. Errors: `InvalidRequest`, `InvalidExport`."""
+    one = _json(content, _Entry, "an entry of the memory")
+    checked(one.text, one.tags, 0.5, one.speaker, one.date, TRUSTS[0])
+
+
+def _check_skill(one: SkillOnCard) -> None:
+    """A definition is what its hash says, and is called what it says itself."""
+    if any(len(text) > NAME_CHARS_MAX for text in (one.skill, one.source, one.name, one.hash)):
+        raise InvalidExport("the name of a skill is too long", got=one.skill[:60])
+    if not one.definition:
+        return
+    definition = definition_of(one)
+    if definition.canonical() != one.definition.encode() or definition.hash != one.hash:
+        raise InvalidExport("a skill is not what its hash says", got=one.skill[:60])
+    if (definition.name, definition.origin) != (one.name, one.origin) or not one.source:
+        raise InvalidExport("a skill is called otherwise in its definition", got=one.skill[:60])
+
+
+def definition_of(one: SkillOnCard) -> Definition:
+    """Errors: `InvalidExport`."""
+    try:
+        return definition_from(one.definition.encode())
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise InvalidExport("the definition of a skill is none", got=one.skill[:60]) from None
+
+
+def _within(value: int, most: int, what: str) -> int:
+    if not 0 <= value <= most:
+        raise InvalidRequest(what, expected=f"0 to {most}", got=str(value)[:40])
+    return value
+
+
+def _json(content: bytes, type: type[T], what: str) -> T:
+    """Errors: `InvalidExport`."""
+    try:
+        return msgspec.json.decode(content, type=type)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise InvalidExport(f"{what} cannot be read") from None

@@ -1,0 +1,169 @@
+"""Taking what is due: each decision is one batch, so that two workers never fire one time twice.
+
+The batch expects the schedule's stream to end where the decision was made, and its guard finds the same runs
+open. Who comes second gets a conflict and changes nothing. A run is started only after its firing is durable:
+a crash in between leaves a firing that waits, and the next look starts it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from artelier.agents.schedules import events as ev
+from artelier.agents.schedules.overlap_policy import (
+    ELSEWHERE_US,
+    OPEN_MAX,
+    Around,
+    Schedule,
+    decide,
+    fired,
+    time_at_hand,
+)
+from artelier.agents.schedules.recurrence import SECOND_US, Due, UnknownZone
+from artelier.errors import Conflict, SequenceConflict
+from artelier.kernel.run.services import Services
+from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx
+
+LOOKED_MAX = 100
+"""Schedules of one look; the others come with the next."""
+
+COLUMNS = ", ".join(Schedule._fields)
+
+_DUE = (
+    f"SELECT {COLUMNS} FROM schedules INDEXED BY schedules_due"
+    " WHERE look_us <= ? AND tenant = coalesce(?, tenant) ORDER BY look_us, position LIMIT ?"
+)
+_WAITING = """
+SELECT f.tenant, f.run FROM schedule_firings f INDEXED BY schedule_firings_waiting
+ WHERE f.open = 1 AND f.begun = 0 AND f.tenant = coalesce(?, f.tenant) ORDER BY f.position LIMIT ?
+"""
+_OPEN = (
+    "SELECT run, begun FROM schedule_firings INDEXED BY schedule_firings_open"
+    " WHERE made = ? AND open = 1 ORDER BY position DESC LIMIT ?"
+)
+_TAKEN = "SELECT 1 FROM runs WHERE tenant = ? AND run = ?"
+_FIRED = "SELECT 1 FROM schedule_firings WHERE tenant = ? AND run = ?"
+
+
+async def fire_due(
+    services: Services, *, tenant: str | None = None, until_us: int | None = None
+) -> int:
+    """Decide about every schedule whose time has come, now or by `until_us`; how many decisions were written.
+
+    Cost: what is due, at most 100 schedules of one look, in one commit.
+    """
+    now_us = services.clock.now_us() if until_us is None else until_us
+    rows = await services.store.query(_DUE, (now_us, tenant, LOOKED_MAX))
+    looks = (_look(services, Schedule(*row), now_us) for row in rows)
+    written = await asyncio.gather(*looks)
+    if any(written):
+        services.at("schedule.fired")
+    return sum(written)
+
+
+async def waiting(
+    services: Services, limit: int, *, tenant: str | None = None
+) -> list[tuple[str, str]]:
+    """Firings whose run has not begun, as (tenant, run id), oldest first."""
+    return [
+        (tenant_, run) for tenant_, run in await services.store.query(_WAITING, (tenant, limit))
+    ]
+
+
+async def _look(services: Services, schedule: Schedule, now_us: int) -> int:
+    """1 if a decision was written; 0 if nothing is due, or somebody else was faster."""
+    due, around = None, None
+    event: EventData | None
+    try:
+        due = time_at_hand(schedule, now_us)
+        around = await _around(services, schedule, due)
+        event = decide(schedule, around, now_us=now_us)
+    except UnknownZone:  # one such schedule must not keep the others from being looked at
+        if now_us - (schedule.next_due_us or now_us) < ELSEWHERE_US:
+            return 0
+        event = ev.SchedulePaused(reason=UnknownZone.code)
+    if event is None:
+        return 0
+    try:
+        await write(
+            services, schedule, event, by=f"schedule:{schedule.schedule}", due=due, around=around
+        )
+    except Conflict:  # of sequence numbers too
+        return 0
+    return 1
+
+
+async def fire_now(services: Services, schedule: Schedule, *, by: str) -> EventData:
+    """A firing that a person asks for, whether it is due or not; its event.
+
+    Errors: `Conflict` while an earlier run has not ended and the schedule's overlap does not allow it, or if
+    it has fired in this very second.
+    """
+    now_us = services.clock.now_us()
+    due = Due(now_us // SECOND_US * SECOND_US, 0, schedule.next_due_us)
+    around = await _around(services, schedule, due)
+    event = fired(schedule, around, due, asked=True)
+    if isinstance(event, ev.ScheduleSkipped):
+        if event.reason == "run_exists":
+            raise Conflict(
+                f"schedule {schedule.schedule!r} has fired for this second already", got=event.run,
+                hint="Ask again in a second.",
+            )  # fmt: skip
+        begun = dict(around.open).get(event.run, False)
+        raise Conflict(
+            f"a run of schedule {schedule.schedule!r} has not ended", got=event.run,
+            expected=f"its end, as its overlap is {schedule.overlap!r}",
+            hint=f"Wait, or end it: artelier cancel {event.run}" if begun
+            else f"A worker starts it, or you: artelier resume {event.run}",
+        )  # fmt: skip
+    await write(services, schedule, event, by=by, due=due, around=around)
+    return event
+
+
+async def write(
+    services: Services, schedule: Schedule, event: EventData, *, by: str, due: Due | None = None,
+    around: Around | None = None, blobs: list[Blob] | None = None,
+) -> None:  # fmt: skip
+    """Append an event to a schedule's stream, as long as it stands as it was read.
+
+    Errors: `SequenceConflict`, also if the runs `around` it have changed meanwhile.
+    """
+    stream = ev.schedule_stream(schedule.tenant, schedule.schedule)
+    draft = Draft(event, services.clock.now_us(), by)
+    append = StreamAppend(stream, [draft], expected_seq=schedule.seq)
+    guard = None if around is None else _unchanged(schedule, due, around)
+    await services.store.append(Batch(appends=[append], blobs=blobs or (), guard=guard))
+
+
+async def _around(services: Services, schedule: Schedule, due: Due | None) -> Around:
+    open_ = await services.store.query(_OPEN, (schedule.position, OPEN_MAX))
+    taken: list[Any] = []
+    if due is not None:
+        place = (schedule.tenant, schedule.run_of(due.due_us))
+        taken = [
+            *await services.store.query(_TAKEN, place), *await services.store.query(_FIRED, place)
+        ]  # fmt: skip
+    return _found(open_, bool(taken))
+
+
+def _found(rows: Any, taken: bool) -> Around:
+    return Around(tuple((run, bool(begun)) for run, begun in reversed([*rows])), taken)
+
+
+def _unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any:
+    """Refuses a batch whose decision would be another one by now."""
+
+    def guard(tx: Tx) -> None:
+        open_ = tx.execute(_OPEN, (schedule.position, OPEN_MAX)).fetchall()
+        taken = False
+        if due is not None:
+            place = (schedule.tenant, schedule.run_of(due.due_us))
+            taken = any(tx.one(sql, place) is not None for sql in (_TAKEN, _FIRED))
+        if _found(open_, taken) != around:
+            raise SequenceConflict(
+                f"the runs of schedule {schedule.schedule!r} have changed meanwhile",
+                hint="Look again.",
+            )
+
+    return guard

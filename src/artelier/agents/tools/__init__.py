@@ -1,0 +1,1 @@
+"""Tools that come with agents."""

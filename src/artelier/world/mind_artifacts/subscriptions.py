@@ -1,0 +1,155 @@
+"""Subscribed artifacts: the list that an agent keeps, and the sections that it puts into each prompt.
+
+Who may read what, and what that costs, is decided by whoever reads; what was refused arrives here as a
+reason, and leaves as an entry of the manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from artelier.artifacts.safe_repr import shown
+from artelier.context import Section, Source, fenced
+from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.ids import check_artifact_id
+from artelier.world.mind_artifacts.artifact_lookup import Reading, Skip
+from artelier.world.mind_artifacts.template import as_text
+from artelier.world.mind_artifacts.truncation import clip
+
+MIN_SIZE_BYTES = 100
+"""Below it a mark would say more than the text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionLimits:
+    """Settings of a world."""
+
+    max_count: int = 5
+    max_size_bytes: int = 2_000
+    """Of one artifact's text in UTF-8, the mark of a cut included, heading and fence not."""
+
+    def __post_init__(self) -> None:
+        if self.max_count < 0 or self.max_size_bytes < MIN_SIZE_BYTES:
+            raise InvalidConfig(
+                "limits of subscriptions out of bounds",
+                expected=f"max_count from 0, max_size_bytes from {MIN_SIZE_BYTES}",
+                got=f"{self.max_count}, {self.max_size_bytes}",
+            )
+
+
+DEFAULT_LIMITS = SubscriptionLimits()
+
+
+class Subscribed(NamedTuple):
+    """The list after a change; `refused` says why it did not change."""
+
+    ids: tuple[str, ...]
+    refused: str = ""
+
+
+def subscribe(
+    ids: Sequence[object], artifact_id: str, *, limits: SubscriptionLimits = DEFAULT_LIMITS
+) -> Subscribed:
+    """Add an artifact, which may dangle. The one beyond `max_count` is refused; twice is once.
+
+    Whether somebody may read an artifact that exists is to be asked before.
+    """
+    kept = known_ids(ids)
+    try:
+        check_artifact_id(artifact_id)
+    except InvalidRequest as error:
+        return Subscribed(kept, error.message)
+    if artifact_id in kept:
+        return Subscribed(kept, f"{artifact_id} is subscribed to already")
+    if len(kept) >= limits.max_count:
+        return Subscribed(
+            kept,
+            f"at most {limits.max_count} artifacts can be subscribed to; unsubscribe one first",
+        )
+    return Subscribed((*kept, artifact_id))
+
+
+def unsubscribe(ids: Sequence[object], artifact_id: str) -> Subscribed:
+    """Take an artifact off the list, also one that is gone."""
+    kept = known_ids(ids)
+    if artifact_id not in kept:
+        return Subscribed(kept, f"{shown(artifact_id)} is not subscribed to")
+    return Subscribed(tuple(id_ for id_ in kept if id_ != artifact_id))
+
+
+def known_ids(ids: Sequence[object]) -> tuple[str, ...]:
+    """The ids of a stored list, each once, in order: such a list may have been written by hand."""
+    return tuple(dict.fromkeys(id_ for id_ in ids if isinstance(id_, str)))
+
+
+def wanted_ids(
+    ids: Sequence[object], *, limits: SubscriptionLimits = DEFAULT_LIMITS
+) -> tuple[str, ...]:
+    """Return which artifacts to read for a prompt: those that `subscribed_sections` will show or skip."""
+    return known_ids(ids)[: limits.max_count]
+
+
+def subscribed_sections(
+    ids: Sequence[object],
+    readings: Mapping[str, Reading | Skip],
+    *,
+    limits: SubscriptionLimits = DEFAULT_LIMITS,
+) -> list[Section]:
+    """A section for each subscribed artifact, in the order of the list; skipped ones say why.
+
+    Shapes: `readings` by id, for the `wanted_ids`; an id without a reading counts as missing. Duplicates
+    and those beyond `max_count`, which only a hand-written list has, are skipped too.
+    """
+    sections: list[Section] = []
+    seen: set[str] = set()
+    for id_ in ids:
+        if not isinstance(id_, str):
+            sections.append(_skipped(shown(id_), "invalid"))
+        elif id_ in seen:
+            sections.append(_skipped(id_, "duplicate"))
+        elif len(seen) >= limits.max_count:
+            sections.append(_skipped(id_, "over_limit"))
+        else:
+            seen.add(id_)
+            sections.append(_section(id_, readings.get(id_, "missing"), limits.max_size_bytes))
+    return sections
+
+
+def _section(id_: str, reading: Reading | Skip, limit_bytes: int) -> Section:
+    if not isinstance(reading, Reading):
+        return _skipped(id_, reading)
+    if isinstance(reading.content, bytes):
+        return _skipped(id_, "not_text")
+    try:
+        text = as_text(reading.content)
+    except InvalidRequest:
+        return _skipped(id_, "not_text")
+    shown_text = _shown(text, reading, limit_bytes)
+    return Section(
+        tag=_tag(id_),
+        text=f"## Subscribed: {id_}\n{shown_text}",
+        stability="slow",
+        truncation="drop",
+        sources=(Source(ref=reading.ref, why="subscribed", grant=reading.grant),),
+        trust=reading.trust,
+        is_fenced=True,
+    )
+
+
+def _shown(text: str, reading: Reading, limit_bytes: int) -> str:
+    if reading.trust == "trusted":
+        return clip(text, limit_bytes=limit_bytes).text
+    # Marks in the text are made harmless before it is measured, because that makes it longer.
+    inside = fenced(text, source="").partition("\n")[2].rpartition("\n")[0]
+    inside = clip(inside, limit_bytes=limit_bytes).text
+    return fenced(inside, source=reading.ref, trust=reading.trust)
+
+
+def _skipped(id_: str, why: str) -> Section:
+    return Section(tag=_tag(id_), dropped=why, sources=(Source(ref=id_[:200], why="subscribed"),))
+
+
+def _tag(id_: str) -> str:
+    return f"subscribed:{id_[:200]}"
