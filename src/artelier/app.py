@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from artelier.missions.tasks import Tasks
+    from artelier.missions.task.task_handle import Tasks
 
     Providers = tuple[TracerProvider, MeterProvider]
 
@@ -467,7 +467,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return self._kernel.memory
 
     def _artifacts(self, principal: str) -> Artifacts:
-        from artelier.missions.holding import HeldStage
+        from artelier.missions.delete_guard import HeldStage
 
         return Artifacts(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,

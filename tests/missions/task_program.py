@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import Kernel, ModelRequest, Policy, ToolContext, tool
-from artelier.missions.driving import drive_task, recorded_job
+from artelier.missions.task.task_runner import drive_task, recorded_job
 from artelier.testing import ScriptedModel
 from tests.missions.task_stage import (
     REPORT,

@@ -16,8 +16,8 @@ from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Draft, StreamAppend
 from artelier.missions import events as ev
 from artelier.missions.definition import TaskContent
-from artelier.missions.driving import drive_task, replay_task
-from artelier.missions.job import TaskJob, TaskResult
+from artelier.missions.task.task_config import TaskJob, TaskResult
+from artelier.missions.task.task_runner import drive_task, replay_task
 from artelier.testing import ScriptedModel
 
 T = TypeVar("T")

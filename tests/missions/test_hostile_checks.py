@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.missions.checks import by_rule, pattern_problem
 from artelier.missions.definition import Check
-from artelier.missions.faults import Judged
+from artelier.missions.verdict.declared_checks import by_rule, pattern_problem
+from artelier.missions.verdict.output_lint import Judged
 
 
 def judged(text: str) -> list[Judged]:

@@ -10,7 +10,7 @@ import pytest
 
 from artelier import Kernel, ModelRequest
 from artelier.app import TenantKernel
-from artelier.missions.driving import drive_task
+from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
     AGENT,
     REPORT,

@@ -23,9 +23,9 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.log import Batch
-from artelier.missions.driving import drive_task
 from artelier.missions.membranes import PAGE_MAX, Membranes
-from artelier.missions.preview import next_prompt, texts_of
+from artelier.missions.prompt.preview import next_prompt, texts_of
+from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
     AGENT,
     TASK,

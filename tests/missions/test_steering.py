@@ -24,9 +24,9 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.missions.membranes import Membranes
-from artelier.missions.policy import LEVELS, bias, level
-from artelier.missions.steering import SAFETY, Steering, apply, effective
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering.document import SAFETY, Steering, apply, effective
+from artelier.missions.steering.policy import LEVELS, bias, level
+from artelier.missions.steering.store import SteeringStore
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, ask, billed, drive, result_of
 from tests.missions.task_stage import DONE, Actor, work

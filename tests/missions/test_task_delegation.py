@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from artelier import ModelRequest
-from artelier.missions.driving import drive_task
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering.store import SteeringStore
+from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
     AGENT,
     REPORT,

@@ -12,8 +12,8 @@ from artelier import ModelRequest, tool
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.missions.definition import Check
-from artelier.missions.faults import ADVICE
-from artelier.missions.job import RULES_HARD, RULES_HEED, TaskJob
+from artelier.missions.task.task_config import RULES_HARD, RULES_HEED, TaskJob
+from artelier.missions.verdict.output_lint import ADVICE
 from artelier.tools.calculator import calculator_tool
 from tests.missions.task_stage import (
     DONE,

@@ -77,7 +77,7 @@ ALLOWED: dict[str, str] = {
         operations/transforms/checks.py:replacement_problem re.compile
     """,
     "quoted words of the text or of names, each of which matches itself": """
-        missions/proof.py:_is_figure re.search
+        missions/verdict/evidence_check.py:_is_figure re.search
         models/offline/given.py:text_named re.search
         models/offline/given.py:number_named re.findall
         models/offline/missions/compared.py:_parted re.compile
@@ -143,9 +143,9 @@ ALLOWED: dict[str, str] = {
         actions/reply.py:<module> json.JSONDecoder
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
-        missions/content.py:checked msgspec.json.decode
-        missions/decide.py:json_of msgspec.json.decode
-        missions/faults.py:json_in msgspec.json.decode
+        missions/task/artifact_writer.py:checked msgspec.json.decode
+        missions/task/decision.py:json_of msgspec.json.decode
+        missions/verdict/output_lint.py:json_in msgspec.json.decode
         models/output.py:parse_output msgspec.json.decode
         models/output.py:parse_arguments msgspec.json.decode
         operations/kinds/shared_values.py:_decoded msgspec.json.decode
@@ -246,11 +246,11 @@ ALLOWED: dict[str, str] = {
         memory/index/index_cache.py:<module> msgspec.json.Decoder
         memory/transcript.py:Transcript.value msgspec.json.decode
         memory/transcript.py:Transcript._outcome msgspec.json.decode
-        missions/driving.py:_refs msgspec.json.decode
-        missions/gathering.py:outputs_of msgspec.json.decode
-        missions/reading.py:_item msgspec.json.decode
-        missions/reading.py:iterations_of msgspec.json.decode
-        missions/standing.py:standing_of msgspec.json.decode
+        missions/task/task_runner.py:_refs msgspec.json.decode
+        missions/prompt/context_sources.py:outputs_of msgspec.json.decode
+        missions/queries.py:_item msgspec.json.decode
+        missions/queries.py:iterations_of msgspec.json.decode
+        missions/task/task_status.py:standing_of msgspec.json.decode
         chat/files/chat_file.py:ChatFile.settings msgspec.json.decode
         chat/files/chat_file.py:ChatFile.job msgspec.json.decode
         chat/files/chat_file.py:_is_text msgspec.json.decode

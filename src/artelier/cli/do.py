@@ -131,8 +131,8 @@ async def _planned(
 ) -> AgentResult:
     """A mission, from its plan on. `asks`: it waits for a person's answer before it is launched."""
     from artelier.cli.driving import drive
-    from artelier.missions.conduct import check_mission_id, conduct
-    from artelier.missions.planning import mission_job
+    from artelier.missions.mission.mission_runner import check_mission_id, conduct
+    from artelier.missions.plan.commands import mission_job
 
     desk = kernel.for_tenant(call.tenant)
     kernel.models.resolve(wish.model)  # before anything is recorded

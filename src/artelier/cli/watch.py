@@ -13,7 +13,7 @@ from artelier.cli.screen import Screen
 from artelier.cli.story import Line, Story
 from artelier.kernel.events import ApprovalGiven, ApprovalRequested, RunStarted
 from artelier.log import Event, Stream, blob_name, run_stream
-from artelier.missions.registering import TASK
+from artelier.missions.loop_registration import TASK
 
 RECALLED = 200
 """Events before the beginning that are looked through for calls in flight."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artelier.missions.registering import register
-from artelier.missions.steering_kind import register_steering
+from artelier.missions.loop_registration import register
+from artelier.missions.steering.kind import register_steering
 
 if TYPE_CHECKING:
     from artelier.kernel import AgentResult, Limits
     from artelier.log import EventData
     from artelier.missions.membranes import Membranes
-    from artelier.missions.tasks import Tasks
+    from artelier.missions.task.task_handle import Tasks
 
 register()
 register_steering()
@@ -47,7 +47,7 @@ class MissionsHandle:
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """
-        from artelier.missions.planning import plan_mission
+        from artelier.missions.plan.commands import plan_mission
 
         return await plan_mission(
             self, goal, mission_id=mission_id, model=model, workspace=workspace,
@@ -64,7 +64,7 @@ class MissionsHandle:
         Errors: `InvalidRequest` that names all mistakes of an edited plan; `Conflict` if it was launched or
         has ended; `NotFound`.
         """
-        from artelier.missions.planning import launch_mission
+        from artelier.missions.plan.commands import launch_mission
 
         return await launch_mission(self, mission_id, plan, by=by)
 
@@ -73,7 +73,7 @@ class MissionsHandle:
 
         Errors: `NotFound`; `LeaseHeld` if another process drives it; `InvalidRequest` where code is needed.
         """
-        from artelier.missions.conduct import conduct
+        from artelier.missions.mission.mission_runner import conduct
 
         return await conduct(self, mission_id, on_wait=on_wait)
 
@@ -81,14 +81,14 @@ class MissionsHandle:
         self, *, status: str | None = None, after: int = 0, limit: int = 100
     ) -> dict[str, Any]:
         """`{items, next}` in the order of their start; see `reading.mission_page`."""
-        from artelier.missions.mission_queries import mission_page
+        from artelier.missions.mission.mission_queries import mission_page
 
         return await mission_page(self, status=status, after=after, limit=limit)
 
     async def mission(self, mission_id: str) -> dict[str, Any]:
         """A mission with its plan, agents, tasks, membranes and what it came to; see
         `reading.mission_object`. Errors: `NotFound`."""
-        from artelier.missions.mission_queries import mission_object
+        from artelier.missions.mission.mission_queries import mission_object
 
         return await mission_object(self, mission_id)
 
@@ -98,7 +98,7 @@ class MissionsHandle:
 
         Errors: `NotFound`; `Conflict`, also for a turn of a chat.
         """
-        from artelier.missions.retrying import retry_run
+        from artelier.missions.mission.retry import retry_run
 
         return await retry_run(self, run_id, by=by)
 
@@ -107,7 +107,7 @@ class MissionsHandle:
     @property
     def tasks(self) -> Tasks:
         """Making tasks, looking at them, working on them: `desk.tasks.create(...)`."""
-        from artelier.missions.tasks import Tasks
+        from artelier.missions.task.task_handle import Tasks
 
         return Tasks(self)
 
@@ -123,7 +123,7 @@ class MissionsHandle:
 
         Errors: `NotFound`.
         """
-        from artelier.missions.agents import run_agent
+        from artelier.missions.agents.mission_agents import run_agent
 
         return await run_agent(self, agent_id, on_wait=on_wait)
 
@@ -142,24 +142,24 @@ class MissionsHandle:
 
         Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
         """
-        from artelier.missions.agents import create_agent
+        from artelier.missions.agents.mission_agents import create_agent
 
         return await create_agent(
             self, id, name=name, role=role, model=model, tools=tools, budget_usd=budget_usd, by=by
         )
 
     async def agents_of(self, mission_id: str) -> list[dict[str, Any]]:
-        """The agents of a mission; see `agents.agent_line`."""
-        from artelier.missions.agents import agents_of
+        """The agents of a mission; see `mission_agents.agent_line`."""
+        from artelier.missions.agents.mission_agents import agents_of
 
         return await agents_of(self, mission_id)
 
     async def mission_agent(self, agent_id: str) -> dict[str, Any]:
-        """An agent with its tools, steering, membranes and budget; see `agents.agent_object`.
+        """An agent with its tools, steering, membranes and budget; see `mission_agents.agent_object`.
 
         Errors: `NotFound`.
         """
-        from artelier.missions.agents import agent_object
+        from artelier.missions.agents.mission_agents import agent_object
 
         return await agent_object(self, agent_id)
 
@@ -168,6 +168,6 @@ async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None, chang
     """Errors: `Conflict` for a mission from after its launch: its tasks are runs that no fork shares; those
     of a steering that the run could not go by.
     """
-    from artelier.missions.planning import check_fork as check
+    from artelier.missions.plan.commands import check_fork as check
 
     await check(desk, run_id, at=at, changes=changes)

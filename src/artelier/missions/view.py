@@ -18,7 +18,7 @@ from artelier.kernel.export.allowlist import ABOUT, BESIDE, KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.missions import events as ev
-from artelier.missions.depending import settle
+from artelier.missions.task.dependencies import settle
 
 _json = msgspec.json.Encoder()
 

@@ -26,7 +26,7 @@ from ag_ui import core as agui
 from artelier.agents.autonomous import LOOP as AGENT
 from artelier.chat.turn.turn_config import LOOP as CHAT
 from artelier.chat.turn.turn_config import chat_of
-from artelier.missions.job import LOOP as TASK
+from artelier.missions.task.task_config import LOOP as TASK
 from artelier.server.agui_tasks import Tasks
 from artelier.server.events import BLOB, of_operation
 

@@ -6,8 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from artelier.missions.job import LOOP
-from artelier.missions.limit import counts_anew, last_iteration
+from artelier.missions.iteration_limit import counts_anew, last_iteration
+from artelier.missions.task.task_config import LOOP
 from artelier.missions.view import status_of
 
 _RUN = {

@@ -17,7 +17,7 @@ from artelier.server import pages, routes
 from artelier.server.guard import API
 
 LAST = (
-    "artelier.missions.holding", "artelier.models.offline", "genai_prices.data",
+    "artelier.missions.delete_guard", "artelier.models.offline", "genai_prices.data",
     "artelier.operations.kinds.guard", "artelier.operations.templates.compiler",
 )  # fmt: skip
 """What is loaded after the routes: a quarter of a second in which nobody would be served."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from artelier.kernel.prompt.delimiters import fenced
-from artelier.missions import acting, prompts
 from artelier.missions.definition import Decision, Plan, Verdict, slug_of
-from artelier.missions.faults import Grounds, Judged, faults_of
-from artelier.missions.proof import void_of
-from artelier.missions.wording import template
+from artelier.missions.prompt import prompt_sections
+from artelier.missions.shipped_texts import template
+from artelier.missions.task import actions as task_actions
+from artelier.missions.verdict.evidence_check import void_of
+from artelier.missions.verdict.output_lint import Grounds, Judged, faults_of
 from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall
 from tests.models.offline.driving import Workspace
@@ -141,14 +142,14 @@ class _Work:
             reply = self._asked("decision-1", number, schema=Decision.model_json_schema())
             decision = Decision.model_validate(json.loads(reply.text), strict=True)
             decisions.append(decision)
-            if acting.lacks(decision, self.outputs):
+            if task_actions.lacks(decision, self.outputs):
                 break  # the task is blocked
             said, passed = self._acted(decision, number)
             if passed:
                 return Done(passed=True, decisions=decisions, outputs=self._refs())
             self.conversation += [
                 ChatMessage(role="assistant", content=reply.text),
-                ChatMessage(role="user", content=prompts.result(number, *said)),
+                ChatMessage(role="user", content=prompt_sections.result(number, *said)),
             ]
         return Done(passed=False, decisions=decisions, outputs=self._refs(), said="\n".join(said))
 

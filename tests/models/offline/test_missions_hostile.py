@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from artelier.errors import InvalidConfig, OfflineCannot
 from artelier.missions.definition import Decision, Plan
-from artelier.missions.wording import template
+from artelier.missions.shipped_texts import template
 from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, Delta, ModelReply, ModelRequest
 from tests.models.offline.driving import Workspace

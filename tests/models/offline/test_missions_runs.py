@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel
-from artelier.missions.steering_store import SteeringStore
+from artelier.missions.steering.store import SteeringStore
 from artelier.tools.workspace.toolset import workspace_tools
 
 SALES = Path(__file__).resolve().parents[3] / "examples" / "data" / "sales"

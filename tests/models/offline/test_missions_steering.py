@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from artelier.missions.policy import bias
-from artelier.missions.steering import Steering
+from artelier.missions.steering.document import Steering
+from artelier.missions.steering.policy import bias
 from tests.models.offline.driving import Workspace
 from tests.models.offline.office import Office
 

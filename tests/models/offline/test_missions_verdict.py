@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artelier.missions.definition import Verdict
-from artelier.missions.faults import Judged
-from artelier.missions.proof import void_of
+from artelier.missions.verdict.evidence_check import void_of
+from artelier.missions.verdict.output_lint import Judged
 from tests.models.offline.driving import Workspace
 from tests.models.offline.office import Office, judgement
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 
 from artelier.errors import InvalidRequest, NotFound
-from artelier.missions.amending import change_agent
-from artelier.missions.outlook import open_runs, upcoming
-from artelier.missions.roster import CARDS, agent_facts, agent_page
+from artelier.missions.agents.agent_directory import CARDS, agent_facts, agent_page
+from artelier.missions.agents.agent_updates import change_agent
+from artelier.missions.prompt.next_iteration import open_runs, upcoming
 from artelier.server.ahead import looked_ahead
 from artelier.server.deps import Actor, Desk
 from artelier.server.errands import errands_of

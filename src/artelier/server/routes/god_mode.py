@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from artelier.missions.mission_queries import mission_object
-from artelier.missions.planning import fresh_mission_id
+from artelier.missions.mission.mission_queries import mission_object
+from artelier.missions.plan.commands import fresh_mission_id
 from artelier.server.deps import Actor, Desk, Setup, Who
 from artelier.server.errands import errands_of
 from artelier.server.identity import Identity

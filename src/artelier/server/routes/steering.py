@@ -9,10 +9,10 @@ from fastapi import Query
 
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
-from artelier.missions.outlook import upcoming, written
-from artelier.missions.policy import bias
-from artelier.missions.steering import Steering
-from artelier.missions.steering_store import SUFFIX, SteeringStore
+from artelier.missions.prompt.next_iteration import upcoming, written
+from artelier.missions.steering.document import Steering
+from artelier.missions.steering.policy import bias
+from artelier.missions.steering.store import SUFFIX, SteeringStore
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.wire import steering as wire

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Request
 
-from artelier.missions.tasks import check_start
+from artelier.missions.task.task_handle import check_start
 from artelier.server.deps import Actor, Desk, Setup, Who
 from artelier.server.errands import errands_of
 from artelier.server.routes import resource

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from artelier.missions import loop, mission
+from artelier.missions.mission import mission_loop
+from artelier.missions.task import task_loop
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def _hasty_tasks() -> AbstractContextManager[None]:
 
         return placed_first
 
-    return _replaced(mission, "Placed", wrap)
+    return _replaced(mission_loop, "Placed", wrap)
 
 
 def _lenient_judge() -> AbstractContextManager[None]:
@@ -41,7 +42,7 @@ def _lenient_judge() -> AbstractContextManager[None]:
 
         return evaluate_and_pass
 
-    return _replaced(loop, "evaluate", wrap)
+    return _replaced(task_loop, "evaluate", wrap)
 
 
 MISSION_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {

@@ -1,0 +1,264 @@
+"""Agents of missions as objects of the API, how they are made, and working on what they are assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from artelier.artifacts import Artifact
+from artelier.errors import AccessDenied, ArtelierError, Erased, InvalidRequest, NotFound
+from artelier.ids import OPERATOR
+from artelier.kernel import AgentResult
+from artelier.kernel.run.tree import totals
+from artelier.log import Batch
+from artelier.missions.actor_names import check_name
+from artelier.missions.definition import AgentContent, checked
+from artelier.missions.plan.launch import steering, toggles
+from artelier.missions.prompt.next_iteration import upcoming
+from artelier.missions.queries import agent_ids, task_page
+from artelier.missions.steering.document import AXES, Steering, effective
+from artelier.missions.task.task_assignment import agent_content
+from artelier.missions.task.task_handle import worked_on
+from artelier.missions.task.tool_availability import offers, place_of, place_without_task
+
+AT_WORK = {"running": "active", "pending": "active"}
+"""Status of an agent by that of the run it works in; others are called as they are."""
+
+TASKS_MAX = 1_000
+
+
+async def create_agent(
+    desk: Any, id: str, *, name: str, role: str = "", model: str | None = None,
+    tools: Sequence[str] = (), budget_usd: str | None = None, by: str = OPERATOR,
+) -> dict[str, Any]:  # fmt: skip
+    """Make an agent with its steering, as one batch; what `agent_object` says of it.
+
+    Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
+    """
+    check_name(id, what="an agent")
+    content = checked(
+        AgentContent,
+        {"name": name, "role": role, "model": model, "tools": list(tools),
+         "steering_artifact_id": f"{id}/steering",
+         "axes": {"x": list(AXES[0]), "y": list(AXES[1])}},
+        what="the agent",
+    )  # fmt: skip
+    if model is not None:
+        desk.services.model(model)
+    await desk.state()
+    artifacts = desk.as_principal(OPERATOR).artifacts.by(by)
+    moved = steering(
+        tools=toggles(tools, desk.services.tools), budget_usd=budget_usd, iterations=20
+    )
+    wishes = ((id, "agent", content.model_dump(mode="json")), (f"{id}/steering", "steering", moved))
+    appends: list[Any] = []
+    blobs: list[Any] = []
+    for id_, kind, value in wishes:
+        append, more, _ = await artifacts.plan_write(
+            id_, kind=kind, content=value, access={"allow": {"read": [id]}}, expected_version=0
+        )
+        appends.append(append)
+        blobs.extend(more)
+    await desk.services.store.append(Batch(appends=appends, blobs=blobs))
+    if budget_usd is not None:
+        await desk.cap(f"agent:{id}", unit="usd", cap=budget_usd, by=by)
+    return await agent_object(desk, id)
+
+
+async def agents_of(desk: Any, mission: str) -> list[dict[str, Any]]:
+    """The agents of a mission, as `agent_line` says them."""
+    return [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
+
+
+async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
+    """`{id, name, mission, status, task, iteration, max_iterations, last_iteration, model, tasks,
+    cost_microusd, tokens}`.
+
+    `status`: `active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, or `idle` without
+    tasks. Errors: `NotFound`.
+    """
+    artifact = await desk.as_principal(OPERATOR).artifacts.look(agent)
+    content = await _shown_content(desk, agent)
+    mission = await mission_of(desk, artifact)
+    tasks = await task_page(desk, mission=None, agent=agent, status=None, after=0, limit=TASKS_MAX)
+    at = _at_work(tasks["items"])
+    sums = await _sums(desk, agent)
+    model = content.model or await _model_of(desk, mission)
+    return {
+        "id": agent, "name": content.name, "mission": mission or None,
+        "status": _status(tasks["items"], at), "task": at["id"] if at else None,
+        "iteration": at["iteration_count"] if at else 0,
+        "max_iterations": at["max_iterations"] if at else 0,
+        "last_iteration": at["last_iteration"] if at else 0, "model": model,
+        "tasks": [task["id"] for task in tasks["items"]], **sums,
+    }  # fmt: skip
+
+
+async def _shown_content(desk: Any, agent: str) -> AgentContent:
+    try:
+        return await agent_content(desk, agent)
+    except Erased as error:
+        return AgentContent(name=error.mark, role=error.mark)
+
+
+async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
+    """A line with `{role, tools, steering, membranes, budget, memory, version}`.
+
+    `tools`: `{name, risk, side_effect, enabled, why_off}`; `steering`: `{id, version, content}` or None;
+    `budget`: `{usd, used, left}` in micro-dollars, None for no limit. Errors: `NotFound`.
+    """
+    artifacts = desk.as_principal(OPERATOR).artifacts
+    artifact = await artifacts.look(agent)
+    content = await _shown_content(desk, agent)
+    shown = await agent_line(desk, agent)
+    groups = await artifacts.groups_of(agent)
+    used = (await desk.used(f"agent:{agent}"))["usd"]
+    cap = used["cap"]
+    steered = await _steering(desk, content.steering_artifact_id)
+    return shown | {
+        "role": content.role, "version": artifact.version,
+        "tools": await _tools(desk, agent, shown["mission"] or "", steered, groups),
+        "steering": steered, "membranes": list(groups), "memory": content.memory_artifact_id,
+        "budget": {
+            "usd": cap, "used": used["used"],
+            "left": None if cap is None else max(0, cap - used["used"] - used["reserved"]),
+        },
+    }  # fmt: skip
+
+
+async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[AgentResult]:
+    """Work on the agent's pending tasks that can begin, in the order of their making; their results.
+
+    It goes on until none can begin: a task may be what the next one waits for.
+    Errors: `NotFound` for an agent that is not there.
+    """
+    await agent_content(desk, agent)
+    results: list[AgentResult] = []
+    tried: set[str] = set()
+    while True:
+        page = await task_page(
+            desk, mission=None, agent=agent, status="pending", after=0, limit=TASKS_MAX
+        )
+        ready = [
+            task["id"] for task in page["items"]
+            if task["id"] not in tried and await _is_ready(desk, task)
+        ]  # fmt: skip
+        if not ready:
+            return results
+        tried.add(ready[0])
+        results.append(await worked_on(desk, ready[0], on_wait=on_wait))
+
+
+async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:
+    from artelier.kernel.run.context import is_final
+    from artelier.missions.task.task_handle import status_of_mission
+    from artelier.missions.task.task_status import standing_of
+
+    mission = await status_of_mission(desk, task["mission"])
+    if mission is not None and not is_final(mission):
+        return False  # that is its mission's to decide
+    standings = [await standing_of(desk, before) for before in task["depends_on"]]
+    return all(standing.status == "done" for standing in standings)
+
+
+async def mission_of(desk: Any, artifact: Artifact) -> str:
+    """The mission that an agent was made by, else the one that it is named after; empty for none."""
+    pieces = artifact.id.split("/")
+    above = ["/".join(pieces[:count]) for count in range(1, len(pieces))]
+    named = [name for name in (artifact.provenance.run_id, *above[::-1]) if name]
+    marks = ", ".join("?" * len(named))
+    rows = await desk.services.store.query(
+        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})",
+        (desk.id, *named),
+    )
+    found = {mission for (mission,) in rows}
+    return next((name for name in named if name in found), "")
+
+
+def _at_work(tasks: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+    """The task that an agent works on, else the one that was changed last."""
+    active = [task for task in tasks if task["status"] == "active"]
+    if active:
+        return active[0]
+    begun = [task for task in tasks if task["run_status"] is not None]
+    return max(begun, key=lambda task: task["changed_us"], default=None)
+
+
+def _status(tasks: Sequence[dict[str, Any]], at: dict[str, Any] | None) -> str:
+    if at is not None and at["status"] == "active":
+        return AT_WORK.get(str(at["run_status"]), str(at["run_status"]))
+    there = {task["status"] for task in tasks}
+    for status in ("pending", "blocked", "failed", "done", "cancelled"):
+        if status in there:
+            return status
+    return "idle"
+
+
+async def _sums(desk: Any, agent: str) -> dict[str, int]:
+    rows = await desk.services.store.query(
+        "SELECT run FROM runs WHERE tenant = ? AND agent = ? AND loop = 'task'", (desk.id, agent)
+    )
+    found = await totals(desk.services, desk.id, [run for (run,) in rows])
+    usages = [one["total_usage"] for one in found.values()]
+    return {
+        "cost_microusd": sum(one["total_cost_microusd"] for one in found.values()),
+        "tokens": sum(one["input_tokens"] + one["output_tokens"] for one in usages),
+    }
+
+
+async def _model_of(desk: Any, mission: str) -> str | None:
+    rows = await desk.services.store.query(
+        "SELECT model FROM runs WHERE tenant = ? AND run = ?", (desk.id, mission)
+    )
+    return rows[0][0] if rows else None
+
+
+async def _steering(desk: Any, id_: str | None) -> dict[str, Any] | None:
+    if not id_:
+        return None
+    try:
+        found = await desk.as_principal(OPERATOR).artifacts.read(id_)
+    except ArtelierError:
+        return None
+    return {"id": id_, "version": found.version, "content": found.content}
+
+
+async def _tools(
+    desk: Any, agent: str, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The tools that its next prompt has, and why others are off for this agent now."""
+    own = _parsed(steered)
+    pools = [_parsed(await _steering(desk, f"{group}/steering")) for group in groups]
+    shared = [one for one in pools if one is not None]
+    place = place_without_task(agent, workspace=await _workspace_of(desk, mission))
+    comes = await upcoming(desk, agent)
+    with suppress(NotFound, InvalidRequest):  # such as a task that its agent has no model for
+        place = place if comes is None else await place_of(desk, comes)
+    is_steered = own is not None or bool(shared) or place.changes.get("steering") is not None
+    rules = effective(own, shared, place.changes) if is_steered else None
+    try:
+        there = await offers(desk, place, rules)
+    except (NotFound, AccessDenied):  # the folder is gone, or not the tenant's
+        return []
+    return [
+        {
+            "name": tool.name, "risk": tool.risk, "side_effect": tool.side_effect,
+            "enabled": why is None, "why_off": why,
+        }
+        for tool, why in sorted(there, key=lambda one: one.tool.name)
+    ]  # fmt: skip
+
+
+def _parsed(steered: dict[str, Any] | None) -> Steering | None:
+    """Return what steering says; None for what is none, which the loop refuses by name."""
+    with suppress(InvalidRequest):
+        return None if steered is None else Steering.parse(steered["content"])
+    return None
+
+
+async def _workspace_of(desk: Any, mission: str) -> str:
+    from artelier.missions.mission.mission_runner import recorded_job
+
+    job = await recorded_job(desk, mission) if mission else None
+    return "" if job is None else job.workspace

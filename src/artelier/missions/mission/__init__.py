@@ -1,0 +1,1 @@
+"""The run of a mission, from its goal to its report."""

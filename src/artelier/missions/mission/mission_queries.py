@@ -1,0 +1,157 @@
+"""Missions as objects of the API: facts of the log, put together for people and programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from artelier.errors import NotFound
+from artelier.kernel import run_row
+from artelier.kernel.queries import approvals, shown_fields, shown_json
+from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.tree import asked_below, totals
+from artelier.missions.agents.mission_agents import agent_line
+from artelier.missions.definition import Plan, checked
+from artelier.missions.membranes import Membranes
+from artelier.missions.mission.goal_status import GOAL_STATUS, goal_status
+from artelier.missions.mission.report import report_of
+from artelier.missions.plan.planner import LOOP
+from artelier.missions.queries import PAGE_MAX, agent_ids, standings, task_page
+
+TASKS_SHOWN = 500
+
+
+async def mission_page(
+    desk: Any, *, status: str | None = None, after: int = 0, limit: int = 100
+) -> dict[str, Any]:
+    """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
+    cost_microusd}], next}`, in the order of their start; `tasks` and `done` are numbers."""
+    limit = max(1, min(limit, PAGE_MAX))
+    where, values = "g.tenant = ? AND g.loop = ? AND g.id > ?", [desk.id, LOOP, after]
+    if status is not None:
+        where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
+    rows = await desk.services.store.query(
+        f"SELECT g.id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
+        " WHEN 'failed' THEN 'tasks_failed' ELSE '' END, g.model, l.launched_us, g.started_us,"
+        " g.ended_us, (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
+        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
+        "  AND t.ended = 'done') FROM runs g"
+        " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
+        f" WHERE {where} ORDER BY g.id LIMIT ?",
+        (*values, limit + 1),
+    )
+    page = rows[:limit]
+    sums = await totals(desk.services, desk.id, [row[1] for row in page])
+    items = [
+        {
+            "id": run, "goal": await shown_json(desk.services, desk.id, goal), "status": state,
+            "reason": reason, "model": model, "launched_us": launched_us, "started_us": started_us,
+            "ended_us": ended_us, "tasks": tasks, "done": done,
+            "cost_microusd": sums[run]["total_cost_microusd"],
+        }
+        for _, run, goal, state, reason, model, launched_us, started_us, ended_us, tasks, done in page
+    ]  # fmt: skip
+    return {"items": items, "next": page[-1][0] if len(rows) > limit else None}
+
+
+async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
+    """`{id, goal, status, run_status, reason, model, workspace, plan, estimate, edited, launched_us,
+    started_us, ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
+    budget_microusd}`.
+
+    Once its run has ended, `status` is that of its tasks: see `goal_status.goal_status`; so is what it hands
+    over. Errors: `NotFound`, also for a run that is no mission.
+    """
+    services = desk.services
+    row = await run_row(services, desk.id, mission)
+    if row["loop"] != LOOP:
+        raise NotFound(f"no mission {mission!r}", got=f"a run of loop {row['loop'] or 'own code'}")
+    settings = await shown_fields(services, desk.id, row["settings"])
+    result: Any = await shown_json(services, desk.id, row["result"])
+    fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    found = await services.store.query(
+        "SELECT plan, calls, cost, planned_us, launched_us, edited FROM missions"
+        " WHERE tenant = ? AND mission = ?",
+        (desk.id, mission),
+    )
+    plan, calls, cost, planned_us, launched_us, edited = (
+        found[0] if found else (None, 0, None, None, None, 0)
+    )
+    tasks = await task_page(
+        desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN
+    )
+    sums = (await totals(services, desk.id, [mission]))[mission]
+    asked = [
+        mission,
+        *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission)),
+    ]
+    ended = await _ended(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
+    return {
+        "id": mission, "goal": await shown_json(services, desk.id, row["goal"]),
+        "status": ended["status"], "run_status": row["status"], "reason": ended["reason"],
+        "message": ended["message"], "model": row["model"], "workspace": settings.get("workspace", ""),
+        "plan": await shown_json(services, desk.id, plan),
+        "estimate": None if plan is None else {
+            "calls": calls, "cost_microusd": cost,
+            **({"is_limit": True} if settings.get("at_most") else {}),
+        },
+        "edited": bool(edited), "planned_us": planned_us, "launched_us": launched_us,
+        "started_us": row["started_us"], "ended_us": row["ended_us"],
+        "agents": [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
+        if launched_us is not None else [],
+        "tasks": tasks["items"],
+        "membranes": await Membranes(desk).list(mission) if launched_us is not None else [],
+        "cost_microusd": sums["total_cost_microusd"], "usage": sums["total_usage"],
+        "budget_microusd": await _cap(desk, f"run:{mission}"),
+        "outputs": ended["outputs"], "text": ended["text"],
+        "artifact": ended["outputs"][-1] if ended["outputs"] else None,
+        "approvals": [
+            one for run in asked for one in await approvals(services, desk.id, run_id=run)
+        ],
+    }  # fmt: skip
+
+
+def _is_own(task: dict[str, Any]) -> bool:
+    """Return True if a task is one of its goal's own: assigned, and delegated by no other."""
+    return task["parent"] is None and task["assigned_agent_id"] is not None
+
+
+async def _ended(
+    desk: Any, row: dict[str, Any], tasks: Sequence[dict[str, Any]], result: dict[str, Any]
+) -> dict[str, Any]:
+    """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
+    status = goal_status((await standings(desk, row["run"])).values(), run_status=row["status"])
+    message = await shown_json(desk.services, desk.id, row["message"])
+    said = {
+        "status": status, "reason": row["reason"], "message": message or "",
+        "outputs": result.get("outputs", []), "text": result.get("text", ""),
+    }  # fmt: skip
+    if row["status"] not in FINAL or not tasks:
+        return said
+    if status != row["status"]:  # its tasks have come to something else since
+        bad = [
+            f"{one['id']} {one['status']} ({one['reason']})"
+            for one in tasks
+            if one["status"] != "done"
+        ]
+        said["reason"] = "tasks_failed" if status == "failed" else ""
+        said["message"] = f"not done: {', '.join(bad)}" if status == "failed" else ""
+    needed = {before for one in tasks for before in one["depends_on"]}
+    outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
+    is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])
+    if status != row["status"] or is_other:
+        said["outputs"] = outputs
+        said["text"] = await report_of(desk, outputs) if status == "completed" else ""
+    return said
+
+
+async def _cap(desk: Any, scope: str) -> int | None:
+    rows = await desk.services.store.query(
+        "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'", (desk.id, scope)
+    )
+    return rows[0][0] if rows else None
+
+
+def checked_plan(value: Any) -> dict[str, Any]:
+    """A plan as JSON data with its defaults. Errors: `InvalidRequest`."""
+    return checked(Plan, value, what="the plan").model_dump(mode="json")

@@ -1,0 +1,1 @@
+"""A goal becomes a plan, and a plan artifacts and tasks."""

@@ -1,0 +1,198 @@
+"""A goal becomes a plan: one model step, one repair at most, and what is wrong with a plan in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, cast
+
+import msgspec
+
+from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, OutputInvalid
+from artelier.kernel import Run
+from artelier.kernel.run.services import Services
+from artelier.missions.shipped_texts import template
+from artelier.missions.verdict.declared_checks import pattern_problem
+from artelier.ports.model import ToolSchema
+
+LOOP = "mission"
+"""How runs name the loop that drives them."""
+
+ID_CHARS_MAX = 64
+"""Of a mission: what belongs to it is named `<mission>/<slug>/steering`."""
+
+ENTRIES_MAX = 200
+"""Of the workspace, in the prompt."""
+
+DESCRIPTION_CHARS_MAX = 300
+REPLY_CHARS_MAX = 20_000
+"""Of a reply that is shown to its model again."""
+
+ALWAYS_THERE = frozenset(("read_artifact", "delegate_task"))
+"""Tools that the task loop brings itself."""
+
+
+class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One goal: stored with its run, so that any process can go on with it."""
+
+    goal: str
+    model: str
+    workspace: str = ""
+    """The folder that the shipped tools work on; empty for the tools of the program."""
+    auto_launch: bool = False
+    at_most: bool = False
+    """Whether the estimate of the plan is the goal's budget."""
+    plan: dict[str, Any] | None = None
+    """A plan that a person gave; then no model is asked for one."""
+
+    def settings(self) -> dict[str, Any]:
+        """JSON data for `run.started`."""
+        return msgspec.to_builtins(self)
+
+    @classmethod
+    def restored(cls, settings: object) -> MissionJob:
+        """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
+        try:
+            return msgspec.convert(settings, cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the settings of a mission cannot be read: {error}") from None
+
+
+class PlanInvalid(Exception):
+    """No plan came of it; the text says what is wrong."""
+
+
+async def planned(run: Run, job: MissionJob) -> dict[str, Any]:
+    """The plan as JSON data, checked. Errors: `PlanInvalid`; those of the model step."""
+    if job.plan is not None:
+        wrong = await _checked(run, job.plan, key="plan/check")
+        if wrong:
+            raise PlanInvalid(_list(wrong))
+        return job.plan
+    messages = [
+        {"role": "system", "content": template("plan-1")},
+        {"role": "user", "content": await _asked(run, job)},
+    ]
+    value, wrong, reply = await _answer(run, job, messages, key="plan")
+    if wrong:
+        complaint = f"{template('plan-repair-1')}\n\n{_list(wrong)}"
+        messages += [
+            {"role": "assistant", "content": reply[:REPLY_CHARS_MAX] or "(nothing)"},
+            {"role": "user", "content": complaint},
+        ]
+        value, wrong, _ = await _answer(run, job, messages, key="plan/repair")
+    if wrong:
+        raise PlanInvalid(_list(wrong))
+    return value
+
+
+async def _answer(
+    run: Run, job: MissionJob, messages: list[dict[str, Any]], *, key: str
+) -> tuple[dict[str, Any], list[str], str]:
+    """The model's plan, what is wrong with it, and its words."""
+    from artelier.missions.definition import Plan
+
+    try:
+        result = await run.step_model(
+            model=job.model, messages=messages, output=Plan.model_json_schema(), key=key
+        )
+    except OutputInvalid as error:
+        reply = getattr(error.facts.get("reply"), "text", "")
+        return {}, [str(error)[:2_000]], reply
+    output: Any = result.output
+    value = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
+    text = result.text or msgspec.json.encode(value).decode()
+    return value, await _checked(run, value, key=f"{key}/check"), text
+
+
+async def _checked(run: Run, value: Any, *, key: str) -> list[str]:
+    """Return what is wrong with a plan; journaled, since tools and models differ from process to process."""
+    names = [schema.name for schema in run.core.visible_tools()]
+
+    def check() -> list[str]:
+        return mistakes_of(run.core.services, value, tools=names)
+
+    return await run.step("check", check, key=key)
+
+
+def mistakes_of(services: Services, value: Any, *, tools: Collection[str]) -> list[str]:
+    """All that is wrong with a plan, in words, each with where it is; empty if it can be launched."""
+    from pydantic import ValidationError
+
+    from artelier.missions.definition import Plan, mistakes
+
+    try:
+        plan = Plan.model_validate(value)
+    except ValidationError as error:
+        return [mistakes(error, most=20)]
+    found: list[str] = []
+    known = {*tools, *ALWAYS_THERE}
+    for index, agent in enumerate(plan.agents):
+        where = f"agents.{index}"
+        for name in agent.tools:
+            if name not in known:
+                there = ", ".join(sorted(known))[:500]
+                found.append(f"{where}.tools: there is no tool {name[:80]!r} (there are: {there})")
+        if agent.model is not None:
+            try:
+                services.model(agent.model)
+            except ArtelierError as error:
+                found.append(f"{where}.model: {error.message}")
+    for index, task in enumerate(plan.tasks):
+        for number, check in enumerate(task.checks):
+            if check.kind == "tool" and check.tool not in known:
+                found.append(f"tasks.{index}.checks.{number}.tool: there is no tool {check.tool!r}")
+            if (wrong := pattern_problem(check.pattern)) is not None:
+                found.append(f"tasks.{index}.checks.{number}.pattern: {wrong}")
+    return found
+
+
+def usable(services: Services, value: Any, *, tools: Collection[str]) -> None:
+    """Errors: `InvalidRequest` that names all mistakes of a plan."""
+    wrong = mistakes_of(services, value, tools=tools)
+    if wrong:
+        raise InvalidRequest(
+            f"this plan cannot be launched: {'; '.join(wrong)[:2_000]}",
+            expected="a plan without these mistakes", hint="Edit it and launch it again.",
+        )  # fmt: skip
+
+
+# The prompt
+
+
+async def _asked(run: Run, job: MissionJob) -> str:
+    tools = run.core.visible_tools()
+    parts = [("Goal", job.goal)]
+    if job.workspace and any(schema.name == "list_dir" for schema in tools):
+        listing = await run.step_tool("list_dir", {"path": ".", "recursive": True}, key="workspace")
+        parts.append(("Workspace", _listing(listing.value)))
+    parts.append(("Tools", "\n".join(map(_tool, tools)) or "(none)"))
+    from artelier.missions.definition import AGENTS_MAX, ITERATIONS_MAX, TASKS_MAX
+
+    limits = f"At most {AGENTS_MAX} agents, {TASKS_MAX} tasks, {ITERATIONS_MAX} iterations a task."
+    parts.append(("Limits", limits))
+    return "\n\n".join(f"## {title}\n\n{text}" for title, text in parts)
+
+
+def _listing(value: Any) -> str:
+    """Files of the workspace, one a line."""
+    listed: Any = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if "entries" not in listed:
+        return "(it cannot be listed)"
+    entries = cast("list[dict[str, Any]]", listed["entries"])
+    lines = [
+        f"- {entry['path']}"
+        + (f" ({entry['size_bytes']} bytes)" if entry["type"] == "file" else "/")
+        for entry in entries[:ENTRIES_MAX]
+    ]
+    if len(entries) > ENTRIES_MAX or listed.get("truncated"):
+        lines.append("- … and more")
+    return "\n".join(lines) or "(it is empty)"
+
+
+def _tool(schema: ToolSchema) -> str:
+    said = " ".join(schema.description.split())[:DESCRIPTION_CHARS_MAX]
+    return f"- {schema.name}: {said}"
+
+
+def _list(wrong: list[str]) -> str:
+    return "\n".join(f"- {mistake}" for mistake in wrong)

@@ -1,0 +1,1 @@
+"""The prompts of tasks: what a task may see, section by section."""

@@ -1,0 +1,262 @@
+"""A preview of the prompt of an agent's next decision. Nothing is recorded, nothing called.
+
+The sections are built by the same code as for the loop (`decision_prompt.py`), from what its readings would
+read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import msgspec
+
+from artelier.artifacts import Artifact
+from artelier.context import assemble
+from artelier.errors import Conflict, NotFound
+from artelier.ids import OPERATOR
+from artelier.kernel import Prompt, RangePart, Renderer
+from artelier.kernel.events import StepCompleted
+from artelier.kernel.history.fork_lineage import lineage, newest_state
+from artelier.kernel.limits.scopes import limits_of, scopes_of
+from artelier.kernel.queries import blob_json
+from artelier.kernel.run.lifecycle import unread_notes
+from artelier.log import decode_stored
+from artelier.missions.iteration_limit import ends_passed, last_iteration
+from artelier.missions.prompt import context_sources, decision_prompt
+from artelier.missions.prompt.next_iteration import Upcoming, upcoming
+from artelier.missions.shipped_texts import template
+from artelier.missions.steering.directives import Guidance
+from artelier.missions.steering.document import Steering
+from artelier.missions.steering.resolution import guidance, joined, steering_of
+from artelier.missions.task.loop_state import TaskState
+from artelier.missions.task.task_loop import NOTES_MAX
+from artelier.missions.task.tool_availability import Place, offers, place_of
+from artelier.ports.model import ChatMessage
+
+CONVERSATION = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """A prompt that nobody has sent."""
+
+    agent: str
+    task: str
+    iteration: int
+    """Counted from 1."""
+    last_iteration: int
+    """The last that the task and steering allow; one after it is not asked."""
+    model: str
+    temperature: float | None
+    budget_tokens: int
+    prompt: Prompt
+    tools: tuple[str, ...]
+    """Those that are listed in it."""
+    steering: tuple[str, ...]
+    """Refs of what it goes by."""
+    is_begun: bool
+    asked_now: str | None
+    """Key of the decision that is asked for at this moment: what comes of it is not in here."""
+    missing: str | None
+    """The input, or task, without which nothing is asked."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """Readings, taken now."""
+
+    found: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    memory: list[dict[str, Any]] | None = None
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        return self.found.get(name, [])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stand:
+    """The progress of the task, and the place where it is worked on."""
+
+    place: Place
+    state: TaskState
+    messages: tuple[ChatMessage, ...] = ()
+    scopes: tuple[str, ...] = ("tenant",)
+    """Whose caps it counts in."""
+    missing: str | None = None
+
+
+async def next_prompt(desk: Any, agent: str) -> Preview:
+    """Return the next prompt of the task that the agent works on, else of the oldest that waits for it.
+
+    Errors: `NotFound` for no such agent; `Conflict` if nothing is left for it to decide; `ContextTooLong` and
+    `InvalidRequest` for what would make the loop fail.
+    """
+    comes = await upcoming(desk, agent)
+    if comes is None:
+        await check_agent(desk, agent)
+        raise Conflict(
+            f"agent {agent!r:.140} has no task to decide about", hint="Assign one to it."
+        )
+    return await preview_of(desk, comes)
+
+
+async def preview_of(desk: Any, comes: Upcoming) -> Preview:
+    """Return the preview of `next_prompt`, for a caller who already knows the upcoming iteration."""
+    stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
+    reading = await context_sources.steering_now(desk, stand.place.job)
+    steering = steering_of(reading, stand.place.changes)
+    also = dict.fromkeys(scope for scope, _ in joined(reading))
+    stand = replace(stand, scopes=(*stand.scopes, *also))
+    return await _preview(desk, comes, stand, guidance(reading, steering), steering)
+
+
+async def check_agent(desk: Any, agent: str) -> None:
+    """Errors: `NotFound` if no agent of missions has this id."""
+    artifact: Artifact = await desk.as_principal(OPERATOR).artifacts.read(agent)
+    if artifact.kind != "agent":
+        raise NotFound(f"no agent {agent!r:.140}", got=f"an artifact of kind {artifact.kind}")
+
+
+async def _preview(
+    desk: Any, comes: Upcoming, stand: _Stand, guided: Guidance, steering: Steering | None
+) -> Preview:
+    job = stand.place.job
+    task = job.content()
+    allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
+    state = stand.state.changed(allowed=allowed)
+    seen = await _seen(desk, stand, steering)
+    said = stand.messages
+    conversation = RangePart(
+        conversation=CONVERSATION, start=1, end=len(said), messages=said
+    ) if said else None  # fmt: skip
+    sections = decision_prompt.decision(
+        job, task, state, guidance=guided, seen=seen, conversation=conversation
+    )
+    listed = decision_prompt.tools(job, task, state, guidance=guided, seen=seen)
+    number = state.iteration + 1
+    return Preview(
+        agent=comes.agent, task=comes.task, iteration=number,
+        last_iteration=last_iteration(state.base, allowed),
+        model=stand.place.changes.get("model") or job.model, temperature=guided.temperature,
+        budget_tokens=job.prompt_tokens_max,
+        prompt=assemble(sections, budget_tokens=job.prompt_tokens_max),
+        tools=tuple(str(one["name"]) for one in listed), steering=guided.refs,
+        is_begun=comes.is_begun, missing=stand.missing,
+        asked_now=f"c{number}/decision" if comes.iteration > number else None,
+    )  # fmt: skip
+
+
+async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
+    job, state = stand.place.job, stand.state
+    seen = _Seen(memory=cast("Any", await context_sources.memory_now(desk, job)))
+    seen.found["tools"] = (await _tools(desk, stand, steering))[: context_sources.TOOLS_MAX]
+    seen.found["budget"] = await context_sources.budget_now(desk, stand.scopes) or []
+    if state.inputs:
+        seen.found["inputs"] = await context_sources.inputs_now(desk, job, state.inputs)
+    seen.found["artifacts"] = await context_sources.artifacts_now(desk, job, state.refs)
+    return seen
+
+
+async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[dict[str, Any]]:
+    """Return the tools as the loop's reading of tools gives them."""
+    schemas = [
+        (one.tool.schema, one.tool.trust)
+        for one in await offers(desk, stand.place, steering)
+        if one.why_off is None
+    ]
+    return [
+        {
+            "name": schema.name, "description": schema.description, "schema": schema.parameters,
+            "trust": trust,
+        }
+        for schema, trust in schemas
+    ]  # fmt: skip
+
+
+async def _fresh(desk: Any, comes: Upcoming) -> _Stand:
+    """A task that no run works on yet."""
+    place = await place_of(desk, comes)
+    job = place.job
+    refs, missing = await context_sources.found_inputs(desk, job)
+    above = (f"run:{job.mission}",) if job.mission else ()
+    return _Stand(
+        place=place, state=TaskState(inputs=tuple(refs)), missing=missing or None,
+        scopes=("tenant", *above, *job.scopes),
+    )  # fmt: skip
+
+
+async def _begun(desk: Any, comes: Upcoming) -> _Stand:
+    """A task whose run is there, as it stood after its newest iteration."""
+    services = desk.services
+    place = await place_of(desk, comes)
+    places = await lineage(services, desk.id, comes.task)
+    newest = await newest_state(services, places)
+    state = TaskState.restored(None if newest is None else newest[0])
+    missing = ""
+    if not state.begun:
+        refs, missing = await context_sources.found_inputs(desk, place.job)
+        state = state.changed(inputs=tuple(refs))
+    messages, state = await _conversation(desk, comes, state)
+    extra = await scopes_of(services, places)
+    scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
+    return _Stand(
+        place=place, state=state, messages=messages, scopes=scopes, missing=missing or None
+    )
+
+
+async def _conversation(
+    desk: Any, comes: Upcoming, state: TaskState
+) -> tuple[tuple[ChatMessage, ...], TaskState]:
+    """Return what stands in it by now, and the state after the ends that a person has reopened since.
+
+    Behind the newest iteration come notes of people, and a word for each such end.
+    """
+    services, found = desk.services, list[ChatMessage]()
+    if state.messages:
+        renderer = await Renderer.open(services, desk.id, comes.task)
+        found += await renderer.messages(CONVERSATION, 1, state.messages)
+    assert comes.run is not None
+    for ended in await ends_passed(services, await lineage(services, desk.id, comes.task)):
+        found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+        found.append(ChatMessage(role="user", content=template("again-1")))
+        state = state.changed(
+            iteration=ended.iterations, base=ended.iterations, repeats=0, decided="", led_to=""
+        )
+    found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+    unread = await unread_notes(services, comes.run)
+    found += _notes([await blob_json(services, desk.id, ref) for _, ref in unread])
+    return tuple(found), state
+
+
+async def _taken(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
+    """Notes that an iteration which is not over has taken."""
+    rows = await desk.services.store.query(
+        "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
+        " WHERE s.run = ? AND s.key = ? AND e.kind = 'step.completed'",
+        (run, key),
+    )
+    if not rows:
+        return []
+    ref = decode_stored(rows[0][0], type=StepCompleted).result
+    return _notes(await blob_json(desk.services, desk.id, ref) or [])
+
+
+def _notes(texts: list[str]) -> list[ChatMessage]:
+    """Return the notes as the loop shows them: the newest if there are many."""
+    said = [f"{template('note-1')}\n\n{text}" for text in texts[-NOTES_MAX:]]
+    return [ChatMessage(role="user", content=text) for text in said]
+
+
+def texts_of(prompt: Prompt) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return for each part its text, and its messages as (role, text) if it has several of its own."""
+    found: list[tuple[str, list[tuple[str, str]]]] = []
+    for part in prompt.parts:
+        messages = [(one.role, one.text or _calls(one)) for one in part.messages]
+        text = "" if isinstance(part, RangePart) else part.text
+        text = text or "\n\n".join(said for _, said in messages)
+        found.append((text, messages if isinstance(part, RangePart) else []))
+    return found
+
+
+def _calls(message: ChatMessage) -> str:
+    return msgspec.json.encode(message.tool_calls).decode() if message.tool_calls else ""

@@ -1,0 +1,190 @@
+"""The sections of a task's prompts, built from the job and from journaled readings, purely.
+
+The most stable comes first, for the prefix that providers cache. Text of an artifact, a tool or a model
+stands between marks, as data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from artelier.context import Section, fenced
+from artelier.kernel import RangePart
+from artelier.missions.definition import TaskContent
+from artelier.missions.shipped_texts import template
+from artelier.missions.task.task_config import TaskJob
+from artelier.money import format_usd
+
+TARGET_CHARS_MAX = 200
+VERDICT_CHARS_MAX = 4_000
+"""Of a verdict that is shown to the model whose outputs were judged."""
+
+
+def introduction(contract: str, job: TaskJob, task: TaskContent, policy: str) -> list[Section]:
+    """The fixed beginning: contract, agent, task, criteria; then what steering says."""
+    role = job.role.strip()
+    who = f"{job.name}\n\n{role}".strip() if job.name not in role else role
+    return [
+        Section(tag="contract", text=template(contract), sources=(contract,), pinned=True),
+        _text("agent", "## Agent", who or job.agent, sources=(job.agent,)),
+        _text("task", "## Task", task.goal, sources=(job.task,)),
+        _text("criteria", "## Success criteria", task.success_criteria, sources=(job.task,)),
+        _text("policy", "## Policy", policy, stability="slow", sources=("steering",)),
+    ]
+
+
+def _text(tag: str, heading: str, text: str, **more: Any) -> Section:
+    return Section(
+        tag=tag, text=f"{heading}\n\n{text.strip()}" if text.strip() else "", joined=True, pinned=True,
+        **more,
+    )  # fmt: skip
+
+
+def memory(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Section]:
+    """The memory that is attached to the agent; nothing without one."""
+    if blocks is None:
+        return []
+    said = "\n\n".join(
+        f"### {one['label']}\n\n{one['text']}" for one in blocks if one["text"].strip()
+    )
+    text = f"## Memory\n\n{fenced(said, source=ref, trust='memory')}" if said else ""
+    return [
+        Section(
+            tag="memory", text=text, joined=True, stability="slow", is_fenced=True, priority=40,
+            trust="memory", truncation="middle", sources=(ref,),
+        )
+    ]  # fmt: skip
+
+
+def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
+    """The inputs with what fits of their content."""
+    if not items:
+        return []
+    sections = [Section(tag="inputs", text="## Inputs", joined=True, stability="slow", pinned=True)]
+    for item in items:
+        ref = str(item["ref"])
+        if item.get("gone"):
+            sections.append(
+                Section(tag=f"input:{ref}"[:120], dropped="denied", stability="slow", joined=True)
+            )
+            continue
+        body = fenced(str(item["text"]), source=ref)
+        sections.append(
+            Section(
+                tag=f"input:{ref}"[:120], text=f"{_line(item)}\n\n{body}", joined=True,
+                stability="slow", is_fenced=True, trust="untrusted", truncation="middle",
+                priority=55, sources=(ref,), cut="middle" if item.get("cut") else "",
+            )
+        )  # fmt: skip
+    return sections
+
+
+def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
+    """One line for each artifact that the agent may read now."""
+    lines = "\n".join(f"- {_line(item, title=item['title'])}: {item['first']}" for item in items)
+    text = fenced(lines, source="artifacts") if lines else template("no-artifacts-1")
+    return Section(
+        tag="artifacts", text=f"## Artifacts\n\n{text}", joined=True, stability="slow", priority=45,
+        is_fenced=True, trust="untrusted", sources=tuple(str(item["ref"]) for item in items),
+    )  # fmt: skip
+
+
+def _line(item: Mapping[str, Any], *, title: str = "") -> str:
+    """Return what it is; a title is its maker's words, and stands only between marks."""
+    named = f"{title}, " if title else ""
+    return f"{item['ref']} ({item['kind']}, {named}by {item['owner']}, {item['bytes']} bytes)"
+
+
+def tools(items: Iterable[Mapping[str, Any]]) -> Section:
+    """Name, description and arguments of each tool that is listed."""
+    told = [
+        f"### {item['name']}\n\n{item['description']}\n\n{_json(item['schema'])}" for item in items
+    ]
+    text = "\n\n".join(told) or template("no-tools-1")
+    return Section(
+        tag="tools", text=f"## Tools\n\n{text}", joined=True, stability="slow", pinned=True,
+        sources=("tools",),
+    )  # fmt: skip
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def conversation(part: RangePart | None) -> list[Section]:
+    """Decisions and what came of them; over budget the oldest go first."""
+    if part is None:
+        return []
+    return [Section(tag="conversation", range=part, stability="append_only", priority=50)]
+
+
+def target(title: str, media: str) -> Section:
+    """Return what is to be written."""
+    folded = " ".join(title.split())[:TARGET_CHARS_MAX]
+    return _text("target", "## Target", f"title: {folded}\ntype: {media}", stability="slow")
+
+
+def current(ref: str, text: str) -> list[Section]:
+    """The version that is to be replaced."""
+    if not ref:
+        return []
+    return [
+        Section(
+            tag="current", text=f"## Current version\n\n{fenced(text, source=ref)}", role="user",
+            stability="volatile", is_fenced=True, trust="untrusted", truncation="middle",
+            sources=(ref,), priority=58,
+        )
+    ]  # fmt: skip
+
+
+def now(iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str, Any]]) -> Section:
+    """The tail: how far the task is, what is left to spend, and what it is warned of."""
+    lines = [f"Iteration {iteration} of {last}"]
+    if budget:
+        left = [
+            f"${format_usd(one['left'])}"
+            if one["unit"] == "usd"
+            else f"{one['left']:,} {one['unit']}"
+            for one in budget
+        ]
+        lines.append(template("budget-1").format(left=", ".join(left)))
+    if repeats:
+        lines.append(template("stuck-1"))
+    return Section(
+        tag="now", text="## Now\n\n" + "\n".join(lines), role="user", stability="volatile",
+        pinned=True, sources=("task", "steering"),
+    )  # fmt: skip
+
+
+def result(iteration: int, *parts: str) -> str:
+    """Return what came of a decision, as a message."""
+    return "\n\n".join([f"## Result of iteration {iteration}", *(part for part in parts if part)])
+
+
+def verdict(stored: Mapping[str, Any], *, void: str, stands: bool) -> tuple[str, ...]:
+    """A verdict in words for the model that made the outputs; what an evaluator or a rule quotes is data."""
+    said = [template("standing-evaluation-1" if stands else "failed-evaluation-1")]
+    if void == "no_outputs":
+        return (template("no-outputs-1"),)
+    if void:
+        said.append(f"{template('void-evaluation-1')} {void}")
+    lines = [
+        f"- {one['rule']} in {one['ref']}: {'; '.join(one['found'])}" for one in stored["faults"]
+    ]
+    lines += [
+        f"- {one['rule']} in {one['ref']}: {'; '.join([*one['found'], one['why']]).rstrip('; ')}"
+        for one in stored.get("advice", [])
+        if one["is_fault"] is not False
+    ]
+    lines += [
+        f"- check {one['kind']}: {one['found']}" for one in stored["checks"] if not one["passed"]
+    ]
+    lines += [
+        f"- {one['criterion']}: {one['missing']}" for one in stored["criteria"] if not one["met"]
+    ]
+    if lines:
+        said.append(fenced("\n".join(lines)[:VERDICT_CHARS_MAX], source="verdict"))
+    return tuple(said)

@@ -1,0 +1,1 @@
+"""Steering: where the puck stands, hard limits, and what follows from them."""

@@ -1,0 +1,244 @@
+"""Steering: where the puck stands, hard limits, and which tools are on; of an agent or of a membrane.
+
+`policy.py` says what the puck means. Limits are kept by the kernel: `apply` sets them on a run, budgets are
+caps of the scopes `agent:<id>` and `membrane:<id>`. Where steering is kept and changed: `store.py`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, cast
+
+from artelier.errors import InvalidRequest
+from artelier.kernel import RunCore
+from artelier.money import format_usd, parse_usd
+from artelier.ports.tool import ToolPort
+
+SAFETY = ("open", "approve_high", "approve_medium", "read_only")
+"""From the laxest to the strictest. `open` is as the tenant's policy says."""
+
+APPROVE_RISK = {"approve_high": "high", "approve_medium": "medium", "read_only": "medium"}
+"""Risk class from which on a person must approve, besides what the tenant's policy says."""
+
+ITERATIONS = (1, 20)
+DEPTH = (0, 5)
+OUTPUT_BYTES = (1_000, 1_000_000)
+"""Least and most of a slider."""
+
+TOOLS_MAX = 500
+NAME_CHARS_MAX = 200
+LABEL_CHARS_MAX = 40
+MISTAKES_MAX = 20
+"""Of one steering that are named; the rest is counted."""
+
+_BUDGET = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
+
+AXES = (("focused", "exploratory"), ("terse", "thorough"))
+
+Axes = tuple[tuple[str, str], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steering:
+    """Checked content of a steering artifact. What a document leaves out has these defaults."""
+
+    x: float = 0.5
+    y: float = 0.5
+    axes: Axes = AXES
+    """Names of the two ends of x and of y."""
+    budget: int | None = None
+    """Micro-dollars; None for none of its own."""
+    iterations: int = 5
+    delegation_depth: int = 1
+    safety: str = "open"
+    output_bytes: int = 65_536
+    tools: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Tools that were switched; one that is not named is on."""
+
+    @classmethod
+    def parse(cls, value: object) -> Steering:
+        """Parse an artifact's JSON. Errors: `InvalidRequest` that names all mistakes with their paths."""
+        reader = _Reader()
+        found = reader.steering(value)
+        if reader.mistakes:
+            told = reader.mistakes[:MISTAKES_MAX]
+            left = len(reader.mistakes) - len(told)
+            raise InvalidRequest(
+                "this is no steering: " + "; ".join(told) + (f"; and {left} more" if left else ""),
+                mistakes=tuple(told),
+            )
+        return cls(**found)
+
+    def content(self) -> dict[str, Any]:
+        """Return the JSON of an artifact: `parse` gives the same back."""
+        return {
+            "xy": {"x": self.x, "y": self.y},
+            "axes": {"x": list(self.axes[0]), "y": list(self.axes[1])},
+            "sliders": {
+                "budget_usd": None if self.budget is None else format_usd(self.budget),
+                "iterations": self.iterations, "delegation_depth": self.delegation_depth,
+                "safety": self.safety, "output_bytes": self.output_bytes,
+            },
+            "tools": dict(sorted(self.tools.items())),
+        }  # fmt: skip
+
+    def why_off(self, tool: ToolPort) -> str | None:
+        """Return why an agent may not use a tool; None if steering has nothing against it."""
+        if self.tools.get(tool.name) is False:
+            return "switched off by steering"
+        if self.safety == "read_only" and tool.side_effect:
+            return "it has side effects, and steering allows reading only"
+        if self.safety == "read_only" and tool.risk == "high":
+            return "it is of high risk, and steering allows reading only"
+        return None
+
+
+def effective(
+    agent: Steering | None,
+    membranes: Sequence[Steering] = (),
+    changes: Mapping[str, Any] | None = None,
+) -> Steering:
+    """Return what holds for an agent: the strictest of each limit, off where a tool is off anywhere.
+
+    The agent's puck counts, else the mean of its membranes'. `changes` are those of a fork: `steering` stands
+    in for the agent's. Errors: `InvalidRequest` if that is none.
+    """
+    changed = (changes or {}).get("steering")
+    own = agent if changed is None else Steering.parse(changed)
+    all_ = [*([] if own is None else [own]), *membranes]
+    if not all_:
+        return Steering()
+    x = _mean([one.x for one in membranes]) if own is None else own.x
+    y = _mean([one.y for one in membranes]) if own is None else own.y
+    budgets = [one.budget for one in all_ if one.budget is not None]
+    names = sorted({name for one in all_ for name in one.tools})
+    return Steering(
+        x=x, y=y, axes=AXES if own is None else own.axes, budget=min(budgets, default=None),
+        iterations=min(one.iterations for one in all_),
+        delegation_depth=min(one.delegation_depth for one in all_),
+        safety=max((one.safety for one in all_), key=SAFETY.index),
+        output_bytes=min(one.output_bytes for one in all_),
+        tools={name: all(one.tools.get(name, True) for one in all_) for name in names},
+    )  # fmt: skip
+
+
+def apply(core: RunCore, steering: Steering) -> None:
+    """Have a run's kernel keep to a steering from its next step on, in place of what it kept to before."""
+    off = {name: steering.why_off(tool) for name, tool in core.tools.items()}
+    core.barred = {name: why for name, why in off.items() if why is not None}
+    core.approve_risk = APPROVE_RISK.get(steering.safety)
+    core.risk_max = "medium" if steering.safety == "read_only" else None
+    core.depth_max = steering.delegation_depth
+    core.result_bytes_max = min(core.policy.result_bytes_max, steering.output_bytes)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(math.fsum(values) / len(values), 6)
+
+
+class _Reader:
+    """Reads a document and collects what is wrong with it."""
+
+    def __init__(self) -> None:
+        self.mistakes: list[str] = []
+
+    def steering(self, value: object) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        whole = self._object("", value, ("xy", "axes", "sliders", "tools"))
+        puck = self._object("/xy", whole.get("xy", {}), ("x", "y"))
+        for name in puck:
+            found[name] = self._place(f"/xy/{name}", puck[name])
+        if "axes" in whole:
+            found["axes"] = self._axes(whole["axes"])
+        found |= self._sliders(whole.get("sliders", {}))
+        found["tools"] = self._tools(whole.get("tools", {}))
+        return found
+
+    def _wrong(self, path: str, expected: str, got: object) -> None:
+        self.mistakes.append(f"{path or '/'} takes {expected}, not {_shown(got)}")
+
+    def _object(self, path: str, value: object, names: Collection[str]) -> dict[str, Any]:
+        """The known keys of an object."""
+        if not isinstance(value, Mapping):
+            self._wrong(path, "an object", value)
+            return {}
+        given = cast(Mapping[object, Any], value)
+        for strange in [key for key in given if key not in names]:
+            self.mistakes.append(f"{path or '/'} has no {_shown(strange)}, only {', '.join(names)}")
+        return {str(key): given[key] for key in given if key in names}
+
+    def _place(self, path: str, value: object) -> float:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        if fits and 0 <= cast(float, value) <= 1:  # so no NaN either
+            return float(cast(float, value))
+        self._wrong(path, "a number from 0 to 1", value)
+        return 0.5
+
+    def _axes(self, value: object) -> Axes:
+        given = self._object("/axes", value, ("x", "y"))
+        return (self._ends("x", given, AXES[0]), self._ends("y", given, AXES[1]))
+
+    def _ends(
+        self, axis: str, given: Mapping[str, Any], default: tuple[str, str]
+    ) -> tuple[str, str]:
+        ends: Any = given.get(axis, default)
+        if isinstance(ends, list | tuple):
+            ends = tuple(cast("list[Any]", ends))
+            if len(ends) == 2 and all(_is_label(name, LABEL_CHARS_MAX) for name in ends):
+                return (ends[0], ends[1])
+        self._wrong(f"/axes/{axis}", f"two names of 1-{LABEL_CHARS_MAX} characters", ends)
+        return default
+
+    def _sliders(self, value: object) -> dict[str, Any]:
+        names = ("budget_usd", "iterations", "delegation_depth", "safety", "output_bytes")
+        given = self._object("/sliders", value, names)
+        found: dict[str, Any] = {}
+        for name, (least, most) in (
+            ("iterations", ITERATIONS), ("delegation_depth", DEPTH), ("output_bytes", OUTPUT_BYTES),
+        ):  # fmt: skip
+            if name in given:
+                number = given[name]
+                if type(number) is int and least <= number <= most:
+                    found[name] = number
+                else:
+                    self._wrong(f"/sliders/{name}", f"a number from {least:,} to {most:,}", number)
+        if "safety" in given:
+            found["safety"] = given["safety"]
+            if given["safety"] not in SAFETY:
+                self._wrong("/sliders/safety", "one of " + ", ".join(SAFETY), given["safety"])
+        budget = given.get("budget_usd")
+        if isinstance(budget, str) and _BUDGET.fullmatch(budget):
+            found["budget"] = parse_usd(budget)
+        elif budget is not None:
+            self._wrong("/sliders/budget_usd", 'dollars as text such as "0.60", or null', budget)
+        return found
+
+    def _tools(self, value: object) -> Mapping[str, bool]:
+        if not isinstance(value, Mapping):
+            self._wrong("/tools", "an object of names and true or false", value)
+            return {}
+        given = cast(Mapping[object, Any], value)
+        if len(given) > TOOLS_MAX:
+            self._wrong("/tools", f"at most {TOOLS_MAX} names", len(given))
+            return {}
+        for name, is_on in given.items():
+            if not _is_label(name, NAME_CHARS_MAX):
+                self._wrong("/tools", f"names of 1-{NAME_CHARS_MAX} printable characters", name)
+            elif not isinstance(is_on, bool):
+                self._wrong(f"/tools/{cast(str, name)[:40]}", "true or false", is_on)
+        return MappingProxyType(dict(cast("Mapping[str, bool]", given)))
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:60]
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists without an end
+        return type(value).__name__
+
+
+def _is_label(value: object, chars_max: int) -> bool:
+    return isinstance(value, str) and 1 <= len(value) <= chars_max and value.isprintable()

@@ -1,0 +1,400 @@
+"""The handle `desk.tasks`: making tasks, looking at them, working on them, ending them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from artelier.agents.run_result import agent_result
+from artelier.artifacts import Provenance
+from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
+from artelier.ids import OPERATOR, fresh_secret
+from artelier.kernel import AgentResult, run_row
+from artelier.kernel.run.context import is_final
+from artelier.log import Batch, StreamAppend, Tx
+from artelier.missions import events as ev
+from artelier.missions.actor_names import check_name
+from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
+from artelier.missions.mission.retry import redo
+from artelier.missions.plan.launch import task_made, with_event
+from artelier.missions.task.dependencies import REASON
+from artelier.missions.task.task_assignment import agent_content, task_job
+from artelier.missions.task.task_config import TaskJob
+from artelier.missions.task.task_status import Standing, needed_by, standing_of
+from artelier.missions.verdict.human_verdict import judge_output
+from artelier.missions.view import REJECTED
+
+PAGE_MAX = 1_000
+ATTEMPTS_MAX = 20
+"""How often a change is decided anew because somebody else was faster."""
+
+UNSAID: Any = object()
+
+
+class Tasks:
+    """The tasks of a tenant. `by` is who acts, as events say it."""
+
+    def __init__(self, desk: Any) -> None:
+        self._desk = desk
+
+    # Making and changing
+
+    async def create(
+        self,
+        *,
+        goal: str,
+        success_criteria: str,
+        assigned_agent_id: str | None = None,
+        inputs: Sequence[str] = (),
+        depends_on: Sequence[str] = (),
+        max_iterations: int = ITERATIONS_DEFAULT,
+        id: str | None = None,
+        checks: Sequence[Any] = (),
+        only_checks: bool = False,
+        mission: str = "",
+        model: str = "",
+        workspace: str = "",
+        by: str = OPERATOR,
+    ) -> dict[str, Any]:
+        """Make a task; what `show` says of it. A worker begins with it as soon as it has an agent and what
+        it depends on is done; one of a mission that is at work is taken up by that.
+
+        `model` and `workspace` are for a task of its own whose agent names no model. `mission` must have
+        been launched and not have ended.
+        Errors: `InvalidRequest` with all mistakes; `NotFound` for an agent or a task that it depends on;
+        `VersionConflict` if the id is taken; `Conflict` for a mission that takes no more tasks.
+        """
+        content = checked(
+            TaskContent,
+            {
+                "goal": goal, "success_criteria": success_criteria, "inputs": list(inputs),
+                "assigned_agent_id": assigned_agent_id, "depends_on": list(depends_on),
+                "max_iterations": max_iterations, "checks": list(checks),
+                "only_checks": only_checks,
+            },
+            what="the task",
+        )  # fmt: skip
+        task = check_name(_named(id, goal=goal, mission=mission), what="a task")
+        await self._check_references(task, content)
+        desk = self._desk
+        await desk.state()
+        about = {
+            "model": model,
+            "workspace": workspace and self._desk.services.workspaces.check(desk.id, workspace),
+        }
+        append, blobs = await task_made(
+            desk, task, content, mission=mission, by=by,
+            provenance=Provenance(run_id=mission or task),
+            metadata={name: value for name, value in about.items() if value},
+        )  # fmt: skip
+        guard = _takes_tasks(desk.id, mission) if mission else None
+        await desk.services.store.append(Batch(appends=[append], blobs=blobs, guard=guard))
+        return await self.show(task)
+
+    async def change(
+        self,
+        id: str,
+        *,
+        assigned_agent_id: str | None = UNSAID,
+        success_criteria: str = UNSAID,
+        inputs: Sequence[str] = UNSAID,
+        depends_on: Sequence[str] = UNSAID,
+        max_iterations: int = UNSAID,
+        by: str = OPERATOR,
+    ) -> dict[str, Any]:
+        """Change a task that is not being worked on; what `show` says of it.
+
+        Errors: `Conflict` for one that is active or done; those of `create`.
+        """
+        given = {
+            "assigned_agent_id": assigned_agent_id, "success_criteria": success_criteria,
+            "inputs": inputs, "depends_on": depends_on, "max_iterations": max_iterations,
+        }  # fmt: skip
+        wanted = {
+            name: list(value) if isinstance(value, tuple | list) else value
+            for name, value in given.items()
+            if value is not UNSAID
+        }
+        standing = await standing_of(self._desk, id)
+        if standing.status in ("active", "done", "cancelled"):
+            raise Conflict(
+                f"task {id!r} is {standing.status}, so it is not changed", got=standing.status,
+                expected="a task that is pending, blocked or failed",
+                hint="Pause or cancel its run first." if standing.status == "active" else None,
+            )  # fmt: skip
+        artifacts = self._desk.as_principal(OPERATOR).artifacts.by(by)
+        stored = await artifacts.read(id)
+        content = checked(
+            TaskContent, {**cast("dict[str, Any]", stored.content), **wanted}, what="the task"
+        )
+        await self._check_references(id, content)
+        agent = content.assigned_agent_id or ""
+        append, blobs, _ = await artifacts.plan_write(
+            id, content=content.model_dump(mode="json"), expected_version=stored.version,
+            access={"allow": {"read": [agent] if agent else []}},
+        )  # fmt: skip
+        event = ev.TaskChanged(
+            task=id, agent=agent, depends_on=tuple(content.depends_on),
+            inputs=tuple(content.inputs), max_iterations=content.max_iterations,
+        )  # fmt: skip
+        await self._append(with_event(self._desk, append, event, by=by), blobs)
+        return await self.show(id)
+
+    async def cancel(self, id: str, *, by: str = OPERATOR, note: str = "") -> dict[str, Any]:
+        """End a task for good; what `show` says of it. Errors: `NotFound`; `Conflict` if it has ended."""
+        standing = await standing_of(self._desk, id)
+        if standing.run_status is not None and not is_final(standing.run_status):
+            await self._desk.cancel(id, by=by, note=note)
+        elif standing.status in ("pending", "blocked") and standing.run_status is None:
+            await self._told(id, ev.TaskCancelled(task=id), by=by)
+        else:
+            raise Conflict(f"task {id!r} has ended", got=standing.status)
+        return await self.show(id)
+
+    async def retry(self, id: str, *, by: str = OPERATOR) -> dict[str, Any]:
+        """Let a task that failed, was blocked or was cancelled before it began be worked on again; what
+        `show` says of it. `start`, or a worker, then does it, and goes on with what waits for it.
+
+        A task of a mission that has ended stays its child: it counts in the mission's cost and limits.
+        Errors: `NotFound`; `Conflict` while its mission is at work, and for a task that is neither.
+        """
+        standing = await standing_of(self._desk, id)
+        mission = await self._mission_status(standing.mission)
+        if mission is not None and not is_final(mission):
+            raise Conflict(
+                f"mission {standing.mission!r} is at work and decides about its tasks itself",
+                got=mission, hint="Retry the task when the mission has ended.",
+            )  # fmt: skip
+        if standing.reason == REASON and await self._waits_in_vain(id):
+            raise Conflict(
+                f"task {id!r} depends on a task that is not done", got=standing.reason,
+                hint="Retry that one, or change what this one depends on.",
+            )  # fmt: skip
+        if standing.status == "pending" and standing.alone and standing.mission:
+            return await self.show(id)  # free already: what it depends on was retried
+        if standing.status == "failed" and standing.reason == REJECTED:
+            await redo(self._desk, standing, by=by)
+        elif standing.status != "done" and standing.run_status == "failed":
+            await self._desk.retry(id, by=by)
+        elif standing.status == "blocked" and standing.run_status == "budget_exhausted":
+            await self._desk.resume(id, by=by)
+        elif standing.run_status is None and standing.status in ("blocked", "cancelled"):
+            await self._told(id, ev.TaskReopened(task=id), by=by)
+        else:
+            hint = "Make a new task." if standing.run_status == "cancelled" else None
+            raise Conflict(
+                f"task {id!r} is {standing.status}", expected="a task that failed or was blocked",
+                got=standing.run_status or standing.status, hint=hint,
+            )  # fmt: skip
+        return await self.show(id)
+
+    async def judge(
+        self, id: str, *, accepted: bool, output: str | None = None, note: str = "",
+        by: str = OPERATOR,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Accept or reject an output of a task that has ended, the newest if none is named; what `show`
+        says of it. A task whose output is accepted is done; one whose output is rejected has failed, and
+        its agent reads the note when it is retried.
+
+        Errors: `NotFound`; `Conflict` while it or its mission is worked on, and if it has made nothing.
+        """
+        await judge_output(self._desk, id, accepted=accepted, output=output, note=note, by=by)
+        return await self.show(id)
+
+    async def start(self, id: str, *, on_wait: str = "await") -> AgentResult:
+        """Work on a task until it has an end or waits; of one that has ended, its result.
+
+        Errors: `NotFound`; `Conflict` if it depends on tasks that are not done, or belongs to a mission that
+        is at work; `LeaseHeld` if another process works on it.
+        """
+        return await worked_on(self._desk, id, on_wait=on_wait)
+
+    # Looking
+
+    async def list(
+        self,
+        *,
+        mission: str | None = None,
+        agent: str | None = None,
+        status: str | None = None,
+        after: int = 0,
+        limit: int = 100,
+    ) -> dict[str, Any]:
+        """`{items, next}` in the order of their making; see `reading.task_rows` for what an item says."""
+        from artelier.missions.queries import task_page
+
+        return await task_page(
+            self._desk, mission=mission, agent=agent, status=status, after=after, limit=limit
+        )
+
+    async def show(self, id: str) -> dict[str, Any]:
+        """A task with its definition, where it stands, and its iterations. Errors: `NotFound`."""
+        from artelier.missions.queries import task_object
+
+        return await task_object(self._desk, id)
+
+    # Inside
+
+    async def _check_references(self, task: str, content: TaskContent) -> None:
+        if content.assigned_agent_id:
+            check_name(content.assigned_agent_id, what="an agent")
+            await agent_content(self._desk, content.assigned_agent_id)
+        for before in content.depends_on:
+            await standing_of(self._desk, before)
+        await self._check_circle(task, content.depends_on)
+
+    async def _check_circle(self, task: str, depends_on: Sequence[str]) -> None:
+        seen: set[str] = set()
+        waiting = list(depends_on)
+        while waiting:
+            before = waiting.pop()
+            if before == task:
+                raise InvalidRequest(
+                    f"task {task!r} would wait for itself", got=str(depends_on)[:200]
+                )
+            if before not in seen:
+                seen.add(before)
+                waiting += await needed_by(self._desk, before)
+
+    async def _told(self, id: str, event: ev.TaskCancelled | ev.TaskReopened, *, by: str) -> None:
+        """An event on the task's stream, whoever else writes there."""
+        from artelier.artifacts.events import artifact_stream
+        from artelier.ids import MAIN_SPACE
+        from artelier.log import Draft
+
+        draft = Draft(event, self._desk.services.clock.now_us(), by)
+        append = StreamAppend(artifact_stream(self._desk.id, MAIN_SPACE, id), [draft])
+        await self._append(append, [])
+
+    async def _append(self, append: StreamAppend, blobs: Any) -> None:
+        await self._desk.services.store.append(Batch(appends=[append], blobs=blobs))
+
+    async def _waits_in_vain(self, task: str) -> bool:
+        """Return True if a task depends on one that will not be done."""
+        for before in await needed_by(self._desk, task):
+            if (await standing_of(self._desk, before)).status in ("failed", "blocked", "cancelled"):
+                return True
+        return False
+
+    async def _mission_status(self, mission: str) -> str | None:
+        return await status_of_mission(self._desk, mission)
+
+
+async def status_of_mission(desk: Any, mission: str) -> str | None:
+    """Return the status of the mission's run; None for no mission."""
+    if not mission:
+        return None
+    with suppress(NotFound):
+        return (await run_row(desk.services, desk.id, mission))["status"]
+    return None
+
+
+async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentResult:
+    """Drive a task's run on its own. Errors: see `Tasks.start`."""
+    from artelier.missions.task.task_runner import drive_task
+
+    standing = await check_start(desk, task)
+    begun = standing.run_status is not None
+    if not begun or not is_final(cast(str, standing.run_status)):
+        job, above = None, ""
+        if not begun:
+            job = await job_of(desk, standing)
+            above = standing.mission if await status_of_mission(desk, standing.mission) else ""
+        with suppress(RunSuspended, RunStopped):  # how it stands is in the log
+            await drive_task(desk, task, job, on_wait=on_wait, ended_parent=above)
+    return await agent_result(desk.services, desk.id, task)
+
+
+async def check_start(desk: Any, task: str) -> Standing:
+    """Return where a task stands that may be worked on now, or has ended. Errors: see `Tasks.start`."""
+    standing = await standing_of(desk, task)
+    if standing.run_status is None:
+        await _check_startable(desk, standing)
+    elif not is_final(standing.run_status):
+        await _check_own(desk, standing)
+    return standing
+
+
+async def job_of(desk: Any, standing: Standing) -> TaskJob:
+    """Return what a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
+    mission = await _mission_job(desk, standing.mission)
+    return await task_job(desk, standing.task, mission=standing.mission, **mission)
+
+
+async def _mission_job(desk: Any, mission: str) -> dict[str, str]:
+    """Model and workspace that a task has from its mission."""
+    if not mission:
+        return {}
+    from artelier.missions.mission.mission_runner import recorded_job
+
+    job = await recorded_job(desk, mission)
+    return {} if job is None else {"model": job.model, "workspace": job.workspace}
+
+
+async def _check_startable(desk: Any, standing: Standing) -> None:
+    """Errors: `Conflict` for a task that is not to be begun now."""
+    await _check_own(desk, standing)
+    if standing.status != "pending":
+        raise Conflict(
+            f"task {standing.task!r} is {standing.status}", got=standing.reason or standing.status,
+            hint="Retry it first." if standing.status in ("blocked", "cancelled") else None,
+        )  # fmt: skip
+    for before in await needed_by(desk, standing.task):
+        status = (await standing_of(desk, before)).status
+        if status != "done":
+            raise Conflict(
+                f"task {standing.task!r} waits for {before!r}", expected="done", got=status
+            )
+
+
+async def _check_own(desk: Any, standing: Standing) -> None:
+    """Errors: `Conflict` for a task that a run above it drives."""
+    mission = await status_of_mission(desk, standing.mission)
+    if mission is not None and not is_final(mission):
+        raise Conflict(
+            f"task {standing.task!r} is driven by its mission, which is {mission}",
+            hint=f"Resume that: artelier resume {standing.mission}",
+        )
+
+
+def _takes_tasks(tenant: str, mission: str) -> Any:
+    """Refuses a batch for a mission that has not been launched, or has ended."""
+
+    def guard(tx: Tx) -> None:
+        found = tx.one(
+            "SELECT r.status, m.launched_us FROM runs r LEFT JOIN missions m"
+            " ON m.tenant = r.tenant AND m.mission = r.run"
+            " WHERE r.tenant = ? AND r.run = ? AND r.loop = 'mission'",
+            (tenant, mission),
+        )
+        if found is None:
+            raise NotFound(f"no mission {mission!r}")
+        status, launched_us = found
+        if status in ("completed", "failed", "cancelled"):
+            raise Conflict(
+                f"mission {mission!r} has ended and takes no more tasks",
+                got=status,
+                hint="Create the task without a mission.",
+            )
+        if launched_us is None:
+            raise Conflict(
+                f"mission {mission!r} was not launched yet",
+                got=status,
+                hint="Add the task to its plan.",
+            )
+
+    return guard
+
+
+def _named(id_: str | None, *, goal: str, mission: str) -> str:
+    """The id of a new task. Errors: `InvalidRequest` for one that is not below its mission."""
+    if id_ is None:
+        words = "-".join(re.findall(r"[a-z0-9]+", goal.lower()))[:32].strip("-") or "task"
+        return f"{mission or 'tasks'}/{words}-{fresh_secret(2).hex()}"
+    if mission and not id_.startswith(f"{mission}/"):
+        raise InvalidRequest(
+            "a task of a mission is named after it", expected=f"{mission}/<slug>", got=id_[:128]
+        )
+    return id_

@@ -1,0 +1,506 @@
+"""The decision loop of a task: decide, act, evaluate; one iteration a cycle, until it passes or has ended.
+
+Whatever a part decides is a pure function of the state, or recorded before anything depends on it. A task is
+done by a passed evaluation and by nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+from artelier.context import assemble
+from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
+from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
+from artelier.kernel.prompt.manifest import decode_reply
+from artelier.log import Blob, BlobRef
+from artelier.loops import Outcome, Parts, cycle
+from artelier.missions import events as ev
+from artelier.missions.definition import Decision, TaskContent
+from artelier.missions.prompt import context_sources, decision_prompt, prompt_sections
+from artelier.missions.prompt.task_context import Sight
+from artelier.missions.shipped_texts import template
+from artelier.missions.steering.directives import Guidance
+from artelier.missions.steering.resolution import guidance_of
+from artelier.missions.task import actions, artifact_writer
+from artelier.missions.task.actions import Acted
+from artelier.missions.task.decision import Asked, ask, read_as
+from artelier.missions.task.delegation import DELEGATE
+from artelier.missions.task.loop_state import STUCK_AFTER, Output, TaskState, id_of
+from artelier.missions.task.task_config import TaskJob
+from artelier.missions.task.termination import Ended, Endings, failed_by
+from artelier.missions.verdict.evaluation import Judgement, evaluate
+from artelier.missions.verdict.human_verdict import rejected_in
+from artelier.missions.verdict.number_sources import Told
+from artelier.missions.verdict.output_lint import RULES, Fault, Grounds, Judged
+from artelier.missions.view import REJECTED
+from artelier.ports.model import ModelReply
+
+DECISION_TOKENS_MAX = 8_000
+INPUTS_MAX = 300
+"""Those of a task, and what it had others make."""
+
+COMPUTING = frozenset(("calculator",))
+"""Tools that know nothing but their arguments."""
+
+NOTES_MAX = 20
+"""Notes of people shown of one iteration; of more, the newest."""
+
+
+class TaskLoop:
+    """One run that works on a task."""
+
+    def __init__(self, run: Run, job: TaskJob, *, desk: Any = None, is_fork: bool = False) -> None:
+        """`desk` is the kernel bound to the tenant; None in a replay."""
+        self.run = run
+        self.job = job
+        self.task: TaskContent = job.content()
+        self.conversation = run.conversation()
+        self._desk = desk
+        self._folder = artifact_writer.folder_of(run, job, is_fork=is_fork)
+        self._endings = Endings(run)
+        self._guidance = Guidance()
+        self._looks = 0
+        """How often the inputs were looked for."""
+        self.sight = Sight(run, job, desk=desk)
+        self._asked: Asked[Decision] | None = None
+        self._is_fresh = False
+        """Whether people or other artifacts have brought something new."""
+        self._texts: dict[str, str] = {}
+        """Contents of outputs, by their reference."""
+
+    async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
+        """Iterate until the task has ended. Errors: Flow."""
+        state = TaskState.restored(snapshot)
+        await self._restore(state)
+        parts = self._parts()
+        is_steered = False
+        while True:
+            try:
+                if not state.begun:
+                    state = await self._begin(state)
+                if not is_steered:
+                    state = await self._steer(state)
+                is_steered = True
+                state = await self._iterated(state, parts)
+                is_steered = False
+            except Ended as ended:
+                if ended.outputs is not None:
+                    state = state.changed(outputs=ended.outputs)
+                if not await self._endings.goes_on(ended, state.refs):
+                    return await self._finish(ended, state)
+                state = self._again(ended, state)
+                is_steered = ended.reason == "max_iterations"
+
+    async def _iterated(self, state: TaskState, parts: Parts[TaskState, Acted]) -> TaskState:
+        """Errors: `Ended`, for a step's failure too."""
+        if state.iteration >= state.base + state.allowed:
+            plural = "" if state.allowed == 1 else "s"
+            said = f"not done after {state.allowed} iteration{plural}"
+            raise Ended("failed", "max_iterations", iteration=state.iteration, message=said)
+        try:
+            return await cycle(state, parts)
+        except ArtelierError as error:
+            ended = failed_by(error, iteration=state.iteration + 1)
+            if ended is None:
+                raise
+            raise ended from error
+
+    def _parts(self) -> Parts[TaskState, Acted]:
+        return Parts(
+            before=(self._prepare,), assemble=self._assemble, model=self._model, act=self._act,
+            transition=self._transition, commit=self._commit,
+        )  # fmt: skip
+
+    async def _restore(self, state: TaskState) -> None:
+        run, job = self.run, self.job
+        run.core.result_bytes_max = min(run.core.policy.result_bytes_max, job.result_bytes_max)
+        if state.messages:
+            renderer = await Renderer.open(run.core.services, run.tenant_id, run.id)
+            messages = await renderer.messages(self.conversation.name, 1, state.messages)
+            self.conversation.restore(1, messages)
+
+    # Begin and end
+
+    async def _begin(self, state: TaskState) -> TaskState:
+        """Look for the inputs; without all of them the task is blocked."""
+        self._looks += 1
+        key = "begun" if self._looks == 1 else f"begun-{self._looks}"
+
+        async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
+            refs, missing = await context_sources.found_inputs(self._desk, self.job)
+            event = ev.TaskBegun(
+                key=full, agent=self.job.agent, inputs=tuple(refs), missing=missing,
+                max_iterations=self.task.max_iterations,
+            )  # fmt: skip
+            return event, []
+
+        begun = await self.run.receipt(ev.TaskBegun, make, key=key)
+        if begun.missing:
+            said = f"its input {begun.missing} is not there, or its agent may not read it"
+            raise Ended("blocked", "missing_input", by=begun.missing, message=said)
+        return state.changed(begun=self._looks, inputs=begun.inputs)
+
+    def _again(self, ended: Ended, state: TaskState) -> TaskState:
+        """A task that ended was reopened: what is there stays, and the limit counts anew."""
+        if ended.is_before_work:
+            return state
+        if ended.status == "done":  # a person has rejected the output: no evaluator passes it again
+            state = state.changed(judged=state.refs, verdict=ended.verdict, void=REJECTED)
+        self.conversation.append({"role": "user", "content": template("again-1")})
+        return state.changed(
+            iteration=ended.iteration, base=ended.iteration, messages=len(self.conversation),
+            repeats=0, decided="", led_to="",
+        )  # fmt: skip
+
+    async def _finish(self, ended: Ended, state: TaskState) -> None:
+        text = await self._text(state.outputs[-1]) if state.outputs else ""
+        result = {
+            "status": ended.status, "reason": ended.reason, "outputs": list(state.refs),
+            "iterations": ended.iteration, "text": text,
+            "artifact": state.refs[-1] if state.refs else "", "output": None,
+        }  # fmt: skip
+        if ended.status == "done":
+            self.run.finish(result)
+        else:
+            self.run.fail(ended.reason, ended.message, result=result)
+
+    # Before the model
+
+    async def _steer(self, state: TaskState) -> TaskState:
+        """Return what steering says now holds for the whole iteration."""
+        self._obey(await self.sight.steering(state))
+        asked = self.task.max_iterations
+        allowed = min(asked, self._guidance.iterations or asked)
+        return state.changed(allowed=allowed, reads=self.sight.reads(state))
+
+    def _obey(self, reading: Any) -> None:
+        core = self.run.core
+        self._guidance = guidance_of(reading, core)
+        if self._guidance.delegation_depth == 0 or core.depth_max == 0:
+            core.barred = {**core.barred, DELEGATE: "steering allows no more delegation"}
+
+    async def _prepare(self, state: TaskState) -> TaskState:
+        number = state.iteration + 1
+        notes = await self.run.notes(key=f"c{number}/notes")
+        for note in notes[-NOTES_MAX:]:
+            text = f"{template('note-1')}\n\n{note}"
+            self.conversation.append({"role": "user", "content": text})
+        is_changed = await self.sight.look(state)
+        self._is_fresh = bool(notes) or is_changed
+        return state.changed(reads=self.sight.reads(state))
+
+    # The prompt
+
+    async def _assemble(self, state: TaskState) -> Prompt:
+        sections = decision_prompt.decision(
+            self.job, self.task, state, guidance=self._guidance, seen=self.sight,
+            conversation=self._said(),
+        )  # fmt: skip
+        return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
+
+    def _said(self) -> RangePart | None:
+        count = len(self.conversation)
+        return self.conversation.range(1, count) if count else None
+
+    # Decide
+
+    async def _model(self, state: TaskState, prompt: Prompt) -> ModelResult:
+        number, guidance = state.iteration + 1, self._guidance
+
+        def read(reply: ModelReply) -> Decision:
+            return read_as(Decision, reply)
+
+        self._asked = await ask(
+            self.run, prompt, key=f"c{number}/decision", model=self.job.model, read=read,
+            repair="repair-decision-1", form=Decision,
+            temperature=guidance.temperature,
+            max_output_tokens=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
+        )  # fmt: skip
+        if self._asked.value is None:
+            await self._undecided(number, self._asked)
+        return self._asked.result
+
+    async def _undecided(self, number: int, asked: Asked[Any]) -> None:
+        """Errors: `Ended`, always."""
+        core = self.run.core
+
+        async def make(full: str) -> tuple[ev.DecisionInvalid, list[Blob]]:
+            reply, first = core.keep_json(asked.result.text)
+            wrong, second = core.keep_json(asked.mistakes)
+            event = ev.DecisionInvalid(key=full, iteration=number, reply=reply, mistakes=wrong)
+            return event, [*first, *second]
+
+        await self.run.receipt(ev.DecisionInvalid, make, key=f"c{number}/invalid")
+        said = f"its reply and the repair of it are no decisions: {asked.mistakes}"
+        raise Ended("failed", "decision_invalid", iteration=number, message=said)
+
+    async def _act(self, state: TaskState, result: ModelResult) -> Outcome[Acted]:
+        number, decision = state.iteration + 1, self._decision()
+        repeats = self._repeats(state, decision)
+        await self._decided(number, decision, repeats)
+        if repeats >= STUCK_AFTER:
+            said = f"{repeats + 1} equal decisions in a row brought nothing new"
+            raise Ended("failed", "stuck", iteration=number, message=said)
+        if decision.action in ("create_artifact", "use_tool"):
+            # Whatever was switched off or lowered since it was decided holds for this step already.
+            self._obey(await self.sight.steering_again(state))
+        if decision.action == "create_artifact":
+            await self.sight.look_again(state)
+            return Outcome(value=await self._created(state, decision))
+        if actions.lacks(decision, state.outputs):
+            await self._executed(number, decision, actions.claimed())
+            said = f"{decision.reason} Missing: {' '.join((decision.target or '').split())}"
+            raise Ended("blocked", "missing_input", iteration=number, message=said)
+        if decision.action == "use_tool":
+            trust = self.sight.trust_of(decision.tool)
+            acted = await actions.used(
+                self.run, decision, key=f"c{number}/tool/0", trust=trust
+            )  # fmt: skip
+        else:
+            acted = actions.claimed() if decision.action == "complete_task" else actions.analyzed()
+        await self._executed(number, decision, acted)
+        return Outcome(value=acted)
+
+    def _decision(self) -> Decision:
+        assert self._asked is not None and self._asked.value is not None
+        return self._asked.value
+
+    def _repeats(self, state: TaskState, decision: Decision) -> int:
+        """Return how many equal decisions without new evidence came right before this one."""
+        if self._is_fresh or actions.equal_mark(decision) != state.decided:
+            return 0
+        return state.repeats + 1
+
+    async def _decided(self, number: int, decision: Decision, repeats: int) -> None:
+        core, guidance = self.run.core, self._guidance
+        temperature = guidance.temperature
+        assert self._asked is not None
+        repaired = self._asked.repaired
+        # A name that no tool has is the model's free text: it stands in the decision alone.
+        tool = decision.tool if decision.tool in core.tools else None
+
+        async def make(full: str) -> tuple[ev.DecisionTaken, list[Blob]]:
+            ref, blobs = core.keep_json(decision.model_dump(mode="json"))
+            event = ev.DecisionTaken(
+                key=full, iteration=number, decision=ref, action=decision.action,
+                tool=tool or "", repaired=repaired, repeats=repeats,
+                steering=guidance.refs[0] if guidance.refs else "",
+                temperature=None if temperature is None else round(temperature * 1000),
+            )  # fmt: skip
+            return event, blobs
+
+        await self.run.receipt(ev.DecisionTaken, make, key=f"c{number}/decided")
+
+    async def _executed(
+        self, number: int, decision: Decision, acted: Acted,
+        write: Callable[[], Awaitable[str]] | None = None,
+    ) -> ev.DecisionExecuted:  # fmt: skip
+        """Record what came of a decision, with the version that it writes in the same batch."""
+
+        async def make(full: str) -> tuple[ev.DecisionExecuted, list[Blob]]:
+            artifact, code = "", acted.code
+            if write is not None:
+                try:
+                    artifact = await write()
+                except ArtelierError as error:
+                    if isinstance(error, StoreUnavailable | Conflict):
+                        raise
+                    code = error.code
+            event = ev.DecisionExecuted(
+                key=full, iteration=number, action=decision.action, step=acted.step,
+                artifact=artifact, is_error=acted.is_error or bool(code), code=code,
+                read=self.sight.shown(),
+            )  # fmt: skip
+            return event, []
+
+        return await self.run.receipt(ev.DecisionExecuted, make, key=f"c{number}/executed")
+
+    # Create
+
+    async def _created(self, state: TaskState, decision: Decision) -> Acted:
+        number, media = state.iteration + 1, decision.artifact_type
+        title = " ".join((decision.target or "").split()) or self.job.task.rpartition("/")[2]
+        slug, own = artifact_writer.place_of(state.outputs, title, self._folder)
+        guidance = self._guidance
+        bytes_max = guidance.output_bytes
+        asked = await ask(
+            self.run, await self._content_prompt(state, title, media, slug),
+            key=f"c{number}/content", model=self.job.model,
+            read=artifact_writer.reader(media, bytes_max=bytes_max), repair="repair-content-1",
+            temperature=guidance.temperature,
+            max_output_tokens=guidance.output_tokens(self.job.max_output_tokens),
+        )  # fmt: skip
+        try:
+            if asked.value is None:
+                raise OutputInvalid(f"the content is no JSON: {asked.mistakes}")
+            written = artifact_writer.checked(asked.result, media, bytes_max=bytes_max)
+        except ArtelierError as error:
+            acted = actions.refused(error)
+            await self._executed(number, decision, acted)
+            return acted
+        step = actions.Acted(said=(), led_to="", step=asked.result.key)
+
+        async def write() -> str:
+            return await artifact_writer.plan_write(
+                self.run, self._desk, self.job, written, slug=slug, title=title, media=media,
+                folder=self._folder, own=own,
+                sources=self.sight.derived_from(),
+            )  # fmt: skip
+
+        executed = await self._executed(number, decision, step, write)
+        if not executed.artifact:
+            return actions.refused(ToolFailed("it could not be written", got=executed.code))
+        id_, _, version = executed.artifact.rpartition("@")
+        assert asked.result.reply is not None
+        output = Output(
+            id=id_, version=int(version), slug=slug, media=media,
+            reply=self.run.core.ref_of(asked.result.reply),
+        )  # fmt: skip
+        self._texts[output.reply] = written.text
+        said = f"{template('written-1')} {output.ref} ({len(written.text.encode())} bytes)"
+        return Acted(
+            said=(said,), led_to=actions.digest(slug, media, written.text), step=asked.result.key,
+            output=output,
+        )  # fmt: skip
+
+    async def _content_prompt(self, state: TaskState, title: str, media: str, slug: str) -> Prompt:
+        earlier = next((one for one in state.outputs if one.slug == slug), None)
+        text = await self._text(earlier) if earlier is not None else ""
+        sections = [
+            *decision_prompt.told(
+                "content-1", self.job, self.task, state, guidance=self._guidance, seen=self.sight
+            ),
+            prompt_sections.target(title, media),
+            *prompt_sections.conversation(self._said()),
+            *prompt_sections.current(earlier.ref if earlier is not None else "", text),
+            decision_prompt.tail(state, seen=self.sight),
+        ]
+        return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
+
+    # After it
+
+    async def _transition(
+        self, state: TaskState, result: ModelResult | None, outcome: Outcome[Acted]
+    ) -> TaskState:
+        assert self._asked is not None and outcome.value is not None
+        number, decision, acted = state.iteration + 1, self._decision(), outcome.value
+        outputs = _with(state.outputs, acted.output)
+        state = self._learned(state, decision, acted).changed(outputs=outputs)
+        self.conversation.append(self._asked.result)
+        said = acted.said
+        if acted.output is not None or decision.action == "complete_task":
+            state, more = await self._evaluated(state, number)
+            said = (*said, *more)
+        message = prompt_sections.result(number, *said)
+        self.conversation.append({"role": "user", "content": message})
+        await self._endings.passed_over(number)
+        reads, messages = self.sight.reads(state), len(self.conversation)
+        return state.changed(iteration=number, messages=messages, reads=reads)
+
+    def _learned(self, state: TaskState, decision: Decision, acted: Acted) -> TaskState:
+        mark = actions.equal_mark(decision)
+        repeats = self._repeats(state, decision)
+        if repeats and acted.led_to != state.led_to:
+            repeats = 0  # the same call has told something else: that is new evidence
+        sources, tools = state.sources, state.tools
+        inputs = state.inputs
+        if acted.source is not None and not actions.reads_own(decision, state.own):
+            sources = (*sources, state.of_made(acted.source, actions.read_id(decision)))
+            inputs = tuple(dict.fromkeys((*inputs, *acted.source.made)))[:INPUTS_MAX]
+            tools = tuple(dict.fromkeys((*tools, acted.source.name)))
+        return state.changed(
+            decided=mark, led_to=acted.led_to, repeats=repeats, sources=sources, tools=tools,
+            action=decision.action, inputs=inputs,
+        )  # fmt: skip
+
+    async def _evaluated(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
+        """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
+        core = self.run.core
+        stands = bool(state.outputs) and state.judged == state.refs
+        if stands and state.void in RULES and len(state.sources) != state.judged_by:
+            stands = False  # what broke a rule for want of sources may keep it now
+        judgement: Judgement | None = None
+        if not stands:
+            judgement = await self._judged(state, number)
+
+        async def make(full: str) -> tuple[ev.TaskEvaluated, list[Blob]]:
+            if judgement is None:
+                assert state.verdict is not None
+                verdict, blobs = state.verdict, list[Blob]()
+            else:
+                verdict, blobs = core.keep_json(judgement.stored)
+            event = ev.TaskEvaluated(
+                key=full, iteration=number, verdict=verdict, outputs=state.refs,
+                passed=judgement is not None and judgement.passed,
+                void=state.void if judgement is None else judgement.void,
+            )  # fmt: skip
+            return event, blobs
+
+        evaluated = await self.run.receipt(ev.TaskEvaluated, make, key=f"c{number}/evaluated")
+        state = state.changed(
+            judged=state.refs, verdict=evaluated.verdict, void=evaluated.void,
+            judged_by=len(state.sources),
+        )  # fmt: skip
+        if evaluated.passed:
+            raise Ended(
+                "done", "", iteration=number, outputs=state.outputs, verdict=evaluated.verdict
+            )
+        stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
+        return state, prompt_sections.verdict(stored, void=evaluated.void, stands=stands)
+
+    async def _judged(self, state: TaskState, number: int) -> Judgement:
+        outputs = [
+            Judged(ref=one.ref, media=one.media, text=await self._text(one))
+            for one in state.outputs
+        ]
+        return await evaluate(
+            self.run, self.job, self.task, outputs, await self._grounds(state),
+            rejected=partial(self._rejected, state.refs),
+            key=f"c{number}/evaluation",
+        )  # fmt: skip
+
+    async def _rejected(self, refs: tuple[str, ...]) -> list[Fault]:
+        """Find what a person has rejected among the outputs."""
+        await self.run.core.writer.commit()  # the newest of them may not be in the log yet
+        return await rejected_in(self._desk, (self.job.task, self.run.id), refs)
+
+    async def _grounds(self, state: TaskState) -> Grounds:
+        """All that the task was asked, and all that it was shown."""
+        made = {id_of(ref) for one in state.sources for ref in one.made}
+        shown = self.sight.texts(own=state.own, made=made)
+        told: list[Told] = []
+        for one in state.sources:
+            given = "" if one.given is None else await self._stored(one.given)
+            said = [await self._stored(one.content), *self.sight.inputs_at(one.made)]
+            computes = one.name in COMPUTING
+            told += [Told(text=text, given=given, computes=computes) for text in said]
+        asked = [self.task.goal, self.task.success_criteria, self.job.role]
+        asked += [str(block["text"]) for block in self.sight.memory or []]
+        count = len(self.conversation)
+        messages = self.conversation.messages(1, count) if count else []
+        marker = template("note-1")
+        asked += [
+            one.text for one in messages if one.role == "user" and one.text.startswith(marker)
+        ]
+        return Grounds(asked=asked, shown=shown, told=told)
+
+    async def _stored(self, ref: BlobRef) -> str:
+        return (await self.run.core.load(ref)).decode("utf-8", "replace")
+
+    async def _text(self, output: Output) -> str:
+        if output.reply not in self._texts:
+            reply = decode_reply(await self.run.core.load(output.reply))
+            self._texts[output.reply] = reply.text
+        return self._texts[output.reply]
+
+    def _commit(self, state: TaskState) -> None:
+        self.run.complete_cycle(state.iteration, state.stored())
+
+
+def _with(outputs: tuple[Output, ...], made: Output | None) -> tuple[Output, ...]:
+    """The outputs with a new one in its place: the newest stands last."""
+    if made is None:
+        return outputs
+    return (*(one for one in outputs if one.slug != made.slug), made)

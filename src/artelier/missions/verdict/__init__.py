@@ -1,0 +1,1 @@
+"""Verdicts on outputs: by rule, by a model, by people."""

@@ -1,0 +1,253 @@
+"""Faults of an output, found by rule: no model is asked.
+
+Some are hard: no judge can overrule them. The others are about words, and words can be meant: these are
+advice, of which the judge must say that it is none here. Runs from before this was so have hard rules only.
+A rule gives the benefit of the doubt to what the task is about: words of its goal, its criteria and its
+sources may be quoted. Where to read next: `number_sources.py` for numbers, `evaluation.py` for who asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from artelier.missions.verdict.number_sources import Found, Told, unfounded
+from artelier.missions.verdict.prose import Prose, prose_of
+
+TEXT_CHARS_MAX = 400_000
+SHOWN = 5
+"""Instances of one fault that are named."""
+
+RULES = frozenset(("unfounded_figure", "unfounded_claim", "unknown_source"))
+"""Those that more sources can satisfy."""
+
+ADVICE = frozenset(("placeholder", "repeated", "unfounded_claim", "unknown_source"))
+"""Rules about words."""
+
+LINE_REPEATS_MAX = 3
+WORD_SHARE_MAX = 0.4
+WORDS_JUDGED = 12
+"""A text below this many words repeats nothing by rule."""
+
+SEARCHES_MAX = 200
+"""Of one rule through all sources; a text with more words of its own brings its own evidence."""
+
+SLASHES_MAX = 8
+"""Parts of a path by which a source knows it."""
+
+_PLACEHOLDERS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"\blorem ipsum\b",
+        r"\b(?:to-?do|tbd|tba|fixme|to be (?:determined|defined|added|completed|filled in|written))\b",
+        r"\[\s*(?:insert|your|add|enter|fill|name|date|placeholder|company|amount|figure|value|number"
+        r"|tbd|todo|xx+|\.\.\.)\b[^\]\n]{0,120}\]",
+        r"\[\s*(?:\.\.\.|\u2026|_+|x+)\s*\]",
+        r"\{\{[^{}\n]{0,200}\}\}|\{%[^%\n]{0,200}%\}|<%[^%\n]{0,200}%>|\$\{[^{}\n]{0,120}\}",
+        r"<\s*(?:insert|your|placeholder|enter|name|date)[^<>\n]{0,120}>",
+        r"\b(?:example|sample|dummy|mock(?:ed)?|fake|fictional|fictitious|made-?up|synthetic|simulated"
+        r"|hypothetical|illustrative|placeholder) (?:data|numbers?|figures?|values?|results?|content|text"
+        r"|report|output|entries|names?)\b",
+        r"\bfor (?:illustration|illustrative purposes|demonstration)(?: only| purposes)?\b",
+        r"\b(?:placeholder|coming soon|under construction|content goes here|text goes here)\b",
+        r"\b(?:john|jane) doe\b|\bacme (?:corp|inc)\b|\bfoo\b.{0,40}\bbar\b",
+        r"\bx{3,}\b|_{5,}|\bn/?a\b(?:\s*[|,;]\s*n/?a\b){2,}",
+        r"\bas an ai\b|\bas a (?:large )?language model\b",
+        r"\bi (?:cannot|can't|am unable to) (?:access|browse)\b",
+    )
+)
+
+_SPOKEN_OF = re.compile(r"placeholder(?: (?:text|content|values?|names?|entries))?", re.IGNORECASE)
+"""The thing itself: who leaves one writes something else, and who writes this speaks of it."""
+
+_CLAIMS = re.compile(
+    r"\b(?:studies|research|surveys?|experts?|analysts?|scientists?|industry (?:reports?|data)|reports?"
+    r"|statistics|sources) (?:widely |clearly |consistently |have |has )*"
+    r"(?:show|shows|shown|suggest|suggests|indicate|indicates|agree|confirm|confirms|say|prove|proves|found"
+    r"|estimate)\b|\baccording to (?:experts|studies|research|analysts|industry|various|many|several"
+    r"|recent)\b|\bit is (?:well|widely|generally) known\b",
+    re.IGNORECASE,
+)
+"""Claims that lean on somebody who is not named."""
+
+_CITED = re.compile(
+    r"https?://[^\s<>()\[\]\"'`]{3,300}"
+    r"|(?<![\w/@])[\w][\w./-]{0,120}\.(?:csv|tsv|xlsx?|parquet|json|sqlite|db|pdf|docx?|txt|log|html?)\b",
+    re.IGNORECASE,
+)
+"""Files and pages that an output names as where something is from."""
+
+
+_BETWEEN = re.compile(r"[\s<>()\[\]\"'`,;|]+")
+"""What names of files and pages stand between."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An output as it is judged."""
+
+    ref: str
+    media: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A rule that an output breaks."""
+
+    rule: str
+    """Such as `placeholder`; a stable code."""
+    ref: str
+    found: tuple[str, ...] = ()
+    """Where it breaks it, verbatim and cut."""
+
+    def stored(self) -> dict[str, Any]:
+        return {"rule": self.rule, "ref": self.ref, "found": list(self.found)}
+
+
+class Grounds:
+    """The texts that outputs may rely on: the task's own words, and everything it was shown."""
+
+    def __init__(
+        self, *, asked: Iterable[str], shown: Iterable[str], told: Sequence[Told] = ()
+    ) -> None:
+        """`asked`: goal, criteria, notes; `shown`: inputs, artifacts; `told`: by tools, in their order."""
+        texts = [*asked, *shown]
+        self.found = Found(texts, told)
+        self._known = "\n".join([*texts, *(one.text for one in told)]).casefold()
+
+    def unknown(self, words: Iterable[str]) -> list[str]:
+        """Return those words that occur nowhere in the grounds; no more than are shown.
+
+        Cost: O(size of grounds), however many words there are.
+        """
+        found: list[str] = []
+        searches = SEARCHES_MAX
+        for word in dict.fromkeys(words):
+            folded = word.casefold()
+            if folded in self._names:
+                continue
+            searches -= 1
+            if searches < 0 or folded not in self._known:
+                found.append(word)
+                if len(found) == SHOWN:
+                    break
+        return found
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """Words of the grounds, and the last parts of paths, so that most are found without a search."""
+        names: set[str] = set()
+        for word in _BETWEEN.split(self._known):
+            name = word.rstrip(".,;:")
+            names.add(name)
+            for _ in range(SLASHES_MAX):
+                _, slash, name = name.partition("/")
+                if not slash:
+                    break
+                names.add(name)
+        return frozenset(names)
+
+
+def faults_of(
+    outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool = True
+) -> list[Fault]:
+    """Return what is wrong with the outputs by rule. Cost: O(size of outputs and grounds).
+
+    `only_prose`: hold rules about words and figures against prose alone, not against code.
+    """
+    if not outputs:
+        return [Fault(rule="no_outputs", ref="")]
+    found: list[Fault] = []
+    for output in outputs:
+        text = output.text[:TEXT_CHARS_MAX]
+        if not any(char.isalnum() for char in text):
+            found.append(Fault(rule="empty", ref=output.ref))
+            continue
+        prose = Prose(text, text)
+        if only_prose and output.media != "json":
+            prose = prose_of(text)
+        placeholders = _placeholders(prose.words, grounds)
+        if only_prose:
+            placeholders = [word for word in placeholders if not _SPOKEN_OF.fullmatch(word)]
+        for rule, words in (
+            ("placeholder", placeholders),
+            ("repeated", _repeated(output, prose.words)),
+            ("wrong_type", _wrong_type(output)),
+            ("unfounded_figure", unfounded(prose.text, grounds.found)),
+            ("unfounded_claim", _claims(prose.words, grounds)),
+            ("unknown_source", _cited(prose.text, grounds, outputs)),
+        ):
+            if words:
+                cut = tuple(word[:120] for word in words[:SHOWN])
+                found.append(Fault(rule=rule, ref=output.ref, found=cut))
+    return found
+
+
+def _placeholders(text: str, grounds: Grounds) -> list[str]:
+    return grounds.unknown(
+        match[0] for pattern in _PLACEHOLDERS for match in pattern.finditer(text)
+    )
+
+
+def _repeated(output: Judged, text: str) -> list[str]:
+    """Filler: the same line or the same word again and again."""
+    if output.media == "json":
+        return []
+    lines = Counter(
+        line for raw in text.splitlines() if len(line := raw.strip()) > 12 and "|" not in line
+    )
+    found = [line for line, count in lines.items() if count > LINE_REPEATS_MAX]
+    sentences = Counter(part.strip() for part in re.split(r"[.!?]\s+", text) if len(part) > 20)
+    found += [part for part, count in sentences.items() if count > LINE_REPEATS_MAX]
+    words = Counter(re.findall(r"[^\W\d_]{2,}", text.casefold()))
+    total = sum(words.values())
+    if total >= WORDS_JUDGED:
+        word, count = words.most_common(1)[0]
+        if count > WORD_SHARE_MAX * total:
+            found.append(word)
+    return list(dict.fromkeys(found))
+
+
+def _wrong_type(output: Judged) -> list[str]:
+    """JSON where text was promised, and the reverse."""
+    is_json = json_in(output.text) is not None
+    if output.media == "json":
+        return [] if is_json else [output.text[:80]]
+    if is_json or json_in(_unfenced(output.text)) is not None:
+        return [output.text[:80]]
+    return []
+
+
+def json_in(text: str) -> Any:
+    """The object or array that a text is; None for anything else, numbers and quoted words among it."""
+    try:
+        value = msgspec.json.decode(text.strip().encode())
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict | list) else None  # pyright: ignore[reportUnknownVariableType] - JSON
+
+
+def _unfenced(text: str) -> str:
+    """Return what a single fence around a whole text holds."""
+    lines = text.strip().splitlines()
+    if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
+        return "\n".join(lines[1:-1])
+    return text
+
+
+def _claims(text: str, grounds: Grounds) -> list[str]:
+    return grounds.unknown(match[0] for match in _CLAIMS.finditer(text))
+
+
+def _cited(text: str, grounds: Grounds, outputs: Sequence[Judged]) -> list[str]:
+    """Names of files and pages that the task never saw."""
+    own = {output.ref.partition("@")[0].casefold() for output in outputs}
+    names = dict.fromkeys(match[0].rstrip(".,;:") for match in _CITED.finditer(text))
+    return grounds.unknown(name for name in names if not any(name.casefold() in ref for ref in own))
