@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from artelier.actions import actions_page
 from artelier.cli.kind_words import typescript
 from artelier.cli.reference import cli_page, settings_page
 from artelier.operations.profile.reference_page import operations_page
 from artelier.testing.event_table import event_table
+from artelier.world.actions import actions_page
 from tests.repository.sources import ROOT
 
 KIND_WORDS = ROOT / "web/src/projection/kindWords.ts"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.actions import (
+from artelier.world.actions import (
     ACTIONS,
     Action,
     Configure,

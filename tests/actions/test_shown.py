@@ -6,8 +6,14 @@ import json
 
 import pytest
 
-from artelier.actions import ACTIONS, action_schema, action_tools, actions_page, actions_prompt
 from artelier.errors import InvalidRequest
+from artelier.world.actions import (
+    ACTIONS,
+    action_schema,
+    action_tools,
+    actions_page,
+    actions_prompt,
+)
 from tests.repository.sources import ROOT
 
 

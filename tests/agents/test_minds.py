@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from artelier.actions import Noop, Read, actions_prompt, parse_action
 from artelier.artifacts import Ref
 from artelier.sandbox import MontySandbox
+from artelier.world.actions import Noop, Read, actions_prompt, parse_action
 from artelier.world.mind_artifacts import (
     MindState,
     Reading,

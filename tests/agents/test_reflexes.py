@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from artelier.actions import Invoke, Noop
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import MontySandbox
+from artelier.world.actions import Invoke, Noop
 from artelier.world.mind_artifacts import (
     ReflexJob,
     ReflexOutcome,

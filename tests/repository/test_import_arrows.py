@@ -25,7 +25,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "tools",
         "memory",
         "context",
-        "actions",
         "loops",
         "operations",
         "chat",

@@ -140,7 +140,7 @@ ALLOWED: dict[str, str] = {
         tools/http/rules.py:_credentials base64.b64decode
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
-        actions/reply.py:<module> json.JSONDecoder
+        world/actions/reply.py:<module> json.JSONDecoder
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
         missions/task/artifact_writer.py:checked msgspec.json.decode

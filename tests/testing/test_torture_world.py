@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from artelier.actions import ACTIONS, Rejected, action_from
 from artelier.testing.torture import run_torture
 from artelier.testing.torture.plants import PLANTS
 from artelier.testing.torture.world import try_world
 from artelier.testing.torture.world_drawn import Drawn, draw_world, drawn_action
 from artelier.testing.torture.world_faults import WorldCrash, WorldFaults
 from artelier.testing.torture.world_plants import WORLD_PLANTS
+from artelier.world.actions import ACTIONS, Rejected, action_from
 
 
 def test_worlds_hold_every_promise(tmp_path: Path) -> None:

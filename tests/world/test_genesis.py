@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from artelier import Kernel
-from artelier.actions import ACTIONS
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound
 from artelier.log import Store
 from artelier.world import World
+from artelier.world.actions import ACTIONS
 from artelier.world.genesis import found, make, settle
 from artelier.world.genesis.made import Made
 from artelier.world.genesis.settling import HANDBOOKS

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from artelier import Kernel
-from artelier.actions import actions_prompt
 from artelier.errors import RunSuspended
 from artelier.kernel import Tenant
 from artelier.ports.model import Price
 from artelier.world import World
+from artelier.world.actions import actions_prompt
 from artelier.world.genesis import settle
 from artelier.world.mind.wording import template
 from artelier.world.mind_artifacts import prompt_library, shipped_prompt

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from artelier import Kernel
-from artelier.actions import ACTIONS, Transfer
 from artelier.errors import Conflict, InvalidConfig, NotFound
 from artelier.world import World
+from artelier.world.actions import ACTIONS, Transfer
 from artelier.world.deciding.dispatch import DECIDE
 from artelier.world.policies import PolicyFailed
 from tests.world.places import add, balance, events, world_at

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from artelier.actions import ACTIONS
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidConfig, InvalidRequest
 from artelier.kernel.policy import check_models
+from artelier.world.actions import ACTIONS
 from artelier.world.mind_artifacts import SubscriptionLimits
 from artelier.world.mistakes import mistake
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.actions import Action, Noop, Rejected, action_from
 from artelier.errors import ArtelierError, InvalidConfig
+from artelier.world.actions import Action, Noop, Rejected, action_from
 from artelier.world.agent import AgentRow
 from artelier.world.examples.rules import POLICIES as SHIPPED
 from artelier.world.host import Runs

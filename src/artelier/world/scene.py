@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from artelier.actions import Action
 from artelier.artifacts import (
     Act,
     Artifacts,
@@ -34,6 +33,7 @@ from artelier.artifacts.queries import Standing
 from artelier.log import Blob, BlobRef, DataKey, EventData, make_blob
 from artelier.log.contract import Names
 from artelier.money import SCRIP
+from artelier.world.actions import Action
 from artelier.world.agent import AgentRow
 from artelier.world.changed import Changed
 from artelier.world.config import WorldConfig

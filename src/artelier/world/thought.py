@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from artelier.actions import Action, Rejected
 from artelier.log import Blob, EventData
+from artelier.world.actions import Action, Rejected
 
 if TYPE_CHECKING:
     from artelier.world.mind_artifacts import MindState, Workflow

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from artelier.actions import Action
 from artelier.errors import Conflict, SequenceConflict
 from artelier.log import Batch, Draft, Store, StreamAppend
 from artelier.world import mind, shocks
+from artelier.world.actions import Action
 from artelier.world.agent import AgentRow
 from artelier.world.deciding import perform
 from artelier.world.events import TickPassed, world_stream

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 import artelier.world.tick
-from artelier.actions import Accept
 from artelier.artifacts.access.rules import Access, Decision
 from artelier.artifacts.write.state import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
+from artelier.world.actions import Accept
 from artelier.world.deciding.dispatch import DECIDE
 from artelier.world.mind.reader import Reader
 from artelier.world.scene import Scene

@@ -7,7 +7,6 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.actions import Delete, Edit, Invoke, Read, Search, Write
 from artelier.artifacts import Bill, Ref, Working, account_of, principal_of
 from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
@@ -16,6 +15,7 @@ from artelier.artifacts.write.text_edit import replaced
 from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
 from artelier.errors import InvalidArtifact, NotFound
 from artelier.log import BlobRef
+from artelier.world.actions import Delete, Edit, Invoke, Read, Search, Write
 from artelier.world.agent import is_agents_own
 from artelier.world.deciding.minds import agree, agree_to_steps, own_content
 from artelier.world.events import ActionTaken

@@ -6,11 +6,11 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from artelier import actions
-from artelier.actions import Action, Rejected
 from artelier.artifacts import Act, InvocationFailed, Working
 from artelier.artifacts.events import ArtifactInvoked, ArtifactWritten
 from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments
+from artelier.world import actions
+from artelier.world.actions import Action, Rejected
 from artelier.world.deciding import artifacts, minds, money
 from artelier.world.events import ActionRejected, world_stream
 from artelier.world.market import bidding, trading

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from artelier.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
 from artelier.artifacts import Bill, Ref
 from artelier.artifacts.access.decision import permit
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.queries import Standing
 from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact
+from artelier.world.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
 from artelier.world.agent import AGREED, WORKFLOW, is_agents_own, read_agent
 from artelier.world.consent import agreed_prices, id_of, step_ids
 from artelier.world.mind_artifacts import subscribe as added

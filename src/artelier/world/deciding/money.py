@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from artelier.actions import Message, Noop, Transfer
 from artelier.artifacts import Working, account_of
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.kinds import runnable_code
@@ -10,6 +9,7 @@ from artelier.artifacts.ref import ACTORS
 from artelier.errors import InvalidArguments, NotFound
 from artelier.ledger import MoneyTransferred, Posting
 from artelier.money import SCRIP
+from artelier.world.actions import Message, Noop, Transfer
 from artelier.world.events import ActionTaken, MessageSent
 from artelier.world.scene import Scene, Step
 from artelier.world.stage import WorldStage

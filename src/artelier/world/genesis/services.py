@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from artelier.actions.shown import schema_of
+from artelier.world.actions.schema import schema_of
 from artelier.world.genesis.made import Made
 
 _TEXT = {"type": "string"}

@@ -7,8 +7,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from artelier.actions import ACTIONS, actions_prompt
 from artelier.errors import InvalidRequest
+from artelier.world.actions import ACTIONS, actions_prompt
 from artelier.world.genesis.made import Made, make
 from artelier.world.genesis.services import service_artifacts
 from artelier.world.mind_artifacts import prompt_library, workflow_templates

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from artelier.actions import Bid
 from artelier.artifacts import Ref, account_of
 from artelier.errors import AccessDenied, InvalidArguments
 from artelier.ledger import Posting
 from artelier.money import SCRIP
+from artelier.world.actions import Bid
 from artelier.world.events import BidPlaced
 from artelier.world.scene import Scene, Step
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.actions import Accept, CancelOffer, Offer
 from artelier.artifacts import Access, Bill, Ref
 from artelier.artifacts.access.decision import version_at
 from artelier.artifacts.events import ArtifactTransferred, ArtifactWritten
 from artelier.artifacts.queries import Standing
 from artelier.errors import AccessDenied, Conflict, InvalidArguments, LimitReached, NotFound
 from artelier.log import BlobRef
+from artelier.world.actions import Accept, CancelOffer, Offer
 from artelier.world.events import OfferAccepted, OfferCancelled, OfferMade
 from artelier.world.market.offers import (
     OpenOffer,

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from artelier.actions import Rejected, parse_action
 from artelier.artifacts.events import ArtifactCharged
 from artelier.errors import (
     ContextTooLong,
@@ -18,6 +17,7 @@ from artelier.errors import (
     UnknownModel,
 )
 from artelier.log import Batch, Draft, StreamAppend
+from artelier.world.actions import Rejected, parse_action
 from artelier.world.events import agent_stream
 from artelier.world.host import Runs
 from artelier.world.mind.operating import OperationsFailed, operated

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from artelier.actions import Rejected
 from artelier.artifacts import Act
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import BlobRef
+from artelier.world.actions import Rejected
 from artelier.world.events import ActionRejected, AgentMoved, UnknownName
 from artelier.world.mind.asking import all_of
 from artelier.world.mind.choosing import Asked, choose, question

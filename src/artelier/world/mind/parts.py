@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from artelier.actions import actions_prompt
 from artelier.context import Section, Source, fenced
 from artelier.errors import InvalidRequest
 from artelier.kernel.prompt.delimiters import balanced
+from artelier.world.actions import actions_prompt
 from artelier.world.mind.wording import template
 from artelier.world.mind_artifacts import (
     MissingVariable,

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.actions import Action, Noop, Rejected
 from artelier.artifacts.events import ArtifactCharged
 from artelier.context import Section, Source, assemble
 from artelier.errors import InvalidRequest
 from artelier.kernel import Prompt
 from artelier.world import services
+from artelier.world.actions import Action, Noop, Rejected
 from artelier.world.agent import AgentRow, AgentSpec
 from artelier.world.mind import parts
 from artelier.world.mind.computation import Computed, compute

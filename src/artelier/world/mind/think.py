@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from artelier.actions import Noop, Rejected
+from artelier.world.actions import Noop, Rejected
 from artelier.world.agent import AgentRow, is_agents_own
 from artelier.world.mind.asking import all_of, answer, pay_alone, thought_of
 from artelier.world.mind.position import position

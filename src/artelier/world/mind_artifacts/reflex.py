@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
-from artelier.actions import Action, Rejected, action_from
 from artelier.artifacts import Interpreter
 from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError, check_code
 from artelier.sandbox.dialect_check import parse
+from artelier.world.actions import Action, Rejected, action_from
 from artelier.world.mind_artifacts.artifact_lookup import Skip
 
 TIME_MS_MAX = 100

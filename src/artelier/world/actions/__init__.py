@@ -1,6 +1,6 @@
 """The one schema of what an agent may do in a world: parser, prompt, tools and docs come from it."""
 
-from artelier.actions.action import (
+from artelier.world.actions.action import (
     ACTIONS,
     Accept,
     Action,
@@ -20,10 +20,10 @@ from artelier.actions.action import (
     UnsubscribeArtifact,
     Write,
 )
-from artelier.actions.page import actions_page
-from artelier.actions.parse import Rejected, action_from, action_from_call, parse_action
-from artelier.actions.reply import NoObject, one_object
-from artelier.actions.shown import action_schema, action_tools, actions_prompt
+from artelier.world.actions.parse import Rejected, action_from, action_from_call, parse_action
+from artelier.world.actions.reference_page import actions_page
+from artelier.world.actions.reply import NoObject, one_object
+from artelier.world.actions.schema import action_schema, action_tools, actions_prompt
 
 __all__ = [
     "ACTIONS",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.actions.action import ACTION_BYTES_MAX, ACTIONS
-from artelier.actions.shown import meaning, schema_of
+from artelier.world.actions.action import ACTION_BYTES_MAX, ACTIONS
+from artelier.world.actions.schema import meaning, schema_of
 
 
 def actions_page() -> str:
@@ -13,7 +13,8 @@ def actions_page() -> str:
     lines = [
         "# Actions",
         "",
-        "What an agent may do in a world, one per tick. Generated from the classes in `artelier.actions`;",
+        "What an agent may do in a world, one per tick. Generated from the classes in "
+        "`artelier.world.actions`;",
         "`make docs` writes it, a test compares it. A reply is one JSON object with `action`, `reasoning`",
         f"(text, may be left out) and the fields below, at most {ACTION_BYTES_MAX // 1024} KiB. A field",
         "with `?` may be left out. What is no valid action becomes a `rejected` event whose reason the",

@@ -7,10 +7,10 @@ from typing import cast
 
 import msgspec
 
-from artelier.actions.action import ACTIONS, PATTERNS, Action
-from artelier.actions.reply import NoObject, one_object
 from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidRequest
+from artelier.world.actions.action import ACTIONS, PATTERNS, Action
+from artelier.world.actions.reply import NoObject, one_object
 
 REASON_CHARS_MAX = 400
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.actions.action import ACTIONS, Action
 from artelier.errors import InvalidRequest
 from artelier.ports.model import ToolSchema
+from artelier.world.actions.action import ACTIONS, Action
 
 
 def chosen(names: Collection[str] | None) -> dict[str, type[Action]]:
@@ -73,7 +73,7 @@ def _signature(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _wording() -> str:
-    text = (files("artelier.actions") / "templates" / "actions-1.md").read_text("utf-8")
+    text = (files("artelier.world.actions") / "templates" / "actions-1.md").read_text("utf-8")
     return text.strip()
 
 
