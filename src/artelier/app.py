@@ -487,7 +487,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         register_profiles()
         register_writing()
         if world is not None:
-            from artelier.world.door import space_of
+            from artelier.world.space_handle import space_of
 
             return space_of(self, self._kernel.store, world, principal)
         return Space(

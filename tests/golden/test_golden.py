@@ -20,8 +20,8 @@ from artelier.agents.loop_registry import resume_run
 from artelier.cli import main
 from artelier.cli.runs.replaying import drive_with
 from artelier.world import World
-from artelier.world.hashing import hash_world
-from artelier.world.transfer import import_world
+from artelier.world.history.transfer import import_world
+from artelier.world.history.world_hash import hash_world
 from tests.golden.programs import ACME, Shop, asks, models, payroll
 
 HERE = Path(__file__).parent

@@ -101,9 +101,9 @@ ALLOWED: dict[str, str] = {
     "a tool of the operator: `artelier migrate`": """
         world/loading/code_step.py:read_code ast.parse
         world/loading/code_step.py:names_in ast.parse
-        world/loading/document.py:_composer yaml.SafeLoader
-        world/loading/document.py:_composer.Composer yaml.SafeLoader
-        world/loading/wording.py:personality re.sub
+        world/loading/format/document.py:_composer yaml.SafeLoader
+        world/loading/format/document.py:_composer.Composer yaml.SafeLoader
+        world/loading/template_conversion.py:personality re.sub
         world/loading/workflow.py:_not_yet ast.parse
         world/loading/workflow.py:_translated ast.parse
     """,
@@ -125,7 +125,7 @@ ALLOWED: dict[str, str] = {
         server/users.py:Users.load tomllib.loads
         world/genesis/file.py:read_world_file tomllib.loads
         world/genesis/file.py:_Files._load msgspec.json.decode
-        world/results.py:row_of msgspec.json.decode
+        world/figures/sweep_results.py:row_of msgspec.json.decode
     """,
     "in a thread, of a body or file within its bound": """
         operations/profile/untrusted_json.py:_parsed msgspec.json.decode
@@ -211,7 +211,7 @@ ALLOWED: dict[str, str] = {
         operations/lore/schemas.py:Form.to_content msgspec.json.decode
         server/agui_follow.py:_decoded msgspec.json.decode
         server/mcp/face.py:_told msgspec.json.decode
-        world/hashing.py:Form.of msgspec.json.decode
+        world/history/world_hash.py:Form.of msgspec.json.decode
     """,
     "written by this very program, for a process that it starts": """
         confinement.py:decode_plan json.loads
@@ -269,13 +269,13 @@ ALLOWED: dict[str, str] = {
         tools/skills/handle.py:Skills._json msgspec.json.decode
         tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
         tools/skills/approval/tool_filter.py:usable_tools msgspec.json.decode
-        world/changed.py:previewed msgspec.json.decode
-        world/checkpoints.py:checkpoint_before msgspec.json.decode
-        world/listing.py:_say_settings msgspec.json.decode
-        world/services/happenings.py:_config msgspec.json.decode
-        world/sight.py:<module> msgspec.json.Decoder
-        world/society.py:Society.content msgspec.json.decode
-        world/stage.py:WorldStage.asks_consent msgspec.json.decode
+        world/tick/tick_diff.py:previewed msgspec.json.decode
+        world/history/checkpoints.py:checkpoint_before msgspec.json.decode
+        world/queries.py:_say_settings msgspec.json.decode
+        world/services/event_log.py:_config msgspec.json.decode
+        world/tick/agent_facts.py:<module> msgspec.json.Decoder
+        world/history/export_validator.py:Society.content msgspec.json.decode
+        world/tick/world_state.py:WorldStage.asks_consent msgspec.json.decode
         world/world.py:World.config msgspec.json.decode
     """,
 }

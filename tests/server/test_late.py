@@ -44,7 +44,7 @@ asyncio.run(main(sys.argv[1]))
 
 LATE = frozenset((
     "ag_ui", "artelier.models.offline", "artelier.server.routes.events", "artelier.server.routes.runs",
-    "artelier.server.wire.runs", "artelier.world.tick", "cryptography", "duckdb", "genai_prices",
+    "artelier.server.wire.runs", "artelier.world.tick.tick", "cryptography", "duckdb", "genai_prices",
     "pydantic_monty", "rich",
 ))  # fmt: skip
 

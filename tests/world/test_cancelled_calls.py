@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import ProviderUnavailable
-from artelier.world.mind.asking import all_of
+from artelier.world.mind.model_calls import all_of
 from tests.world.places import add, events, world_at
 from tests.world.speaking import NOOP, Speaking
 

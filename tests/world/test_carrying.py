@@ -17,8 +17,8 @@ from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Price
 from artelier.world import World
 from artelier.world.genesis import found, shipped, shipped_policies
-from artelier.world.history import runs_of
-from artelier.world.transfer import import_world
+from artelier.world.history.streams import runs_of
+from artelier.world.history.transfer import import_world
 from tests.kernel.files import fields_of
 from tests.world.places import add, balance, events, world_at
 from tests.world.town import Patience, answers, deals, exported, kernel_at, policies, rows, town

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from artelier.world import World, folding
-from artelier.world import checkpoints as kept
-from artelier.world.history import reaches
-from artelier.world.metrics import metrics
+from artelier.world import World
+from artelier.world.figures.metrics import metrics
+from artelier.world.history import checkpoints as kept
+from artelier.world.history import history_fold
+from artelier.world.history.streams import reaches
 from tests.world.town import kernel_at, town
 
 TICKS = 2 * kept.CHECKPOINT_TICKS + 20
@@ -45,14 +46,14 @@ def test_figures_of_one_tick_read_no_more_than_since_the_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[Any] = []
-    events = folding._events  # pyright: ignore[reportPrivateUsage] - what is counted
+    events = history_fold._events  # pyright: ignore[reportPrivateUsage] - what is counted
 
     async def counted(*given: Any, **more: Any) -> Any:
         async for event in events(*given, **more):
             read.append(event.at_us)
             yield event
 
-    monkeypatch.setattr(folding, "_events", counted)
+    monkeypatch.setattr(history_fold, "_events", counted)
 
     async def scenario() -> None:
         with kernel_at(tmp_path / "a.db") as kernel:

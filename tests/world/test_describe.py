@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier.world import World
-from artelier.world.describe import describe
+from artelier.world.figures.odd_description import describe
 from tests.world.places import world_at
 
 Facts = dict[str, Any]

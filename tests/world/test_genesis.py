@@ -14,8 +14,8 @@ from artelier.log import Store
 from artelier.world import World
 from artelier.world.actions import ACTIONS
 from artelier.world.genesis import found, make, settle
-from artelier.world.genesis.made import Made
-from artelier.world.genesis.settling import HANDBOOKS
+from artelier.world.genesis.batch_builder import Made
+from artelier.world.genesis.seed_content import HANDBOOKS
 from artelier.world.mind_artifacts.builtin_library import PROMPTS
 from artelier.world.services import shipped_services
 from tests.world.places import balance, events, world_at
@@ -136,7 +136,7 @@ def test_the_handbook_is_short_and_names_only_what_there_is(tmp_path: Path) -> N
 
 
 def test_actions_in_the_handbook_are_actions(tmp_path: Path) -> None:
-    from artelier.world.genesis.settling import handbook
+    from artelier.world.genesis.seed_content import handbook
 
     named = {word for name in HANDBOOKS for word in _quoted(handbook(name))}
     verbs = {

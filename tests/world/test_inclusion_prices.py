@@ -17,7 +17,7 @@ from artelier.testing import ScriptedModel
 from artelier.tokens import Window
 from artelier.world import World
 from artelier.world.events import OfferAccepted, agent_stream
-from artelier.world.policies import PolicyFailed
+from artelier.world.tick.deciders import PolicyFailed
 from tests.world.asked import (
     charges,
     invoices,

@@ -14,7 +14,7 @@ from artelier.errors import AccessDenied
 from artelier.log import Batch, Draft, StreamAppend, blob_name
 from artelier.world import World
 from artelier.world.events import world_stream
-from artelier.world.listing import offers, overview
+from artelier.world.queries import offers, overview
 from tests.world.places import balance, events, world_at
 
 RULE = {"policy": "rule"}

@@ -25,8 +25,8 @@ from artelier.world import World
 from artelier.world.events import (
     world_space,
 )
-from artelier.world.stage import WorldStage
-from artelier.world.stores import copy_entries, embedding, shelf
+from artelier.world.stores import copy_entries, embedding, index_cache
+from artelier.world.tick.world_state import WorldStage
 from tests.world.memories import (
     acting,
     add,
@@ -514,8 +514,8 @@ def test_indexes_in_memory_are_bounded_and_follow_what_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search after each change answers as one by an index that was just made."""
-    monkeypatch.setattr(shelf, "ENTRIES_HELD_MAX", 2 * shelf.ENTRIES_LEAST)
-    monkeypatch.setattr(shelf, "PAGE", 3)
+    monkeypatch.setattr(index_cache, "ENTRIES_HELD_MAX", 2 * index_cache.ENTRIES_LEAST)
+    monkeypatch.setattr(index_cache, "PAGE", 3)
 
     async def scenario() -> None:
         async with settled(tmp_path, "ana") as w:
@@ -527,7 +527,7 @@ def test_indexes_in_memory_are_bounded_and_follow_what_changes(
                     w, "ana", f"fact {n} about {('ships', 'bread', 'trade')[n % 3]}", store=store
                 )
                 followed = await recall(w, "ana", "ships and bread", store=store)
-                held = shelf.shelves_of(w.host.services.store)
+                held = index_cache.shelves_of(w.host.services.store)
                 held.clear()
                 assert await recall(w, "ana", "ships and bread", store=store) == followed
                 if n % 4 == 3:

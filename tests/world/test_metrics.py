@@ -16,9 +16,10 @@ from artelier.errors import InvalidRequest, NotFound
 from artelier.ledger import may_owe
 from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Price
-from artelier.world import World, folding
+from artelier.world import World
 from artelier.world.events import world_space
-from artelier.world.metrics import TickMetrics, gini, metrics, tick_metrics
+from artelier.world.figures.metrics import TickMetrics, gini, metrics, tick_metrics
+from artelier.world.history import history_fold
 from tests.world.places import add, balance, events, world_at
 from tests.world.town import Patience, answers, deals, kernel_at, policies, town
 
@@ -278,7 +279,7 @@ def test_figures_do_not_depend_on_how_much_is_read_at_once(
             await world.run(ticks=6)
             whole = await metrics(world)
 
-            monkeypatch.setattr(folding, "HELD_EVENTS_MAX", 1)
+            monkeypatch.setattr(history_fold, "HELD_EVENTS_MAX", 1)
             again: list[TickMetrics] = [one async for one in tick_metrics(world)]
 
             assert tuple(again) == whole.ticks
@@ -294,7 +295,7 @@ def test_too_many_figures_at_once_are_refused(
         async with world_at(tmp_path) as world:
             await add(world, ana={}, bob={})
             await world.run(ticks=3)
-            monkeypatch.setattr("artelier.world.metrics.FIGURES_MAX", 5)
+            monkeypatch.setattr("artelier.world.figures.metrics.FIGURES_MAX", 5)
 
             with pytest.raises(InvalidRequest, match="too many figures"):
                 await metrics(world)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from artelier.world.mind import parts
+from artelier.world.mind import prompt_sections
 from tests.world.places import add, world_at
 from tests.world.speaking import Speaking
 
@@ -89,7 +89,7 @@ def test_news_that_are_too_long_are_cut_and_there() -> None:
         {"from": "mal", "text": "forget the news"},
     ]
 
-    shown = parts.news_sections("", inbox, ())[0].text
+    shown = prompt_sections.news_sections("", inbox, ())[0].text
 
     assert "the mill burns" in shown and "[cut:" in shown and len(shown) < 33_000
     assert json.dumps(inbox[1]) in shown

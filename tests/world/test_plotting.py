@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.errors import InvalidRequest, NotFound, StoreUnavailable
-from artelier.world import World, plotting
-from artelier.world.drawing import Chart, Panel, Series, nice_steps, number, svg
-from artelier.world.metrics import metrics
-from artelier.world.plotting import chart_of, plot
+from artelier.world import World
+from artelier.world.figures import plot as figure_plot
+from artelier.world.figures.metrics import metrics
+from artelier.world.figures.plot import chart_of, plot
+from artelier.world.figures.svg_charts import Chart, Panel, Series, nice_steps, number, svg
 from tests.world.places import add, world_at
 from tests.world.town import kernel_at, town
 
@@ -61,7 +62,7 @@ def test_a_picture_shows_what_the_figures_are(tmp_path: Path) -> None:
 def test_a_long_history_is_drawn_in_few_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plotting, "BINS", 20)
+    monkeypatch.setattr(figure_plot, "BINS", 20)
 
     async def scenario() -> None:
         ticks = 46

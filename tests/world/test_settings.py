@@ -17,7 +17,7 @@ from artelier.world import World, WorldConfig
 from artelier.world.agent import AgentRow
 from artelier.world.config import Shock
 from artelier.world.genesis import found
-from artelier.world.tick import waves
+from artelier.world.tick.tick import waves
 from tests.world.places import add, balance, events, world_at
 
 NOOP = ScriptedModel(lambda request: '{"action": "noop"}')

@@ -13,8 +13,21 @@ import pytest
 from artelier import Kernel
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest
 from artelier.world import World
-from artelier.world.results import columns_of, folder_of, row_of, save_row, write_table
-from artelier.world.sweep import FIGURES, Planned, known_params, pass_world, plan, read_params
+from artelier.world.figures.sweep import (
+    FIGURES,
+    Planned,
+    known_params,
+    pass_world,
+    plan,
+    read_params,
+)
+from artelier.world.figures.sweep_results import (
+    columns_of,
+    folder_of,
+    row_of,
+    save_row,
+    write_table,
+)
 
 Facts = dict[str, Any]
 

@@ -12,8 +12,8 @@ from artelier import Kernel
 from artelier.errors import Conflict, InvalidConfig, NotFound
 from artelier.world import World
 from artelier.world.actions import ACTIONS, Transfer
-from artelier.world.deciding.dispatch import DECIDE
-from artelier.world.policies import PolicyFailed
+from artelier.world.actions.effects.dispatch import DECIDE
+from artelier.world.tick.deciders import PolicyFailed
 from tests.world.places import add, balance, events, world_at
 
 RULE = {"policy": "rule"}

@@ -26,7 +26,7 @@ OFFERS_SHOWN = 10
 @command(app, name="list", example="artelier market list village")
 async def list_(call: Call, name: Name, closed: Closed = False, limit: Limit = 50) -> None:
     """List offers, newest first."""
-    from artelier.world.listing import offers
+    from artelier.world.queries import offers
 
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
@@ -48,7 +48,7 @@ async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
     """
     import msgspec
 
-    from artelier.world.prices import market
+    from artelier.world.figures.market_overview import market
 
     async with call.kernel() as kernel:
         with call.screen.working(f"reading {name}"):

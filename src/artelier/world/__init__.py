@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.world.config import Mint, Shock, Subscriptions, WorldConfig, read_config
-    from artelier.world.tick import Passed
+    from artelier.world.tick.tick import Passed
     from artelier.world.world import World
 
 _HOMES = {
     "Mint": "config",
-    "Passed": "tick",
+    "Passed": "tick.tick",
     "Shock": "config",
     "Subscriptions": "config",
     "World": "world",

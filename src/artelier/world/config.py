@@ -13,8 +13,8 @@ from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidConfig, InvalidRequest
 from artelier.kernel.policy import check_models
 from artelier.world.actions import ACTIONS
+from artelier.world.config_errors import mistake
 from artelier.world.mind_artifacts import SubscriptionLimits
-from artelier.world.mistakes import mistake
 
 RULES = 2
 """Economic rules of worlds that begin now. Decision 0030 says what each version means."""
@@ -208,7 +208,7 @@ def _check_cases(mint: Mint) -> None:
 def _check_columns(config: WorldConfig) -> None:
     if not config.collect:
         return
-    from artelier.world.columns import columns_of  # with the language of conditions
+    from artelier.world.figures.columns import columns_of  # with the language of conditions
 
     try:
         columns_of(config.collect)

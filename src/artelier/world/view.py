@@ -18,7 +18,7 @@ from artelier.errors import Conflict
 from artelier.log import Applied, Tx, View
 from artelier.money import SCRIP
 from artelier.world import events as ev
-from artelier.world.checkpoints import CHECKPOINT_TICKS
+from artelier.world.history.checkpoints import CHECKPOINT_TICKS
 
 SERVICES = "genesis_"
 """What the ids of services begin with."""

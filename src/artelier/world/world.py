@@ -1,6 +1,7 @@
 """The public `World`: a society of agents in a space of its own, that passes tick by tick.
 
-Read next: `tick.py` for what a tick is, `deciding/` for what each action does, `mind/` for how agents think.
+Read next: `tick/tick.py` for what a tick is, `deciding/` for what each action does, `mind/` for how agents
+think.
 """
 
 from __future__ import annotations
@@ -29,23 +30,23 @@ from artelier.ports.embedder import paid_by
 from artelier.tokens.names import canonical_name
 from artelier.world import events as ev
 from artelier.world.agent import AgentRow, AgentSpec, check_agent_id, is_agents_own
+from artelier.world.agent_spec_cache import Specs
 from artelier.world.config import WorldConfig, plain_config, read_config
-from artelier.world.consent import agreed_prices
-from artelier.world.diff import Side, diff_worlds
-from artelier.world.fork import fork_world
-from artelier.world.hashing import hash_world
-from artelier.world.host import Runs, host_of, scope_of
+from artelier.world.history.fork import fork_world
+from artelier.world.history.transfer import CarriedWorld, export_world, import_world
+from artelier.world.history.world_diff import Side, diff_worlds
+from artelier.world.history.world_hash import hash_world
+from artelier.world.kernel_adapter import Runs, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
 from artelier.world.models import WorldPayer, check_askable
-from artelier.world.policies import Cast, Policies, Policy
-from artelier.world.scene import Scene
 from artelier.world.services import search_memory, shipped_services
-from artelier.world.shocks import SOURCE
-from artelier.world.specs import Specs
-from artelier.world.stage import WorldStage
 from artelier.world.stores import register_stores
-from artelier.world.tick import Passed, pass_tick
-from artelier.world.transfer import CarriedWorld, export_world, import_world
+from artelier.world.tick.consent import agreed_prices
+from artelier.world.tick.deciders import Cast, Policies, Policy
+from artelier.world.tick.shocks import SOURCE
+from artelier.world.tick.tick import Passed, pass_tick
+from artelier.world.tick.tick_context import Scene
+from artelier.world.tick.world_state import WorldStage
 
 
 class World:

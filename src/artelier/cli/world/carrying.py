@@ -33,7 +33,7 @@ async def hash_(
     It depends on neither the store nor the tenant nor the name of the world, so the same seed and the same
     answers of models give the same hash anywhere.
     """
-    from artelier.world.hashing import hash_world
+    from artelier.world.history.world_hash import hash_world
 
     async with call.kernel() as kernel:
         with call.screen.working(f"hashing {name}"):
@@ -131,7 +131,7 @@ async def export(
     It holds everything that the world is after its last tick, and the runs with the prompts of its agents.
     Only you may read the file.
     """
-    from artelier.world.transfer import export_world
+    from artelier.world.history.transfer import export_world
 
     async with call.kernel() as kernel:
         with call.screen.working(f"exporting {name}"):
@@ -153,7 +153,7 @@ async def import_(
     It goes on here where it stopped. The runs of its agents are records: new prompts stand in runs of their
     own.
     """
-    from artelier.world.transfer import import_world
+    from artelier.world.history.transfer import import_world
 
     async with call.kernel(create=True) as kernel:
         with call.screen.working(f"importing {file}"):

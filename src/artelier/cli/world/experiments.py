@@ -70,9 +70,9 @@ async def sweep(
     rows of the runs that are done are written, and the exit code is that of a budget.
     """
     from artelier.cli.world.sweeping import Sweeping
+    from artelier.world.figures.sweep import plan, read_params
+    from artelier.world.figures.sweep_results import columns_of, folder_of, write_table
     from artelier.world.genesis import read_world_file
-    from artelier.world.results import columns_of, folder_of, write_table
-    from artelier.world.sweep import plan, read_params
 
     folder = folder_of(out)
     jobs = _jobs(jobs)
@@ -102,7 +102,7 @@ async def describe(call: Call, name: Name) -> None:
 
     What it says is read from the world as it stands: settings, agents, artifacts, rules, and what was done.
     """
-    from artelier.world.describe import describe as described
+    from artelier.world.figures.odd_description import describe as described
 
     async with call.kernel() as kernel:
         text = await described(world_of(call, kernel, name))

@@ -90,7 +90,7 @@ def with_model(call: Call, spec: Mapping[str, Any], model: str | None) -> dict[s
 @command(app, name="list", example="artelier world list")
 async def list_worlds(call: Call) -> None:
     """List the worlds of this tenant."""
-    from artelier.world.listing import worlds
+    from artelier.world.queries import worlds
 
     async with call.kernel() as kernel:
         found = await worlds(kernel.for_tenant(call.tenant))

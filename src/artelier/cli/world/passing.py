@@ -66,7 +66,7 @@ async def step(
 ) -> int:
     """Pass one tick and print what happened in it."""
     from artelier.cli.world.seeing import show_events
-    from artelier.world.listing import log
+    from artelier.world.queries import log
 
     async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
         await _warn(call, world)
@@ -111,7 +111,7 @@ async def _chosen(
 
 def _held(call: Call, stopped: RunSuspended, world: World, max_usd: str | None) -> int:
     """Say that an agent's run waits for somebody: the tick was not passed."""
-    from artelier.world.host import scope_of
+    from artelier.world.kernel_adapter import scope_of
 
     if stopped.status == "budget_exhausted" and scope_of(world.id) in (stopped.reason or ""):
         again = call.command_line("world", "run", world.id, "--max-usd", "AMOUNT")

@@ -26,7 +26,7 @@ async def show(call: Call, name: Name) -> None:
     import msgspec
 
     from artelier.world import WorldConfig
-    from artelier.world.listing import agents, overview
+    from artelier.world.queries import agents, overview
 
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
@@ -57,7 +57,7 @@ async def show(call: Call, name: Name) -> None:
 @command(app, name="agents", example="artelier world agents market")
 async def agents_of(call: Call, name: Name, limit: Limit = 50) -> None:
     """List the agents of a world, the richest first."""
-    from artelier.world.listing import agents
+    from artelier.world.queries import agents
 
     async with call.kernel() as kernel:
         found = await agents(world_of(call, kernel, name))
@@ -98,7 +98,7 @@ async def log_of(
 
     From the first on; `--last` has the newest.
     """
-    from artelier.world.listing import log
+    from artelier.world.queries import log
 
     if last is not None and after:
         raise InvalidRequest("events are counted from one end", expected="--last or --after")

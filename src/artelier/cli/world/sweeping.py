@@ -35,8 +35,8 @@ from artelier.errors import (
     StoreUnavailable,
 )
 from artelier.money import format_usd, parse_usd
-from artelier.world.results import row_of, save_row
-from artelier.world.sweep import Planned, pass_world
+from artelier.world.figures.sweep import Planned, pass_world
+from artelier.world.figures.sweep_results import row_of, save_row
 
 DATABASE = "state.db"
 LOCK = "lock"

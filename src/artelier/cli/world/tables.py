@@ -16,7 +16,7 @@ from artelier.cli.world.opening import world_of
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from artelier.world.metrics import Metrics, TickMetrics
+    from artelier.world.figures.metrics import Metrics, TickMetrics
 
 From = Annotated[int, typer.Option("--from", metavar="TICK", help="The first tick; 0: the start.")]
 To = Annotated[
@@ -33,7 +33,7 @@ async def metrics_(call: Call, name: Name, first: From = 1, last: To = None) -> 
     """
     import msgspec
 
-    from artelier.world.metrics import metrics
+    from artelier.world.figures.metrics import metrics
 
     async with call.kernel() as kernel:
         with call.screen.working(f"reading {name}"):
@@ -123,7 +123,7 @@ async def plot_(
     Balances, inequality, trades, prices, and cost of models. A name that ends in .png gives a PNG where
     matplotlib is installed.
     """
-    from artelier.world.plotting import check_picture, plot
+    from artelier.world.figures.plot import check_picture, plot
 
     check_picture(out)
     async with call.kernel() as kernel:
@@ -160,9 +160,9 @@ async def collect_(
     owns, current_state, ticks_in_state, failure_count, last_action.type, last_action.success. Expressions
     are those of conditions: comparisons, and, or, not, in, + - * / %. Facts are those at the end of the tick.
     """
-    from artelier.world.collect import collect
-    from artelier.world.columns import columns_of
-    from artelier.world.tabling import check_table, write_rows
+    from artelier.world.figures.columns import columns_of
+    from artelier.world.figures.facts_table import collect
+    from artelier.world.figures.table_writer import check_table, write_rows
 
     check_table(out)
     asked = _columns(columns or [])

@@ -11,7 +11,7 @@ from artelier.server.routes import resource
 from artelier.server.routes.passing import world_of
 from artelier.server.wire import worlds as wire
 from artelier.server.wire.forms import Limit
-from artelier.world.prices import market
+from artelier.world.figures.market_overview import market
 
 router = resource("market")
 

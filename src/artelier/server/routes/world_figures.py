@@ -15,8 +15,8 @@ from artelier.server.routes.passing import world_of
 from artelier.server.wire import worlds as wire
 from artelier.server.wire.forms import AfterNumber, Limit, Page
 from artelier.world.events import ActionRejected
-from artelier.world.listing import agents, log, offers
-from artelier.world.metrics import TickMetrics, tick_metrics
+from artelier.world.figures.metrics import TickMetrics, tick_metrics
+from artelier.world.queries import agents, log, offers
 
 router = resource("worlds")
 

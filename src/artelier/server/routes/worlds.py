@@ -18,7 +18,7 @@ from artelier.server.routes.passing import key_of, start_passing, world_of
 from artelier.server.wire import worlds as wire
 from artelier.server.wire.forms import After, Limit, Nothing
 from artelier.world.genesis import found, shipped, shipped_names, shipped_policies
-from artelier.world.listing import overview, worlds
+from artelier.world.queries import overview, worlds
 
 router = resource("worlds")
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import blob_name
 from artelier.world import World
-from artelier.world.folding import history_of
+from artelier.world.history.history_fold import history_of
 
 SERVICES = "genesis_"
 ACCOUNT = "principal:"

@@ -12,8 +12,8 @@ from artelier import Kernel
 from artelier.testing.economy.books import consent_findings
 from artelier.testing.economy.societies import SOCIETIES, Society, Townsfolk
 from artelier.world import World
+from artelier.world.figures.metrics import tick_metrics
 from artelier.world.genesis import found
-from artelier.world.metrics import tick_metrics
 
 WORLD = "society"
 

@@ -21,7 +21,7 @@ from artelier.testing.torture.world_books import ESCROW, Books, Happened
 from artelier.testing.torture.world_drawn import DrawnModel, DrawnWorld
 from artelier.testing.torture.world_played import WORLD, Played, opened
 from artelier.world.events import world_space, world_stream
-from artelier.world.hashing import hash_world
+from artelier.world.history.world_hash import hash_world
 
 SPACE = world_space(WORLD)
 STREAM = world_stream("default", WORLD).local

@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-import artelier.world.tick
+import artelier.world.tick.tick
 from artelier.artifacts.access.rules import Access, Decision
 from artelier.artifacts.write.state import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
 from artelier.world.actions import Accept
-from artelier.world.deciding.dispatch import DECIDE
-from artelier.world.mind.reader import Reader
-from artelier.world.scene import Scene
-from artelier.world.stage import WorldStage
+from artelier.world.actions.effects.dispatch import DECIDE
+from artelier.world.mind.billed_reads import Reader
+from artelier.world.tick.tick_context import Scene
+from artelier.world.tick.world_state import WorldStage
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def _torn_tick() -> AbstractContextManager[None]:
 
         return append_halves
 
-    return _replaced(artelier.world.tick, "_append", wrap)
+    return _replaced(artelier.world.tick.tick, "_append", wrap)
 
 
 class _Tearing:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.world.genesis.made import Made
+from artelier.world.genesis.batch_builder import Made
 from artelier.world.mind_artifacts import shipped_workflow
 
 HANDBOOK = "handbook"

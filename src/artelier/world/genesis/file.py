@@ -17,9 +17,9 @@ from msgspec import Meta
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import WorldConfig, read_config
-from artelier.world.loading.folder import Folder
-from artelier.world.mistakes import Path as Place
-from artelier.world.mistakes import line_of, mistake, shown_path
+from artelier.world.config_errors import Path as Place
+from artelier.world.config_errors import line_of, mistake, shown_path
+from artelier.world.loading.format.folder import Folder
 
 AGENTS_MAX = 200_000
 ARTIFACTS_MAX = 200_000

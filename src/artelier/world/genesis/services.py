@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from artelier.world.actions.schema import schema_of
-from artelier.world.genesis.made import Made
+from artelier.world.genesis.batch_builder import Made
 
 _TEXT = {"type": "string"}
 _STORE = {"type": "string", "description": "id of an artifact of kind memory_store"}

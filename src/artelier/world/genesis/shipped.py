@@ -8,7 +8,7 @@ from typing import Any
 
 from artelier.errors import NotFound
 from artelier.world.genesis.file import read_world_file
-from artelier.world.policies import Policy
+from artelier.world.tick.deciders import Policy
 
 EXAMPLES: tuple[str, ...] = ("market",)
 

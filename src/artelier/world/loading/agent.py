@@ -11,13 +11,13 @@ from artelier.artifacts.ref import check_new_id
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.tokens.names import canonical_name
 from artelier.world.loading.components import Component, read_components
-from artelier.world.loading.document import Fields, Node, read_document
-from artelier.world.loading.folder import Folder
+from artelier.world.loading.format.diagnostics import Notes
+from artelier.world.loading.format.document import Fields, Node, read_document
+from artelier.world.loading.format.folder import Folder
 from artelier.world.loading.memory import Memories, read_memories
-from artelier.world.loading.notes import Notes
 from artelier.world.loading.prompts import translated
 from artelier.world.loading.specification import Plan, Specification
-from artelier.world.loading.wording import personality
+from artelier.world.loading.template_conversion import personality
 from artelier.world.loading.workflow import Converter
 
 CONFIG = "agent.yaml"

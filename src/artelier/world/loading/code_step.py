@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import check_code
-from artelier.world.loading.vocabulary import VARIABLES, Rename
+from artelier.world.loading.format.vocabulary import VARIABLES, Rename
 from artelier.world.mind_artifacts.prompt import BUILT_IN
 
 FACTS = frozenset((*BUILT_IN, "last_action", "consecutive_failures", "stuck", "working_memory"))

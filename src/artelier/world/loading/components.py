@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from artelier.errors import ArtelierError
-from artelier.world.loading.document import Node, read_document
-from artelier.world.loading.folder import Folder
-from artelier.world.loading.notes import Notes
+from artelier.world.loading.format.diagnostics import Notes
+from artelier.world.loading.format.document import Node, read_document
+from artelier.world.loading.format.folder import Folder
 
 SHELF = "_components"
 GROUPS = ("behaviors", "traits", "goals")

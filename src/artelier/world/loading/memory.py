@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from artelier.world.loading.document import Fields, Node
-from artelier.world.loading.notes import Notes
+from artelier.world.loading.format.diagnostics import Notes
+from artelier.world.loading.format.document import Fields, Node
 from artelier.world.loading.specification import Specification
 
 ENTRIES_MAX = 1000

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from artelier.errors import ArtelierError
 from artelier.world.loading.components import Component
-from artelier.world.loading.notes import Notes
+from artelier.world.loading.format.diagnostics import Notes
+from artelier.world.loading.format.step import OldStep
+from artelier.world.loading.format.vocabulary import ACTIONS, translate
 from artelier.world.loading.specification import Specification, slug
-from artelier.world.loading.step import OldStep
-from artelier.world.loading.vocabulary import ACTIONS, translate
-from artelier.world.loading.wording import personality, step_prompt
+from artelier.world.loading.template_conversion import personality, step_prompt
 
 
 class Prompts:

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from artelier.errors import InvalidArtifact
 from artelier.world.loading.code_step import FACTS, names_in, read_code
 from artelier.world.loading.components import Component
-from artelier.world.loading.document import Fields, Node
-from artelier.world.loading.machine import ALWAYS, NEVER, Machine, read_machine
-from artelier.world.loading.notes import Notes
+from artelier.world.loading.format.diagnostics import Notes
+from artelier.world.loading.format.document import Fields, Node
+from artelier.world.loading.format.state_machine import ALWAYS, NEVER, Machine, read_machine
+from artelier.world.loading.format.step import OldStep, read_steps
+from artelier.world.loading.format.vocabulary import Rename
 from artelier.world.loading.prompts import Prompts, unique
 from artelier.world.loading.specification import Specification
-from artelier.world.loading.step import OldStep, read_steps
-from artelier.world.loading.vocabulary import Rename
-from artelier.world.loading.wording import default_decision, with_decisions
+from artelier.world.loading.template_conversion import default_decision, with_decisions
 from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY
 from artelier.world.mind_artifacts.condition import read_condition
 from artelier.world.mind_artifacts.workflow import Workflow, read_workflow

@@ -10,8 +10,8 @@ from artelier.artifacts.ref import ACTORS
 from artelier.ledger import Posting
 from artelier.money import SCRIP
 from artelier.world.events import FeesShared
-from artelier.world.market.scoring import MINT
-from artelier.world.scene import Scene
+from artelier.world.market.score import MINT
+from artelier.world.tick.tick_context import Scene
 from artelier.world.view import fee_of
 
 HELD_SHARE_MAX = 5

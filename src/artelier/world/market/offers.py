@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, NotFound
-from artelier.world.scene import Scene, Step
-from artelier.world.stage import ESCROW
+from artelier.world.tick.tick_context import Scene, Step
+from artelier.world.tick.world_state import ESCROW
 
 TITLE_CHARS_MAX = 80
 SUMMARY_CHARS_MAX = 400

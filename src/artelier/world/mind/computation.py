@@ -17,8 +17,8 @@ from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError
 from artelier.sandbox.dialect_check import parse
-from artelier.world.mind import parts
-from artelier.world.mind.reader import Reader
+from artelier.world.mind import prompt_sections
+from artelier.world.mind.billed_reads import Reader
 from artelier.world.mind_artifacts import Reading, Step
 from artelier.world.mind_artifacts.workflow import StepPrompt
 
@@ -119,7 +119,7 @@ async def _run(reader: Reader, ref: str, known: Mapping[str, Any]) -> tuple[str,
 
 def _shown(value: object, code: str) -> object:
     is_own = isinstance(value, str) and value in _words(code)
-    return value if is_own or isinstance(value, int | float) else parts.result_text(value)
+    return value if is_own or isinstance(value, int | float) else prompt_sections.result_text(value)
 
 
 @lru_cache(maxsize=128)

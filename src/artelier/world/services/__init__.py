@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from artelier.artifacts import Service
-from artelier.world.services.described import Described
+from artelier.world.services.action_stub import Described
 from artelier.world.services.embedder import Embedder
-from artelier.world.services.finding import ArtifactStore
-from artelier.world.services.happenings import EventLog
+from artelier.world.services.event_log import EventLog
 from artelier.world.services.ledger import Ledger
 from artelier.world.services.memory import (
     MEMORY_ADD,
@@ -21,7 +20,8 @@ from artelier.world.services.memory import (
     MemorySearch,
     search_memory,
 )
-from artelier.world.services.remembering import recent_memories
+from artelier.world.services.memory_injection import recent_memories
+from artelier.world.services.store_search import ArtifactStore
 
 __all__ = ["recent_memories", "search_memory", "shipped_services"]
 

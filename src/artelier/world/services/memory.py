@@ -16,9 +16,9 @@ from artelier.artifacts.access.bill import Bill
 from artelier.artifacts.invoke.invocation_tree import Free
 from artelier.errors import InvalidArguments, NotFound
 from artelier.world.services.arguments import Arguments, arguments, ref_of
-from artelier.world.stage import as_stage
-from artelier.world.stores.adding import add_entry
-from artelier.world.stores.searching import search_entries, told
+from artelier.world.stores.entry_writer import add_entry
+from artelier.world.stores.search import search_entries, told
+from artelier.world.tick.world_state import as_stage
 
 MEMORY_SEARCH = "genesis_memory_search"
 MEMORY_ADD = "genesis_memory_add"

@@ -1,0 +1,1 @@
+"""Figures, pictures, tables and sweeps of worlds."""

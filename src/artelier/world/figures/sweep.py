@@ -1,0 +1,311 @@
+"""A sweep: one world again and again, with other settings, numbers of agents and seeds.
+
+Here is which runs there are, and how one is passed and measured; `sweep_results.py` keeps their rows, and
+whoever sweeps brings kernels and processes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, cast
+
+import msgspec
+from msgspec import inspect
+
+from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound
+from artelier.ids import MAIN_SPACE, VERSION
+from artelier.money import USD
+from artelier.world.config import WorldConfig
+from artelier.world.figures.columns import FIXED, Columns
+from artelier.world.figures.facts_table import collect
+from artelier.world.figures.metrics import tick_metrics
+from artelier.world.genesis import found, read_world
+from artelier.world.tick.deciders import Policy
+from artelier.world.world import World
+
+WORLD = "world"
+"""What the world of every run is called, in the database of its own."""
+
+AGENTS = "agents"
+"""The parameter that is no setting: how many agents each template makes."""
+
+RUNS_MAX = 100_000
+SEEDS_MAX = 10_000
+TICKS_MAX = 10_000_000
+
+FIGURES: Mapping[str, str] = {
+    "agents_left": "BIGINT",
+    "gini": "DOUBLE",
+    "circulating": "BIGINT",
+    "trades": "BIGINT",
+    "volume": "BIGINT",
+    "minted": "BIGINT",
+    "actions": "BIGINT",
+    "rejected": "BIGINT",
+    "tokens": "BIGINT",
+    "model_cost_microusd": "BIGINT",
+    "hash": "VARCHAR",
+}
+"""What a row says of a world after its last tick, and the types of these columns.
+
+The first three are as they stand then, the others sums over all ticks, but for `hash`: that of `World.hash`.
+`model_cost_microusd` is what the tenant has spent. See `TickMetrics` for the rest.
+"""
+
+MEAN = "mean_"
+"""How the columns begin that are means of what the world's setting `collect` asks for."""
+
+Param = int | str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """One run of a sweep."""
+
+    id: str
+    """16 hex digits: of all that the run depends on, so that what has changed is run anew."""
+    params: Mapping[str, Param]
+    seed: int
+    ticks: int
+    spec: Mapping[str, Any]
+    """The world, as `found` takes it."""
+
+    @property
+    def means(self) -> tuple[str, ...]:
+        """The columns of its row that are means, in the order of `collect`."""
+        return tuple(f"{MEAN}{name}" for name in self.spec.get("world", {}).get("collect", {}))
+
+
+def plan(
+    spec: Mapping[str, Any],
+    params: Mapping[str, Sequence[str]],
+    *,
+    seeds: int,
+    ticks: int,
+    rules: bytes = b"",
+) -> list[Planned]:
+    """Every combination of the parameters, each with `seeds` seeds from that of the world on.
+
+    `params` are texts by name: `agents` for the count of every template among the agents, else a setting such
+    as `mint.every`. `rules` is the file of rule agents, on which the runs depend as well.
+    Errors: `InvalidRequest` and `InvalidConfig` that name the parameter and what it may be.
+    """
+    _check("--seeds", seeds, 1, SEEDS_MAX)
+    _check("--ticks", ticks, 1, TICKS_MAX)
+    values = {name: _values(name, texts) for name, texts in params.items()}
+    count = seeds
+    for some in values.values():
+        count *= len(some)
+    if count > RUNS_MAX:
+        raise InvalidRequest(
+            "the sweep is too large", expected=f"at most {RUNS_MAX} runs", got=count
+        )
+    Columns(read_world(spec).config.collect)  # said before anything begins
+    planned: list[Planned] = []
+    for combination in itertools.product(*values.values()):
+        chosen = dict(zip(values, combination, strict=True))
+        changed = _changed(spec, chosen)
+        first = read_world(changed).config.seed
+        base = sha256(msgspec.json.encode([VERSION, changed, ticks], order="sorted") + rules)
+        for seed in range(first, first + seeds):
+            digest = base.copy()
+            digest.update(b"\n%d" % seed)
+            planned.append(
+                Planned(
+                    id=digest.hexdigest()[:16], params=chosen, seed=seed, ticks=ticks, spec=changed
+                )
+            )
+    return planned
+
+
+def read_params(given: Sequence[str]) -> dict[str, list[str]]:
+    """`["agents=10,20"]` as `{"agents": ["10", "20"]}`. Errors: `InvalidRequest`."""
+    found: dict[str, list[str]] = {}
+    for one in given:
+        name, equals, texts = (part.strip() for part in one.partition("="))
+        values = [text.strip() for text in texts.split(",")]
+        if not equals or not name or "" in values:
+            raise InvalidRequest(
+                "--param", expected="NAME=VALUE,VALUE such as agents=10,20", got=one
+            )
+        if name in found:
+            raise InvalidRequest(f"--param {name} is given twice", expected=f"{name}=VALUE,VALUE")
+        found[name] = values
+    return found
+
+
+def known_params() -> dict[str, Any]:
+    """The type of each setting that is one value, by its dotted name."""
+    return {name: kind for name, kind in _settings(WorldConfig, "") if name != "seed"}
+
+
+def _settings(struct: Any, prefix: str) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for field in msgspec.structs.fields(struct):
+        kind = inspect.type_info(field.type)
+        name = f"{prefix}{field.name}"
+        if isinstance(kind, inspect.StructType):
+            found += _settings(kind.cls, f"{name}.")
+        elif _is_value(kind):
+            found.append((name, field.type))
+    return found
+
+
+def _is_value(kind: inspect.Type) -> bool:
+    if isinstance(kind, inspect.UnionType):
+        return all(_is_value(one) for one in kind.types)
+    return isinstance(
+        kind, inspect.IntType | inspect.StrType | inspect.LiteralType | inspect.NoneType
+    )
+
+
+def _values(name: str, texts: Sequence[str]) -> list[Param]:
+    """The values of a parameter, each once."""
+    known = known_params()
+    if name == "seed":
+        raise InvalidRequest("--param seed", expected="--seeds N: so many, from the world's on")
+    if name != AGENTS and name not in known:
+        raise InvalidRequest(
+            f"there is no parameter {name[:100]!r}", expected=f"of {AGENTS}, {', '.join(known)}"
+        )
+    kind = int if name == AGENTS else known[name]
+    found: list[Param] = []
+    for text in texts:
+        try:
+            found.append(msgspec.convert(text, kind, strict=False))
+        except msgspec.ValidationError as error:
+            raise InvalidRequest(
+                f"--param {name}: {error}", expected="another value", got=text[:100]
+            ) from None
+    return list(dict.fromkeys(found))
+
+
+def _changed(spec: Mapping[str, Any], chosen: Mapping[str, Param]) -> dict[str, Any]:
+    """The world with the chosen parameters. Errors: `InvalidConfig`."""
+    changed = dict(spec)
+    for name, value in chosen.items():
+        if name == AGENTS:
+            changed["agents"] = _counted(spec.get("agents", []), cast("int", value))
+            continue
+        holder = changed
+        for step in ("world", *name.split(".")[:-1]):
+            # Copies on the way down: the world as it was given serves other combinations.
+            holder[step] = dict(holder.get(step, {}))
+            holder = holder[step]
+        holder[name.rpartition(".")[2]] = value
+    try:
+        read_world(changed)
+    except InvalidConfig as error:
+        if not chosen:
+            raise
+        said = ", ".join(f"{name}={value}" for name, value in chosen.items())
+        raise InvalidConfig(
+            f"with {said}: {error.message}", expected=error.expected, got=error.got, hint=error.hint
+        ) from None
+    return changed
+
+
+def _counted(agents: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
+    if count < 0:
+        raise InvalidRequest("--param agents", expected="numbers from 0", got=count)
+    templates = ["{n}" in str(one.get("id")) for one in agents]
+    if not any(templates):
+        raise InvalidConfig(
+            "--param agents, but the world has no template of agents",
+            expected="an entry of [[agents]] with {n} in its id, such as trader_{n}",
+        )
+    return [
+        {**one, "count": count} if is_template else one
+        for one, is_template in zip(agents, templates, strict=True)
+    ]
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidRequest(name, expected=f"{least} to {most}", got=value)
+
+
+# One run
+
+
+async def pass_world(
+    kernel: Any,
+    planned: Planned,
+    *,
+    policies: Mapping[str, Policy] | None = None,
+    told: Callable[[int], object] = lambda tick: None,
+) -> dict[str, Any]:
+    """Make the world of a run if it is not there, pass the ticks that it lacks, and measure it.
+
+    Gives the row of the run. `told` is called with each tick that has passed.
+    Errors: those of `found` and `World.tick`; `Conflict` if somebody has passed further ticks.
+    """
+    world = World.open(kernel, WORLD, policies=policies)
+    if not await _is_there(world):
+        world = await found(kernel, WORLD, planned.spec, seed=planned.seed, policies=policies)
+    async with world:
+        now = await world.tick_now()
+        if now > planned.ticks:
+            raise Conflict(
+                f"the world of run {planned.id} was used otherwise", expected=f"tick {planned.ticks}",
+                got=f"tick {now}", hint="Remove the folder of the run, and it is passed anew.",
+            )  # fmt: skip
+        for _ in range(planned.ticks - now):
+            told((await world.tick()).tick)
+        return {
+            "run": planned.id, "params": dict(planned.params), "seed": planned.seed,
+            "ticks": planned.ticks, **await figures(world), **await means(world),
+            "hash": await world.hash(),
+        }  # fmt: skip
+
+
+async def _is_there(world: World) -> bool:
+    try:
+        await world.row()
+    except NotFound:
+        return False
+    return True
+
+
+async def figures(world: World) -> dict[str, int | float]:
+    """The figures of a world over all its ticks, by the names of `FIGURES`. Cost: reads every event once."""
+    found: dict[str, int | float] = {}
+    summed = dict.fromkeys(("trades", "volume", "minted", "actions", "rejected", "tokens"), 0)
+    async for one in tick_metrics(world):
+        found = {"agents_left": len(one.balances), "gini": one.gini, "circulating": one.circulating}
+        for name, value in zip(
+            summed,
+            (one.trades, one.volume, one.minted, one.acted, one.rejected, one.tokens),
+            strict=True,
+        ):
+            summed[name] += value
+    cost = await world.host.services.store.query(
+        "SELECT COALESCE(SUM(balance), 0) FROM accounts WHERE tenant = ? AND space = ?"
+        " AND account = 'spent' AND asset = ?",
+        (world.host.id, MAIN_SPACE, USD),
+    )
+    return {**found, **summed, "model_cost_microusd": int(cost[0][0])}
+
+
+async def means(world: World) -> dict[str, float | None]:
+    """Return the mean of each column of `collect` over the agents after the last tick, as `mean_<name>`.
+
+    Truth counts as 1 or 0, so that its mean is a share. Other cells that are not numbers are left out, and a
+    column without numbers has None. Cost: reads every event once, if anything is collected.
+    """
+    columns = Columns((await world.config()).collect)
+    names = columns.names[len(FIXED) :]
+    if not names:
+        return {}
+    cells: list[list[int | float]] = [[] for _ in names]
+    async for row in collect(world, columns, from_tick=await world.tick_now()):
+        for numbers, cell in zip(cells, row[len(FIXED) :], strict=True):
+            if isinstance(cell, int | float):
+                numbers.append(cell)
+    return {
+        f"{MEAN}{name}": sum(numbers) / len(numbers) if numbers else None
+        for name, numbers in zip(names, cells, strict=True)
+    }

@@ -1,0 +1,1 @@
+"""The history of a world: its hash, its forks, and the file that carries it."""

@@ -1,0 +1,310 @@
+"""A world's history in the order of its ticks, and the state that it leaves after each.
+
+The events of a world stand in several streams: its own, and one for what the prompts of each agent cost. Here
+they are merged by tick, a page of each in memory. This is the fold on demand behind metrics, plots and
+tables; what ticks read stands in `view.py` and `tick/world_state.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+from typing import Any, NamedTuple, cast
+
+from artelier.artifacts import (
+    Act,
+    ArtifactDeleted,
+    ArtifactInvoked,
+    ArtifactTransferred,
+    ArtifactWritten,
+    account_of,
+)
+from artelier.errors import InvalidRequest
+from artelier.kernel.events import BILLING
+from artelier.ledger import Moving
+from artelier.log import Event, EventData, Store, decode_stored
+from artelier.money import SCRIP
+from artelier.world import events as ev
+from artelier.world.events import world_space, world_stream
+from artelier.world.history.checkpoints import START, Checkpoint, behind
+from artelier.world.history.streams import Reach, ancestors, reaches, tick_of
+from artelier.world.kernel_adapter import Host, run_id_of
+
+HELD_EVENTS_MAX = 20_000
+"""Events in memory over all streams: each has a page of its share."""
+
+_ASKING = tuple(kind for kind in BILLING if kind.startswith(("model.", "step.")))
+"""Kinds that say what asking a model has cost."""
+_OF_TICK = re.compile(r"t(\d+)/")
+"""How the keys of an agent's steps begin."""
+
+
+class Span(NamedTuple):
+    """Ticks of a world, both inclusive; none if `last` is before `first`."""
+
+    first: int
+    last: int
+
+
+async def span_of(host: Host, world: str, *, from_tick: int, to_tick: int | None) -> Span:
+    """The ticks that are asked for. Errors: `NotFound`, `InvalidRequest` for ticks that have not passed."""
+    last = await tick_of(host, world, to_tick)
+    # Also the tick after the last one: a world that has passed none yet has no figures, and no error.
+    if type(cast(object, from_tick)) is not int or not 0 <= from_tick <= last + 1:
+        raise InvalidRequest(
+            "the first tick is not before the last one", expected=f"a tick from 0 to {last}",
+            got=repr(from_tick)[:80],
+        )  # fmt: skip
+    return Span(from_tick, last)
+
+
+async def history_of(
+    host: Host, world: str, *, to_tick: int, since: Checkpoint = START
+) -> AsyncIterator[Event]:
+    """Return the events of a world up to the end of a tick, by tick; those of one stream by seq.
+
+    What prompts cost in a tick comes before what was done in it. Cost: every event behind `since` is read
+    once, at most `HELD_EVENTS_MAX` (or one of each stream) are in memory.
+    """
+    store = host.services.store
+    found = await reaches(store, host.id, world, tick=to_tick)
+    covered = await behind(store, host.id, world, found, since)
+    own = world_space(world)
+    found.sort(key=lambda one: one.stream.local == own)
+    share = max(1, HELD_EVENTS_MAX // max(1, len(found)))
+    feeds = [
+        _events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found
+    ]
+    heads: list[tuple[int, int, Event]] = []
+    for n, feed in enumerate(feeds):
+        if (head := await anext(feed, None)) is not None:
+            heads.append((head.at_us, n, head))
+    heapify(heads)
+    while heads:
+        _, n, event = heads[0]
+        yield event
+        after = await anext(feeds[n], None)
+        if after is None:
+            heappop(heads)
+        else:
+            heapreplace(heads, (after.at_us, n, after))
+
+
+async def _events(store: Store, reach: Reach, *, share: int, after: int) -> AsyncIterator[Event]:
+    while after < reach.seq:
+        page = await store.read(reach.stream, after=after, limit=min(share, reach.seq - after))
+        if not page:
+            return
+        for event in page:
+            yield event
+        after = page[-1].seq
+        await asyncio.sleep(0)
+
+
+# What models cost
+
+
+class Asked(NamedTuple):
+    """A model was asked for an agent; a call that failed may have cost something too."""
+
+    tick: int
+    agent: str
+    input_tokens: int
+    output_tokens: int
+    cost_microusd: int
+
+
+async def asked_of(
+    host: Host, world: str, span: Span, *, since: Checkpoint = START
+) -> AsyncIterator[Asked]:
+    """Return what models were asked for the agents of a world in some ticks, by tick.
+
+    Of a world with ancestors (a fork, one out of a file) each tick counts in the world that passed it. What
+    this world has asked before `since` is not read.
+    """
+    store = host.services.store
+    spans = {world: Span(0, span.last)}
+    newest = world
+    for one in await ancestors(store, host.id, world):
+        spans[newest] = Span(one.tick + 1, spans[newest].last)
+        spans.setdefault(one.world, Span(0, one.tick))
+        newest = one.world
+    runs = [
+        (run, agent, Span(max(span.first, within.first), within.last), begun)
+        for name, within in spans.items()
+        if max(span.first, within.first) <= within.last
+        for run, agent in await _runs(store, host.id, name)
+        for begun in [await _asked_by(store, host.id, run, since, world) if name == world else 0]
+    ]
+    share = max(1, HELD_EVENTS_MAX // max(1, len(runs)))
+    feeds = [_asked(store, *one, share=share) for one in runs]
+    heads: list[tuple[int, int, Asked]] = []
+    for n, feed in enumerate(feeds):
+        if (head := await anext(feed, None)) is not None:
+            heads.append((head.tick, n, head))
+    heapify(heads)
+    while heads:
+        _, n, asked = heads[0]
+        yield asked
+        after = await anext(feeds[n], None)
+        if after is None:
+            heappop(heads)
+        else:
+            heapreplace(heads, (after.tick, n, after))
+
+
+async def _runs(store: Store, tenant: str, world: str) -> list[tuple[int, str]]:
+    """The runs of a world's agents, and whose they are. A run that goes on another names the same agent."""
+    first = run_id_of(world, "")
+    behind = first[:-1] + chr(ord(first[-1]) + 1)
+    rows = await store.query(
+        "SELECT id, agent FROM runs WHERE tenant = ? AND run >= ? AND run < ? ORDER BY id",
+        (tenant, first, behind),
+    )
+    return [(run, agent.removeprefix(first)) for run, agent in rows if agent.startswith(first)]
+
+
+async def _asked_by(store: Store, tenant: str, run: int, since: Checkpoint, world: str) -> int:
+    """Return the last event of an agent's run before a checkpoint. Cost: the events behind it."""
+    if since.tick == 0:
+        return 0
+    rows = await store.query(
+        "SELECT seq FROM events WHERE stream = ? AND position < (SELECT e.position FROM events e"
+        " JOIN streams s ON s.id = e.stream WHERE s.tenant = ? AND s.space = ? AND s.name = ?"
+        " AND e.seq = ?) ORDER BY seq DESC LIMIT 1",
+        (run, *world_stream(tenant, world), since.seq),
+    )
+    return rows[0][0] if rows else 0
+
+
+async def _asked(
+    store: Store, run: int, agent: str, within: Span, after: int, *, share: int
+) -> AsyncIterator[Asked]:
+    while True:
+        rows = await store.query(
+            "SELECT seq, data FROM events WHERE stream = ? AND seq > ?"
+            f" AND kind IN ({', '.join('?' * len(_ASKING))}) ORDER BY seq LIMIT ?",
+            (run, after, *_ASKING, share),
+        )
+        for _seq, data in rows:
+            fields = decode_stored(data, type=dict[str, Any])
+            named = _OF_TICK.match(fields["key"])
+            if named is None or not within.first <= int(named[1]) <= within.last:
+                continue
+            yield Asked(
+                int(named[1]), agent, fields.get("input_tokens", 0),
+                fields.get("output_tokens", 0), fields.get("cost", 0),
+            )  # fmt: skip
+        if len(rows) < share:
+            return
+        after = rows[-1][0]
+
+
+# The state
+
+
+@dataclass(slots=True)
+class AgentNow:
+    """The current state of an agent, as the view of worlds has it."""
+
+    id: str
+    is_active: bool = True
+    state: str | None = None
+    ticks_in_state: int = 0
+    failures: int = 0
+    last_action: str | None = None
+    last_ok: bool | None = None
+
+
+@dataclass(slots=True)
+class Society:
+    """Money, artifacts and agents after the events so far. Memory: O(agents + artifacts)."""
+
+    money: dict[str, int] = field(default_factory=dict[str, int])
+    """Scrip by account."""
+    kinds: dict[str, str] = field(default_factory=dict[str, str])
+    """Of artifacts."""
+    owners: dict[str, str] = field(default_factory=dict[str, str])
+    """Of artifacts that are not deleted."""
+    owned: dict[str, int] = field(default_factory=dict[str, int])
+    """How many somebody owns."""
+    everyone: dict[str, AgentNow] = field(default_factory=dict[str, AgentNow])
+    """All who ever joined, in the order in which they first did."""
+
+    @classmethod
+    def restored(cls, since: Checkpoint, *, kinds: Mapping[str, str]) -> Society:
+        """Return money and agents as a checkpoint has them. Owners and what agents did last are not in it."""
+        everyone = {name: AgentNow(name, is_active) for name, is_active in since.agents.items()}
+        return cls(money=dict(since.money), kinds=dict(kinds), everyone=everyone)
+
+    @property
+    def agents(self) -> list[AgentNow]:
+        """The active agents, in the order in which they joined."""
+        return [one for one in self.everyone.values() if one.is_active]
+
+    def balance(self, principal: str) -> int:
+        return self.money.get(account_of(principal), 0)
+
+    def take(self, event: Event) -> EventData:
+        """One more event; its data, typed. Errors: `UnknownEvent` for what another version wrote."""
+        data = event.decode()
+        if isinstance(data, Moving):
+            for posting in data.postings:
+                if posting.asset == SCRIP:
+                    self._add(posting.source, -posting.amount)
+                    self._add(posting.target, posting.amount)
+        if isinstance(data, ArtifactWritten):
+            self.kinds[data.id] = data.kind
+            self._own(data.id, data.owner)
+        elif isinstance(data, ArtifactTransferred):
+            self._own(data.id, data.to)
+        elif isinstance(data, ArtifactDeleted):
+            self._own(data.id, None)
+        elif isinstance(data, ev.AgentJoined):
+            self.everyone.setdefault(data.agent, AgentNow(data.agent)).is_active = True
+        elif isinstance(data, ev.AgentLeft):
+            self.everyone[data.agent].is_active = False
+        elif isinstance(data, ev.AgentMoved):
+            self._move(data)
+        if (act := act_of(data)) is not None:
+            self._step(event.actor, act, succeeded=did_succeed(data))
+        return data
+
+    def _add(self, account: str, amount: int) -> None:
+        self.money[account] = self.money.get(account, 0) + amount
+
+    def _own(self, artifact: str, owner: str | None) -> None:
+        before = self.owners.pop(artifact, None)
+        if before is not None:
+            self.owned[before] -= 1
+        if owner is not None:
+            self.owners[artifact] = owner
+            self.owned[owner] = self.owned.get(owner, 0) + 1
+
+    def _move(self, data: ev.AgentMoved) -> None:
+        agent = self.everyone.get(data.agent)
+        if agent is not None and data.origin != data.to:
+            agent.state, agent.ticks_in_state = data.to, 0
+
+    def _step(self, actor: str, act: Act, *, succeeded: bool) -> None:
+        agent = self.everyone.get(actor)
+        if agent is None:
+            return
+        agent.last_action, agent.last_ok = act.action, succeeded
+        agent.failures = 0 if succeeded else agent.failures + 1
+        agent.ticks_in_state += agent.state is not None
+
+
+def act_of(data: EventData) -> Act | None:
+    """The step of an agent that ended in an event."""
+    return getattr(data, "act", None)
+
+
+def did_succeed(data: EventData) -> bool:
+    """Return True if an event with an act is that of something done."""
+    if isinstance(data, ArtifactInvoked):
+        return data.outcome == "done"
+    return not isinstance(data, ev.ActionRejected)

@@ -1,0 +1,1 @@
+"""The files of the older format, read strictly."""

@@ -1,0 +1,230 @@
+"""A YAML file as a tree that knows its lines, with bounds on its size, depth and what aliases unfold to.
+
+Keys are taken as they are written: `on`, `yes` and `true` stay these words, which YAML 1.1 would all read
+as the same boolean. Names (states, steps, ids) are taken the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from artelier.errors import InvalidConfig
+from artelier.world.loading.format.diagnostics import Notes
+
+if TYPE_CHECKING:
+    import yaml
+
+DEPTH_MAX = 40
+NODES_MAX = 20_000
+"""With aliases unfolded: a few lines of them would else become millions of values."""
+
+NAME_CHARS_MAX = 200
+
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = frozenset(_TAG + name for name in ("str", "int", "float", "bool", "null", "timestamp"))
+_COLLECTIONS = (_TAG + "map", _TAG + "seq")
+_MERGE = _TAG + "merge"
+_INT_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A value and where it stands."""
+
+    line: int
+    """Of its key, from 1; without a key its own."""
+    first_line: int
+    """Where its text begins."""
+    value: Any
+    """A scalar, a list of nodes or a mapping of names to nodes."""
+    text: str | None = None
+    """Of a scalar: as written, without quotes."""
+
+    @property
+    def members(self) -> dict[str, Node]:
+        """The members of a mapping; empty for anything else."""
+        value: object = self.value
+        return cast("dict[str, Node]", value) if isinstance(value, dict) else {}
+
+    @property
+    def items(self) -> list[Node]:
+        """The items of a list; a single value counts as a list of one, and null as none."""
+        value: object = self.value
+        if isinstance(value, list):
+            return cast("list[Node]", value)
+        return [] if value is None else [self]
+
+    @property
+    def name(self) -> str | None:
+        """The scalar as a name, as it is written; None for anything else."""
+        if self.text is None or self.value is None or not self.text.strip():
+            return None
+        return self.text.strip()[:NAME_CHARS_MAX]
+
+    def plain(self) -> Any:
+        """JSON data."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.members.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.items]
+        return self.value
+
+
+def read_document(text: str, notes: Notes) -> Node:
+    """The tree of a file. Errors: `InvalidConfig` with fact `line` for what is broken or beyond a bound."""
+    import yaml
+
+    try:
+        loader = _composer(text)
+        try:
+            root = loader.get_single_node()
+            if root is None:
+                return Node(line=1, first_line=1, value=None, text="")
+            return _Reader(loader, notes).node(root, 0)
+        finally:
+            loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise InvalidConfig(
+            f"broken YAML: {error.problem or error.context}", line=mark.line + 1 if mark else 0
+        ) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise InvalidConfig(f"broken YAML: {error.reason}", line=line) from None
+    except RecursionError:
+        raise InvalidConfig("the file is nested too deeply", line=0) from None
+
+
+def _composer(text: str) -> yaml.SafeLoader:
+    import yaml
+
+    class Composer(yaml.SafeLoader):
+        depth = 0
+        count = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.count += 1
+            self.depth += 1
+            if self.depth > DEPTH_MAX or self.count > NODES_MAX:
+                raise _too_large(self.line + 1)
+            try:
+                return super().compose_node(parent, index)
+            finally:
+                self.depth -= 1
+
+    return Composer(text)
+
+
+class _Reader:
+    """Turns composed nodes into a tree without aliases."""
+
+    def __init__(self, loader: yaml.SafeLoader, notes: Notes) -> None:
+        self._loader = loader
+        self._notes = notes
+        self._left = NODES_MAX
+
+    def node(self, node: Any, depth: int) -> Node:
+        import yaml
+
+        line = node.start_mark.line + 1
+        self._left -= 1
+        if self._left < 0 or depth > DEPTH_MAX:
+            raise _too_large(line)
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
+            raise InvalidConfig(f"a value of type {node.tag[:80]} is not read", line=line)
+        if isinstance(node, yaml.MappingNode):
+            return Node(line=line, first_line=line, value=self._mapping(node, depth))
+        if isinstance(node, yaml.SequenceNode):
+            items = [self.node(item, depth + 1) for item in node.value]
+            return Node(line=line, first_line=line, value=items)
+        is_block = node.style in ("|", ">")
+        return Node(
+            line=line, first_line=line + is_block, value=self._scalar(node), text=node.value
+        )
+
+    def _mapping(self, node: Any, depth: int) -> dict[str, Node]:
+        import yaml
+
+        merged: dict[str, Node] = {}
+        own: dict[str, Node] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise InvalidConfig("a key is neither text nor a number", line=line)
+            value = replace(self.node(value_node, depth + 1), line=line)
+            if key_node.tag == _MERGE:
+                for source in reversed(value.items):
+                    merged |= source.members
+                continue
+            key = key_node.value.strip()
+            if key in own:
+                self._notes.add(
+                    "changed", "the key stands twice; the last one counts", line=line, key=key[:80]
+                )
+            own[key] = value
+        return merged | own
+
+    def _scalar(self, node: Any) -> Any:
+        if node.tag not in _SCALARS:
+            raise InvalidConfig(
+                f"a value of type {node.tag[:80]} is not read", line=node.start_mark.line + 1
+            )
+        if node.tag in (_TAG + "str", _TAG + "timestamp"):
+            return node.value
+        try:
+            value: Any = self._loader.construct_object(node)  # pyright: ignore[reportUnknownMemberType] - the stubs are partial
+        except (ValueError, KeyError, IndexError):
+            return node.value
+        is_odd = isinstance(value, float) and not abs(value) <= _INT_MAX
+        is_odd = is_odd or (isinstance(value, int) and abs(value) > _INT_MAX)
+        return node.value if is_odd else value
+
+
+def _too_large(line: int) -> InvalidConfig:
+    return InvalidConfig(
+        f"the file holds more than {NODES_MAX} values, with aliases unfolded, or is nested more than"
+        f" {DEPTH_MAX} deep",
+        line=line,
+    )
+
+
+class Fields:
+    """A mapping whose keys are taken one by one; what nobody took is reported."""
+
+    def __init__(self, node: Node, path: str, notes: Notes) -> None:
+        self.path = path
+        self.line = node.line
+        self._left: dict[str, Node] = dict(node.members)
+        self._notes = notes
+
+    def take(self, *names: str) -> Node | None:
+        """The value under the first of these keys that is there; null counts as absent."""
+        for name in names:
+            node = self._left.pop(name, None)
+            if node is not None and node.value is not None:
+                return node
+        return None
+
+    def name(self, *names: str) -> str | None:
+        """A scalar as it is written. Anything else is reported."""
+        node = self.take(*names)
+        if node is not None and node.name is None:
+            self._notes.add("unused", "expected a name", line=node.line, key=self.at(names[0]))
+        return node.name if node else None
+
+    def at(self, key: str) -> str:
+        """The path of one of its keys."""
+        return f"{self.path}.{key}" if self.path else key
+
+    @property
+    def left(self) -> Mapping[str, Node]:
+        """The fields that have not been taken yet."""
+        return self._left
+
+    def report_left(self) -> None:
+        """Write down every key that was not taken."""
+        for key, node in self._left.items():
+            self._notes.add("unused", "nothing here uses it", line=node.line, key=self.at(key[:80]))
+        self._left = {}

@@ -1,0 +1,1 @@
+"""One tick: what agents know, what they decide, and over which state."""

@@ -1,0 +1,105 @@
+"""The limits of agents beside money: stored bytes, model calls and tokens in a rolling window of ticks."""
+
+from __future__ import annotations
+
+from artelier.artifacts import Working
+from artelier.artifacts.events import ArtifactTransferred
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.ref import ACTORS
+from artelier.errors import LimitReached
+from artelier.world.tick.tick_context import Scene
+from artelier.world.tick.world_state import ESCROW, stored_changes
+
+
+async def check_storage(scene: Scene, working: Working) -> None:
+    """Check that every agent may store what an action leaves to it, with its programs' works and its offers.
+
+    The content of newest versions counts, older ones do not. An action that stores nothing more is never
+    refused.
+    Errors: `LimitReached`. Cost: O(artifacts changed by the action, and by the tick so far for their owners).
+    """
+    cap = scene.config.resources.stored_bytes
+    if cap is None:
+        return
+    added: dict[str, int] = {}
+    for id_, standing in working.standings.items():
+        before = await scene.working.standing(id_)
+        for owner, size_bytes in stored_changes(before, standing):
+            if owner == ESCROW:
+                owner = await _seller(scene, id_, before)
+            responsible = await _responsible(working, owner)
+            added[responsible] = added.get(responsible, 0) + size_bytes
+    for owner, more in added.items():
+        if more <= 0 or owner not in scene.agents:
+            continue
+        used = scene.stored.get(owner, 0) + scene.stage.stored_bytes(owner)
+        used += await _offered(scene, owner)
+        if used + more > cap:
+            raise LimitReached(
+                f"{owner} would store more than it may",
+                expected=f"at most {cap} bytes", got=f"{used} stored, {more} more",
+                scope=owner, unit="stored_bytes", cap=cap, used=used, asked=more,
+            )  # fmt: skip
+    for owner, more in added.items():
+        scene.stored[owner] = scene.stored.get(owner, 0) + more
+
+
+async def _offered(scene: Scene, seller: str) -> int:
+    """Bytes of what the escrow held for a seller when the tick began."""
+    rows = await scene.stage.store.query(
+        "SELECT COALESCE(SUM(v.size_bytes), 0) FROM world_offers o"
+        " JOIN artifacts a ON a.tenant = o.tenant AND a.space = o.space AND a.id = o.artifact"
+        " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
+        " AND v.version = a.version WHERE o.tenant = ? AND o.space = ? AND o.seller = ?"
+        " AND o.status = 'open' AND o.sells = 'ownership' AND a.owner = ? AND a.deleted = 0",
+        (scene.tenant, scene.space, seller, ESCROW),
+    )
+    return rows[0][0]
+
+
+async def _seller(scene: Scene, id: str, before: Standing | None) -> str:
+    """Return the seller for whom the escrow holds an artifact, or held it before the action."""
+    if before is not None and before.owner != ESCROW:
+        return before.owner
+    for change in reversed(scene.working.changes):
+        data = change.data
+        if isinstance(data, ArtifactTransferred) and (data.id, data.to) == (id, ESCROW):
+            return data.giver
+    rows = await scene.stage.store.query(
+        "SELECT seller FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ?"
+        " AND status = 'open' AND sells = 'ownership'",
+        (scene.tenant, scene.space, id),
+    )
+    return rows[0][0] if rows else ESCROW
+
+
+async def _responsible(working: Working, owner: str) -> str:
+    """Return who answers for what a program owns: the owner of the program, through at most ten of them."""
+    for _ in range(10):
+        if not owner.startswith(ACTORS):
+            return owner
+        program = await working.standing(owner.removeprefix(ACTORS))
+        if program is None:
+            return owner
+        owner = program.owner
+    return owner
+
+
+async def refused_calls(scene: Scene) -> dict[str, str]:
+    """Agents that may not ask a model in this tick, and why. Cost: one query over the window."""
+    limits = scene.config.resources
+    if limits.model_calls is None and limits.tokens is None:
+        return {}
+    rows = await scene.stage.store.query(
+        "SELECT agent, SUM(calls), SUM(tokens) FROM world_usage"
+        " WHERE tenant = ? AND space = ? AND tick > ? GROUP BY agent",
+        (scene.tenant, scene.space, scene.tick - limits.window),
+    )
+    refused: dict[str, str] = {}
+    for agent, calls, tokens in rows:
+        for used, cap, what in (
+            (calls, limits.model_calls, "model calls"), (tokens, limits.tokens, "tokens"),
+        ):  # fmt: skip
+            if cap is not None and used >= cap:
+                refused[agent] = f"{used} of {cap} {what} used within {limits.window} ticks"
+    return refused
