@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from artelier.server.users import Users, password_hash
+from artelier.server.security.users import Users, password_hash
 from tests.browser.axe import Audit
 from tests.browser.conftest import LivedIn, Shot, SignIn
 from tests.browser.hand import FIGURES, GOAL, Hand

@@ -22,10 +22,10 @@ ALLOWED: dict[str, str] = {
         operations/lore/png_chunks.py:_decoded base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
-        server/personal.py:_read json.loads
-        server/personal.py:_read msgspec.json.decode
-        server/routes/uploads.py:content_of msgspec.json.decode
-        server/wire/artifacts.py:content_of base64.b64decode
+        server/pii.py:_read json.loads
+        server/pii.py:_read msgspec.json.decode
+        server/routes/artifacts/uploads.py:content_of msgspec.json.decode
+        server/wire/artifacts/artifacts.py:content_of base64.b64decode
     """,
     "scrubbed: large texts beside the loop, but messages that a program appends": """
         kernel/privacy/pii_scrubber.py:Personal._escaped msgspec.json.decode
@@ -38,7 +38,7 @@ ALLOWED: dict[str, str] = {
         pii/hidden_values.py:_of_base64 base64.b64decode
     """,
     "an answer of ours, read once to be shown": """
-        server/personal.py:_restored_json msgspec.json.decode
+        server/pii.py:_restored_json msgspec.json.decode
     """,
     "a helper process, killed for its time": """
         child.py:Child.ask json.loads
@@ -119,24 +119,24 @@ ALLOWED: dict[str, str] = {
         cli/world/carrying.py:_value json.loads
         cli/world/sweeping.py:main msgspec.json.Decoder
         cli/world/sweeping.py:_process.ask msgspec.json.decode
-        server/sessions.py:Sessions.__init__ base64.urlsafe_b64decode
-        server/sessions.py:Sessions._load msgspec.json.decode
-        server/sessions.py:Sessions._load base64.urlsafe_b64decode
-        server/users.py:Users.load tomllib.loads
+        server/security/login_sessions.py:Sessions.__init__ base64.urlsafe_b64decode
+        server/security/login_sessions.py:Sessions._load msgspec.json.decode
+        server/security/login_sessions.py:Sessions._load base64.urlsafe_b64decode
+        server/security/users.py:Users.load tomllib.loads
         world/genesis/file.py:read_world_file tomllib.loads
         world/genesis/file.py:_Files._load msgspec.json.decode
         world/figures/sweep_results.py:row_of msgspec.json.decode
     """,
     "in a thread, of a body or file within its bound": """
         operations/profile/untrusted_json.py:_parsed msgspec.json.decode
-        server/routes/worlds.py:_spec tomllib.loads
+        server/routes/worlds/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
         pii/encryption.py:_bytes_of base64.b64decode
         server/mcp/resources.py:_after base64.b64decode
-        server/sessions.py:Sessions.read base64.b64decode
-        server/sessions.py:Sessions.read msgspec.json.decode
-        server/users.py:_parts base64.b64decode
+        server/security/login_sessions.py:Sessions.read base64.b64decode
+        server/security/login_sessions.py:Sessions.read msgspec.json.decode
+        server/security/users.py:_parts base64.b64decode
         tools/http/rules.py:_credentials base64.b64decode
     """,
     "a reply, within `Policy.reply_bytes_max`; JSON of 8 MB takes 50 ms": """
@@ -209,8 +209,8 @@ ALLOWED: dict[str, str] = {
         models/params.py:dropped_of json.loads
         operations/transforms/transform.py:_data msgspec.json.decode
         operations/lore/schemas.py:Form.to_content msgspec.json.decode
-        server/agui_follow.py:_decoded msgspec.json.decode
-        server/mcp/face.py:_told msgspec.json.decode
+        server/agui/event_follower.py:_decoded msgspec.json.decode
+        server/mcp/client_view.py:_told msgspec.json.decode
         world/history/world_hash.py:Form.of msgspec.json.decode
     """,
     "written by this very program, for a process that it starts": """
@@ -259,12 +259,12 @@ ALLOWED: dict[str, str] = {
         chat/turn/turn_events.py:message_of msgspec.json.decode
         chat/tree/tree_rows.py:<module> msgspec.json.Decoder
         chat/turn/turn_inputs.py:found_from msgspec.json.decode
-        server/agui.py:_plain msgspec.json.decode
-        server/agui_follow.py:_readable msgspec.json.decode
-        server/events.py:_without_path msgspec.json.decode
-        server/events.py:shortened msgspec.json.decode
-        server/events.py:_shortened_json msgspec.json.decode
-        server/events.py:_without_path msgspec.json.decode
+        server/agui/event_fold.py:_plain msgspec.json.decode
+        server/agui/event_follower.py:_readable msgspec.json.decode
+        server/live/event_encoder.py:_without_path msgspec.json.decode
+        server/live/event_encoder.py:shortened msgspec.json.decode
+        server/live/event_encoder.py:_shortened_json msgspec.json.decode
+        server/live/event_encoder.py:_without_path msgspec.json.decode
         tools/skills/definition.py:definition_from msgspec.json.decode
         tools/skills/handle.py:Skills._json msgspec.json.decode
         tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode

@@ -17,7 +17,7 @@ from artelier.app import Kernel, TenantKernel
 from artelier.clock import Clock
 from artelier.kernel import Policy
 from artelier.server.app import create_app
-from artelier.server.serving import Server, address_of, bind
+from artelier.server.http_server import Server, address_of, bind
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel
 

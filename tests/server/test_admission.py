@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from artelier.errors import TooManyAtOnce
-from artelier.server.admission import AT_ONCE_MAX, WAITING_MAX, Admission
-from artelier.server.users import User, Users, token_hash
+from artelier.server.security.admission import AT_ONCE_MAX, WAITING_MAX, Admission
+from artelier.server.security.users import User, Users, token_hash
 from tests.server.house import house
 
 MANY = 60

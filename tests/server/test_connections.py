@@ -18,8 +18,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from artelier.server.connections import WAITING_PER_ADDRESS_MAX
-from artelier.server.serving import Server, bind
+from artelier.server.http_server import Server, bind
+from artelier.server.security.connection_limits import WAITING_PER_ADDRESS_MAX
 from tests.server.house import PATIENCE_S, House, house, until
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from artelier.server.lag import SAMPLE_S, LoopLag
+from artelier.server.loop_lag import SAMPLE_S, LoopLag
 from artelier.telemetry import OpenTelemetry
 from tests.server.house import house, until
 from tests.telemetry.watch import Watch

@@ -12,10 +12,10 @@ from artelier.app import Kernel
 from artelier.kernel import Policy
 from artelier.pii.placeholder import placeholders_in
 from artelier.server.app import create_app
-from artelier.server.personal import AS_SENT
-from artelier.server.routes.hand import artifacts_of
+from artelier.server.pii import AS_SENT
+from artelier.server.routes.operator import artifacts_of
+from artelier.server.security.users import Users, token_hash
 from artelier.server.settings import ServerSettings
-from artelier.server.users import Users, token_hash
 from artelier.testing import ScriptedModel
 from tests.server.house import House, asking, frames_of, house
 
@@ -145,9 +145,9 @@ def test_live_events_are_restored_and_encoded_once(tmp_path: Path) -> None:
             page = (await made.client.get("/api/v1/events")).json()["items"]
             assert f"ask {ANA}" in [one["texts"].get("text") for one in page]
 
-            from artelier.server.events import Filter
-            from artelier.server.personal import shown
-            from artelier.server.stream import EventStream
+            from artelier.server.live.event_encoder import Filter
+            from artelier.server.live.event_stream import EventStream
+            from artelier.server.pii import shown
 
             frames = await made.app.state.hub.stream(Filter(tenant="default"), after=0)
             stream = await shown(EventStream(frames), made.desk)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidConfig
-from artelier.server.attempts import FAILURES_MAX
-from artelier.server.proxy import client_address, parse_networks
+from artelier.server.security.login_throttle import FAILURES_MAX
+from artelier.server.security.reverse_proxy import client_address, parse_networks
+from artelier.server.security.users import Users
 from artelier.server.settings import ServerSettings
-from artelier.server.users import Users
 from tests.server.house import house
 
 TRUSTED = parse_networks(["10.0.0.0/8", "::1"])
@@ -68,7 +68,7 @@ def test_a_public_address_needs_users() -> None:
 
 
 def _users(folder: Path) -> Users:
-    from artelier.server.users import password_hash
+    from artelier.server.security.users import password_hash
 
     path = folder / "users.toml"
     path.write_text(

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import ArtelierError, InvalidConfig
-from artelier.server.attempts import Attempts
-from artelier.server.sessions import ENDED_MAX, Sessions
+from artelier.server.security.login_sessions import ENDED_MAX, Sessions
+from artelier.server.security.login_throttle import Attempts
+from artelier.server.security.users import Users, password_hash, token_hash
 from artelier.server.settings import ServerSettings
-from artelier.server.users import Users, password_hash, token_hash
 from artelier.testing import ManualClock
 from tests.server.house import House, asking, assert_fault, house, spoken
 

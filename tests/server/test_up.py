@@ -20,7 +20,7 @@ import pytest
 
 from artelier.app import Kernel
 from artelier.cli.run_ids import name_of
-from artelier.server.serving import bind
+from artelier.server.http_server import bind
 from tests.cli.conftest import Shell, shell
 from tests.processes import PATIENCE_S, killed_at_last
 from tests.server.house import asking
@@ -216,7 +216,7 @@ def test_others_do_not_reach_a_server_without_users(shell: Shell, words: tuple[s
 
 
 def test_a_server_with_users_replaces_personal_data_and_needs_the_key(shell: Shell) -> None:
-    from artelier.server.users import token_hash
+    from artelier.server.security.users import token_hash
 
     shell.write(
         "users.toml",
@@ -233,7 +233,7 @@ def test_a_server_with_users_replaces_personal_data_and_needs_the_key(shell: She
 
 @pytest.mark.slow
 def test_a_server_with_users_and_a_key_keeps_no_value(tmp_path: Path) -> None:
-    from artelier.server.users import token_hash
+    from artelier.server.security.users import token_hash
 
     (tmp_path / "users.toml").write_text(
         '[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n'
@@ -259,7 +259,7 @@ ACME = '[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["acme"]\n'
 
 @pytest.mark.slow
 def test_a_server_with_users_serves_their_tenant_and_makes_no_other(tmp_path: Path) -> None:
-    from artelier.server.users import token_hash
+    from artelier.server.security.users import token_hash
 
     (tmp_path / "users.toml").write_text(f'{ACME}tokens = ["{token_hash("a token")}"]\n')
     environ = {"ARTELIER_VAULT_KEY": "a vault key for tests"}
@@ -280,7 +280,7 @@ def test_a_server_with_users_serves_their_tenant_and_makes_no_other(tmp_path: Pa
 
 
 def test_a_tenant_that_no_user_may_open_is_not_served(shell: Shell) -> None:
-    from artelier.server.users import token_hash
+    from artelier.server.security.users import token_hash
 
     shell.write("users.toml", f'{ACME}tokens = ["{token_hash("a token")}"]\n')
 
@@ -302,7 +302,7 @@ def test_hashes_for_the_file_of_users_are_printed(
         f'[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n{line}{of_token}\n',
     )
 
-    from artelier.server.users import Users
+    from artelier.server.security.users import Users
 
     users = Users.load(shell.folder / "users.toml")
     assert users.with_password("ada", "correct horse") is not None

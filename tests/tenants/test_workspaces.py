@@ -20,8 +20,8 @@ from artelier.loops.run_control import WORKSPACE_DENIED
 from artelier.missions.mission.mission_runner import conduct, recorded_job
 from artelier.ports.model import ModelReply, ToolCall
 from artelier.server.app import create_app
+from artelier.server.security.users import Users, token_hash
 from artelier.server.settings import ServerSettings
-from artelier.server.users import Users, token_hash
 from artelier.testing import ScriptedModel
 from artelier.tools import workspace_tools
 from tests.cli.conftest import Shell, shell

@@ -153,7 +153,7 @@ def _web() -> list[Finding]:
 
 def _port(port: int) -> list[Finding]:
     from artelier.errors import ArtelierError
-    from artelier.server.serving import bind
+    from artelier.server.http_server import bind
 
     try:
         bind("127.0.0.1", port).close()

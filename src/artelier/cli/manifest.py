@@ -153,7 +153,7 @@ async def render(call: Call, step: Step) -> None:
 
 def readable(request: ModelRequest) -> str:
     """A request as text: a heading per message, tools by name."""
-    from artelier.server.comparing import readable
+    from artelier.server.inspector.prompt_diff import readable
 
     return readable(request, shown=_shown)
 
@@ -172,7 +172,7 @@ async def diff(
     async with call.kernel() as kernel:
         one, two = [await _both(call, kernel, place) for place in (first, second)]
     from artelier.kernel import shared_prefix
-    from artelier.server.comparing import changes, compared
+    from artelier.server.inspector.prompt_diff import changes, compared
 
     parts = compared(one[0], two[0])
     text = changes(one[1], two[1], names=(first, second), shown=_shown)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from artelier.app import Kernel, TenantKernel
     from artelier.cli.settings import Settings
     from artelier.kernel.tenants.workspaces import Workspaces
+    from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
-    from artelier.server.users import Users
 
 app = alone()
 
@@ -142,8 +142,8 @@ async def up(
 
 
 def _settings(call: Call, *, auth: str | None, **address: Any) -> ServerSettings:
+    from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
-    from artelier.server.users import Users
 
     users = Users.load(auth) if auth else None
     return ServerSettings(
@@ -173,7 +173,7 @@ async def _open(
     pace: float,
 ) -> None:  # fmt: skip
     """Take the address first: a server that cannot listen opens no database."""
-    from artelier.server.serving import bind
+    from artelier.server.http_server import bind
 
     bound = bind(settings.host, settings.port)
     try:
@@ -192,7 +192,7 @@ async def _serve(
     call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool, goal: str | None,
 ) -> None:  # fmt: skip
     from artelier.server.app import create_app
-    from artelier.server.serving import address_of, serve
+    from artelier.server.http_server import address_of, serve
 
     await kernel.for_tenant(settings.tenant).state()
     application = create_app(kernel, settings=settings)
@@ -400,7 +400,7 @@ def _print_line(call: Call, *, is_password: bool) -> None:
     """Print the line for a file of users. Errors: `InvalidRequest` if the password was mistyped."""
     import secrets
 
-    from artelier.server.users import password_hash, token_hash
+    from artelier.server.security.users import password_hash, token_hash
 
     if not is_password:
         token = secrets.token_urlsafe(32)

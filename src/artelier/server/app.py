@@ -3,7 +3,7 @@
     request ── guard ── router ── route (ten lines) ── the kernel's public door
                                     └─ hub: live events, one reader per tenant
 
-Read next: `guard.py` for what is refused, `routes/__init__.py` for how a resource is added.
+Read next: `security/guard.py` for what is refused, `routes/__init__.py` for how a resource is added.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
 from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.server import errors, openapi_corrections, pages
-from artelier.server.attempts import Attempts
-from artelier.server.driver import Driver
-from artelier.server.errands import errands_of
-from artelier.server.guard import Guard
-from artelier.server.hub import Hub
-from artelier.server.identity import Gate
-from artelier.server.lag import LoopLag
-from artelier.server.late import IncludeLate, LateRoutes
-from artelier.server.sessions import Sessions
+from artelier.server.background_tasks import errands_of
+from artelier.server.late_routes import IncludeLate, LateRoutes
+from artelier.server.live.hub import Hub
+from artelier.server.loop_lag import LoopLag
+from artelier.server.run_driver import Driver
+from artelier.server.security.guard import Guard
+from artelier.server.security.identity import Gate
+from artelier.server.security.login_sessions import Sessions
+from artelier.server.security.login_throttle import Attempts
 from artelier.server.settings import ServerSettings
 
 ABOUT = """Everything that Mission Control shows and does, for programs as well.

@@ -12,8 +12,8 @@ from fastapi import Depends, Query, Request
 
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import AccessDenied, NotFound
-from artelier.server.hub import Hub
-from artelier.server.identity import Gate, Identity
+from artelier.server.live.hub import Hub
+from artelier.server.security.identity import Gate, Identity
 from artelier.server.settings import ServerSettings
 
 RELIEVING = frozenset((

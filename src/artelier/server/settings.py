@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artelier.errors import InvalidConfig
-from artelier.server.proxy import Network, PublicUrl, parse_networks
+from artelier.server.security.reverse_proxy import Network, PublicUrl, parse_networks
 
 if TYPE_CHECKING:
-    from artelier.server.users import Users
+    from artelier.server.security.users import Users
 
 PORT = 8321
 LOOPBACK = ("localhost", "127.0.0.1", "::1")

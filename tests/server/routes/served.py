@@ -16,8 +16,8 @@ from artelier import Kernel, ModelRequest, Policy
 from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.ports.model import Price
 from artelier.server.app import create_app
+from artelier.server.security.users import Users
 from artelier.server.settings import ServerSettings
-from artelier.server.users import Users
 from artelier.testing import ScriptedModel
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ import pytest
 
 from artelier.app import TenantKernel
 from artelier.errors import Erased
-from artelier.server.erasures import CONFIRM_S
-from artelier.server.users import Users, token_hash
+from artelier.server.erasure_confirmations import CONFIRM_S
+from artelier.server.security.users import Users, token_hash
 from artelier.testing import ManualClock
 from tests.server.house import House, assert_fault, house
 

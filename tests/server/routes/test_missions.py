@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier.server.errands import errands_of
+from artelier.server.background_tasks import errands_of
 from artelier.testing import ScriptedModel
 from tests.missions.mission_stage import FORK, GOAL, LINE, MISSION, Team, planned
 from tests.missions.task_stage import look, write

@@ -13,8 +13,8 @@ from artelier.app import Kernel
 from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.log import Event
 from artelier.server.app import create_app
+from artelier.server.security.users import Users, token_hash
 from artelier.server.settings import ServerSettings
-from artelier.server.users import Users, token_hash
 from tests.server.house import house
 from tests.server.routes.served import Served, good, play, refused, serving
 

@@ -6,14 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.server.mcp.face import Face
+    from artelier.server.mcp.client_view import Face
     from artelier.server.mcp.http import serve_http
     from artelier.server.mcp.runs import RunDesk
     from artelier.server.mcp.stdio import serve_stdio
 
 __all__ = ["Face", "RunDesk", "serve_http", "serve_stdio"]
 
-_HOMES = {"Face": "face", "RunDesk": "runs", "serve_http": "http", "serve_stdio": "stdio"}
+_HOMES = {"Face": "client_view", "RunDesk": "runs", "serve_http": "http", "serve_stdio": "stdio"}
 
 
 def __getattr__(name: str) -> Any:

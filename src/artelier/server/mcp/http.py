@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.transport_security import TransportSecuritySettings
 
 from artelier.errors import Conflict
-from artelier.server.mcp.face import Face
+from artelier.server.mcp.client_view import Face
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

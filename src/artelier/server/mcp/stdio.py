@@ -16,7 +16,7 @@ import anyio
 from mcp import types
 from mcp.shared.message import SessionMessage
 
-from artelier.server.mcp.face import Face
+from artelier.server.mcp.client_view import Face
 from artelier.tools.thread_pool import DaemonThreads
 
 if TYPE_CHECKING:

@@ -34,19 +34,42 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from artelier.server.bodies import check_items
 from artelier.server.deps import personal_desk_of
-from artelier.server.guard import LARGE, SAFE
-from artelier.server.personal import AS_SENT, received, shown
-from artelier.server.wire.shapes import ErrorAnswer
+from artelier.server.pii import AS_SENT, received, shown
+from artelier.server.security.body_limits import check_items
+from artelier.server.security.guard import LARGE, SAFE
+from artelier.server.wire.base import ErrorAnswer
 
 PREFIX = "/api/v1"
 MODULES = (
-    "auth", "events", "runs", "approvals", "artifacts", "uploads", "sessions", "turns", "profiles",
-    "missions", "god_mode", "tasks", "agents", "membranes", "steering", "all_runs", "schedules",
-    "memory", "skills", "worlds", "world_figures", "market", "ledger", "tenants", "erasures",
-    "agui", "server",
-)  # fmt: skip
+    "auth",
+    "events",
+    "runs",
+    "approvals",
+    "artifacts.artifacts",
+    "artifacts.uploads",
+    "chats.sessions",
+    "chats.turns",
+    "chats.profiles",
+    "missions.missions",
+    "missions.god_mode",
+    "missions.tasks",
+    "missions.agents",
+    "missions.membranes",
+    "missions.steering",
+    "all_runs",
+    "schedules",
+    "memory",
+    "skills",
+    "worlds.worlds",
+    "worlds.figures",
+    "worlds.market",
+    "ledger",
+    "tenants",
+    "erasures",
+    "agui",
+    "server",
+)
 """Modules of this package with a `router`, in the order of the documentation."""
 
 REFUSALS: dict[int | str, dict[str, Any]] = {

@@ -12,9 +12,9 @@ from artelier.errors import Conflict
 from artelier.missions.prompt.next_iteration import paused_below, roots
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
-from artelier.server.routes.goals import check_mission
+from artelier.server.routes.missions.mission_common import check_mission
 from artelier.server.wire import runs as wire
-from artelier.server.wire.forms import ID_CHARS_MAX, Page
+from artelier.server.wire.models import ID_CHARS_MAX, Page
 
 router = resource("runs")
 

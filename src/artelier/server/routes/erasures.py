@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from artelier.kernel.privacy.erasure import Erasure
 from artelier.server.deps import Admin, Desk, Door
-from artelier.server.erasures import Confirmations
-from artelier.server.identity import Gate, Identity
+from artelier.server.erasure_confirmations import Confirmations
 from artelier.server.routes import resource
+from artelier.server.security.identity import Gate, Identity
 from artelier.server.wire.erasures import (
     ErasureAsked,
     ErasureConfirmed,

@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from artelier.errors import InvalidRequest
 from artelier.server.deps import Desk, Limit, Live, Who
-from artelier.server.events import Filter, page_body
+from artelier.server.live.event_encoder import Filter, page_body
+from artelier.server.live.event_stream import TYPE, EventStream
 from artelier.server.routes import resource
-from artelier.server.stream import TYPE, EventStream
 from artelier.server.wire.events import EventPage
 
 router = resource("events")

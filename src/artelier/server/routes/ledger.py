@@ -17,7 +17,7 @@ from artelier.kernel.limits.ledger_queries import (
 from artelier.server.deps import Desk
 from artelier.server.routes import resource
 from artelier.server.wire import ledger as wire
-from artelier.server.wire.forms import After, Limit, Page
+from artelier.server.wire.models import After, Limit, Page
 
 router = resource("ledger")
 

@@ -10,10 +10,10 @@ from artelier.ids import fresh_secret
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.payer import paid_by_person
 from artelier.server.deps import Actor, Desk, Who
-from artelier.server.personal import sought
+from artelier.server.pii import sought
 from artelier.server.routes import resource
 from artelier.server.wire import memory as wire
-from artelier.server.wire.forms import After, Limit, Nothing, Page
+from artelier.server.wire.models import After, Limit, Nothing, Page
 
 router = resource("memory")
 

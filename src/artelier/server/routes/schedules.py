@@ -7,12 +7,12 @@ from typing import Annotated, Any, Literal
 from fastapi import Query
 
 from artelier.server.deps import Actor, Desk, Setup, Who
-from artelier.server.identity import Identity
 from artelier.server.routes import resource
-from artelier.server.routes.goals import with_shown_workspace, workspace_of
+from artelier.server.routes.missions.mission_common import with_shown_workspace, workspace_of
+from artelier.server.security.identity import Identity
 from artelier.server.wire import runs
 from artelier.server.wire import schedules as wire
-from artelier.server.wire.forms import AfterNumber, Limit, Nothing, Page
+from artelier.server.wire.models import AfterNumber, Limit, Nothing, Page
 
 router = resource("schedules")
 

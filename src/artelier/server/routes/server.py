@@ -9,9 +9,9 @@ from fastapi import Request
 
 from artelier.ids import VERSION
 from artelier.server.deps import Core, Desk, Door, Setup, Who
-from artelier.server.identity import Identity
 from artelier.server.routes import resource
-from artelier.server.users import Users
+from artelier.server.security.identity import Identity
+from artelier.server.security.users import Users
 from artelier.server.wire.server import LagShown, ServerShown, UserShown
 
 router = resource("server")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from artelier.server.wire.shapes import Asked
+from artelier.server.wire.base import Asked
 
 
 class Me(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.log.erasure.content_removal import SUBJECT_CHARS_MAX
-from artelier.server.wire.forms import Asked, Told
+from artelier.server.wire.models import Asked, Told
 
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_CHARS_MAX)]
 

@@ -1,4 +1,5 @@
-"""Events as clients see them; `server/events.py` writes them without these models, once for all clients."""
+"""Events as clients see them; `server/live/event_encoder.py` writes them without these models, once for all
+clients."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.kernel.policy import GRANT_CHARS_MAX
-from artelier.server.wire.forms import Asked, Told
+from artelier.server.wire.models import Asked, Told
 
 GRANTS_MAX = 200
 Grant = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from artelier.server.wire.forms import Asked, Told
+from artelier.server.wire.models import Asked, Told
 
 
 class MemoryLine(Told):

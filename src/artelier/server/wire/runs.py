@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from artelier.server.wire.shapes import Answer, Asked
+from artelier.server.wire.base import Answer, Asked
 
 
 class Usage(Answer):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from artelier.missions.definition import Text
-from artelier.server.wire.forms import Asked, Micro, Told
+from artelier.server.wire.models import Asked, Micro, Told
 
 Overlap = Literal["skip", "queue", "cancel_running", "allow"]
 CatchUp = Literal["one", "none"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from artelier.server.users import Role
-from artelier.server.wire.forms import Told
+from artelier.server.security.users import Role
+from artelier.server.wire.models import Told
 
 
 class UserShown(Told):

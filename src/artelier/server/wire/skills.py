@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from artelier.server.wire.forms import Asked, Told
+from artelier.server.wire.models import Asked, Told
 
 Status = Literal["active", "parked", "refused"]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from artelier.server.wire.forms import Asked, Page, Told
-from artelier.server.wire.shapes import Fault
+from artelier.server.wire.base import Fault
+from artelier.server.wire.models import Asked, Page, Told
 
 TICKS_AT_ONCE = 100
 """That one request waits for."""

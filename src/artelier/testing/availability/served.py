@@ -21,9 +21,9 @@ from urllib.parse import parse_qs
 from artelier import AutonomousAgent, Kernel, ModelRequest, Policy, Tenant, tool
 from artelier.errors import ArtelierError
 from artelier.server.app import create_app
-from artelier.server.serving import Server, bind
+from artelier.server.http_server import Server, bind
+from artelier.server.security.users import User, Users, password_hash, token_hash
 from artelier.server.settings import ServerSettings
-from artelier.server.users import User, Users, password_hash, token_hash
 from artelier.testing import ScriptedModel
 from artelier.testing.availability.neighbour import figures
 from artelier.testing.availability.replies import REPLIES, result_of

@@ -19,8 +19,8 @@ from typing import Any
 from artelier import Kernel
 from artelier.kernel import Run
 from artelier.server.app import create_app
-from artelier.server.hub import Hub
-from artelier.server.serving import Server, address_of, bind
+from artelier.server.http_server import Server, address_of, bind
+from artelier.server.live.hub import Hub
 from artelier.server.settings import ServerSettings
 from artelier.testing.bench.server_scene import furnish, revise
 

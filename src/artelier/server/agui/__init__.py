@@ -1,0 +1,1 @@
+"""The log as events of AG-UI."""

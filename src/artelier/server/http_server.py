@@ -1,0 +1,142 @@
+"""The server on a port: a socket that is really ours, and an end that leaves nothing half-done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import signal
+import socket
+import threading
+from collections.abc import Generator
+from functools import partial
+from types import FrameType
+from typing import cast
+
+import uvicorn
+from fastapi import FastAPI
+
+from artelier.errors import InvalidConfig
+from artelier.server.security.connection_limits import (
+    HEADERS_S,
+    UNREAD_S,
+    WAITING_SHARE,
+    AcceptErrors,
+    Connection,
+    Waiting,
+    raise_file_limit,
+)
+from artelier.server.settings import ServerSettings
+
+ENDING_S = 10
+"""How long requests at hand may take when the server ends."""
+QUEUE = 2048
+"""Connections that may wait to be accepted."""
+ACCEPTED_AT_ONCE = 32
+"""The event loop accepts so many before one of them is looked at, and tries so often where all fail."""
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Errors: `InvalidConfig` if it cannot be had."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        bound = socket.socket(family, kind, protocol)
+    except (OSError, UnicodeError):
+        raise InvalidConfig("no such host", expected="a host of this machine", got=host) from None
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(QUEUE)
+    except OSError as error:
+        bound.close()
+        raise InvalidConfig(
+            f"port {port} of {host} cannot be used: {error.strerror}",
+            expected="a free port", got=port, hint="Name another with --port; 0 takes a free one.",
+        ) from None  # fmt: skip
+    bound.setblocking(False)
+    return bound
+
+
+def address_of(bound: socket.socket, settings: ServerSettings) -> str:
+    """Return the URL under which a browser reaches it: the public one, else that of this machine."""
+    if settings.public is not None:
+        return settings.public.origin
+    port = bound.getsockname()[1]
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+class Server(uvicorn.Server):
+    """Ends live streams first: they would hold the end up for ever."""
+
+    def __init__(
+        self, app: FastAPI, *, headers_s: float = HEADERS_S, unread_s: float = UNREAD_S
+    ) -> None:
+        """`headers_s`: how long the headers of a request may take; `unread_s`: how long nothing of an answer
+        may be read."""
+        logging.getLogger("uvicorn.error").setLevel(
+            logging.ERROR
+        )  # not a line for each bad request
+        self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
+        connection = partial(Connection, waiting=self.waiting, unread_s=unread_s)
+        super().__init__(
+            uvicorn.Config(
+                app, log_config=None, access_log=False, server_header=False, ws="none",
+                lifespan="on", timeout_graceful_shutdown=ENDING_S, proxy_headers=False,
+                backlog=ACCEPTED_AT_ONCE, http=cast("type[asyncio.Protocol]", connection),
+            )
+        )  # fmt: skip
+        self._app = app
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        with self.capture_signals():
+            # A signal that came before cancels this task here, where nothing has begun that must end.
+            await asyncio.sleep(0)
+            await self._serve(sockets)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(AcceptErrors(loop))
+        await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(QUEUE)  # uvicorn has one number for both
+        # Collections of garbage stop everybody: they leave out what is there for good, two hundred
+        # thousand objects of code and routes, each time a tenth of a second.
+        gc.freeze()
+        self._app.state.late.on_included = gc.freeze
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._app.state.hub.close()
+        await super().shutdown(sockets)
+        gc.unfreeze()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """SIGTERM lets tools that are at work end first; Ctrl-C, or a second signal, does not."""
+        draining = self._app.state.kernel.services.draining
+        if sig == signal.SIGTERM and not self.should_exit:
+            draining.begin()
+        else:
+            draining.hurry()
+        super().handle_exit(sig, frame)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Ctrl-C and SIGTERM end the server, and nothing else: what comes after it is still done."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+        for one in signals:
+            loop.add_signal_handler(one, self.handle_exit, one, None)
+        try:
+            yield
+        finally:
+            for one in signals:
+                loop.remove_signal_handler(one)
+
+
+async def serve(app: FastAPI, bound: socket.socket) -> None:
+    """Serve until a signal comes. Errors: what the start of the application raised."""
+    await Server(app).serve(sockets=[bound])

@@ -1,0 +1,1 @@
+"""Live events for many clients."""

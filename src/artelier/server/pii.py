@@ -1,0 +1,148 @@
+"""Personal data at the server's face, in one place for all routes.
+
+What a person sends in is text: a placeholder that was typed stands for nothing. What goes out to a person who
+may see values has them in place of placeholders. The store and the inspector's prompts keep placeholders,
+and so do files that are exported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from artelier.app import TenantKernel
+from artelier.kernel.policy import granted
+from artelier.kernel.privacy.pii_scrubber import RESTORE
+from artelier.log.blobs import LARGE_BYTES
+from artelier.server.live.event_stream import EventStream
+from artelier.server.security.body_limits import may_hold_placeholders
+from artelier.server.security.guard import LARGE, SAFE
+from artelier.server.security.identity import Identity
+
+AS_SENT = frozenset(("runs_manifest", "runs_prompt", "runs_prompt_diff", "agents_next_prompt"))
+"""Operations that show what a model was, or would be, sent: nobody sees more there than it did."""
+
+JSON = "application/json"
+DATA = b"data: "
+
+
+def typed(desk: TenantKernel, value: Any) -> Any:
+    """JSON data of a person, in which what only looks like a placeholder is none."""
+    return desk.services.typed(desk.id, value)
+
+
+def disarmer(desk: TenantKernel) -> Callable[[Any], Any]:
+    """Return `typed` of a tenant as a call for any thread."""
+    personal = desk.services.personal
+    if personal is None:
+        return lambda value: value
+    scrubber = personal(desk.id)
+    return lambda value: scrubber.escaped(value, lambda _: False)
+
+
+async def cleaned(desk: TenantKernel, content: bytes) -> bytes:
+    """Content as it is stored, to compare it with what is there; large content is searched elsewhere."""
+    personal = desk.services.personal
+    if personal is None:
+        return content
+    scrubber = personal(desk.id)
+    await scrubber.prepare(content)
+    return scrubber.content(content)
+
+
+async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
+    """Return what a person looks for, as it is stored; who sees no values finds none by them either."""
+    personal = desk.services.personal
+    if personal is None or not who.may("operator"):
+        return words
+    return personal(desk.id).text(words) if granted((await desk.state()).grants, RESTORE) else words
+
+
+async def received(request: Request, desk: TenantKernel) -> Request:
+    """A request as routes may read it: JSON that was `typed`, whatever the request calls it. Files are read
+    by their routes.
+    """
+    if request.method in SAFE or request.url.path in LARGE or not (body := await request.body()):
+        return request
+    if not may_hold_placeholders(body):
+        return request
+    disarm = disarmer(desk)
+    if len(body) > LARGE_BYTES:
+        changed = await asyncio.to_thread(_disarmed, body, disarm)
+    else:
+        changed = _disarmed(body, disarm)
+    if changed is None:
+        return request
+    left = [changed]
+    rest = request.receive
+
+    async def receive() -> Message:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        return await rest()
+
+    return Request(request.scope, receive)
+
+
+def _disarmed(body: bytes, disarm: Callable[[Any], Any]) -> bytes | None:
+    """The body with what was typed in it; None if that is what it says."""
+    value = _read(body)
+    clean = disarm(value)
+    return None if clean == value else json.dumps(clean).encode()
+
+
+def _read(body: bytes) -> Any:
+    """JSON as the parsers of routes read it, which take more than that: UTF-16, NaN, half of a character."""
+    for read in (json.loads, msgspec.json.decode):
+        try:
+            return read(body)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            pass
+    return None  # the route says what is wrong with it
+
+
+async def shown(response: Response, desk: TenantKernel) -> Response:
+    """A response with values for placeholders, as far as the tenant's grants allow."""
+    if isinstance(response, EventStream):
+        return response.mapped(lambda frames: _restored_frames(frames, desk))
+    body = getattr(response, "body", None)
+    media = response.headers.get("content-type", "").partition(";")[0]
+    if not isinstance(body, bytes) or b"<" not in body:
+        return response  # nothing in it, or a file
+    if media == JSON:
+        done = await _restored_json(body, desk)
+    elif media == "text/plain":
+        done = cast(str, await desk.restored(body.decode())).encode()
+    else:
+        return response
+    response.body = done
+    response.headers["content-length"] = str(len(done))
+    return response
+
+
+async def _restored_json(body: bytes, desk: TenantKernel) -> bytes:
+    return msgspec.json.encode(await desk.restored(msgspec.json.decode(body)))
+
+
+async def _restored_frames(
+    frames: AsyncIterator[bytes], desk: TenantKernel
+) -> AsyncGenerator[bytes]:
+    """Frames whose data is JSON; the grants are looked at for each, so that a withdrawn one ends at once."""
+    async with aclosing(cast("AsyncGenerator[bytes]", frames)):
+        async for piece in frames:
+            if b"<" not in piece:
+                yield piece
+                continue
+            lines = piece.split(b"\n")
+            for at, line in enumerate(lines):
+                if b"<" in line and line.startswith(DATA):
+                    lines[at] = DATA + await _restored_json(line[len(DATA) :], desk)
+            yield b"\n".join(lines)

@@ -1,0 +1,1 @@
+"""Chats, their turns and their profiles."""

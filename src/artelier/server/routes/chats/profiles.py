@@ -1,0 +1,85 @@
+"""`/profiles`: profiles of operations, the shipped ones and those of this tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from artelier.errors import Erased, NotFound
+from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.shipped import SHIPPED, shipped_profile
+from artelier.operations.profile.store import KIND, load_profile, read_profile, save_profile
+from artelier.operations.profile.validation import InvalidProfile, mistakes_in, parse_profile
+from artelier.server.deps import Actor, Desk
+from artelier.server.routes import resource
+from artelier.server.routes.operator import Signed, artifacts_of
+from artelier.server.wire.artifacts.artifacts import ArtifactVersion
+from artelier.server.wire.chats import profiles as wire
+from artelier.server.wire.models import After, AfterNumber, Limit, Page
+
+router = resource("profiles")
+
+FROM_BOX = "shipped"
+
+
+@router.get("", operation_id="profiles_list")
+async def list_(
+    desk: Desk, actor: Actor, after: After = None, limit: Limit = 100
+) -> wire.ProfilesPage:
+    """Profiles that people may read; the first page begins with the shipped ones."""
+    items = [] if after else [_line(shipped_profile(name), FROM_BOX) for name in SHIPPED]
+    broken: list[str] = []
+    stored = await artifacts_of(desk, actor).list(kind=KIND, after=after, limit=limit + 1)
+    for one in stored[:limit]:
+        ref = f"{one.id}@{one.version}"
+        try:
+            items.append(_line((await load_profile(desk, ref))[0], ref))
+        except (Erased, InvalidProfile):
+            broken.append(ref)
+    following = stored[limit - 1].id if len(stored) > limit else None
+    return wire.ProfilesPage.model_validate({"items": items, "next": following, "invalid": broken})
+
+
+def _line(profile: OperationProfile, source: str) -> dict[str, Any]:
+    return {
+        "profile_id": profile.profile_id, "source": source, "name": profile.name,
+        "version": profile.version, "enabled": profile.enabled,
+        "operations": len(profile.operations), "writes": sorted(profile.artifacts()),
+    }  # fmt: skip
+
+
+@router.post("/validate", operation_id="profiles_validate")
+async def validate(desk: Desk, body: wire.ProfileBody) -> wire.Validated:
+    """All mistakes of a profile with their places; nothing is stored."""
+    errors = await asyncio.to_thread(mistakes_in, body.profile)
+    return wire.Validated.model_validate({"valid": not errors, "errors": errors})
+
+
+@router.post("", status_code=201, operation_id="profiles_save")
+async def save(desk: Desk, actor: Actor, body: wire.ProfileBody) -> wire.ProfileSaved:
+    """Store a profile under its `profile_id`, if nothing is wrong with it; unchanged it gets no version."""
+    profile = await asyncio.to_thread(parse_profile, body.profile)
+    ref = await save_profile(Signed(desk, actor), profile)
+    return wire.ProfileSaved(ref=ref, profile_id=profile.profile_id)
+
+
+@router.get("/{id}", operation_id="profiles_show")
+async def show(desk: Desk, id: str) -> wire.ProfileShown:
+    """A stored profile by its id or ref, else the shipped one of that name."""
+    try:
+        content, source = await read_profile(desk, id)
+    except NotFound:
+        if id not in SHIPPED:
+            raise
+        content, source = shipped_profile(id).data(), FROM_BOX
+    return wire.ProfileShown(profile_id=id.partition("@")[0], source=source, profile=content)
+
+
+@router.get("/{id}/versions", operation_id="profiles_versions")
+async def versions(
+    desk: Desk, actor: Actor, id: str, after: AfterNumber = 0, limit: Limit = 100
+) -> Page[ArtifactVersion]:
+    """The versions of a stored profile above `after`, oldest first."""
+    found = await artifacts_of(desk, actor).history(id, after=after, limit=limit + 1)
+    following = found[limit - 1].version if len(found) > limit else None
+    return Page[ArtifactVersion].model_validate({"items": found[:limit], "next": following})

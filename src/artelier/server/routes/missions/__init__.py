@@ -1,0 +1,1 @@
+"""Missions, their tasks, agents, membranes and steering."""

@@ -1,0 +1,91 @@
+"""`/steering`: of agents and membranes: where the puck stands, hard limits, which tools are on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import Query
+
+from artelier.errors import AccessDenied, InvalidRequest, NotFound
+from artelier.ids import OPERATOR
+from artelier.missions.prompt.next_iteration import upcoming, written
+from artelier.missions.steering.document import Steering
+from artelier.missions.steering.policy import bias
+from artelier.missions.steering.store import SUFFIX, SteeringStore
+from artelier.server.deps import Actor, Desk
+from artelier.server.routes import resource
+from artelier.server.wire.missions import steering as wire
+from artelier.server.wire.models import After, Limit, Page
+
+router = resource("steering")
+
+MEMBERS_MAX = 100
+"""Members of a membrane of which it is said from where on a change counts."""
+
+Place = Annotated[float, Query(ge=0, le=1)]
+
+
+@router.get("", operation_id="steering_list")
+async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wire.SteeringShown]:
+    """All steering that there is, in the order of its making; what says no steering is left out."""
+    artifacts = desk.as_principal(OPERATOR).artifacts
+    page = await artifacts.list(kind="steering", limit=limit + 1, after=after)
+    items: list[wire.SteeringShown] = []
+    for one in page[:limit]:
+        with suppress(NotFound, AccessDenied, InvalidRequest):
+            items.append(await _shown(desk, one.id))
+    following = page[limit - 1].id if len(page) > limit else None
+    return Page[wire.SteeringShown](items=items, next=following)
+
+
+@router.get("/preview", operation_id="steering_preview")
+async def preview(x: Place = 0.5, y: Place = 0.5, safety: wire.Safety = "open") -> wire.Policy:
+    """Return what a puck would ask for. Nothing is saved."""
+    return _policy(Steering(x=x, y=y, safety=safety))
+
+
+@router.get("/{id}", operation_id="steering_show")
+async def show(desk: Desk, id: str) -> wire.SteeringShown:
+    """Steering of an agent or a membrane, by its id or that of its steering."""
+    return await _shown(desk, id)
+
+
+@router.patch("/{id}", operation_id="steering_change")
+async def change(desk: Desk, by: Actor, id: str, asked: wire.SteeringPatch) -> wire.SteeringShown:
+    """Steer: a new version, in force from the iteration that the answer names."""
+    patch = asked.given("expected_version")
+    await SteeringStore(desk).change(id, patch, by=by, expected_version=asked.expected_version)
+    return await _shown(desk, id)
+
+
+def _policy(steering: Steering) -> wire.Policy:
+    return wire.Policy.model_validate(bias(steering))
+
+
+async def _shown(desk: Any, id: str) -> wire.SteeringShown:
+    found = await SteeringStore(desk).show(id)
+    changed = await written(desk, found["id"], found["version"]) or (None, None)
+    in_force = Steering.parse(found["in_force"])
+    return wire.SteeringShown.model_validate(
+        {
+            **found, "policy_in_force": _policy(in_force),
+            "from_iteration": await _from(desk, found["about"]), "changed_us": changed[0],
+            "changed_by": changed[1],
+        }
+    )  # fmt: skip
+
+
+async def _from(desk: Any, about: str) -> list[wire.InForceFrom]:
+    """Return where a change counts: for the agent itself, or for each member of a membrane."""
+    artifact = await desk.as_principal(OPERATOR).artifacts.read(about.removesuffix(SUFFIX))
+    agents = [about]
+    if artifact.kind == "membrane":
+        agents = (await desk.membranes.show(about))["members"][:MEMBERS_MAX]
+    comes = [await upcoming(desk, agent) for agent in agents]
+    return [
+        wire.InForceFrom(
+            agent=one.agent, task=one.task, iteration=one.iteration, is_begun=one.is_begun
+        )
+        for one in comes if one is not None
+    ]  # fmt: skip

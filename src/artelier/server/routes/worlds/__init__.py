@@ -1,0 +1,1 @@
+"""Worlds, their figures and their markets."""

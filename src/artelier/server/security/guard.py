@@ -1,0 +1,310 @@
+"""The checks before every route, as plain ASGI, so that no route can be reached around them.
+
+In this order: the host is one of ours (DNS rebinding), a request from a page comes from our own page
+(`Origin`), somebody is signed in, a change made with a cookie carries the session's CSRF token, the role
+allows it, the body keeps to its limits of size and time while it arrives, and then the user has a turn
+(`admission.py`). No CORS header is ever sent.
+Every answer gets the security headers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from artelier.errors import AccessDenied, ArtelierError
+from artelier.server.errors import NotSignedIn, TooLarge, TooSlow, answer_of, internal
+from artelier.server.security.admission import Admission
+from artelier.server.security.identity import Gate, Identity
+from artelier.server.security.reverse_proxy import client_address
+from artelier.server.settings import ServerSettings
+
+logger = logging.getLogger("artelier.server")
+
+API = "/api/"
+OPEN = frozenset({"/api/v1/login"})
+"""What one reaches without being signed in."""
+OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
+"""What a viewer may change: nothing but the own session."""
+LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
+"""Addresses whose bodies may be as large as an upload."""
+LOGIN_MAX_BYTES = 4096
+"""Of a body of somebody who is not signed in: a name and a password."""
+BODY_RATE = 16 * 1024
+"""Bytes a second that a body must have beyond its first `body_s` seconds (guess: a poor line)."""
+HSTS = "max-age=31536000"
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+CSP = (
+    "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+    " font-src 'self'; connect-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self';"
+    " frame-ancestors 'none'"
+)
+"""Inline style attributes are let through for the canvas, which places its nodes by them."""
+
+_HOST = re.compile(
+    r"(?:(?P<name>[A-Za-z0-9._-]{1,253})|\[(?P<address>[0-9A-Fa-f:.]{2,45})\])(?::[0-9]{1,5})?"
+)
+"""A host has no user before it and no path behind it, whatever a parser of URLs would make of them."""
+
+SECURITY = {
+    "Content-Security-Policy": CSP,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Guard:
+    """ASGI middleware. What it finds out about the user is in `scope["state"]["identity"]`."""
+
+    def __init__(self, app: ASGIApp, *, settings: ServerSettings, gate: Gate) -> None:
+        self._app = app
+        self._settings = settings
+        self._names = settings.names
+        self._proxies = settings.proxies
+        self._is_secure = settings.public is not None and settings.public.is_secure
+        self._gate = gate
+        self._admission = Admission()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] != "http":
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._http(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = _Exchange(
+            receive,
+            send,
+            is_api=scope["path"].startswith(API),
+            is_secure=self._is_secure,
+            body_s=self._settings.body_s,
+        )
+        try:
+            headers = _headers(scope)
+            self._see_through_proxies(scope, headers)
+            self._check_place(headers)
+            if exchange.is_api:
+                # An id may hold slashes: it arrives as one encoded segment and stays one until its
+                # route has taken it (`routes/__init__.py` decodes it).
+                scope["path"] = _raw_path(scope)
+                identity = self._check_person(scope, headers)
+                if identity is not None:
+                    exchange.take_turn = partial(self._admission.take, identity.name)
+            exchange.body_max = self._body_max(scope["path"])
+            exchange.announced(headers.get("content-length", ""))
+            if scope["method"] in SAFE:
+                await exchange.begin()  # else when the body is here: a slow one holds no turn
+            await self._app(scope, exchange.receive, exchange.send)
+        except ArtelierError as error:
+            await exchange.answer(scope, answer_of(error))
+        except ClientDisconnect:
+            return  # whoever asked is gone: no fault of ours, and nothing to tell anybody
+        except Exception:  # the boundary of a request: logged, and answered without a word of it
+            if exchange.refused is not None:
+                await exchange.answer(scope, answer_of(exchange.refused))
+                return
+            logger.exception("a request failed: %s %r", scope["method"], scope["path"][:200])
+            if exchange.has_begun:
+                raise
+            await exchange.answer(scope, internal())
+        finally:
+            exchange.give_back()
+
+    def _see_through_proxies(self, scope: Scope, headers: Mapping[str, str]) -> None:
+        """Put into the scope what a browser sees: its own address, and the scheme that it uses."""
+        if self._is_secure:
+            scope["scheme"] = "https"
+        if self._proxies and (peer := scope.get("client")) is not None:
+            address = client_address(peer[0], headers, trusted=self._proxies)
+            scope["client"] = (address, 0 if address != peer[0] else peer[1])
+
+    def _check_place(self, headers: Mapping[str, str]) -> None:
+        """Errors: `AccessDenied` for a host that is not ours or a page of somebody else."""
+        host = headers.get("host", "")
+        if _name_of(host) not in self._names:
+            raise AccessDenied(
+                "this server is not reached under that name", expected="a host name it was given",
+                hint="Open the address that `artelier up` printed; --allow-host adds a name.",
+            )  # fmt: skip
+        origin = headers.get("origin")
+        if origin is not None and not _is_own(origin, host):
+            raise AccessDenied(
+                "pages of other sites may not ask this server", expected="the server's own origin"
+            )
+
+    def _check_person(self, scope: Scope, headers: Mapping[str, str]) -> Identity | None:
+        """Return who asks; None for somebody who may sign in.
+
+        Errors: `NotSignedIn`; `AccessDenied` without the CSRF token or the role.
+        """
+        path, is_safe = scope["path"].rstrip("/"), scope["method"] in SAFE
+        identity = self._gate.identify(headers)
+        scope.setdefault("state", {})["identity"] = identity
+        if path in OPEN:
+            return identity
+        if identity is None:
+            how = "Open the link that `artelier up` printed." if self._gate.users is None else None
+            raise NotSignedIn("nobody is signed in", hint=how or "POST /api/v1/login signs in.")
+        if is_safe:
+            return identity
+        self._check_csrf(identity, headers.get("x-csrf-token", ""))
+        if not identity.may("operator") and path not in OWN:
+            raise AccessDenied(
+                "a viewer changes nothing", expected="role operator or admin", got=identity.role
+            )
+        return identity
+
+    def _check_csrf(self, identity: Identity, token: str) -> None:
+        if identity.session is None:
+            return
+        expected = self._gate.sessions.csrf(identity.session)
+        if not hmac.compare_digest(token.encode(), expected.encode()):
+            raise AccessDenied(
+                "the request does not carry this session's CSRF token",
+                expected="the header X-CSRF-Token as GET /api/v1/me gives it",
+            )
+
+    def _body_max(self, path: str) -> int:
+        if path.rstrip("/") in OPEN:
+            return LOGIN_MAX_BYTES
+        is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
+        return self._settings.upload_max_bytes if is_large else self._settings.body_max_bytes
+
+
+class _Exchange:
+    """One request and its answer: counts what comes in, adds headers to what goes out."""
+
+    def __init__(
+        self, receive: Receive, send: Send, *, is_api: bool, is_secure: bool, body_s: float
+    ) -> None:
+        self._receive = receive
+        self._send = send
+        self.is_api = is_api
+        self._is_secure = is_secure
+        self._body_s = body_s
+        self.body_max = 0
+        self.has_begun = False
+        self.refused: ArtelierError | None = None
+        self.take_turn: Callable[[], Awaitable[Callable[[], None]]] | None = None
+        self.give_back: Callable[[], None] = _nothing
+        """Ends the turn of the user, if the request has one."""
+        self._size_bytes = 0
+        self._began_s = asyncio.get_running_loop().time()
+        self._is_complete = False
+
+    def announced(self, length: str) -> None:
+        """Errors: `TooLarge` before a byte is read."""
+        if length and (not length.isascii() or not length.isdigit() or len(length) > 15):
+            raise TooLarge("the length of the body cannot be read")
+        if length and int(length) > self.body_max:
+            self.refused = self._too_large()
+            raise self.refused
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge("the body is too large", expected=f"at most {self.body_max:,} bytes")
+
+    async def begin(self) -> None:
+        """Wait for a turn of the user. Errors: `TooManyAtOnce`."""
+        if self.take_turn is None:
+            return
+        take, self.take_turn = self.take_turn, None
+        try:
+            self.give_back = await take()
+        except ArtelierError as error:
+            self.refused = error
+            raise
+
+    async def _part(self) -> Message:
+        """Return the next message of a body that is still to come. Errors: `TooSlow`."""
+        left_s = self._began_s + self._body_s + self._size_bytes / BODY_RATE
+        left_s -= asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max(0.0, min(left_s, self._body_s))):
+                return await self._receive()
+        except TimeoutError:
+            self.refused = TooSlow("the body took too long to arrive", expected="more at a time")
+            raise self.refused from None
+
+    async def receive(self) -> Message:
+        message = await (self._receive() if self._is_complete else self._part())
+        if message["type"] == "http.request":
+            self._is_complete = not message.get("more_body", False)
+            self._size_bytes += len(message.get("body", b""))
+            if self._size_bytes > self.body_max:
+                # Frameworks make what they like of an exception here; `send` below knows better.
+                self.refused = self._too_large()
+                raise self.refused
+            if self._is_complete:
+                await self.begin()
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if self.refused is not None:
+                raise self.refused
+            self.has_begun = True
+            headers = MutableHeaders(scope=message)
+            for name, value in SECURITY.items():
+                headers[name] = value
+            if self._is_secure:
+                headers["Strict-Transport-Security"] = HSTS
+            if self.is_api:
+                headers.setdefault("Cache-Control", "no-store")
+        await self._send(message)
+
+    async def answer(self, scope: Scope, response: Any) -> None:
+        """Send an answer in place of the app's."""
+        if self.has_begun:
+            return
+        if isinstance(self.refused, TooSlow):
+            response.headers["Connection"] = "close"  # whatever still comes of it is no request
+        self.refused = None
+        await response(scope, self._receive, self.send)
+
+
+def _nothing() -> None:
+    """Do nothing: there is no turn to give back."""
+
+
+def _raw_path(scope: Scope) -> str:
+    raw: bytes | None = scope.get("raw_path")
+    return quote(scope["path"]) if raw is None else raw.decode("ascii", "replace")
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        if key == "host" and key in found:
+            raise AccessDenied("a request has one host")
+        found[key] = f"{found[key]}; {text}" if key == "cookie" and key in found else text
+    return found
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, in lower case, without port and brackets; empty for anything else."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found["name"] or found["address"]).lower()
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Return True if an origin is the one that the request went to. Behind a proxy the scheme may differ."""
+    parts = origin.split("://", 1)
+    return len(parts) == 2 and parts[0] in ("http", "https") and parts[1].lower() == host.lower()

@@ -1,0 +1,291 @@
+"""Artifacts as the API shows and takes them."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Mapping
+from os.path import basename
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from artelier.artifacts import Artifact
+from artelier.artifacts.content import encode_content, media_of
+from artelier.errors import InvalidRequest
+from artelier.ids import OPERATOR
+from artelier.server.wire.models import Asked, Id, Page, Told
+
+INLINE_BYTES_MAX = 2 * 1024 * 1024
+"""Content that an answer holds in place; more is downloaded (a guess: what a page can show)."""
+
+Media = Literal["text", "json", "bytes"]
+Scrip = Annotated[int, Field(ge=0, le=10**12)]
+
+
+class AccessPolicy(Told):
+    """The access policy of an artifact."""
+
+    policy: str
+    """`private`, `owner_writes`, `public`, `allow` or `contract`; any other denies."""
+    allow: dict[str, list[str]] = {}
+    """Of `allow`: principals by right; `*` is anyone."""
+    contract: str | None = None
+    """Of `contract`: id of the artifact that decides."""
+
+
+class PriceList(Told):
+    """The owner's prices for others, in whole scrip."""
+
+    read: int = 0
+    invoke: int = 0
+    inclusion: int = 0
+    """Per prompt that contains it."""
+
+
+class ArtifactLine(Told):
+    """An artifact without its content."""
+
+    id: str
+    kind: str
+    version: int
+    creator: str
+    owner: str
+    access: AccessPolicy | None
+    """Null if what is stored cannot be read; then nobody but the owner can mend it."""
+    prices: PriceList
+    size_bytes: int
+    created_us: int
+    """Of version 1; in a world the tick."""
+    written_us: int
+
+
+class ArtifactsPage(Page[ArtifactLine]):
+    """Artifacts, and the kinds there are."""
+
+    kinds: list[str]
+
+
+class Origin(Told):
+    """The origin of a version."""
+
+    derived_from: list[str] = []
+    """Refs; they may dangle."""
+    run_id: str | None = None
+    step: str | None = None
+
+
+class ArtifactShown(Told):
+    """One version of an artifact with its content."""
+
+    id: str
+    kind: str
+    version: int
+    creator: str
+    owner: str
+    access: AccessPolicy | None
+    prices: PriceList
+    media: Media
+    content: Any
+    """Text, JSON, or bytes in base64; null if it is too large to be shown in place."""
+    is_cut: bool
+    """Whether `content` was left out: `/content` has it."""
+    size_bytes: int
+    interface: Any = None
+    """Its tools, MCP style; null if it has none."""
+    provenance: Origin
+    metadata: dict[str, Any] = {}
+    created_us: int
+    written_us: int
+
+
+class ArtifactWrite(Asked):
+    """A new artifact, or a new version of one."""
+
+    id: Id
+    kind: str | None = Field(default=None, max_length=64)
+    """Needed for a new one; a list of artifacts names those there are."""
+    content: Any
+    """Text or JSON; bytes in base64 with `media`."""
+    media: Media | None = None
+    """By default `text` for text and `json` for all else."""
+    access: str | dict[str, Any] | None = None
+    """A policy's name, `{"allow": {right: [principal]}}` or `{"contract": id}`."""
+    prices: dict[str, int] | None = None
+    """`{read, invoke, inclusion}` in scrip."""
+    metadata: dict[str, Any] | None = None
+    interface: dict[str, Any] | None = None
+    derived_from: list[Id] = Field(default=[], max_length=256)
+    """Refs of what it came from."""
+    expected_version: int = Field(default=0, ge=0, le=2**53)
+    """The newest version as the writer knows it; 0: there must be none."""
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: it is erased with that."""
+
+
+class ArtifactChange(Asked):
+    """The changes for a new version; fields that are left out stay."""
+
+    expected_version: int = Field(ge=1, le=2**53)
+    """The newest version as the writer knows it; another one is a conflict."""
+    content: Any = None
+    """Text or JSON; bytes in base64 with `media`. Given as null it is the JSON null."""
+    media: Media | None = None
+    access: str | dict[str, Any] | None = None
+    prices: dict[str, int] | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Paid(Asked):
+    """A reading that may cost something."""
+
+    version: int | None = Field(default=None, ge=1, le=2**53)
+    """The newest unless given."""
+    price_max: Scrip = 0
+    """Scrip that the reader agrees to pay."""
+
+
+class ArtifactVersion(Told):
+    """One entry of a history."""
+
+    version: int
+    writer: str
+    """Who wrote it: `user:<name>`, `operator`, or a principal."""
+    written_us: int
+    media: Media
+    size_bytes: int
+    run_id: str | None
+    step: str | None
+    pruned: bool
+    """Its content can no longer be read."""
+
+
+class JsonChange(Told):
+    """One difference of JSON content."""
+
+    path: str
+    """JSON pointer; empty is the whole."""
+    op: Literal["add", "remove", "replace"]
+    before: Any = None
+    after: Any = None
+
+
+class ArtifactDiff(Told):
+    """The difference between two versions."""
+
+    a: int
+    b: int
+    media: Media
+    text: str
+    """A unified diff for text, a line per change for JSON, a sentence for bytes; empty if equal."""
+    changes: list[JsonChange]
+
+
+class ArtifactLineage(Told):
+    """One step in both directions."""
+
+    id: str
+    sources: list[str]
+    """Refs that versions of it came from, oldest first."""
+    derived: list[str]
+    """Refs of what came from it, as far as people may read them."""
+
+
+class Allowed(Told):
+    """The permission of people for one action on an artifact."""
+
+    action: str
+    allowed: bool
+    reason: str
+    price: int
+    """Scrip."""
+
+
+class ArtifactAccess(Told):
+    """The access rules of an artifact, as data and in words."""
+
+    id: str
+    owner: str
+    creator: str
+    access: AccessPolicy | None
+    prices: PriceList
+    words: list[str]
+    """A sentence for each rule."""
+    people: list[Allowed]
+    """What people of this tenant may do, who act as `operator`."""
+
+
+class Adoption(Asked):
+    """What a fork has written is brought home."""
+
+    version: int | None = Field(default=None, ge=1, le=2**53)
+    """The newest unless given."""
+    to: Id | None = None
+    """Where to: else its id without the fork's folder."""
+    principal: Id = OPERATOR
+    """In whose name it is written, such as the owner of what it replaces; only admins may name another."""
+
+
+class Invocation(Asked):
+    """A call of an executable artifact."""
+
+    args: dict[str, Any] = {}
+    """By name."""
+    price_max: Scrip = 0
+    """Scrip that the caller agrees to pay."""
+
+
+class InvocationResult(Told):
+    """The result of a call."""
+
+    result: Any
+    version: int
+    price: int
+    """Scrip that went to the owner."""
+    payer: str
+    calls: int
+    """Calls of helpers within it."""
+
+
+def content_of(content: Any, media: Media | None) -> Any:
+    """Content as the store takes it. Errors: `InvalidRequest`."""
+    if media == "bytes":
+        if not isinstance(content, str):
+            raise InvalidRequest("bytes", expected="base64 text", got=type(content).__name__)
+        try:
+            return b64decode(content, validate=True)
+        except (Error, ValueError):
+            raise InvalidRequest("bytes", expected="base64 text", got=content[:40]) from None
+    if media is not None and media_of(content) != media:
+        raise InvalidRequest("content of another media", expected=media, got=media_of(content))
+    return content
+
+
+def shown(artifact: Artifact) -> ArtifactShown:
+    """An artifact with as much of its content as an answer holds."""
+    media, stored = encode_content(artifact.content)
+    is_cut = len(stored) > INLINE_BYTES_MAX
+    content: Any = b64encode(stored).decode() if media == "bytes" else artifact.content
+    facts = {name: getattr(artifact, name) for name in _PLAIN}
+    if artifact.kind == "task":
+        facts["metadata"] = without_path(artifact.metadata)
+    return ArtifactShown.model_validate(
+        {
+            **facts, "media": media, "size_bytes": len(stored), "is_cut": is_cut,
+            "content": None if is_cut else content,
+        }
+    )  # fmt: skip
+
+
+def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is noted of a task, with the name of its workspace in place of the path on this machine."""
+    found = dict(metadata)
+    if isinstance(place := found.get("workspace"), str):
+        found["workspace"] = basename(place)
+    return found
+
+
+_PLAIN = (
+    "id", "kind", "version", "creator", "owner", "access", "prices", "interface", "provenance",
+    "metadata", "created_us", "written_us",
+)  # fmt: skip

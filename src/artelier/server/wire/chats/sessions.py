@@ -1,0 +1,329 @@
+"""Chats as the API shows and takes them. Values of artifacts are those that people may see (I9)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from artelier.server.wire.models import Asked, Id, Told
+
+TEXT_CHARS_MAX = 1_000_000
+
+
+class Params(Asked):
+    """Parameters of a main call; null takes one back."""
+
+    temperature: float | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    top_p: float | None = None
+    top_k: int | None = Field(default=None, ge=0)
+    seed: int | None = Field(default=None, ge=0)
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    thinking: bool | Literal["minimal", "low", "medium", "high", "xhigh"] | None = None
+    timeout_s: float | None = Field(default=None, gt=0)
+
+
+class ChatWish(Asked):
+    """Settings of a chat; what is not given stays as it is."""
+
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    profile: str | None = Field(default=None, max_length=200)
+    """Id or ref of a stored profile, or the name of a shipped one; null for plain main calls."""
+    user: str | dict[str, Any] | None = None
+    """A name, or JSON with a name."""
+    char: str | dict[str, Any] | None = None
+    system: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    lorebooks: list[Id] | None = Field(default=None, max_length=16)
+    history_max: int | None = Field(default=None, ge=1, le=10_000)
+    """Messages that a prompt shows at most."""
+    deadline_s: float | None = Field(default=None, gt=0, le=86_400)
+    """Of each run."""
+    params: Params = Params()
+
+    def settings(self) -> dict[str, Any]:
+        """Return what was given, as `Session.open` and `Session.change` take it."""
+        given = {**self.given("params", "id", "greetings", "subject"), **self.params.given()}
+        if given.get("model", "") is None:
+            del given["model"]
+        return given
+
+
+class ChatNew(ChatWish):
+    """A new chat."""
+
+    id: str | None = Field(default=None, max_length=120)
+    """By default a free one."""
+    greetings: list[str] | None = Field(default=None, max_length=200)
+    """With which the character may begin; the first is shown."""
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: all that it stores is erased with that."""
+
+
+class ChatLine(Told):
+    """A chat of a list."""
+
+    id: str
+    branches: int
+    runs: int
+    opened_us: int
+    changed_us: int
+
+
+class ChatSettings(Told):
+    """The settings of a chat."""
+
+    model: str
+    profile: str
+    """`id` for the newest version at each turn, or `id@version`; empty for plain main calls."""
+    user: dict[str, Any]
+    char: dict[str, Any]
+    system: str
+    lorebooks: list[str]
+    params: dict[str, Any]
+    history_max: int
+    deadline_ms: int
+    """Of each run; 0 for none."""
+
+
+class Branch(Told):
+    """A branch of a chat."""
+
+    name: str
+    origin: str
+    """The branch that it was made of; empty for the first."""
+    run_id: str
+    """The newest run; empty before the first."""
+    status: str
+    """Of that run, or `asked` if it never began."""
+    turn: int
+    """Number of the newest turn."""
+    is_current: bool
+    made_us: int
+
+
+class TextPart(Told):
+    """A part of a reply."""
+
+    channel: str
+    """`text`, `reasoning`, `tool` or `state`."""
+    text: str
+    operation: str
+    """Which operation wrote it; empty for the model."""
+
+
+class Variant(Told):
+    """One reply of a turn."""
+
+    number: int
+    """From 1."""
+    text: str
+    parts: list[TextPart]
+    status: str
+    """`done`, `failed`, `aborted` or `running`."""
+    finish_reason: str
+    run_id: str
+    """Empty for a greeting or an imported reply."""
+    at_us: int
+
+
+class Turn(Told):
+    """A turn as one branch shows it."""
+
+    number: int
+    """From 1; 0 for a greeting."""
+    user: str
+    """The person's words as the selected variant has them."""
+    said: str
+    """The words as they were said."""
+    selected: int
+    """Number of the selected variant; 0 if there is no reply."""
+    variants: list[Variant]
+    at_us: int
+
+
+class Panel(Told):
+    """The latest value of an artifact of the session that people may see."""
+
+    tag: str
+    value: Any
+    version: int
+    usage: Literal["ui_only", "prompt+ui"]
+    semantics: str
+    is_feed: bool
+    operation: str
+    """Which operation wrote it."""
+    run_id: str
+    at_us: int
+
+
+class FeedEntry(Told):
+    """An earlier value; of a feed one of its entries."""
+
+    value: Any
+    version: int
+    at_us: int
+
+
+class Feed(Told):
+    """The timeline of an artifact that is appended to, newest first."""
+
+    tag: str
+    entries: list[FeedEntry]
+
+
+class ProfileSession(Told):
+    """A session of the chat's profile: artifacts of its own."""
+
+    session_id: str
+    runs: int
+    begun_us: int | None
+    used_us: int | None
+    is_current: bool
+
+
+class ChatShown(Told):
+    """A chat as one of its branches shows it."""
+
+    id: str
+    branch: str
+    settings: ChatSettings
+    branches: list[Branch]
+    turns: list[Turn]
+    """A page of the newest, oldest first."""
+    before: int | None
+    """Give it as `before` for the turns before these; null if these are the first."""
+    panels: list[Panel]
+    feeds: list[Feed]
+    sessions: list[ProfileSession]
+
+
+class TurnAsk(Asked):
+    """Something said."""
+
+    text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
+    branch: str = Field(default="main", max_length=64)
+    deadline_s: float | None = Field(default=None, gt=0, le=86_400)
+    params: Params = Params()
+    """For this one main call."""
+
+
+class TurnAgain(Asked):
+    """Another reply, or more of one."""
+
+    branch: str = Field(default="main", max_length=64)
+    deadline_s: float | None = Field(default=None, gt=0, le=86_400)
+    params: Params = Params()
+
+
+class OnBranch(Asked):
+    """The branch of a chat that a request is about."""
+
+    branch: str = Field(default="main", max_length=64)
+
+
+class Stopping(OnBranch):
+    """The end of a reply that is being written."""
+
+    note: str = Field(default="", max_length=1_000)
+
+
+class Selecting(OnBranch):
+    """Another variant of a turn."""
+
+    turn: int = Field(ge=0, le=2**53)
+    variant: int = Field(ge=1, le=2**53)
+
+
+class Branching(OnBranch):
+    """A new branch that begins after a turn of `branch`."""
+
+    name: str | None = Field(default=None, max_length=64)
+    """By default a free one."""
+    at_turn: int | None = Field(default=None, ge=0, le=2**53)
+    """The newest unless given; 0 is before the first."""
+
+
+class Rewinding(OnBranch):
+    """Going on from an earlier turn."""
+
+    turn: int = Field(ge=0, le=2**53)
+
+
+class Editing(OnBranch):
+    """Other words for a turn: they are said on a new branch, and nothing is lost."""
+
+    turn: int = Field(ge=1, le=2**53)
+    text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
+    name: str | None = Field(default=None, max_length=64)
+    """Of the new branch."""
+
+
+class Resetting(OnBranch):
+    """A new, empty session of the profile."""
+
+    session_id: str | None = Field(default=None, max_length=64)
+
+
+class Reopening(OnBranch):
+    """An earlier session of the profile."""
+
+    session_id: str = Field(max_length=64)
+
+
+class Publishing(OnBranch):
+    """An artifact of the session as one of the store."""
+
+    tag: str = Field(max_length=64)
+    id: str | None = Field(default=None, max_length=128)
+    """By default `<chat>/<tag>`."""
+
+
+class TurnStarted(Told):
+    """A turn that is on its way: `/events?run_id=` follows it."""
+
+    run_id: str
+    branch: str
+
+
+class BranchMade(Told):
+    """A branch that can be talked on."""
+
+    branch: str
+
+
+class SessionNow(Told):
+    """The session that the branch works with from now on."""
+
+    session_id: str
+
+
+class Published(Told):
+    """A new version of an artifact."""
+
+    ref: str
+
+
+class RunEvent(Told):
+    """Something that happened in a run of a chat. What more it says depends on `type`."""
+
+    model_config = {**Told.model_config, "extra": "allow"}
+
+    seq: int | None
+    """In the run, from 1; null for a delta, which is not stored."""
+    type: str
+    """`main_llm.started`, `main_llm.delta`, `main_llm.finished`, `operation.finished`, `run.finished`, ..."""
+    at_us: int | None
+
+
+class CarriedChat(Told):
+    """The content of an imported chat file."""
+
+    chat_id: str
+    runs: list[str]
+    profiles: list[str]
+    events: int
+    blobs: int
+    sha256: str

@@ -1,0 +1,248 @@
+"""Agents: those that tasks are assigned to, and those that just have runs or a memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from artelier.missions.definition import TEXT_CHARS_MAX
+from artelier.server.wire.models import Asked, Id, Told
+from artelier.server.wire.runs import Effect
+
+
+class MissionAgent(Told):
+    """An agent that tasks are assigned to."""
+
+    id: str
+    name: str
+    mission: str | None
+    status: str
+    """`active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, `cancelled`, `idle`."""
+    task: str | None
+    """What it works on, or did last."""
+    iteration: int
+    max_iterations: int
+    """As the task's definition says."""
+    last_iteration: int
+    """The last iteration that the task may have; more than `max_iterations` once it was tried again."""
+    model: str | None
+    tasks: list[str] = Field(default_factory=list[str])
+    cost_microusd: int
+    tokens: int
+
+
+class AgentLine(Told):
+    """An agent of a list."""
+
+    id: str
+    agent: str
+    """The same id."""
+    is_assignable: bool
+    """Whether tasks can be assigned to it; what only such agents have is null for others."""
+    runs: int
+    last_run: str | None
+    last_us: int | None
+    """When its newest run began."""
+    entries: int | None = None
+    """Of its long-term memory; null if it has none."""
+    cost_microusd: int
+    """Of its own runs."""
+    name: str | None = None
+    mission: str | None = None
+    status: str | None = None
+    """`active`, or what its run waits for; `pending`, `blocked`, `failed`, `done`, `cancelled`, `idle`."""
+    task: str | None = None
+    """What it works on, or did last."""
+    iteration: int | None = None
+    max_iterations: int | None = None
+    last_iteration: int | None = None
+    model: str | None = None
+    tasks: list[str] = Field(default_factory=list[str])
+    tokens: int | None = None
+
+
+class AgentSkill(Told):
+    """A skill on an agent's card."""
+
+    skill: str
+    source: str | None
+    origin: str | None
+    hash: str
+    status: str
+    """`active`, `parked`, `refused`, `other` for another definition, `unknown`."""
+
+
+class AgentTool(Told):
+    """A tool as it is for this agent now."""
+
+    name: str
+    risk: str
+    side_effect: bool
+    enabled: bool
+    why_off: str | None
+
+
+class AgentSteering(Told):
+    """Its own steering; `GET /steering/{id}` says what it comes to."""
+
+    id: str
+    version: int
+    content: Any
+
+
+class AgentBudget(Told):
+    """The budget of an agent, in micro-dollars; null for no limit."""
+
+    usd: int | None
+    used: int
+    left: int | None
+
+
+class NextIteration(Told):
+    """The next iteration of an agent."""
+
+    task: str
+    iteration: int
+    """The first that has not begun: from there on a change of steering counts."""
+    is_begun: bool
+    """Whether a run works on the task already."""
+
+
+class AgentShown(AgentLine):
+    """An agent with its tools, steering and memory, and its card if it has runs or a memory."""
+
+    role: str | None = None
+    version: int | None = None
+    """Of its definition."""
+    tools: list[AgentTool] = Field(default_factory=list[AgentTool])
+    steering: AgentSteering | None = None
+    membranes: list[str] = Field(default_factory=list[str])
+    memory: str | None = None
+    """Id of the memory that is attached to it."""
+    budget: AgentBudget | None = None
+    next: NextIteration | None = None
+    sub_agents: list[str] = Field(default_factory=list[str])
+    card: dict[str, Any] | None = None
+    """What an export would say of it now: prompts, tools, memory, skills."""
+    written: str | None = None
+    """Ref of the card as it was written last; null if it never was."""
+    changes: int | None = None
+    """How often its memory was changed."""
+    skills: list[AgentSkill] = Field(default_factory=list[AgentSkill])
+
+
+class AgentEffects(Told):
+    """The effect of a command on each open run of an agent."""
+
+    agent: str
+    effects: list[Effect]
+
+
+# Requests
+
+
+class AgentNew(Asked):
+    """An agent that tasks can be assigned to."""
+
+    name: str = Field(min_length=1, max_length=80)
+    mission: Id | None = None
+    """The mission that it is named after."""
+    id: Id | None = None
+    """Without it one is made from the name."""
+    role: str = Field(default="", max_length=TEXT_CHARS_MAX)
+    """Who it is and how it works: its identity in every prompt."""
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """Without it that of its mission or task."""
+    tools: list[str] = Field(default_factory=list[str], max_length=200)
+    """Those that are on; none named: all that are on by default."""
+    budget_usd: str | None = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$")
+
+
+class AgentChange(Asked):
+    """A change to an agent; fields that are left out stay. It counts for tasks that begin afterwards."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=80)
+    role: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """null: that of its mission or task."""
+    tools: list[str] | None = Field(default=None, max_length=200)
+    """Those it is planned with, which are listed first; switching them is steering."""
+    memory_artifact_id: Id | None = None
+    """A memory to attach; null takes it away."""
+    expected_version: int | None = Field(default=None, ge=1, le=2**53)
+    """Refused with 409 if somebody has changed it since."""
+
+
+# The next prompt
+
+
+class NextMessage(Told):
+    role: str
+    text: str
+
+
+class NextSection(Told):
+    """One part of the prompt, in order."""
+
+    tag: str
+    text: str
+    """As it would be sent, untrusted text between marks."""
+    messages: list[NextMessage]
+    """Of a conversation; empty for other parts."""
+    tokens: int
+    """Estimate."""
+    source: list[str]
+    """Refs and steps that it is made of."""
+    reason: str
+    """Why it stands where it does."""
+    stability: str
+    trust: str
+    cut: str
+    """How it was shortened to fit; empty if it was not."""
+
+
+class NextDropped(Told):
+    """A part that is left out."""
+
+    tag: str
+    why: str
+    tokens: int
+
+
+class NextPrompt(Told):
+    """The prompt of an agent's next decision, as things stand now. Nothing of it is recorded."""
+
+    agent: str
+    task: str
+    iteration: int
+    last_iteration: int
+    """The last that the task and steering allow."""
+    model: str
+    temperature: float | None
+    tokens: int
+    """Of all sections; an estimate."""
+    budget_tokens: int
+    """What the model's window leaves for a prompt."""
+    sections: list[NextSection]
+    dropped: list[NextDropped]
+    tools: list[str]
+    """Those that are listed in it."""
+    steering: list[str]
+    """Refs of the steering that it goes by."""
+    is_begun: bool
+    """Whether a run works on the task already."""
+    asked_now: str | None
+    """Key of the decision that is being asked for at this moment; what comes of it will still change this."""
+    missing: str | None
+    """The input, or task, that must be there first; null if nothing is missing."""
+
+
+class Ahead(Told):
+    """The next prompt of an agent, or the reason why there is none."""
+
+    agent: str
+    prompt: NextPrompt | None
+    """null if it has no open task."""
+    why: str | None
+    """Why there is none; null if there is one."""
