@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.cli import plain
-from artelier.cli.faults import text_of
+from artelier.cli import display
+from artelier.cli.error_output import text_of
 from artelier.cli.screen import Screen
 from tests.cli.conftest import Shell
 from tests.cli.terminal import on_terminal
@@ -21,7 +21,7 @@ HOSTILE = "\x1b[31mred\x1b[0m \x9b1m \u202edesrever \x07\x08 a\rb\r\nc\x00\x7f\u
 
 @given(st.text())
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
-    shown = plain.safe(text)
+    shown = display.safe(text)
 
     assert not any(
         (ord(char) < 32 and char not in "\t\n") or 127 <= ord(char) < 160 for char in shown
@@ -34,20 +34,20 @@ def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(exclude_categories=("Cc", "Cf", "Zl", "Zp", "Cs"))))
 def test_harmless_text_is_left_as_it_is(text: str) -> None:
-    assert plain.safe(text) == text
+    assert display.safe(text) == text
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("Cs",))))
 def test_json_on_a_terminal_is_harmless_and_still_the_same_json(text: str) -> None:
-    shown = plain.json_text({"value": text})
+    shown = display.json_text({"value": text})
 
     assert json.loads(shown) == {"value": text}
-    assert plain.safe(shown) == shown
+    assert display.safe(shown) == shown
 
 
 @given(st.text(), st.integers(2, 200))
 def test_a_line_is_one_line_and_no_longer_than_told(text: str, most: int) -> None:
-    shown = plain.line(text, chars_max=most)
+    shown = display.line(text, chars_max=most)
 
     assert "\n" not in shown
     assert len(shown) <= most
@@ -64,8 +64,8 @@ def test_every_way_out_of_the_screen_is_escaped(capsys: pytest.CaptureFixture[st
 
     out, err = capsys.readouterr()
     out += text_of({"message": HOSTILE, "expected": HOSTILE, "got": HOSTILE, "hint": HOSTILE})
-    assert plain.safe(out) == out
-    assert plain.safe(err) == err
+    assert display.safe(out) == out
+    assert display.safe(err) == err
     assert "\\x1b[31mred" in out
 
 
@@ -150,7 +150,7 @@ def test_a_table_in_a_pipe_is_aligned_and_cut_nowhere(capsys: pytest.CaptureFixt
     ("size_bytes", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (2_500_000, "2.5 MB")]
 )
 def test_sizes_have_units(size_bytes: int, text: str) -> None:
-    assert plain.size(size_bytes) == text
+    assert display.size(size_bytes) == text
 
 
 @pytest.mark.parametrize(
@@ -163,4 +163,4 @@ def test_sizes_have_units(size_bytes: int, text: str) -> None:
     ],
 )
 def test_durations_have_units(us: int, text: str) -> None:
-    assert plain.duration(us) == text
+    assert display.duration(us) == text

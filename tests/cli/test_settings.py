@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from artelier.cli.settings import ENVIRONMENT, Settings
-from artelier.cli.settings_file import load_settings
-from artelier.cli.toml_lines import key_lines, line_of
+from artelier.cli.settings.file import load_settings
+from artelier.cli.settings.settings import ENVIRONMENT, Settings
+from artelier.cli.settings.toml_lines import key_lines, line_of
 from artelier.errors import InvalidConfig, NotFound
 from artelier.kernel import Limits, Rate
 from artelier.ports.model import Price
@@ -102,7 +102,7 @@ def test_an_option_goes_over_the_environment_and_that_over_the_file(shell: Shell
 
 
 def test_every_variable_names_a_key_of_the_file() -> None:
-    from artelier.cli.settings_file import documented
+    from artelier.cli.settings.file import documented
 
     keys = {row["key"] for row in documented()}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.cli import exits
-from artelier.cli.world import parting
+from artelier.cli import exit_codes
+from artelier.cli.world import diff_view
 from tests.cli.conftest import Shell
 
 RULES = """
@@ -51,13 +51,13 @@ def test_a_world_is_made_passed_and_seen(village: Shell) -> None:
     assert shown["tick"] == 3 and shown["scrip"] == 200 and shown["settings"]["seed"] == 5
     assert [(one["id"], one["balance"]) for one in agents] == [("bob", 109), ("ana", 91)]
     assert "bob 109, ana 91" in village("world", "show", "village").out
-    assert village("verify").code == exits.COMPLETED
+    assert village("verify").code == exit_codes.COMPLETED
 
 
 def test_a_step_tells_what_happened_and_obeys_no_escape_sequence(village: Shell) -> None:
     ran = village("world", "step", "village", "--policies", "rules.py")
 
-    assert ran.code == exits.COMPLETED
+    assert ran.code == exit_codes.COMPLETED
     assert "transfer bob" in ran.out and "3 scrip moved" in ran.out and "thanks" in ran.out
     assert "\x1b" not in ran.out and "x1b[2Jrent" in ran.out
 
@@ -89,9 +89,9 @@ def test_the_newest_events_are_reached_and_what_never_was_is_an_error(village: S
     assert newest["items"] == all_events["items"][-2:] and newest["next"] is None
     assert newest["items"][-1]["kind"] == "tick.passed"
     assert [(one["tick"], one["actor"]) for one in anas["items"]] == [(2, "ana")]
-    assert stranger.code == exits.NOT_FOUND and "eve" in stranger.error["message"]
-    assert mistyped.code == exits.USAGE and "message.sent" in mistyped.error["expected"]
-    assert both.code == exits.USAGE
+    assert stranger.code == exit_codes.NOT_FOUND and "eve" in stranger.error["message"]
+    assert mistyped.code == exit_codes.USAGE and "message.sent" in mistyped.error["expected"]
+    assert both.code == exit_codes.USAGE
 
 
 TRADE = """
@@ -158,16 +158,16 @@ def test_an_offer_that_sold_copies_and_is_for_sale_still_is_shown_once(village: 
 
 
 def test_pause_resume_and_inject(village: Shell) -> None:
-    assert village("world", "pause", "village").code == exits.COMPLETED
+    assert village("world", "pause", "village").code == exit_codes.COMPLETED
     refused = village("world", "run", "village", "--policies", "rules.py", "--json")
     told = village("world", "inject", "village", "a storm", "--to", "ana")
     unknown = village("world", "inject", "village", "a storm", "--to", "eve", "--json")
     village("world", "resume", "village")
     ran = village("world", "run", "village", "--policies", "rules.py", "--json")
 
-    assert refused.code == exits.FAILED and "paused" in refused.error["message"]
-    assert told.code == exits.COMPLETED
-    assert unknown.code == exits.NOT_FOUND and "eve" in unknown.error["message"]
+    assert refused.code == exit_codes.FAILED and "paused" in refused.error["message"]
+    assert told.code == exit_codes.COMPLETED
+    assert unknown.code == exit_codes.NOT_FOUND and "eve" in unknown.error["message"]
     assert ran.json["tick"] == 1
 
 
@@ -179,12 +179,12 @@ def test_what_cannot_be_is_said(village: Shell) -> None:
     ghost = village("world", "join", "village", "ghost", "--json")
     no_file = village("world", "run", "village", "--policies", "none.py", "--json")
 
-    assert (again.code, again.error["code"]) == (exits.FAILED, "conflict")
-    assert nothing.code == exits.NOT_FOUND and "world new" in nothing.error["hint"]
-    assert unknown.code == exits.USAGE and "market" in unknown.error["expected"]
-    assert both.code == exits.USAGE
-    assert ghost.code == exits.NOT_FOUND
-    assert no_file.code == exits.USAGE
+    assert (again.code, again.error["code"]) == (exit_codes.FAILED, "conflict")
+    assert nothing.code == exit_codes.NOT_FOUND and "world new" in nothing.error["hint"]
+    assert unknown.code == exit_codes.USAGE and "market" in unknown.error["expected"]
+    assert both.code == exit_codes.USAGE
+    assert ghost.code == exit_codes.NOT_FOUND
+    assert no_file.code == exit_codes.USAGE
 
 
 def test_artifacts_of_a_world_are_listed_by_tick(village: Shell) -> None:
@@ -194,7 +194,7 @@ def test_artifacts_of_a_world_are_listed_by_tick(village: Shell) -> None:
 
     assert "tick 0" in found.out and "handbook" in found.out
     assert '"policy": "give"' in shown.out
-    assert nowhere.code == exits.NOT_FOUND
+    assert nowhere.code == exit_codes.NOT_FOUND
 
 
 def test_a_diff_of_different_ticks_says_so(village: Shell) -> None:
@@ -211,7 +211,7 @@ def test_a_diff_of_different_ticks_says_so(village: Shell) -> None:
 
 def test_long_lists_of_a_diff_are_cut() -> None:
     ids = [f"poem_{n}" for n in range(12)]
-    cell = parting._rest(
+    cell = diff_view._rest(
         {"owned": {"a": ids, "b": ["hat"]}, "actions": {"write": {"a": 1, "b": 0}}}
     )
 
@@ -259,7 +259,7 @@ def test_names_and_ticks_that_cannot_be_are_said_in_words_of_worlds(village: She
     nobody = village("world", "join", "village", "zoe", "--json")
     rich = village("world", "join", "village", "ana", "--scrip", str(10**18), "--json")
 
-    assert named.code == exits.USAGE and named.error["message"] == "invalid name of a world"
-    assert later.code == exits.USAGE and later.error["expected"] == "a tick from 0 to 0"
-    assert nobody.code == exits.NOT_FOUND and "artelier migrate agents" in nobody.error["hint"]
-    assert rich.code == exits.USAGE and rich.error["message"] == "no amount of scrip"
+    assert named.code == exit_codes.USAGE and named.error["message"] == "invalid name of a world"
+    assert later.code == exit_codes.USAGE and later.error["expected"] == "a tick from 0 to 0"
+    assert nobody.code == exit_codes.NOT_FOUND and "artelier migrate agents" in nobody.error["hint"]
+    assert rich.code == exit_codes.USAGE and rich.error["message"] == "no amount of scrip"

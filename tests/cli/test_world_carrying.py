@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artelier.cli import exits
+from artelier.cli import exit_codes
 from tests.cli.conftest import Shell
 
 RULES = """
@@ -43,14 +43,14 @@ content = { template = "Buy \\u001b[31mred.", variables = [] }
 def village(shell: Shell) -> Shell:
     shell.write("rules.py", RULES)
     file = shell.write("village.toml", WORLD)
-    assert shell("world", "new", "village", "--file", str(file)).code == exits.COMPLETED
+    assert shell("world", "new", "village", "--file", str(file)).code == exit_codes.COMPLETED
     run(shell, "village", 4)
     return shell
 
 
 def run(shell: Shell, name: str, ticks: int, *more: str) -> None:
     words = ("--ticks", str(ticks), "--policies", "rules.py", *more)
-    assert shell("world", "run", name, *words).code == exits.COMPLETED
+    assert shell("world", "run", name, *words).code == exit_codes.COMPLETED
 
 
 def hash_of(shell: Shell, name: str, *more: str) -> str:
@@ -62,7 +62,7 @@ def test_a_hash_is_one_line_and_that_of_a_tick_stays(village: Shell) -> None:
     found = village("world", "hash", "village", "--json").json
     run(village, "village", 1)
 
-    assert (ran.code, len(ran.out)) == (exits.COMPLETED, 65)
+    assert (ran.code, len(ran.out)) == (exit_codes.COMPLETED, 65)
     assert "village up to tick 2" in ran.err
     assert set(found) == {"world", "tick", "events", "sha256"} and found["tick"] == 4
     assert hash_of(village, "village", "--at", "2") == ran.out.strip()
@@ -134,38 +134,39 @@ def test_a_world_is_carried_to_another_folder_and_goes_on(
     assert (imported["world"], imported["tick"], imported["origin"]) == ("village", 4, "village")
     assert imported["sha256"] == exported["sha256"] and imported["events"] == exported["events"]
     assert (
-        again.code == exits.FAILED and "there is a world village already" in again.err + again.out
+        again.code == exit_codes.FAILED
+        and "there is a world village already" in again.err + again.out
     )
     assert "world twin, tick 4" in twin.out
     tenant = ("--tenant", "acme")
     assert hash_of(shell, "village", *tenant) == hash_of(shell, "twin", *tenant) == before
     run(shell, "village", 3, *tenant)
     assert hash_of(shell, "village", *tenant) == after
-    assert shell("verify").code == exits.COMPLETED
+    assert shell("verify").code == exit_codes.COMPLETED
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["hash", "nowhere"], exits.NOT_FOUND),
-        (["hash", "village", "--at", "9"], exits.USAGE),
-        (["hash", "village", "--at", "-1"], exits.USAGE),
-        (["diff", "village", "nowhere"], exits.NOT_FOUND),
-        (["fork", "nowhere"], exits.NOT_FOUND),
-        (["fork", "village", "--at", "9"], exits.USAGE),
-        (["fork", "village", "--id", "village"], exits.FAILED),
-        (["fork", "village", "--id", "a b"], exits.USAGE),
-        (["fork", "village", "--with", "slogan"], exits.USAGE),
-        (["fork", "village", "--with", "nothing=x"], exits.NOT_FOUND),
-        (["fork", "village", "--with", "slogan=@gone.md"], exits.NOT_FOUND),
-        (["fork", "village", "--with", "slogan=a", "--with", "slogan=b"], exits.USAGE),
-        (["fork", "village", "--with", "slogan={who_knows}"], exits.USAGE),
-        (["fork", "village", "--set", "colour=1"], exits.USAGE),
-        (["fork", "village", "--set", "seed=1"], exits.USAGE),
-        (["export", "nowhere", "x.artelier"], exits.NOT_FOUND),
-        (["export", "village", "no/such/folder/x.artelier"], exits.FAILED),
-        (["import", "gone.artelier"], exits.NOT_FOUND),
-        (["import", "rules.py"], exits.CORRUPT),
+        (["hash", "nowhere"], exit_codes.NOT_FOUND),
+        (["hash", "village", "--at", "9"], exit_codes.USAGE),
+        (["hash", "village", "--at", "-1"], exit_codes.USAGE),
+        (["diff", "village", "nowhere"], exit_codes.NOT_FOUND),
+        (["fork", "nowhere"], exit_codes.NOT_FOUND),
+        (["fork", "village", "--at", "9"], exit_codes.USAGE),
+        (["fork", "village", "--id", "village"], exit_codes.FAILED),
+        (["fork", "village", "--id", "a b"], exit_codes.USAGE),
+        (["fork", "village", "--with", "slogan"], exit_codes.USAGE),
+        (["fork", "village", "--with", "nothing=x"], exit_codes.NOT_FOUND),
+        (["fork", "village", "--with", "slogan=@gone.md"], exit_codes.NOT_FOUND),
+        (["fork", "village", "--with", "slogan=a", "--with", "slogan=b"], exit_codes.USAGE),
+        (["fork", "village", "--with", "slogan={who_knows}"], exit_codes.USAGE),
+        (["fork", "village", "--set", "colour=1"], exit_codes.USAGE),
+        (["fork", "village", "--set", "seed=1"], exit_codes.USAGE),
+        (["export", "nowhere", "x.artelier"], exit_codes.NOT_FOUND),
+        (["export", "village", "no/such/folder/x.artelier"], exit_codes.FAILED),
+        (["import", "gone.artelier"], exit_codes.NOT_FOUND),
+        (["import", "rules.py"], exit_codes.CORRUPT),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -196,7 +197,7 @@ def test_a_damaged_file_leaves_nothing_behind(village: Shell, damage: str) -> No
 
     ran = village(*command, "v.artelier", "--db", "other.db")
 
-    assert ran.code == exits.CORRUPT and "Traceback" not in ran.err
+    assert ran.code == exit_codes.CORRUPT and "Traceback" not in ran.err
     if damage == "run":
         assert "artelier world import" in ran.err
     assert village("world", "list", "--db", "other.db", "--json").json["items"] == []

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from artelier.cli import exits
+from artelier.cli import exit_codes
 from tests.cli.conftest import Shell
 from tests.processes import killed_at_last
 
@@ -93,7 +93,7 @@ def test_a_sweep_writes_a_row_for_each_run_and_does_nothing_twice(rules: Shell) 
     again = swept(rules, *words, "--json", out="r.parquet")
 
     rows = table(rules.folder / "r.csv")
-    assert first.code == again.code == exits.COMPLETED and "r.csv: 4 runs" in first.out
+    assert first.code == again.code == exit_codes.COMPLETED and "r.csv: 4 runs" in first.out
     assert [(row["agents"], row["seed"], row["ticks"]) for row in rows] == [
         ("2", "5", "4"), ("2", "6", "4"), ("3", "5", "4"), ("3", "6", "4")
     ]  # fmt: skip
@@ -157,7 +157,7 @@ def test_a_sweep_that_was_killed_goes_on(shell: Shell) -> None:
     shell.write("elsewhere/none", "")
     whole = swept(shell, *words, "--json", out="elsewhere/r.csv")
 
-    assert ran.code == exits.COMPLETED and ran.json["done_before"] == len(done)
+    assert ran.code == exit_codes.COMPLETED and ran.json["done_before"] == len(done)
     assert whole.json["done_before"] == 0
     assert {path: path.stat().st_ino for path in done} == done
     assert table(shell.folder / "r.csv") == table(shell.folder / "elsewhere/r.csv")
@@ -183,12 +183,12 @@ def test_processes_end_with_the_sweep_that_started_them(shell: Shell) -> None:
         refused = shell("world", "sweep", "w.toml", "--out", "r.csv", *words, "--json")
         process.send_signal(signal.SIGINT)
         code = process.wait(WAIT_S)
-    assert refused.code == exits.FAILED and refused.error["code"] == "conflict"
-    assert code == exits.INTERRUPTED
+    assert refused.code == exit_codes.FAILED and refused.error["code"] == "conflict"
+    assert code == exit_codes.INTERRUPTED
 
     (shell.folder / "gate").unlink()
 
-    assert swept(shell, *words).code == exits.COMPLETED
+    assert swept(shell, *words).code == exit_codes.COMPLETED
 
 
 @pytest.mark.parametrize("jobs", ["1", "3"])
@@ -204,12 +204,12 @@ def test_the_cap_holds_over_all_runs_and_a_higher_one_goes_on(shell: Shell, jobs
     rows = table(shell.folder / "r.csv")
     lower = swept(shell, *words, "--max-usd", "0.01")
 
-    assert stopped.code == still.code == exits.BUDGET
+    assert stopped.code == still.code == exit_codes.BUDGET
     assert stopped.error["code"] == "limit_reached" and "of 3 runs" in stopped.error["message"]
     assert stopped.error["got"].startswith("0.10 USD")
     assert still.error["got"].startswith("0.10 USD")
     assert 1 <= len(some) <= 2 and {row["model_cost_microusd"] for row in some} == {"40000"}
-    assert gone_on.code == lower.code == exits.COMPLETED
+    assert gone_on.code == lower.code == exit_codes.COMPLETED
     assert gone_on.json["model_cost_usd"] == "0.12"
     assert [row["model_cost_microusd"] for row in rows] == ["40000"] * 3
 
@@ -221,7 +221,7 @@ def test_a_rule_agent_that_raises_ends_the_sweep_and_names_the_run(shell: Shell)
 
     ran = swept(shell, "--param", "agents=2", "--policies", "rules.py")
 
-    assert ran.code == exits.FAILED
+    assert ran.code == exit_codes.FAILED
     assert "agents=2, seed=5" in ran.err and "ValueError: no" in ran.err and "\x1b" not in ran.err
     assert table(shell.folder / "r.csv") == []
 
@@ -229,13 +229,13 @@ def test_a_rule_agent_that_raises_ends_the_sweep_and_names_the_run(shell: Shell)
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("w.toml", "--out", "r.xlsx"), exits.USAGE, "FILE.csv or FILE.parquet"),
-        (("w.toml", "--out", "nowhere/r.csv"), exits.NOT_FOUND, "no such folder"),
-        (("none.toml", "--out", "r.csv"), exits.NOT_FOUND, "no such world file"),
-        (("w.toml", "--out", "r.csv", "--jobs", "0"), exits.USAGE, "--jobs"),
-        (("w.toml", "--out", "r.csv", "--max-usd", "-1"), exits.USAGE, "amount in USD"),
-        (("w.toml", "--out", "r.csv", "--param", "x=1"), exits.USAGE, "mint.every"),
-        (("w.toml", "--out", "r.csv", "--policies", "none.py"), exits.USAGE, "none.py"),
+        (("w.toml", "--out", "r.xlsx"), exit_codes.USAGE, "FILE.csv or FILE.parquet"),
+        (("w.toml", "--out", "nowhere/r.csv"), exit_codes.NOT_FOUND, "no such folder"),
+        (("none.toml", "--out", "r.csv"), exit_codes.NOT_FOUND, "no such world file"),
+        (("w.toml", "--out", "r.csv", "--jobs", "0"), exit_codes.USAGE, "--jobs"),
+        (("w.toml", "--out", "r.csv", "--max-usd", "-1"), exit_codes.USAGE, "amount in USD"),
+        (("w.toml", "--out", "r.csv", "--param", "x=1"), exit_codes.USAGE, "mint.every"),
+        (("w.toml", "--out", "r.csv", "--policies", "none.py"), exit_codes.USAGE, "none.py"),
     ],
 )
 def test_what_cannot_be_swept_is_said_before_anything_begins(
@@ -254,7 +254,7 @@ def test_describe_prints_what_the_world_is(rules: Shell) -> None:
     ran = rules("world", "describe", "w")
     as_json = rules("world", "describe", "w", "--json").json
 
-    assert ran.code == exits.COMPLETED and ran.out.startswith("# World `w`")
+    assert ran.code == exit_codes.COMPLETED and ran.out.startswith("# World `w`")
     assert "| policy | `give@1` | 4 |" in ran.out
     assert as_json["world"] == "w" and as_json["markdown"].strip() == ran.out.strip()
     assert rules("world", "describe", "none", "--json").error["code"] == "not_found"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artelier.cli import exits
+from artelier.cli import exit_codes
 from tests.cli.conftest import Provider, Shell
 
 NOOP = '{"action": "noop"}'
@@ -27,7 +27,7 @@ def stopped(shell: Shell, *options: str) -> dict[str, Any]:
     """The error of a tick that did not begin; nothing of the world has changed by it."""
     before = shell("world", "hash", "town").out
     ran = shell("world", "run", "town", *options, "--json")
-    assert ran.code == exits.USAGE, ran.out
+    assert ran.code == exit_codes.USAGE, ran.out
     assert shell("world", "hash", "town").out == before
     assert shell("runs", "list", "--json").json["items"] == []
     return ran.error
@@ -126,10 +126,10 @@ def test_max_usd_holds_for_all_agents_of_a_world_together(shell: Shell, provider
     made(shell, f'[world]\nmodel = "openai:gpt-5-mini"\n{agents}')
 
     ran = shell("world", "run", "town", "--ticks", "3", "--max-usd", "0.0000001", "--json")
-    assert ran.code == exits.USAGE, "less than a micro-dollar is no amount"
+    assert ran.code == exit_codes.USAGE, "less than a micro-dollar is no amount"
     ran = shell("world", "run", "town", "--ticks", "3", "--max-usd", "0.004", "--json")
 
-    assert ran.code == exits.BUDGET, ran.out
+    assert ran.code == exit_codes.BUDGET, ran.out
     assert ran.error["code"] == "limit_reached" and "--max-usd" in ran.error["hint"]
     asked = provider.calls
     assert asked < 12

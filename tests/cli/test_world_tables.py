@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import duckdb
 import pytest
 
-from artelier.cli import exits
+from artelier.cli import exit_codes
 from tests.cli.conftest import Shell
 
 RULES = """
@@ -43,9 +43,9 @@ def village(shell: Shell) -> Shell:
     """A world after three ticks: ana has 91 scrip, bob 109."""
     rules = shell.write("rules.py", RULES)
     file = shell.write("village.toml", WORLD)
-    assert shell("world", "new", "village", "--file", str(file)).code == exits.COMPLETED
+    assert shell("world", "new", "village", "--file", str(file)).code == exit_codes.COMPLETED
     ran = shell("world", "run", "village", "--ticks", "3", "--policies", str(rules))
-    assert ran.code == exits.COMPLETED
+    assert ran.code == exit_codes.COMPLETED
     return shell
 
 
@@ -71,7 +71,7 @@ def test_a_plot_is_a_picture(village: Shell) -> None:
     drawn = village("world", "plot", "village", "--out", "v.svg")
     told = village("world", "plot", "village", "--out", "w.svg", "--from", "2", "--json")
 
-    assert drawn.code == exits.COMPLETED and "v.svg: village, ticks 1 to 3" in drawn.out
+    assert drawn.code == exit_codes.COMPLETED and "v.svg: village, ticks 1 to 3" in drawn.out
     assert told.json == {"world": "village", "file": "w.svg", "from_tick": 2, "to_tick": 3}
     root = ElementTree.parse(village.folder / "v.svg").getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -83,7 +83,7 @@ def test_a_plot_is_a_picture(village: Shell) -> None:
 def test_a_png_without_matplotlib_says_what_to_do(village: Shell) -> None:
     refused = village("world", "plot", "village", "--out", "v.png", "--json")
 
-    assert refused.code == exits.USAGE and "matplotlib" in refused.error["hint"]
+    assert refused.code == exit_codes.USAGE and "matplotlib" in refused.error["hint"]
     assert not (village.folder / "v.png").exists()
 
 
@@ -119,29 +119,32 @@ def test_a_column_of_the_command_replaces_that_of_the_world(village: Shell) -> N
 def test_cells_without_a_value_are_told(village: Shell) -> None:
     ran = village("world", "collect", "village", "--set", "x=1 / (tick - 2)", "--out", "v.csv")
 
-    assert ran.code == exits.COMPLETED
+    assert ran.code == exit_codes.COMPLETED
     assert "x has no value in 2 rows: division by zero" in ran.err
 
 
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (("metrics", "nowhere"), exits.NOT_FOUND),
-        (("metrics", "village", "--from", "9"), exits.USAGE),
-        (("metrics", "village", "--to", "4"), exits.USAGE),
-        (("plot", "nowhere", "--out", "x.svg"), exits.NOT_FOUND),
-        (("plot", "village", "--out", "x.gif"), exits.USAGE),
-        (("plot", "village", "--to", "-1", "--out", "x.svg"), exits.USAGE),
-        (("plot", "village", "--out", "no/x.svg"), exits.FAILED),
-        (("collect", "nowhere", "--out", "x.csv"), exits.NOT_FOUND),
-        (("collect", "village", "--out", "x.txt"), exits.USAGE),
-        (("collect", "village", "--out", "no/x.csv"), exits.FAILED),
-        (("collect", "village", "--out", "x.csv", "--set", "a"), exits.USAGE),
-        (("collect", "village", "--out", "x.csv", "--set", "=1"), exits.USAGE),
-        (("collect", "village", "--out", "x.csv", "--set", "a=1", "--set", "a=2"), exits.USAGE),
-        (("collect", "village", "--out", "x.csv", "--set", "a=open('x')"), exits.USAGE),
-        (("collect", "village", "--out", "x.csv", "--set", "a=wealth"), exits.USAGE),
-        (("collect", "village", "--out", "x.csv", "--set", "tick=1"), exits.USAGE),
+        (("metrics", "nowhere"), exit_codes.NOT_FOUND),
+        (("metrics", "village", "--from", "9"), exit_codes.USAGE),
+        (("metrics", "village", "--to", "4"), exit_codes.USAGE),
+        (("plot", "nowhere", "--out", "x.svg"), exit_codes.NOT_FOUND),
+        (("plot", "village", "--out", "x.gif"), exit_codes.USAGE),
+        (("plot", "village", "--to", "-1", "--out", "x.svg"), exit_codes.USAGE),
+        (("plot", "village", "--out", "no/x.svg"), exit_codes.FAILED),
+        (("collect", "nowhere", "--out", "x.csv"), exit_codes.NOT_FOUND),
+        (("collect", "village", "--out", "x.txt"), exit_codes.USAGE),
+        (("collect", "village", "--out", "no/x.csv"), exit_codes.FAILED),
+        (("collect", "village", "--out", "x.csv", "--set", "a"), exit_codes.USAGE),
+        (("collect", "village", "--out", "x.csv", "--set", "=1"), exit_codes.USAGE),
+        (
+            ("collect", "village", "--out", "x.csv", "--set", "a=1", "--set", "a=2"),
+            exit_codes.USAGE,
+        ),
+        (("collect", "village", "--out", "x.csv", "--set", "a=open('x')"), exit_codes.USAGE),
+        (("collect", "village", "--out", "x.csv", "--set", "a=wealth"), exit_codes.USAGE),
+        (("collect", "village", "--out", "x.csv", "--set", "tick=1"), exit_codes.USAGE),
     ],
 )
 def test_what_cannot_be_is_said(village: Shell, words: tuple[str, ...], code: int) -> None:

@@ -43,7 +43,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 FACES = {"server", "cli"}
 """The only packages that import `app`; `testing` and the lazy exports of the root may too."""
 
-TESTING_USERS = ("artelier.cli.torture", "artelier.cli.bench")
+TESTING_USERS = ("artelier.cli.maintenance.torture", "artelier.cli.maintenance.bench")
 """The only modules that import `artelier.testing`, and only inside a function."""
 
 CORE = {"log", "ledger", "kernel"}
@@ -180,7 +180,7 @@ WRONG_ARROWS = [
     ("world/tick/tick.py", "from artelier import Kernel", "only server and cli"),
     ("world/tick/tick.py", "import artelier", "only server and cli"),
     ("server/app.py", "from artelier.cli import main", "cli stands below server"),
-    ("cli/torture.py", "from artelier.testing import simulator", "inside a function"),
+    ("cli/maintenance/torture.py", "from artelier.testing import simulator", "inside a function"),
     ("cli/runs.py", "def f():\n    from artelier.testing import fake", "only the commands"),
     ("__init__.py", "from artelier.testing import simulator", "only the commands"),
     ("plans/a.py", "from artelier.log import Event", "plans has no place"),
@@ -207,8 +207,8 @@ def test_right_arrows_are_accepted(tmp_path: Path) -> None:
             "__main__.py": "from artelier.cli import main",
             "ids.py": "from artelier.errors import InvalidRequest",
             "kernel/runs.py": "from artelier.log import Event\nfrom . import steps\nimport json",
-            "cli/up.py": "from artelier.server import serve\nfrom artelier import Kernel",
-            "cli/torture.py": "def f():\n    from artelier.testing import simulator",
+            "cli/work/up.py": "from artelier.server import serve\nfrom artelier import Kernel",
+            "cli/maintenance/torture.py": "def f():\n    from artelier.testing import simulator",
             "testing/simulator.py": "from artelier.cli import main\nfrom artelier.app import Kernel",
         },
     )

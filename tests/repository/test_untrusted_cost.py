@@ -108,17 +108,17 @@ ALLOWED: dict[str, str] = {
         world/loading/workflow.py:_translated ast.parse
     """,
     "typed or kept by the operator: command line, settings, users": """
-        cli/completing.py:_stored tomllib.loads
-        cli/desk.py:Desk._edited msgspec.json.decode
-        cli/doctor_online.py:_skew_s email.utils.parsedate_to_datetime
+        cli/completion_values.py:_stored tomllib.loads
+        cli/approvals.py:Desk._edited msgspec.json.decode
+        cli/doctor/provider_checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
-        cli/schema.py:_parsed tomllib.loads
-        cli/sources.py:sources tomllib.loads
-        cli/telling.py:Story.json msgspec.json.decode
-        cli/world/carrying.py:_content json.loads
-        cli/world/carrying.py:_value json.loads
-        cli/world/sweeping.py:main msgspec.json.Decoder
-        cli/world/sweeping.py:_process.ask msgspec.json.decode
+        cli/settings/schema.py:_parsed tomllib.loads
+        cli/settings/provenance.py:sources tomllib.loads
+        cli/narration/narrator.py:Story.json msgspec.json.decode
+        cli/world/transfer.py:_content json.loads
+        cli/world/transfer.py:_value json.loads
+        cli/world/sweep_processes.py:main msgspec.json.Decoder
+        cli/world/sweep_processes.py:_process.ask msgspec.json.decode
         server/security/login_sessions.py:Sessions.__init__ base64.urlsafe_b64decode
         server/security/login_sessions.py:Sessions._load msgspec.json.decode
         server/security/login_sessions.py:Sessions._load base64.urlsafe_b64decode

@@ -6,15 +6,15 @@ import re
 
 import msgspec
 
-from artelier.cli import story
-from artelier.cli.kind_words import WORDS, typescript, words_of
-from artelier.cli.telling import TELLERS
+from artelier.cli.narration import run_events
+from artelier.cli.narration.event_labels import WORDS, typescript, words_of
+from artelier.cli.narration.narrator import TELLERS
 from artelier.log import EventData, registered
 from artelier.testing.event_table import event_table
 from tests.pages import KIND_WORDS
 from tests.repository.sources import ROOT
 
-assert story  # it registers its tellers
+assert run_events  # it registers its tellers
 
 
 def shipped() -> dict[str, list[type[EventData]]]:

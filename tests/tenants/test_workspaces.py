@@ -12,8 +12,8 @@ import pytest
 
 from artelier import Kernel, ModelRequest, Policy
 from artelier.agents import Worker, resume_run, workspace_agent
-from artelier.cli.settings_file import load_settings
-from artelier.cli.up import free_mission, workspaces_of
+from artelier.cli.settings.file import load_settings
+from artelier.cli.work.up import free_mission, workspaces_of
 from artelier.errors import AccessDenied, Conflict, InvalidConfig, NotFound
 from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.loops.run_control import WORKSPACE_DENIED

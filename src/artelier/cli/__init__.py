@@ -15,6 +15,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return enter(arguments)
     except KeyboardInterrupt:
-        from artelier.cli.exits import INTERRUPTED
+        from artelier.cli.exit_codes import INTERRUPTED
 
         return INTERRUPTED

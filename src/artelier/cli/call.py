@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from artelier.cli.exits import INTERRUPTED
+from artelier.cli.exit_codes import INTERRUPTED
 from artelier.cli.screen import Screen
 from artelier.errors import InvalidRequest, NotFound
 from artelier.ids import check_tenant
@@ -18,7 +18,7 @@ from artelier.money import parse_usd
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
-    from artelier.cli.settings import Settings
+    from artelier.cli.settings.settings import Settings
     from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.telemetry import Telemetry
     from artelier.ports.tool import ToolPort
@@ -44,7 +44,7 @@ class Call:
     @cached_property
     def settings(self) -> Settings:
         """Errors: `InvalidConfig` naming file and line, `NotFound` for a file that is not there."""
-        from artelier.cli.settings_file import load_settings
+        from artelier.cli.settings.file import load_settings
 
         found = load_settings(self._config, environ=os.environ)
         if found.confinement != "auto":

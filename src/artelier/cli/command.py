@@ -15,8 +15,8 @@ import typer
 from typer.core import TyperCommand
 
 from artelier.cli.call import Call
-from artelier.cli.completing import model_names, tenant_ids
-from artelier.cli.faults import report
+from artelier.cli.completion_values import model_names, tenant_ids
+from artelier.cli.error_output import report
 from artelier.errors import ArtelierError
 
 Body = Callable[..., Any]

@@ -1,6 +1,6 @@
 """The output of commands: data on stdout, everything else on stderr, colours only on a terminal.
 
-Nothing reaches a terminal unescaped: every text passes `plain.safe` here, whoever wrote it.
+Nothing reaches a terminal unescaped: every text passes `display.safe` here, whoever wrote it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from artelier.cli.plain import json_text, safe
+from artelier.cli.display import json_text, safe
 
 if TYPE_CHECKING:
     from rich.console import Console

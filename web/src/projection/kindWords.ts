@@ -1,4 +1,4 @@
-/** What each kind says by its fields alone. Generated from `cli/kind_words.py` by `make docs`. */
+/** What each kind says by its fields alone. Generated from `cli/narration/event_labels.py` by `make docs`. */
 export const KIND_WORDS: Readonly<Record<string, string>> = {
   "action.rejected": "refused · {code}",
   "action.taken": "done",

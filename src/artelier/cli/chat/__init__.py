@@ -1,5 +1,5 @@
 """`artelier chat`: a conversation in the terminal, or through a pipe."""
 
-from artelier.cli.chat.opening import app
+from artelier.cli.chat.command import app
 
 __all__ = ["app"]

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from artelier.cli.plain import count
+from artelier.cli.display import count
 from artelier.cli.screen import Screen
 from artelier.errors import StoreUnavailable
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from artelier.cli import exits, plain
+from artelier.cli import display, exit_codes
 
 if TYPE_CHECKING:
     from artelier.cli.call import Call
@@ -33,12 +33,12 @@ async def list_chats(call: Call) -> int:
     items.sort(key=lambda one: (-one["changed_us"], one["chat_id"]))
     if call.as_json:
         call.screen.json({"items": items, "next": page["next"]})
-        return exits.COMPLETED
+        return exit_codes.COMPLETED
     rows = [
-        (one["chat_id"], one["branches"], one["turn"], plain.moment(one["changed_us"]))
+        (one["chat_id"], one["branches"], one["turn"], display.moment(one["changed_us"]))
         for one in items
     ]
     call.screen.table(("chat", ">branches", ">turn", "changed"), rows, empty="no chats")
     if page["next"] is not None:
         call.screen.note(f"only the first {CHATS_MAX:,} by name")
-    return exits.COMPLETED
+    return exit_codes.COMPLETED

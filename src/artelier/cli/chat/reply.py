@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from artelier.cli.plain import line, safe
+from artelier.cli.display import line, safe
 from artelier.cli.screen import Screen
 from artelier.money import format_usd
 

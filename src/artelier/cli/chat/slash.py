@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from artelier.cli.chat.talk import Talk
+    from artelier.cli.chat.repl import Talk
 
 Body = Callable[..., Awaitable[int | None]]
 
@@ -56,9 +56,9 @@ async def obey(talk: Talk, line: str) -> int:
 
     Errors: `InvalidRequest` for a command that does not exist, or other words than it takes; its own.
     """
-    from artelier.cli.chat import looking, moving  # they register themselves
+    from artelier.cli.chat import edit_commands, show_commands  # they register themselves
 
-    del looking, moving
+    del show_commands, edit_commands
     try:
         name, *words = shlex.split(line[1:])
     except ValueError as error:  # also for nothing but a slash

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli import plain
+from artelier.cli import display
 from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
-    from artelier.cli.story import Story
+    from artelier.cli.narration.run_events import Story
     from artelier.log import Event
 
 TAIL = 30
@@ -36,7 +36,7 @@ async def list_runs(
     ] = 100,
 ) -> None:
     """List runs in the order of their start, oldest first."""
-    from artelier.cli.advice import go_on, standing, undriven
+    from artelier.cli.next_steps import go_on, standing, undriven
     from artelier.cli.runs.statuses import check_status
     from artelier.money import format_usd
 
@@ -51,7 +51,7 @@ async def list_runs(
         (
             run["id"], standing(run, is_driven=run["id"] not in left),
             run["agent"] or run["loop"] or "own code", run["model"], run["steps"],
-            format_usd(run["total_cost_microusd"]), plain.minute(run["started_us"]),
+            format_usd(run["total_cost_microusd"]), display.minute(run["started_us"]),
         )
         for run in page["items"]
     ]  # fmt: skip
@@ -68,7 +68,7 @@ async def list_runs(
 @command(app, name="show", example="artelier runs show q3-report")
 async def show(call: Call, run: RunId) -> None:
     """Show one run, its result, and what to do next."""
-    from artelier.cli.advice import driver_of, next_steps
+    from artelier.cli.next_steps import driver_of, next_steps
 
     async with call.kernel() as kernel:
         desk = kernel.for_tenant(call.tenant)
@@ -84,13 +84,13 @@ async def show(call: Call, run: RunId) -> None:
 
 
 def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
-    from artelier.cli.advice import question_lines, standing, unknown_lines
+    from artelier.cli.next_steps import question_lines, standing, unknown_lines
 
     usage = run["usage"]
     cached = f" ({usage['cached_input_tokens']:,} cached)" if usage["cached_input_tokens"] else ""
     took = ""
     if run["ended_us"] is not None:
-        took = f", took {plain.duration(run['ended_us'] - run['started_us'])}"
+        took = f", took {display.duration(run['ended_us'] - run['started_us'])}"
     call.screen.facts(
         [
             ("run", run["id"]),
@@ -111,13 +111,13 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
             ),
             ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
             ("effects", run["effects"]),
-            ("started", plain.moment(run["started_us"]) + took),
+            ("started", display.moment(run["started_us"]) + took),
             ("model calls", run["steps"]),
             ("tokens", f"{usage['input_tokens']:,} in{cached}, {usage['output_tokens']:,} out"),
             ("cost", _cost_text(run)),
-            ("goal", plain.value_text(run["goal"])),
-            ("message", plain.value_text(run["message"])),
-            ("result", plain.result_text(run["result"])),
+            ("goal", display.value_text(run["goal"])),
+            ("message", display.value_text(run["message"])),
+            ("result", display.result_text(run["result"])),
         ]
     )
 
@@ -126,7 +126,9 @@ def _rate_text(wait: dict[str, Any] | None) -> str:
     """Return the rate that a call waits for; empty if none does."""
     if wait is None:
         return ""
-    return f"rate of {plain.line(wait['rate'])}, until {plain.moment(wait['until_us'])} at least"
+    return (
+        f"rate of {display.line(wait['rate'])}, until {display.moment(wait['until_us'])} at least"
+    )
 
 
 @command(app, name="tail", example="artelier runs tail q3-report --follow")
@@ -145,7 +147,7 @@ async def tail(
 
     With --json and --follow each event is one line.
     """
-    from artelier.cli.story import Story
+    from artelier.cli.narration.run_events import Story
     from artelier.log import blob_name, run_stream
 
     async with call.kernel() as kernel:
@@ -197,10 +199,10 @@ async def _print_event(call: Call, kernel: Kernel, story: Story, event: Event) -
     if call.as_json:
         call.screen.json(event_object(event), indent=-1)
         return
-    time = plain.moment(event.at_us)
+    time = display.moment(event.at_us)
     lines = await story.lines(event)
     if not lines:
-        from artelier.cli.kind_words import words_of
+        from artelier.cli.narration.event_labels import words_of
 
         said = words_of(event.kind, event.plain())
         text = await kernel.for_tenant(call.tenant).restored(f"{event.kind}  {said}".rstrip())
@@ -228,7 +230,7 @@ def event_object(event: Event) -> dict[str, Any]:
 @command(app, name="tree", example="artelier runs tree q3-report")
 async def tree(call: Call, run: RunId) -> None:
     """Show a run with its children and what each cost."""
-    from artelier.cli.advice import undriven
+    from artelier.cli.next_steps import undriven
 
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).tree(run)
@@ -258,7 +260,7 @@ def _print_branch(
     call: Call, run: dict[str, Any], left: set[str], *, first: str, rest: str
 ) -> None:
     """`left`: those that nobody drives."""
-    from artelier.cli.advice import standing
+    from artelier.cli.next_steps import standing
     from artelier.money import format_usd
 
     cost = format_usd(run["total_cost_microusd"])
@@ -335,7 +337,7 @@ async def steps(call: Call, run: RunId) -> None:
     ]
     columns = ("step", "kind", "status", ">asked at", ">done at")
     failed = [
-        f"{step['key']} failed: {plain.line(step['error'])}" for step in found if step["error"]
+        f"{step['key']} failed: {display.line(step['error'])}" for step in found if step["error"]
     ]
     call.screen.table(columns, rows, empty=f"run {run} has no steps yet")
     for line in failed:

@@ -10,9 +10,9 @@ import typer
 
 from artelier.cli.call import Call
 from artelier.cli.command import command
-from artelier.cli.exits import COMPLETED
-from artelier.cli.run import Replay, ToolsFile, tools_of_file
+from artelier.cli.exit_codes import COMPLETED
 from artelier.cli.runs.app import RunId, app
+from artelier.cli.work.run import Replay, ToolsFile, tools_of_file
 from artelier.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def resume(
     task that can begin, is begun. A run of your own code is driven by `artelier run FILE:FUNCTION --run-id
     RUN`.
     """  # fmt: skip
-    from artelier.cli.driving import conclude
+    from artelier.cli.run_driver import conclude
 
     caps = _caps(limits or [])
     if budget_usd is not None:
@@ -139,7 +139,7 @@ async def _has_begun(call: Call, kernel: Kernel, run_id: str) -> bool:
 async def _begun(call: Call, kernel: Kernel, run_id: str, *, yes: bool) -> AgentResult:
     """The result of a run that waits to be begun. Errors: `NotFound` if nothing of that id does."""
     from artelier.agents import resume_run
-    from artelier.cli.driving import drive
+    from artelier.cli.run_driver import drive
 
     async def work(on_wait: str) -> AgentResult:
         return await resume_run(kernel, call.tenant, run_id, on_wait=on_wait)
@@ -180,7 +180,7 @@ async def _only_capped(
     call: Call, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]
 ) -> bool:
     """Set the caps of a run that only other code can drive; whether it is one."""
-    from artelier.cli.advice import go_on, way_on
+    from artelier.cli.next_steps import go_on, way_on
     from artelier.kernel.run.results import FINAL
 
     runs, run_id = kernel.for_tenant(call.tenant), run["id"]
@@ -215,8 +215,8 @@ async def resumed(
     """
     from artelier.agents import resume_run
     from artelier.agents.loop_registry import code_needed, model_of
-    from artelier.cli.advice import go_on
-    from artelier.cli.driving import drive
+    from artelier.cli.next_steps import go_on
+    from artelier.cli.run_driver import drive
     from artelier.kernel.run.results import FINAL
 
     runs = kernel.for_tenant(call.tenant)
@@ -386,8 +386,8 @@ async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) 
     Errors: `InvalidRequest` if no step is named, `Conflict` if another one is; the hint lists the steps of
     the run and of those below it that can be settled, each with its command.
     """
-    from artelier.cli import plain
-    from artelier.cli.advice import settling
+    from artelier.cli import display
+    from artelier.cli.next_steps import settling
     from artelier.cli.runs.browse import flat
 
     desk = kernel.for_tenant(call.tenant)
@@ -399,9 +399,9 @@ async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) 
     lines: list[str] = []
     for one in [shown, *[await desk.show(each) for each in waiting]]:
         for found in one["unknown_calls"]:
-            since = plain.moment(found["unresolved_us"])
+            since = display.moment(found["unresolved_us"])
             lines.append(
-                f"{plain.line(found['step'])}: {plain.line(found['tool'])}, not known since {since}: "
+                f"{display.line(found['step'])}: {display.line(found['tool'])}, not known since {since}: "
                 + settling(call, one, found["step"])
             )
     if not lines:
@@ -455,7 +455,7 @@ async def give(call: Call, run: str, done: str, command: Callable[[TenantKernel]
 
 async def _told(call: Call, kernel: Kernel, run: str, done: str) -> None:
     """Show what a command led to: the run, or in JSON its object."""
-    from artelier.cli.advice import driver_of, next_steps
+    from artelier.cli.next_steps import driver_of, next_steps
 
     shown = await kernel.for_tenant(call.tenant).show(run)
     if call.as_json:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli import exits, plain
+from artelier.cli import display, exit_codes
 from artelier.cli.call import Call
 from artelier.cli.command import command
-from artelier.cli.faults import report
+from artelier.cli.error_output import report
 from artelier.cli.world.app import Name, app
-from artelier.cli.world.making import with_model
-from artelier.cli.world.opening import PolicyFile, policies_of, world_of
-from artelier.cli.world.passing import WorldModel
+from artelier.cli.world.creation import with_model
+from artelier.cli.world.target import PolicyFile, policies_of, world_of
+from artelier.cli.world.ticks import WorldModel
 from artelier.errors import InvalidRequest, LimitReached, NotFound, StoreUnavailable
 from artelier.money import format_usd, parse_usd
 
 if TYPE_CHECKING:
-    from artelier.cli.world.sweeping import Sweeping
+    from artelier.cli.world.sweep_processes import Sweeping
 
 JOBS_MAX = 256
 
@@ -69,7 +69,7 @@ async def sweep(
     stopped; a run whose world, ticks or rule agents have changed is another one. If the cap is reached, the
     rows of the runs that are done are written, and the exit code is that of a budget.
     """
-    from artelier.cli.world.sweeping import Sweeping
+    from artelier.cli.world.sweep_processes import Sweeping
     from artelier.world.figures.sweep import plan, read_params
     from artelier.world.figures.sweep_results import columns_of, folder_of, write_table
     from artelier.world.genesis import read_world_file
@@ -151,11 +151,11 @@ def _tell(call: Call, sweeping: Sweeping, *, out: Path, runs: int, cap: int | No
     done = len(sweeping.rows)
     if sweeping.failed is not None:
         report(sweeping.failed, as_json=call.as_json)
-        return getattr(sweeping.failed, "exit_code", exits.FAILED)
+        return getattr(sweeping.failed, "exit_code", exit_codes.FAILED)
     if sweeping.is_spent:
         assert cap is not None
         raise LimitReached(
-            f"the cap of the sweep is used up: {done} of {plain.count(runs, 'run')} are done",
+            f"the cap of the sweep is used up: {done} of {display.count(runs, 'run')} are done",
             expected=f"runs that cost at most {format_usd(cap)} USD",
             got=f"{format_usd(sweeping.spent)} USD that are spent or held",
             hint=f"{out} has what is done; the same command with a higher --max-usd goes on.",
@@ -165,9 +165,9 @@ def _tell(call: Call, sweeping: Sweeping, *, out: Path, runs: int, cap: int | No
             {"out": str(out), "runs": runs, "done_before": sweeping.done_before,
              "model_cost_usd": format_usd(sweeping.spent)}
         )  # fmt: skip
-        return exits.COMPLETED
+        return exit_codes.COMPLETED
     before = f", {sweeping.done_before} of them before" if sweeping.done_before else ""
-    call.screen.line(f"{out}: {plain.count(runs, 'run')}{before}")
+    call.screen.line(f"{out}: {display.count(runs, 'run')}{before}")
     if sweeping.spent:
         call.screen.line(f"models have cost {format_usd(sweeping.spent)} USD")
-    return exits.COMPLETED
+    return exit_codes.COMPLETED

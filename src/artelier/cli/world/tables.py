@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli import plain
+from artelier.cli import display
 from artelier.cli.call import Call
 from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
-from artelier.cli.world.opening import world_of
+from artelier.cli.world.target import world_of
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _row(one: TickMetrics) -> tuple[object, ...]:
         max(balances, default=""), one.circulating, one.held, one.minted, one.trades, one.volume,
         one.acted, one.rejected, one.tokens, format_usd(one.cost_microusd),
     )  # fmt: skip
-    return tuple(plain.number(cell) for cell in row)
+    return tuple(display.number(cell) for cell in row)
 
 
 def _mean(value: float) -> str:
@@ -89,7 +89,7 @@ def _sums(found: Metrics) -> list[tuple[str, object]]:
         for agent, used in one.usage.items():
             cost[agent] += used.cost_microusd
     prices = [
-        f"{key} {plain.count(trades, 'trade')} at {_mean(volume / trades)}"
+        f"{key} {display.count(trades, 'trade')} at {_mean(volume / trades)}"
         for key, (trades, volume) in sorted(paid.items())
     ]
     return [
@@ -97,7 +97,7 @@ def _sums(found: Metrics) -> list[tuple[str, object]]:
         ("decided by", _counted(sources)),
         ("rejections", _counted(rejections)),
         ("mean prices", ", ".join(prices)),
-        ("minted", plain.number(sum(one.minted for one in found.ticks))),
+        ("minted", display.number(sum(one.minted for one in found.ticks))),
         ("models, micro-USD", _counted(+cost)),
     ]
 
@@ -182,10 +182,10 @@ async def collect_(
              "failed": failed}
         )  # fmt: skip
         return
-    call.screen.line(f"{out}: {plain.count(rows, 'row')} of {', '.join(chosen.names)}")
+    call.screen.line(f"{out}: {display.count(rows, 'row')} of {', '.join(chosen.names)}")
     for column, one in failed.items():
         call.screen.note(
-            f"{column} has no value in {plain.count(one['cells'], 'row')}: {one['why']}"
+            f"{column} has no value in {display.count(one['cells'], 'row')}: {one['why']}"
         )
 
 

@@ -1,0 +1,145 @@
+"""Slash commands that change something: turns, variants, branches, sessions, files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artelier.cli.chat.slash import number, slash
+from artelier.cli.display import count
+
+if TYPE_CHECKING:
+    from artelier.cli.chat.repl import Talk
+
+
+@slash("regenerate", help="Another variant of the newest turn, from the state before it.")
+async def regenerate(talk: Talk) -> int:
+    return await talk.reply("regenerate")
+
+
+@slash("continue", help="Go on with the selected reply.")
+async def continue_(talk: Talk) -> int:
+    return await talk.reply("continue")
+
+
+@slash("resume", help="Go on with a run that waited for something.")
+async def resume(talk: Talk) -> int:
+    return await talk.reply("resume")
+
+
+@slash("cancel", help="End a run that waits for something, for good.")
+async def cancel(talk: Talk) -> None:
+    await talk.session.cancel()
+    await talk.stand()
+
+
+@slash("select", "TURN VARIANT", help="Go on from another variant of a turn, with its state.")
+async def select(talk: Talk, turn: str, variant: str) -> None:
+    await talk.session.select_variant(number(turn, "a turn"), number(variant, "a variant"))
+    await talk.stand()
+
+
+@slash("rewind", "TURN", help="Go on from an earlier turn; what came after is kept beside it.")
+async def rewind(talk: Talk, turn: str) -> None:
+    await talk.session.rewind(number(turn, "a turn"))
+    await talk.stand()
+
+
+@slash("branch", "[NAME] [AT]", help="Begin a branch after turn AT, else the newest; go there.")
+async def branch(talk: Talk, name: str | None = None, at: str | None = None) -> None:
+    if name is not None and at is None and name.isdecimal():
+        name, at = None, name  # a number alone is where, not what it is called
+    turn = None if at is None else number(at, "a turn")
+    talk.session = await talk.session.branch(name, at_turn=turn)
+    await talk.stand()
+
+
+@slash("switch", "NAME", help="Go to another branch.")
+async def switch(talk: Talk, name: str) -> None:
+    talk.session = await talk.session.on(name)
+    await talk.stand()
+
+
+@slash("reset", "[ID]", help="Begin a new, empty session of the profile.")
+async def reset(talk: Talk, session_id: str | None = None) -> None:
+    begun = await talk.session.reset(session_id)
+    if not talk.data({"session_id": begun}):
+        talk.screen.note(f"session {begun} begins; /reopen goes back to an earlier one", "dim")
+
+
+@slash("reopen", "ID", help="Go on with an earlier session of the profile.")
+async def reopen(talk: Talk, session_id: str) -> None:
+    await talk.session.reopen(session_id)
+    if not talk.data({"session_id": session_id}):
+        talk.screen.note(f"session {session_id}", "dim")
+
+
+@slash("export", "FILE", help="Write the chat into a file: a .jsonl has the turns of this branch.")
+async def export(talk: Talk, file: str) -> None:
+    from artelier.cli.chat.files import write_turns
+
+    if file.lower().endswith(".jsonl"):
+        turns = await write_turns(talk.session, file)
+        if not talk.data({"file": file, "turns": turns}):
+            talk.screen.line(f"{file}: {count(turns, 'turn')}")
+        return
+    done = await talk.session.desk.export_chat(talk.session.chat_id, file)
+    shown = {
+        "file": file, "chat_id": done.chat_id, "runs": len(done.runs), "events": done.events,
+        "sha256": done.sha256,
+    }  # fmt: skip
+    if not talk.data(shown):
+        runs, events = count(len(done.runs), "run"), count(done.events, "event")
+        talk.screen.line(f"{file}: {runs}, {events}, sha256 {done.sha256}")
+
+
+@slash(
+    "import", "FILE", help="Add the turns of a .jsonl here; any other file is a chat of its own."
+)
+async def import_(talk: Talk, file: str) -> None:
+    from artelier.cli.chat.files import add_turns
+
+    if file.lower().endswith(".jsonl"):
+        await add_turns(talk.session, file, screen=talk.screen)
+        await talk.stand()
+        return
+    done = await talk.session.desk.import_chat(file, by=talk.call.person)
+    if not talk.data({"chat_id": done.chat_id, "runs": len(done.runs)}):
+        way = talk.call.command_line("chat", done.chat_id)
+        talk.screen.line(f"chat {done.chat_id}, {count(len(done.runs), 'run')}: {way}")
+
+
+@slash("profile", "[NAME]", help="Show the profile, or take another one; `none` for none.")
+async def profile(talk: Talk, name: str | None = None) -> None:
+    session = talk.session
+    if name is not None:
+        from artelier.cli.chat.command import wished_profile
+
+        await session.change(profile=await wished_profile(talk.call, session.desk, name))
+    found = await session.profile()
+    if found is None:
+        if not talk.data({"profile": None}):
+            talk.screen.note("no profile: a plain main call", "dim")
+        return
+    current = await session.session_id(found)
+    if talk.data({"profile": found.profile_id, "session_id": current, "data": found.data()}):
+        return
+    talk.screen.facts(
+        [("profile", found.profile_id), ("name", found.name), ("session", current),
+         ("enabled", "" if found.enabled else "no: a plain main call")]
+    )  # fmt: skip
+    rows = [
+        (one.operation_id, one.kind, ", ".join(one.hooks), ", ".join(_writes(one)))
+        for one in found.operations
+    ]
+    columns = ("operation", "kind", "at", "writes")
+    talk.screen.table(columns, rows, empty="no operations")
+
+
+def _writes(operation: object) -> list[str]:
+    artifact = getattr(operation, "artifact", None)
+    return [] if artifact is None else [f"{artifact.tag} ({artifact.usage})"]
+
+
+@slash("quit", help="Leave; the chat stays. So does Ctrl-D.")
+async def quit_(talk: Talk) -> None:
+    talk.is_over = True

@@ -1,0 +1,300 @@
+"""Slash commands that only look: state, feeds, turns, variants, branches, and why a prompt was what it was.
+
+Values are shown of artifacts that people may see. Of all others `/explain` has name, version and size.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from artelier.cli import display
+from artelier.cli.chat.slash import COMMANDS, number, slash
+from artelier.errors import NotFound
+
+if TYPE_CHECKING:
+    from artelier.chat import Turn
+    from artelier.cli.chat.repl import Talk
+
+TURNS_SHOWN = 10
+
+
+@slash("help", help="This list.")
+async def help_(talk: Talk) -> None:
+    shown = [(f"/{one.name} {one.usage}".strip(), one.help) for one in COMMANDS.values()]
+    if talk.data({"commands": [{"usage": usage, "help": text} for usage, text in shown]}):
+        return
+    talk.screen.facts(shown)
+    talk.screen.note("Anything else is said. Ctrl-C ends a reply, Ctrl-D leaves.", "dim")
+
+
+# Artifacts
+
+
+@slash("state", help="The latest value of every artifact that is for people.")
+async def state(talk: Talk) -> None:
+    arts = await talk.seen(await talk.session.arts())
+    if talk.data({"artifacts": arts}):
+        return
+    if not arts:
+        talk.screen.note("nothing to see yet", "dim")
+    for tag, art in arts.items():
+        talk.screen.line(f"{tag} v{art['version']}  {art['semantics']}", "bold")
+        _show_value(talk, art["value"], is_feed=art["append"])
+
+
+def _show_value(talk: Talk, value: Any, *, is_feed: bool) -> None:
+    if is_feed and isinstance(value, list):
+        entries = cast("list[Any]", value)
+        if entries:
+            talk.screen.line(f"  {_inline(entries[-1])}")
+        if len(entries) > 1:
+            more = len(entries) - 1
+            talk.screen.line(f"  and {more:,} {'entry' if more == 1 else 'entries'} before", "dim")
+    elif isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        talk.screen.facts(
+            [(f"  {display.line(name)}", _inline(one)) for name, one in fields.items()]
+        )
+    else:
+        talk.screen.line(f"  {_inline(value)}")
+
+
+def _inline(value: Any) -> str:
+    """A value on one line: a text as it is, a list of texts with commas, anything else as JSON."""
+    if isinstance(value, str):
+        return display.line(value, chars_max=2_000)
+    if isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value)):
+        return display.line(", ".join(cast("list[str]", value)), chars_max=2_000)
+    return display.compact(value, chars_max=2_000)
+
+
+@slash("feed", "TAG", help="A feed from its beginning, as far as it is kept.")
+async def feed(talk: Talk, tag: str) -> None:
+    entries = (await talk.seen(await talk.session.history(tag)))[::-1]
+    if not talk.data({"tag": tag, "entries": entries}):
+        _show_versions(talk, entries, empty="no entries yet")
+
+
+@slash("history", "TAG", help="Earlier values of an artifact, newest first.")
+async def history(talk: Talk, tag: str) -> None:
+    versions = await talk.seen(await talk.session.history(tag))
+    if not talk.data({"tag": tag, "versions": versions}):
+        _show_versions(talk, versions, empty="no earlier values")
+
+
+def _show_versions(talk: Talk, versions: list[dict[str, Any]], *, empty: str) -> None:
+    rows = [
+        (f"v{one['version']}", display.minute(one["at_us"]), _inline(one["value"]))
+        for one in versions
+    ]
+    talk.screen.table(("version", "written", "value"), rows, empty=empty)
+
+
+# The conversation
+
+
+@slash("turns", "[COUNT]", help="The newest turns of this branch.")
+async def turns(talk: Talk, count: str | None = None) -> None:
+    limit = TURNS_SHOWN if count is None else max(1, min(1_000, number(count, "a count")))
+    found = await talk.session.turns(limit=limit)
+    if talk.data(await talk.seen({"turns": [_plain_turn(turn) for turn in found]})):
+        return
+    if not found:
+        talk.screen.note("nothing was said yet", "dim")
+    for turn in found:
+        await show_turn(talk, turn)
+
+
+async def show_turn(talk: Talk, turn: Turn) -> None:
+    """A turn as it stands."""
+    others = len(turn.variants) - 1
+    more = f", variant {turn.selected} of {others + 1}" if others > 0 else ""
+    status = next((one.status for one in turn.variants if one.number == turn.selected), "done")
+    mark = "" if status == "done" else f" ({status})"
+    talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
+    said, text = await talk.seen([turn.user, turn.text])
+    if said:
+        talk.screen.line(f"> {said}", "bold")
+    if text:
+        talk.screen.line(text)
+
+
+def _plain_turn(turn: Turn) -> dict[str, Any]:
+    return {
+        "turn": turn.number, "user": turn.user, "text": turn.text, "selected": turn.selected,
+        "variants": len(turn.variants),
+    }  # fmt: skip
+
+
+@slash("variants", "[TURN]", help="The variants of a turn, else of the newest.")
+async def variants(talk: Talk, turn: str | None = None) -> None:
+    found = await talk.session.turn(None if turn is None else number(turn, "a turn"))
+    listed = [
+        {"variant": one.number, "selected": one.number == found.selected, "status": one.status,
+         "run_id": one.run_id, "text": await talk.seen(one.text)}
+        for one in found.variants
+    ]  # fmt: skip
+    if talk.data({"turn": found.number, "variants": listed}):
+        return
+    rows = [
+        (
+            "*" if one["selected"] else "",
+            one["variant"],
+            one["status"],
+            display.line(str(one["text"])),
+        )
+        for one in listed
+    ]
+    talk.screen.table(("", ">variant", "status", "text"), rows, empty="the turn has no reply")
+
+
+@slash("branches", help="The branches of this chat.")
+async def branches(talk: Talk) -> None:
+    found = await talk.session.branches()
+    if talk.data({"branches": found}):
+        return
+    rows = [
+        ("*" if one["is_current"] else "", one["name"], one["turn"], one["origin"], one["status"])
+        for one in found
+    ]
+    talk.screen.table(("", "branch", ">turn", "from", "newest run"), rows, empty="none")
+
+
+@slash("sessions", help="The sessions of the profile, each with its own artifacts.")
+async def sessions(talk: Talk) -> None:
+    found = await talk.session.sessions()
+    if talk.data({"sessions": found}):
+        return
+    rows = [
+        ("*" if one["is_current"] else "", one["session_id"], one["runs"],
+         display.moment(one["used_us"]))
+        for one in found
+    ]  # fmt: skip
+    talk.screen.table(
+        ("", "session", ">runs", "used"), rows, empty="no profile, and so no sessions"
+    )
+
+
+# Why
+
+
+async def _run_of(talk: Talk, turn: str | None) -> str:
+    """The run of the selected variant of a turn; of the newest turn without one, the run that failed.
+
+    Errors: `NotFound` for a greeting and for imported turns.
+    """
+    found = await talk.session.turn(None if turn is None else number(turn, "a turn"))
+    for one in found.variants:
+        if one.number == found.selected and one.run_id:
+            return one.run_id
+    run_id = (await talk.session.branch_row()).run
+    if turn is None and run_id and not found.selected:
+        return run_id
+    raise NotFound(f"turn {found.number} was not replied to by a run here")
+
+
+@slash("prompt", "[TURN]", help="The exact request of a turn, else of the newest.")
+async def prompt(talk: Talk, turn: str | None = None) -> None:
+    from artelier.chat.turn.main_call import STEP
+    from artelier.cli.objects.manifest import readable
+
+    request, _ = await talk.session.desk.shown(await _run_of(talk, turn), STEP)
+    if talk.call.as_json:
+        talk.screen.text(request.canonical().decode())
+    else:
+        talk.screen.line(readable(request))
+
+
+@slash("explain", "[TURN]", help="What a turn did and why: plan, operations, effects, prompt.")
+async def explain(talk: Talk, turn: str | None = None) -> None:
+    shown = await talk.session.show(await _run_of(talk, turn))
+    shown["state"] = await _sizes(talk)
+    if talk.data(shown):
+        return
+    talk.screen.facts(
+        [("run", shown["id"]), ("status", shown["status"]), ("trigger", shown["trigger"]),
+         ("profile", shown["profile"]), ("session", shown["session_id"]),
+         ("finish", shown["finish_reason"]),
+         ("failed", display.arguments(shown["failed"]) if shown["failed"] else "")]
+    )  # fmt: skip
+    talk.screen.line()
+    talk.screen.table(
+        ("at", "operation", "kind", "status", "why"), _operations(shown), empty="no profile"
+    )
+    _effects(talk, shown["reports"])
+    _prompt_parts(talk, shown)
+    rows = [(one["tag"], f"v{one['version']}", one["usage"], display.size(one["size_bytes"]))
+            for one in shown["state"]]  # fmt: skip
+    if rows:
+        talk.screen.line()
+        talk.screen.table(("artifact", "now", "usage", ">size"), rows, empty="")
+
+
+async def _sizes(talk: Talk) -> list[dict[str, Any]]:
+    """All artifacts of the session, without what is in them."""
+    arts = await talk.session.arts(internal=True)
+    return [
+        {"tag": tag, "version": art["version"], "usage": art["usage"],
+         "semantics": art["semantics"], "size_bytes": len(msgspec.json.encode(art["value"]))}
+        for tag, art in arts.items()
+    ]  # fmt: skip
+
+
+def _operations(shown: dict[str, Any]) -> list[tuple[object, ...]]:
+    """The plan, in the order of commit, with what each operation came to."""
+    ended = {(one["operation_id"], one["hook"]): one for one in shown["operations"]}
+    rows: list[tuple[object, ...]] = []
+    for one in shown["plan"]:
+        found = ended.get((one["operation_id"], one["hook"]), {})
+        status = found.get("status") or ("skipped" if one.get("skipped") else "planned")
+        rows.append(
+            (one["hook"].partition("_")[0], one["operation_id"], one["kind"], status,
+             _why(one, found))
+        )  # fmt: skip
+    return rows
+
+
+def _why(planned: dict[str, Any], found: dict[str, Any]) -> str:
+    words = [found.get("reason") or planned.get("skipped") or "", found.get("code") or ""]
+    words += _details(found.get("details") or {})
+    if message := found.get("message"):
+        words.append(display.line(str(message)))
+    return "; ".join(dict.fromkeys(word for word in words if word))
+
+
+def _details(details: dict[str, Any]) -> list[str]:
+    """Return what conditions saw, and how the operations before it ended that are not done."""
+    words = [
+        f"{one['source']}.{one['key']} is {display.compact(one['seen'])}"
+        for one in details.get("conditions", ())
+    ]
+    ended: dict[str, str] = details.get("depends_on", {})
+    words += [f"{name} is {status}" for name, status in ended.items() if status != "done"]
+    rest = {name: one for name, one in details.items() if name not in ("conditions", "depends_on")}
+    return [*words, display.arguments(rest)] if rest else words
+
+
+def _effects(talk: Talk, reports: list[dict[str, Any]]) -> None:
+    rows = [
+        (one["hook"].partition("_")[0], one["operation_id"], one["type"], one.get("tag", ""),
+         one["status"], one.get("code") or (f"v{one['version']}" if one.get("version") else ""))
+        for one in reports
+    ]  # fmt: skip
+    if rows:
+        talk.screen.line()
+        talk.screen.table(("at", "operation", "effect", "artifact", "status", ""), rows, empty="")
+
+
+def _prompt_parts(talk: Talk, shown: dict[str, Any]) -> None:
+    rows = [
+        (at, one["tag"], one["tokens"] or "", ", ".join(one["src"]), one["cut"])
+        for at, one in enumerate(shown["prompt"], start=1)
+    ]
+    if not rows:
+        return
+    talk.screen.line()
+    talk.screen.table((">", "prompt", ">tokens", "from, and why", "cut"), rows, empty="")
+    for dropped in shown["dropped"]:
+        talk.screen.line(f"left out: {dropped['tag']} ({dropped['why']})")

@@ -1,0 +1,1 @@
+"""`artelier doctor`: whether this machine has what Artelier needs."""

@@ -1,0 +1,118 @@
+"""`artelier doctor`: the database, who holds its runs, its clock, and the key that seals it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from artelier.cli.call import Call, file_of
+from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
+from artelier.errors import ArtelierError, InvalidConfig
+from artelier.log.keyring import SECRET_BYTES
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+
+AHEAD_US_MAX = 5_000_000
+"""An event so far in the future was written under another clock."""
+
+
+class Looked(NamedTuple):
+    """The findings from opening the database."""
+
+    found: list[Finding]
+    is_sealed: bool = False
+    problem: ArtelierError | None = None
+
+
+def looks(call: Call) -> list[Finding]:
+    """Return the findings on the database, if there is one, and on the key."""
+    path = Path(file_of(call.database))
+    looked = _opened(call, path) if path.exists() else Looked([_not_yet(path)])
+    return [*looked.found, _vault(call, looked)]
+
+
+def _not_yet(path: Path) -> Finding:
+    """Return whether there can be one: the rights of a folder do not tell, so a file is made and gone
+    again.
+    """
+    near = existing_parent(path)
+    try:
+        with tempfile.TemporaryFile(dir=near):
+            return Finding("database", NOTE, f"none yet at {path}")
+    except OSError as error:
+        why = (
+            f"{near} cannot be written ({error.strerror}): change its rights, or name another --db"
+        )
+        return Finding("database", WRONG, f"none yet at {path}; {why}")
+
+
+def _opened(call: Call, path: Path) -> Looked:
+    async def look() -> Looked:
+        async with call.kernel() as kernel:
+            found = [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
+            sealed = "SELECT count(*) FROM keys WHERE length(secret) > ?"
+            [(count,)] = await kernel.store.query(sealed, (SECRET_BYTES,))
+            return Looked(found, is_sealed=bool(count))
+
+    try:
+        return asyncio.run(look())
+    except ArtelierError as error:
+        return Looked([Finding("database", WRONG, str(error))], problem=error)
+
+
+async def _database(kernel: Kernel, path: Path) -> Finding:
+    """Opened and migrated by now; an empty batch says whether somebody else has it locked."""
+    from artelier.log import Batch
+    from artelier.log.sqlite.migrations import SCHEMA_VERSION
+
+    await kernel.store.append(Batch())
+    size = path.stat().st_size / 1024**2
+    head = (await kernel.head())[:16]
+    return Finding("database", OK, f"{path}, {size:,.1f} MiB, schema {SCHEMA_VERSION}, head {head}")
+
+
+async def _leases(kernel: Kernel) -> Finding:
+    rows = await kernel.store.query("SELECT holder, expires_us, expires_uptime_us FROM leases")
+    alive = [holder for holder, *end in rows if kernel.services.is_driving(holder, end)]
+    if len(alive) == len(rows):
+        return Finding("leases", OK, f"{len(alive)} runs are driven now")
+    left = len(rows) - len(alive)
+    return Finding(
+        "leases",
+        NOTE,
+        f"{left} runs were left by a process that is gone: `artelier worker` goes on",
+    )
+
+
+async def _clock(kernel: Kernel) -> Finding:
+    rows = await kernel.store.query("SELECT at_us FROM events ORDER BY position DESC LIMIT 1")
+    ahead_us = rows[0][0] - kernel.services.clock.now_us() if rows else 0
+    if ahead_us <= AHEAD_US_MAX:
+        return Finding("clock", OK, "no event is of the future")
+    said = f"the newest event is {ahead_us / 1e6:,.0f} s ahead of this machine's clock"
+    return Finding("clock", NOTE, f"{said}: set it, or waits last longer")
+
+
+def _vault(call: Call, looked: Looked) -> Finding:
+    """Return whether the key is there and can be used; never what it is."""
+    from artelier.pii.encryption import VARIABLE, sealer_from
+
+    try:
+        cipher = sealer_from(os.environ)
+    except ArtelierError as error:
+        return Finding("vault key", WRONG, str(error))
+    if cipher is not None:
+        if isinstance(looked.problem, InvalidConfig):
+            said = f"{VARIABLE} is not the key that this database was written with: set that one"
+            return Finding("vault key", WRONG, said)
+        return Finding("vault key", OK, f"{VARIABLE} seals what is stored")
+    if looked.is_sealed:
+        said = f"what is stored is sealed, and shown as [locked]: set the {VARIABLE} that it was written with"
+        return Finding("vault key", WRONG, said)
+    if call.settings.pii:
+        return Finding("vault key", WRONG, f"personal data is to be replaced: set {VARIABLE}")
+    return Finding("vault key", NOTE, f"no {VARIABLE}: what is stored is not encrypted")

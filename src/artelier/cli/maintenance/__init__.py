@@ -1,0 +1,1 @@
+"""Commands for the database and for those who build Artelier."""

@@ -1,0 +1,1 @@
+"""Settings: `artelier.toml`, the environment over it, and where each value comes from."""

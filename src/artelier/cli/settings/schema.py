@@ -1,0 +1,422 @@
+"""The keys of `artelier.toml`, checked by pydantic at the door; imported when there is something to check."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from artelier.cli.settings.settings import ENVIRONMENT, MODEL, Settings
+from artelier.cli.settings.toml_lines import key_lines, line_of
+from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.money import format_usd, parse_usd
+from artelier.ports.model import Price
+
+if TYPE_CHECKING:
+    from artelier.kernel.limits import rates as speeds
+    from artelier.kernel.limits.quotas import Quota, Quotas
+    from artelier.tools.http.rules import HttpRule
+
+
+def _dollars(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise ValueError('an amount in USD such as "0.50" is expected')
+    try:
+        return format_usd(parse_usd(value))
+    except InvalidRequest as error:
+        raise ValueError(f"{error.expected} is expected") from None
+
+
+def _rate(value: object) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, str | int | Decimal):
+        raise ValueError('a price in USD per million tokens such as "0.25" is expected')
+    try:
+        rate = Decimal(value)
+    except ArithmeticError:
+        raise ValueError(f"{value!r} is not a number") from None
+    if not rate.is_finite() or rate < 0:
+        raise ValueError("a finite price of at least 0 is expected")
+    return rate
+
+
+Dollars = Annotated[str, BeforeValidator(_dollars)]
+Rate = Annotated[Decimal, BeforeValidator(_rate)]
+
+
+class Table(BaseModel):
+    """A table that knows its keys."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ModelTable(Table):
+    default: str = Field(
+        MODEL, min_length=1, description="Model of new runs, `provider:name` or `offline`."
+    )
+    timeout_s: float | None = Field(
+        None, gt=0, description="Seconds that one call of a model may take."
+    )
+    allow: list[str] | None = Field(
+        None,
+        description='Models that may be called at all, such as `["openai:*", "offline"]`.',
+    )
+
+
+class StoreTable(Table):
+    path: str | None = Field(
+        None, min_length=1, description="Database file, relative to the folder of this file."
+    )
+
+
+class WorkspacesTable(Table):
+    root: str | None = Field(
+        None, min_length=1,
+        description="Folder that holds a workspace for each tenant, named after it. Tools of a tenant then"
+        " reach nothing else.",
+    )  # fmt: skip
+    tenants: dict[str, str] = Field(
+        default_factory=dict,
+        description='Workspaces of single tenants, such as `{acme = "/srv/acme"}`.',
+    )
+
+
+class QuotaTable(Table):
+    stored_bytes: int | None = Field(
+        None, ge=0, description="Most bytes of content of a tenant; default 20 GiB."
+    )
+    streams: int | None = Field(None, ge=0, description="Most live streams at once; default 500.")
+    ticks: int | None = Field(
+        None, ge=0, description="Most ticks of a world that one request passes; default 100000."
+    )
+    uploads: int | None = Field(None, ge=0, description="Most uploads at once; default 8.")
+
+    def over(self, other: Quota) -> Quota:
+        """Return the quota that this table makes of another."""
+        given: dict[str, int] = {
+            f"{name}_max": value
+            for name in ("stored_bytes", "streams", "ticks", "uploads")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(other, **given)
+
+
+class QuotasTable(QuotaTable):
+    tenants: dict[str, QuotaTable] = Field(
+        default_factory=dict, description="The same for single tenants, by their names."
+    )
+
+
+class RateTable(Table):
+    requests: int | None = Field(
+        None, gt=0, description="Most calls in any minute, of a provider or pattern of models."
+    )
+    tokens: int | None = Field(
+        None, gt=0, description="Most tokens in any minute, input and output."
+    )
+
+
+class HttpRuleTable(Table):
+    url: str
+    private: bool = False
+    headers: dict[str, str] = Field(default_factory=dict)
+
+
+class HttpTable(Table):
+    allow: list[str | HttpRuleTable] = Field(
+        default_factory=list[str | HttpRuleTable],
+        description="URLs below which the tool `http_json` may ask; without any it is off. A table"
+        " `{url, private, headers}` allows private addresses and sets headers, their secrets as `env:NAME`.",
+    )
+
+
+class ToolsTable(Table):
+    http: HttpTable = Field(default_factory=lambda: HttpTable())
+
+
+class LimitsTable(Table):
+    usd: Dollars | None = Field(None, description="Most US dollars that a new run may spend.")
+    tokens: int | None = Field(
+        None, gt=0, description="Most tokens of a new run, input and output."
+    )
+    steps: int | None = Field(None, gt=0, description="Most model and tool steps of a new run.")
+    wall_s: float | None = Field(None, gt=0, description="Seconds after which a new run ends.")
+    rates: dict[str, RateTable] = Field(default_factory=dict)
+
+
+class PolicyTable(Table):
+    approve_risk: Literal["low", "medium", "high"] | None = Field(
+        None, description="Risk of a tool from which on a person must approve each call."
+    )
+
+
+class PiiTable(Table):
+    enabled: bool = Field(
+        False,
+        description="Replace personal data by placeholders wherever it enters a run; needs"
+        " ARTELIER_VAULT_KEY.",
+    )
+    patterns: dict[str, str] = Field(
+        default_factory=dict,
+        description="What else is looked for: a kind such as `EMPLOYEE`, and a regular expression.",
+    )
+
+
+class SandboxTable(Table):
+    confinement: Literal["auto", "required", "off"] = Field(
+        "auto",
+        description="Walls of the kernel around the processes that run untrusted code. `auto`: those that it"
+        " has; `required`: all, or code, SQL and patterns are refused; `off`: none. The variable holds in"
+        " programs too.",
+    )
+
+
+class TelemetryTable(Table):
+    enabled: bool = Field(
+        False,
+        description="Send spans and metrics of a command's runs by OpenTelemetry."
+        " A program says `Kernel.open(telemetry=True)` instead.",
+    )
+    content: bool = Field(
+        False,
+        description="With what was said: messages, arguments, results. The variable holds in programs too.",
+    )
+
+
+class PriceTable(Table):
+    input: Rate = Field(description="USD per million input tokens.")
+    cached_input: Rate | None = Field(None, description="USD per million cached input tokens.")
+    output: Rate = Field(description="USD per million output tokens.")
+    request: Rate = Field(Decimal(0), description="USD per call.")
+
+
+class SettingsFile(Table):
+    """The whole file."""
+
+    model: ModelTable = Field(default_factory=lambda: ModelTable())  # pyright: ignore[reportCallIssue] - all have defaults
+    store: StoreTable = Field(default_factory=lambda: StoreTable())  # pyright: ignore[reportCallIssue] - as above
+    workspaces: WorkspacesTable = Field(default_factory=lambda: WorkspacesTable())  # pyright: ignore[reportCallIssue] - as above
+    quotas: QuotasTable = Field(default_factory=lambda: QuotasTable())  # pyright: ignore[reportCallIssue] - as above
+    limits: LimitsTable = Field(default_factory=lambda: LimitsTable())  # pyright: ignore[reportCallIssue] - as above
+    policy: PolicyTable = Field(default_factory=lambda: PolicyTable())  # pyright: ignore[reportCallIssue] - as above
+    pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
+    sandbox: SandboxTable = Field(default_factory=lambda: SandboxTable())  # pyright: ignore[reportCallIssue] - as above
+    telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
+    prices: dict[str, PriceTable] = Field(default_factory=dict)
+    tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
+
+
+def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
+    """The settings of a file's text with the environment's values over them. Errors: `InvalidConfig`."""
+    tables = _parsed(raw, file) if raw is not None else {}
+    found = _validated(tables, raw or "", file)
+    for name, value in overrides.items():
+        table, key = ENVIRONMENT[name]
+        part: Table = getattr(found, table)
+        try:
+            changed = type(part).model_validate({**part.model_dump(), key: value})
+        except ValidationError as error:
+            raise InvalidConfig(
+                f"{name}: {_said(error.errors()[0])}", got=repr(value)[:80]
+            ) from None
+        setattr(found, table, changed)
+    path = found.store.path
+    if path is not None and "ARTELIER_DB" not in overrides and "://" not in path:
+        path = str(file.parent / path)
+    own = found.workspaces.root
+    if own is not None and "ARTELIER_WORKSPACES" not in overrides:
+        own = str(file.parent / own)
+    models, rates, http_rules = _governing(found, raw or "", file)
+    return Settings(
+        models=models,
+        rates=rates,
+        http_rules=http_rules,
+        quotas=_quotas(found.quotas),
+        workspace_root=own,
+        workspace_tenants={
+            name: str(file.parent / folder) for name, folder in found.workspaces.tenants.items()
+        },
+        model=found.model.default,
+        model_timeout_s=found.model.timeout_s,
+        store_path=path,
+        usd=found.limits.usd,
+        tokens=found.limits.tokens,
+        steps=found.limits.steps,
+        wall_s=found.limits.wall_s,
+        approve_risk=found.policy.approve_risk,
+        pii=found.pii.enabled,
+        confinement=found.sandbox.confinement,
+        patterns=found.pii.patterns,
+        telemetry=found.telemetry.enabled,
+        telemetry_content=found.telemetry.content,
+        prices={
+            name: Price(
+                input=price.input, cached_input=price.cached_input, output=price.output,
+                request=price.request,
+            )
+            for name, price in found.prices.items()
+        },
+    )  # fmt: skip
+
+
+def _quotas(table: QuotasTable) -> Quotas | None:
+    """Return the quotas of a file; None if it says nothing of them."""
+    from artelier.kernel.limits.quotas import Quota, Quotas
+
+    if not table.model_fields_set:
+        return None
+    every = table.over(Quota())
+    return Quotas(every, tenants={name: one.over(every) for name, one in table.tenants.items()})
+
+
+def _governing(
+    found: SettingsFile, raw: str, file: Path
+) -> tuple[tuple[str, ...] | None, dict[str, speeds.Rate], tuple[HttpRule, ...]]:
+    """Return who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
+    from artelier.kernel.limits import rates as speeds
+    from artelier.kernel.policy import check_models
+    from artelier.tools.http.rules import rules_from
+
+    place: tuple[str, ...] = ()
+    try:
+        place = ("model", "allow")
+        models = None if found.model.allow is None else check_models(found.model.allow)
+        rates: dict[str, speeds.Rate] = {}
+        for name, rate in found.limits.rates.items():
+            place = ("limits", "rates", name)
+            rates[name] = speeds.Rate(requests=rate.requests, tokens=rate.tokens)
+        place = ("limits", "rates")
+        rates = dict(speeds.check_rates(rates))
+        place = ("tools", "http", "allow")
+        allow = [
+            one if isinstance(one, str) else one.model_dump() for one in found.tools.http.allow
+        ]
+        return models, rates, rules_from(allow)
+    except InvalidRequest as error:
+        line = line_of(key_lines(raw), place)
+        raise InvalidConfig(
+            f"{file}:{line}: {'.'.join(place)}: {error.message}", expected=error.expected,
+            got=error.got, hint=error.hint,
+        ) from None  # fmt: skip
+
+
+def _parsed(raw: str, file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(raw, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        message, _, place = str(error).partition(" (at ")
+        if place.startswith("line "):
+            line = place.removeprefix("line ").partition(",")[0]
+        else:  # at the end of the document
+            line = str(raw.count("\n") + 1)
+        raise InvalidConfig(
+            f"{file}:{line}: {message[:1].lower()}{message[1:]}", expected="TOML"
+        ) from None
+
+
+def _validated(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
+    try:
+        return SettingsFile.model_validate(tables)
+    except ValidationError as error:
+        problems = error.errors()
+        lines = key_lines(raw)
+        paths = [tuple(map(str, problem["loc"])) for problem in problems]
+        # A misspelt key is also a missing one: the misspelling is what there is to see.
+        _, line, index = min(
+            (problem["type"] != "extra_forbidden", line_of(lines, paths[index]), index)
+            for index, problem in enumerate(problems)
+        )
+        problem, path = problems[index], paths[index]
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        if problem["type"] == "extra_forbidden":
+            raise InvalidConfig(
+                f"{file}:{line}: unknown key {'.'.join(path)}{more}",
+                expected=", ".join(known := _known(path[:-1])), got=path[-1],
+                hint=_nearest(path[-1], known),
+            ) from None  # fmt: skip
+        raise InvalidConfig(
+            f"{file}:{line}: {'.'.join(path)}: {_said(problem)}{more}",
+            got=repr(problem["input"])[:80],
+        ) from None
+
+
+def _said(problem: ErrorDetails) -> str:
+    text = problem["msg"].removeprefix("Value error, ")
+    return text[:1].lower() + text[1:]
+
+
+def _known(path: tuple[str, ...]) -> list[str]:
+    """Keys that may stand in a table."""
+    table: type[BaseModel] = SettingsFile
+    below: type[BaseModel] | None = None
+    for part in path:
+        if below is not None:  # the part is a name
+            table, below = below, None
+            continue
+        kind: Any = table.model_fields[part].annotation if part in table.model_fields else None
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            table = kind
+        elif (below := _NAMED.get(part)) is None:
+            break
+    return sorted(table.model_fields)
+
+
+_NAMED: dict[str, type[BaseModel]] = {"prices": PriceTable, "rates": RateTable}
+"""Tables whose keys are names that the user chooses, and what stands below each."""
+
+
+def _nearest(key: str, known: list[str]) -> str | None:
+    near = get_close_matches(key, known, n=1)
+    return f"Did you mean {near[0]}?" if near else None
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every key: `key`, `default`, `meaning`, `variable`."""
+    variables = {place: name for name, place in ENVIRONMENT.items()}
+    listed: list[dict[str, Any]] = []
+    for table in (
+        "model",
+        "store",
+        "workspaces",
+        "quotas",
+        "limits",
+        "policy",
+        "pii",
+        "sandbox",
+        "telemetry",
+    ):
+        kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
+        for key, field in kind.model_fields.items():
+            if key in _NAMED:
+                continue
+            listed.append(
+                {
+                    "key": f"{table}.{key}",
+                    "default": ""
+                    if field.default is None or field.default_factory
+                    else str(field.default),
+                    "meaning": field.description,
+                    "variable": variables.get((table, key), ""),
+                }
+            )
+    named = [("tools.http.allow", HttpTable.model_fields["allow"])]
+    named += [(f'limits.rates."<name>".{key}', one) for key, one in RateTable.model_fields.items()]
+    named += [(f'prices."<model>".{key}', one) for key, one in PriceTable.model_fields.items()]
+    for key, field in named:
+        default = "required" if field.is_required() else field.default
+        is_open = default is None or field.default_factory is not None
+        listed.append(
+            {
+                "key": key,
+                "default": "" if is_open else str(default),
+                "meaning": field.description,
+                "variable": "",
+            }
+        )
+    return listed

@@ -1,0 +1,332 @@
+"""`artelier tasks`: what agents work on, how far they are, and what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os.path import abspath
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from artelier.cli import display
+from artelier.cli.call import Call
+from artelier.cli.command import command, group
+
+if TYPE_CHECKING:
+    from artelier.app import TenantKernel
+
+app = group("tasks", help="Look at tasks and their verdicts, make tasks, end them.")
+
+TaskId = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task.")]
+
+WIDTH_CHARS = 80
+"""Of a list, so that each task has one line on any terminal; only an id is never cut."""
+
+GOAL_CHARS_MIN = 12
+"""A goal that has less room is left out: `tasks show` tells it."""
+
+
+@command(app, name="list", example="artelier tasks list --mission q3-report")
+async def list_tasks(
+    call: Call,
+    mission: Annotated[
+        str | None, typer.Option("--mission", metavar="ID", help="Only those of this mission.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Only those of this agent.")
+    ] = None,
+    status: Annotated[
+        str | None,
+        typer.Option(
+            "--status", metavar="STATUS",
+            help="pending, active, blocked, done, failed or cancelled.",
+        ),
+    ] = None,
+    after: Annotated[
+        int, typer.Option("--after", metavar="N", help="Go on behind this place of the list.")
+    ] = 0,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 100,
+) -> None:  # fmt: skip
+    """List tasks in the order of their making."""
+    async with call.kernel() as kernel:
+        found = await kernel.for_tenant(call.tenant).tasks.list(
+            mission=mission, agent=agent, status=status, after=after, limit=limit
+        )
+    if call.as_json:
+        call.screen.json(found)
+        return
+    columns, rows = _listed(found["items"])
+    call.screen.table(columns, rows, empty="no tasks")
+    if found["next"] is not None:
+        call.screen.note(f"more with --after {found['next']}")
+
+
+@command(app, name="show", example="artelier tasks show q3-report/figures")
+async def show(call: Call, task: TaskId) -> None:
+    """Show a task, what was decided, and how it was judged."""
+    async with call.kernel() as kernel:
+        found = await kernel.for_tenant(call.tenant).tasks.show(task)
+    _print(call, found)
+
+
+@command(
+    app,
+    name="create",
+    example="artelier tasks create 'List the late orders' --criteria 'Names each order' --agent m1/analyst",
+)
+async def create(
+    call: Call,
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is to be found or made.")],
+    criteria: Annotated[
+        str, typer.Option("--criteria", metavar="TEXT", help="What its output must fulfil.")
+    ],
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="Who works on it.")
+    ] = None,
+    mission: Annotated[
+        str, typer.Option("--mission", metavar="ID", help="A mission at work that it belongs to.")
+    ] = "",
+    task_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Its name; else made of the goal.")
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="REF", help="An artifact that it needs; repeatable."),
+    ] = None,
+    depends_on: Annotated[
+        list[str] | None,
+        typer.Option("--after", metavar="TASK", help="A task that must be done first; repeatable."),
+    ] = None,
+    max_iterations: Annotated[
+        int, typer.Option("--max-iterations", metavar="N", help="1 to 20.")
+    ] = 5,
+    model: Annotated[
+        str, typer.Option("--model", metavar="NAME", help="If its agent names none.")
+    ] = "",
+    workspace: Annotated[
+        str, typer.Option("--workspace", metavar="DIR", help="Folder that its tools may use.")
+    ] = "",
+) -> None:
+    """Make a task. A worker, or `artelier resume TASK`, begins with it."""
+    async with call.kernel() as kernel:
+        tasks = kernel.for_tenant(call.tenant).tasks
+        found = await tasks.create(
+            goal=goal, success_criteria=criteria, assigned_agent_id=agent, mission=mission,
+            id=task_id, inputs=inputs or (), depends_on=depends_on or (),
+            max_iterations=max_iterations, model=model or call.settings.model,
+            workspace=workspace and abspath(workspace), by=call.person,
+        )  # fmt: skip
+    if call.as_json:
+        call.screen.json(found)
+        return
+    call.screen.line(found["id"])
+    if not mission:
+        call.screen.note(f"work on it: {call.command_line('resume', found['id'])}")
+
+
+@command(app, name="retry", example="artelier tasks retry q3-report/figures")
+async def retry(
+    call: Call,
+    task: TaskId,
+    max_iterations: Annotated[
+        int | None, typer.Option("--max-iterations", metavar="N", help="Allow so many now.")
+    ] = None,
+) -> None:
+    """Let a task be worked on again.
+
+    It must have failed, or have been blocked, or cancelled before it began; one of a mission can be retried
+    when that has ended.
+    """
+    async with call.kernel() as kernel:
+        tasks = kernel.for_tenant(call.tenant).tasks
+        if max_iterations is not None:
+            await tasks.change(task, max_iterations=max_iterations, by=call.person)
+        found = await tasks.retry(task, by=call.person)
+    _told(call, found)
+    if not call.as_json:
+        call.screen.note(f"work on it: {call.command_line('resume', task)}")
+
+
+@command(app, name="cancel", example="artelier tasks cancel q3-report/figures")
+async def cancel(
+    call: Call,
+    task: TaskId,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
+) -> None:
+    """End a task for good. What waits for it is blocked."""
+    async with call.kernel() as kernel:
+        desk: TenantKernel = kernel.for_tenant(call.tenant)
+        found = await desk.tasks.cancel(task, by=call.person, note=note)
+    _told(call, found)
+
+
+Output = Annotated[
+    str | None, typer.Option("--output", metavar="REF", help="Which output; else the newest.")
+]
+
+
+@command(
+    app, name="accept", example="artelier tasks accept q3-report/figures --note 'Checked by hand'"
+)
+async def accept(
+    call: Call,
+    task: TaskId,
+    output: Output = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
+) -> None:
+    """Accept an output of a task that has ended.
+
+    The task is done then, whatever an evaluator has said.
+    """
+    await _judge(call, task, accepted=True, output=output, note=note)
+
+
+@command(
+    app, name="reject", example="artelier tasks reject q3-report/figures --note 'Bergen is missing'"
+)
+async def reject(
+    call: Call,
+    task: TaskId,
+    output: Output = None,
+    note: Annotated[
+        str,
+        typer.Option("--note", metavar="TEXT", help="Why; its agent reads it when it is retried."),
+    ] = "",
+) -> None:
+    """Reject an output of a task that has ended.
+
+    The task has failed then, and can be retried.
+    """
+    await _judge(call, task, accepted=False, output=output, note=note)
+    if not call.as_json:
+        call.screen.note(f"have it done again: {call.command_line('tasks', 'retry', task)}")
+
+
+async def _judge(call: Call, task: str, *, accepted: bool, output: str | None, note: str) -> None:
+    async with call.kernel() as kernel:
+        tasks = kernel.for_tenant(call.tenant).tasks
+        found = await tasks.judge(task, accepted=accepted, output=output, note=note, by=call.person)
+    _told(call, found)
+
+
+def _listed(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows. What has no room is left out, goals first, then agents."""
+    rows = [
+        [
+            task["id"], _standing(task, named=False), _agent(task),
+            f"{task['iteration_count']}/{task['last_iteration']}",
+        ]
+        for task in tasks
+    ]  # fmt: skip
+    columns = ["task", "status", "agent", ">iteration"]
+    room = WIDTH_CHARS - _width(columns, rows) - 2
+    if room >= GOAL_CHARS_MIN:
+        goals = [display.line(task["goal"], chars_max=room) for task in tasks]
+        return [*columns, "goal"], [[*row, goal] for row, goal in zip(rows, goals, strict=True)]
+    if room < -2:
+        del columns[2]
+        for row in rows:
+            del row[2]
+    return columns, rows
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    names = [name.removeprefix(">") for name in columns]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _agent(task: Mapping[str, Any]) -> str:
+    """Return the agent by its name within the mission of the task."""
+    agent = str(task["assigned_agent_id"] or "")
+    return agent.removeprefix(f"{task['mission']}/") if task["mission"] else agent
+
+
+def _told(call: Call, task: Mapping[str, Any]) -> None:
+    if call.as_json:
+        call.screen.json(task)
+    else:
+        call.screen.line(f"{task['id']} is {_standing(task)}")
+
+
+def _standing(task: Mapping[str, Any], *, named: bool = True) -> str:
+    """`named`: with what it is blocked by."""
+    by = f": {task['blocked_by']}" if named and task["blocked_by"] else ""
+    reason = task["reason"] if task["reason"] != task["status"] else ""
+    return f"{task['status']} ({reason}{by})" if reason else task["status"]
+
+
+def _print(call: Call, task: dict[str, Any]) -> None:
+    if call.as_json:
+        call.screen.json(task)
+        return
+    from artelier.money import format_usd
+
+    call.screen.facts(
+        [
+            ("task", task["id"]),
+            ("status", _standing(task)),
+            ("because", display.line(task["message"], chars_max=600)),
+            ("agent", task["assigned_agent_id"]),
+            ("mission", task["mission"]),
+            ("goal", task["goal"]),
+            ("done when", task["success_criteria"]),
+            ("inputs", ", ".join(task["inputs"])),
+            ("after", ", ".join(task["depends_on"])),
+            ("iterations", f"{task['iteration_count']} of {task['last_iteration']}"),
+            ("outputs", ", ".join(task["outputs"])),
+            *(("judged", _by_person(one)) for one in task["judged"]),
+            ("cost", f"{format_usd(task['cost_microusd'])} USD"),
+        ]
+    )
+    for one in task["iterations"]:
+        what = " ".join(filter(None, (one["action"], one["tool"], one["artifact"])))
+        call.screen.line()
+        call.screen.line(f"{one['iteration']}. {what}{_judged(one)}", "bold")
+        call.screen.line(f"   {display.line(str(one['reason']), chars_max=300)}")
+        for line in _evidence(one["verdict"]):
+            call.screen.line(f"   {line}")
+
+
+def _judged(iteration: Mapping[str, Any]) -> str:
+    if iteration["is_error"]:
+        return f": failed ({iteration['code']})"
+    if iteration["passed"] is None:
+        return ""
+    void = f" (void: {iteration['void']})" if iteration["void"] else ""
+    return ": passed" if iteration["passed"] else f": not passed{void}"
+
+
+def _advice(verdict: Any) -> list[dict[str, Any]]:
+    """Return the findings of rules about words in a verdict."""
+    if not isinstance(verdict, dict):
+        return []
+    return cast("dict[str, Any]", verdict).get("advice") or []
+
+
+def _by_person(judged: Mapping[str, Any]) -> str:
+    word = "accepted" if judged["accepted"] else "rejected"
+    note = f": {display.line(judged['note'], chars_max=300)}" if judged["note"] else ""
+    return f"{judged['output']} {word} by {judged['by']}{note}"
+
+
+def _evidence(verdict: Any) -> list[str]:
+    """Return what was judged of each criterion, with what it was judged by."""
+    criteria: Any = None
+    if isinstance(verdict, dict):
+        criteria = cast("dict[str, Any]", verdict).get("criteria")
+    lines: list[str] = []
+    for one in _advice(verdict):
+        word = {True: "a fault", False: "no fault"}.get(one["is_fault"], "passed over")
+        found = display.line("; ".join(one["found"]), chars_max=200)
+        why = f": {display.line(one['why'], chars_max=200)}" if one["why"] else ""
+        lines.append(f"{one['rule']} in {one['ref']} ({found}): {word}{why}")
+    for one in cast("list[dict[str, Any]]", criteria or []):
+        mark = "met" if one.get("met") else "not met"
+        lines.append(f"{mark}: {display.line(str(one.get('criterion')), chars_max=200)}")
+        for found in one.get("evidence") or ():
+            quote = display.line(str(found.get("quote")), chars_max=200)
+            lines.append(f"    {found.get('ref')}: “{quote}”")
+        if not one.get("met") and one.get("missing"):
+            lines.append(f"    missing: {display.line(str(one['missing']), chars_max=200)}")
+    return lines

@@ -1,0 +1,109 @@
+"""`artelier worker`: drives what is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from artelier.cli import display
+from artelier.cli.call import Call
+from artelier.cli.command import DRAIN_S, DrainS, alone, command
+
+if TYPE_CHECKING:
+    from artelier.agents import Worker
+    from artelier.errors import ArtelierError
+    from artelier.kernel import AgentResult
+
+app = alone()
+
+
+@command(app, example="artelier worker --once")
+async def worker(
+    call: Call,
+    once: Annotated[bool, typer.Option("--once", help="Drive what is due now, then end.")] = False,
+    drain_s: DrainS = DRAIN_S,
+) -> None:
+    """Drive the runs that nobody drives.
+
+    Those are runs of built-in loops that crashed, were resumed, approved or reopened, whose time has come, or
+    that a schedule starts. One line on stdout for each time that a run ends or waits. Without --tenant it
+    serves all tenants. Ctrl-C ends it at once; the runs at hand stay resumable. SIGTERM drains it: it takes
+    no more runs, lets tools that are at work end, and gives the runs back; a second one ends it at once.
+    """
+    import asyncio
+
+    from artelier.agents import Worker
+    from artelier.cli.work.sigterm import drain_on_sigterm
+
+    driven: set[tuple[str, str]] = set()
+
+    def report(tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
+        driven.add((tenant, run_id))
+        _print(call, tenant, run_id, outcome)
+
+    async with call.kernel(create=True) as kernel:
+        drives = Worker(kernel, kernel.services, tenant=call.named_tenant, report=report)
+        told_to_end = asyncio.Event()
+        drain_on_sigterm(told_to_end.set)
+        if once:
+            working = _all_due(drives, driven, until_us=kernel.services.clock.now_us())
+        else:
+            call.screen.note(f"worker on {call.database}; Ctrl-C ends it")
+            working = drives.forever()
+        work = asyncio.ensure_future(working)
+        ending = asyncio.ensure_future(told_to_end.wait())
+        try:
+            await asyncio.wait((work, ending), return_when=asyncio.FIRST_COMPLETED)
+            if told_to_end.is_set():
+                call.screen.note(f"draining: tools at work may take {drain_s:g} s to end")
+                await drives.drain(within_s=drain_s)
+                work.cancel()
+            await work
+        except asyncio.CancelledError:
+            if not told_to_end.is_set():  # Ctrl-C
+                raise
+        finally:
+            ending.cancel()
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            call.screen.note(f"head {await kernel.head()}", "dim")
+
+
+async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: int) -> None:
+    """Rounds until one brings nothing new: a worker takes only so many runs at once."""
+    while True:
+        before = len(driven)
+        await worker.once(until_us=until_us)
+        if len(driven) == before:
+            return
+
+
+def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
+    from artelier.errors import ArtelierError
+    from artelier.money import format_usd
+    from artelier.pii.output_redaction import marked, marked_wire
+
+    if isinstance(outcome, ArtelierError):
+        if call.as_json:
+            wire = marked_wire(outcome.to_wire())
+            found = {"tenant": tenant, "run_id": run_id, "error": wire}
+            call.screen.json(found, indent=-1)
+        else:
+            call.screen.line(
+                f"{tenant}  {run_id}  cannot be driven here: {display.line(marked(str(outcome)))}",
+                "red",
+            )
+        return
+    if call.as_json:
+        call.screen.json(
+            {
+                "tenant": tenant, "run_id": run_id, "status": outcome.status,
+                "reason": outcome.reason, "cost_microusd": outcome.cost_microusd,
+            },
+            indent=-1,
+        )  # fmt: skip
+        return
+    reason = f" ({outcome.reason})" if outcome.reason else ""
+    cost = format_usd(outcome.cost_microusd)
+    call.screen.line(f"{tenant}  {run_id}  {outcome.status}{reason}  {cost} USD")
