@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -199,10 +200,20 @@ def test_many_reflexes_keep_their_order_and_none_waits_too_long() -> None:
     """More jobs than a pool can serve within its waiting time, if all of them waited there."""
 
     async def tell() -> list[ReflexOutcome]:
-        sandbox = MontySandbox(workers=1, wait_s=0.3)
         slow = "def reflex(context):\n    for i in range(80_000): pass\n" + (
             "    return {'action': 'noop', 'reasoning': str(context['n'])}"
         )
+        # Half as long as all of them take, on this machine as it is now.
+        measured = MontySandbox(workers=1)
+        try:
+            await run_reflex(measured, slow, {"n": 0})
+            began = time.perf_counter()
+            for n in range(10):
+                await run_reflex(measured, slow, {"n": n})
+            each_s = (time.perf_counter() - began) / 10
+        finally:
+            await measured.close()
+        sandbox = MontySandbox(workers=1, wait_s=250 * each_s)
         try:
             jobs = (ReflexJob(slow, {"n": n}) for n in range(500))
             return await run_reflexes(sandbox, jobs, at_once=1)
