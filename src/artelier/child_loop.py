@@ -1,7 +1,7 @@
 """The other end of `child.py`: the loop of a helper process, which answers one line of JSON after another.
 
 A worker module's `__main__` calls `serve`. Read next: the three workers (`pii/worker`, `tools/worker`,
-`operations/transform_worker`), which say what is asked and what is answered.
+`operations/transforms/worker`), which say what is asked and what is answered.
 """
 
 from __future__ import annotations
