@@ -351,7 +351,10 @@ def _helpers() -> int:
     for task in Path("/proc/self/task").iterdir():
         for child in (task / "children").read_text().split():
             with suppress(OSError):
-                found += b"artelier.operations.transforms.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+                found += (
+                    b"artelier.operations.transforms.worker"
+                    in Path(f"/proc/{child}/cmdline").read_bytes()
+                )
     return found
 
 
