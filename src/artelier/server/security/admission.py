@@ -16,7 +16,7 @@ from artelier.errors import TooManyAtOnce
 AT_ONCE_MAX = 8
 """Requests of one user at work: a browser opens six connections."""
 TURN_S = 0.25
-"""How long a request keeps its turn at most: one that waits for something else keeps nobody out."""
+"""The longest time for which a request keeps its turn: one that waits for something else keeps nobody out."""
 WAITING_MAX = 1_000
 """Requests of one user that wait for a turn."""
 

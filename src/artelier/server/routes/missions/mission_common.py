@@ -15,7 +15,7 @@ from artelier.server.background_tasks import Errand, Errands, Key
 from artelier.server.security.identity import Identity
 
 LET_GO_S = 5.0
-"""How long a request waits for a drive whose run has stopped (guess: it ends within milliseconds)."""
+"""The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
 
 
 def key_of(kind: str, desk: Any, id: str) -> Key:
