@@ -61,7 +61,7 @@ from artelier.kernel import (
 from artelier.kernel import replay as replay_run
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.limits.quotas import Quotas
-from artelier.kernel.policy import granted
+from artelier.kernel.policy import is_granted
 from artelier.kernel.privacy.data_subjects import writing_key
 from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, erasure_view
 from artelier.kernel.privacy.pii_scrubber import RESTORE, personal_view
@@ -567,7 +567,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         As it is, if the tenant has no grant `pii:restore`; `[erased]` for what was erased.
         """
         personal = self._services.personal
-        if personal is None or not granted((await self.state()).grants, RESTORE):
+        if personal is None or not is_granted((await self.state()).grants, RESTORE):
             return value
         return personal(self.id).restored(value)
 

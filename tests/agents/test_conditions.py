@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.errors import InvalidArtifact
-from artelier.world.mind_artifacts.condition import Verdict, read_condition
+from artelier.world.mind_artifacts.condition import ConditionVerdict, read_condition
 
 FACTS: dict[str, Any] = {
     "balance": 20,
@@ -49,7 +49,7 @@ FACTS: dict[str, Any] = {
     ],
 )
 def test_what_holds(text: str) -> None:
-    assert read_condition(text).check(FACTS) == Verdict(True)
+    assert read_condition(text).check(FACTS) == ConditionVerdict(True)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_holds(text: str) -> None:
     ["balance < 20", "stuck", "balance == true", "consecutive_failures in [true, 4]", "null", '""'],
 )
 def test_what_does_not_hold(text: str) -> None:
-    assert read_condition(text).check(FACTS) == Verdict(False)
+    assert read_condition(text).check(FACTS) == ConditionVerdict(False)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_facts_beyond_any_number_are_no_error(value: float) -> None:
 
     for text in ("x > 1", "x + 1 > 0", "-x < 0", "x / 3 == 1"):
         assert read_condition(text).check(known).error == "a number is too large"
-    assert read_condition("x == 1").check(known) == Verdict(False)
+    assert read_condition("x == 1").check(known) == ConditionVerdict(False)
 
 
 class Trap(dict[str, Any]):
@@ -187,7 +187,7 @@ def test_attributes_of_a_mapping_are_never_looked_at() -> None:
 
     assert read_condition("trap.secret == 1").check(facts).holds
     for text in ("trap.items", "trap.touched", "trap.__getattr__", "trap.__class__.__init__"):
-        assert read_condition(text).check(facts) == Verdict(False, (text,))
+        assert read_condition(text).check(facts) == ConditionVerdict(False, (text,))
     assert not Trap.touched
 
 

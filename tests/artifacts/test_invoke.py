@@ -18,7 +18,7 @@ from artelier.artifacts import (
     artifact_stream,
     in_scope,
 )
-from artelier.artifacts.invoke.invocation_store import Held, Invoker, hold_of
+from artelier.artifacts.invoke.invocation_store import HeldPrice, Invoker, hold_of
 from artelier.errors import (
     AccessDenied,
     InsufficientFunds,
@@ -369,7 +369,7 @@ def test_a_forged_hold_is_not_paid_out_of_anybody_elses(
             await Tree(sandbox, in_scope).admit(
                 here.as_("bob")._door.stage(), Call("bob", "x", {})
             ),
-            Held("real", 3),
+            HeldPrice("real", 3),
         )
         forged = ArtifactHeld(
             id="x", hold="forged", caller="eve", payer="eve", amount=3, until_us=0

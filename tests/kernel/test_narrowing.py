@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.kernel.policy import granted, narrow
+from artelier.kernel.policy import is_granted, narrow
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,6 @@ patterns = st.lists(st.text("ab*?", min_size=1, max_size=4), max_size=3)
 
 @given(parent=patterns, child=patterns, name=texts)
 def test_a_child_never_gains_a_grant(parent: list[str], child: list[str], name: str) -> None:
-    if granted(narrow(parent, child), name):
-        assert granted(parent, name)
-        assert granted(child, name)
+    if is_granted(narrow(parent, child), name):
+        assert is_granted(parent, name)
+        assert is_granted(child, name)

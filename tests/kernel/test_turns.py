@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from artelier.kernel.limits.provider_queue import RANKS_MAX, Crowd, FairOrder, Place
+from artelier.kernel.limits.provider_queue import RANKS_MAX, FairOrder, QueuePlace, WaitingCounts
 
 
 class Line:
@@ -13,18 +13,18 @@ class Line:
 
     def __init__(self) -> None:
         self.order = FairOrder()
-        self.waiting: list[Place] = []
+        self.waiting: list[QueuePlace] = []
         self._numbers = itertools.count()
 
     def joins(self, run: str) -> None:
-        place = Place("t", run, (), 0, next(self._numbers))
+        place = QueuePlace("t", run, (), 0, next(self._numbers))
         self.order.rank(place)
         self.waiting.append(place)
 
     def serves(self) -> str:
         """One call of the run that is next."""
         place = FairOrder.ordered(self.waiting)[0]
-        self.order.served(place, Crowd(self.waiting))
+        self.order.served(place, WaitingCounts(self.waiting))
         self.waiting.remove(place)
         return place.run_id
 

@@ -154,7 +154,7 @@ class Chat:
 
     async def stand(
         self, branch: str = "main", *, scope: str = SCOPE, **more: Any
-    ) -> queries.Stand:
+    ) -> queries.NodeState:
         fields: dict[str, Any] = {"now_us": self.now_us, "node": await self.head(branch), **more}
         return await queries.stand(self.store, self.tenant, self.chat, scope=scope, **fields)
 

@@ -12,7 +12,7 @@ import pytest
 from artelier.app import Kernel
 from artelier.errors import RunSuspended
 from artelier.kernel import Policy
-from artelier.pii.decoded_view import Place
+from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import shipped
 from artelier.pii.placeholder import placeholders_in
 from artelier.pii.text_windows import places
@@ -28,7 +28,7 @@ RECALL_LEAST = {"parted groups": 0.7, "base64 twice": 0.98}
 
 
 def found_in(sample: Sample, *, rules: int) -> bool:
-    found: Sequence[Place] = places(shipped(), sample.text, rules=rules)
+    found: Sequence[ValuePlace] = places(shipped(), sample.text, rules=rules)
     return any(one.start < sample.end and one.end > sample.start for one in found)
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.pii.placeholder import counted, escaped, placeholder, placeholders_in, restored
+from artelier.pii.placeholder import (
+    count_placeholders,
+    escaped,
+    placeholder,
+    placeholders_in,
+    restored,
+)
 
 ONE = "<EMAIL_7Q2FKX>"
 VALUES = {ONE: "ana@example.org", "<NATIONAL_ID_ABCDEFGH>": "12 345"}
@@ -53,7 +59,7 @@ def test_what_is_made_is_found_and_counted_by_kind() -> None:
     made = placeholder("NATIONAL_ID", bytes(range(32)))
 
     assert placeholders_in(f"{made} and {ONE}, {ONE}") == [made, ONE, ONE]
-    assert counted(f"{made} and {ONE}, {ONE}") == {"NATIONAL_ID": 1, "EMAIL": 2}
+    assert count_placeholders(f"{made} and {ONE}, {ONE}") == {"NATIONAL_ID": 1, "EMAIL": 2}
 
 
 @pytest.mark.parametrize("said", [ONE, r"<\EMAIL_7Q2FKX>"])

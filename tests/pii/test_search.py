@@ -12,10 +12,10 @@ import pytest
 from artelier.app import Kernel
 from artelier.errors import PatternTimeout
 from artelier.kernel import Policy
-from artelier.pii.decoded_view import Place
+from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import pattern, shipped
 from artelier.pii.placeholder import placeholders_in
-from artelier.pii.search_processes import Search, Turns
+from artelier.pii.search_processes import PiiSearch, PlaceTurns
 from artelier.pii.text_windows import places, windows
 from artelier.ports.pii import Detector
 from artelier.testing.pii_corpus import KINDS, values
@@ -33,8 +33,8 @@ def corpus(chars: int, seed: int) -> str:
     return "\n".join(lines)
 
 
-async def searched(detectors: list[Detector], text: str) -> tuple[list[Place], int]:
-    search, found = Search(), list[Place]()
+async def searched(detectors: list[Detector], text: str) -> tuple[list[ValuePlace], int]:
+    search, found = PiiSearch(), list[ValuePlace]()
     async for some in search.places(detectors, text, tenant="acme"):
         found += some
     return found, search.windows
@@ -77,7 +77,7 @@ def test_a_match_of_a_pattern_that_is_longer_than_a_window_is_one_value() -> Non
 
 def test_a_pattern_that_does_not_end_stops_the_text_and_not_the_next_search() -> None:
     async def scenario() -> None:
-        search = Search()
+        search = PiiSearch()
         evil = pattern("EVIL", r"(?:a|aa|aaa)+(?:b|c)+\1d|(a)e")
         with pytest.raises(PatternTimeout):
             async for _ in search.places([evil], ("a" * 900 + "\n") * 50, tenant="acme"):
@@ -91,7 +91,7 @@ def test_a_pattern_that_does_not_end_stops_the_text_and_not_the_next_search() ->
 
 def test_who_searches_much_waits_behind_others_after_each_window() -> None:
     async def scenario() -> list[str]:
-        turns, order = Turns(1), list[str]()
+        turns, order = PlaceTurns(1), list[str]()
 
         async def work(tenant: str) -> None:
             async with turns.turn(tenant):
@@ -116,7 +116,7 @@ def test_who_searches_much_waits_behind_others_after_each_window() -> None:
 
 def test_a_place_that_was_given_to_a_cancelled_task_is_free_again() -> None:
     async def scenario() -> None:
-        turns, gate = Turns(1), asyncio.Event()
+        turns, gate = PlaceTurns(1), asyncio.Event()
 
         async def hold() -> None:
             async with turns.turn("a"):

@@ -18,7 +18,7 @@ import pytest
 from artelier.errors import QueueFull
 from artelier.server.http_server import Server, address_of, bind
 from artelier.server.live.event_encoder import SLICE_EVENTS, Filter
-from artelier.server.live.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Client, Hub
+from artelier.server.live.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Hub, StreamClient
 from artelier.testing import ManualClock
 from tests.server.house import (
     PATIENCE_S,
@@ -255,7 +255,7 @@ async def results(home: House, *, count: int, size: int) -> None:
 
 def test_a_client_s_backlog_is_bounded_in_bytes(tmp_path: Path) -> None:
     frame = b"x" * (QUEUE_BYTES_MAX // 3)
-    client = Client(Filter(tenant="default"), user="", after=0, queue_max=1000)
+    client = StreamClient(Filter(tenant="default"), user="", after=0, queue_max=1000)
     for _ in range(3):
         client.push(frame)
     assert not client.is_over

@@ -12,7 +12,7 @@ import pytest
 
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.tables import tables_of
 
 MATCH = {"ask": "match", "pattern": "a+$", "text": "b\naa", "hits_max": 5}
@@ -89,8 +89,8 @@ def test_child_that_cannot_start_is_a_clear_error(monkeypatch: pytest.MonkeyPatc
 
 
 def test_tools_over_one_folder_share_their_tables(tmp_path: Path):
-    first = tables_of(Folder(tmp_path))
+    first = tables_of(WorkspaceFolder(tmp_path))
 
-    assert tables_of(Folder(tmp_path)) is first
+    assert tables_of(WorkspaceFolder(tmp_path)) is first
     (tmp_path / "other").mkdir()
-    assert tables_of(Folder(tmp_path / "other")) is not first
+    assert tables_of(WorkspaceFolder(tmp_path / "other")) is not first

@@ -13,7 +13,7 @@ import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.tools import Tool
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.search import PatternMatcher, search
 
 from .conftest import Call
@@ -310,7 +310,7 @@ def test_pattern_that_never_ends_is_stopped(root: Path, pattern: str):
     matcher = PatternMatcher(pattern, time_s=0.5)
 
     with pytest.raises(ToolFailed, match="took longer than"):
-        search(Folder(root), pattern, ".", hits_max=5, matcher=matcher)
+        search(WorkspaceFolder(root), pattern, ".", hits_max=5, matcher=matcher)
 
 
 @pytest.mark.parametrize("query", ["", "x" * 1_001])

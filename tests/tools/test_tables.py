@@ -14,7 +14,7 @@ import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.tools.worker.table_names import columns_from, identifier, unused
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.tables import Tables
 
 from .conftest import Call
@@ -25,7 +25,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     """One table `t` with one row, for tests that must leave it as it is."""
     root = tmp_path_factory.mktemp("workspace")
     (root / "t.csv").write_text("a\n1\n")
-    return Tables(Folder(root))
+    return Tables(WorkspaceFolder(root))
 
 
 def columns(call: Call, table: str) -> dict[str, str]:
@@ -509,7 +509,7 @@ def test_settings_show_no_place_of_the_host(call: Call, root: Path):
 def test_query_that_takes_all_time_or_memory_is_stopped(root: Path, sql: str):
     """The second query proves that what was left of the first is gone."""
     (root / "t.csv").write_text("a\n1\n")
-    tables = Tables(Folder(root), query_s=0.5)
+    tables = Tables(WorkspaceFolder(root), query_s=0.5)
     tables.describe()
 
     with pytest.raises(ToolFailed, match=r"longer than|too much memory|its memory"):
@@ -535,7 +535,7 @@ def test_max_rows_is_checked(call: Call, max_rows: Any):
 
 def test_tables_are_loaded_once_until_a_file_changes(root: Path):
     (root / "t.csv").write_text("a\n" + "1\n" * 10)
-    tables = Tables(Folder(root))
+    tables = Tables(WorkspaceFolder(root))
     first = tables._load()  # pyright: ignore[reportPrivateUsage]
 
     assert tables.query("SELECT count(*) FROM t", rows_max=1)["rows"] == [[10]]
@@ -595,7 +595,7 @@ def test_helper_process_gets_no_environment(
 ):
     monkeypatch.setenv("SECRET_API_KEY", "sk-123")
     (root / "t.csv").write_text("a\n1\n")
-    tables = Tables(Folder(root))
+    tables = Tables(WorkspaceFolder(root))
 
     child = tables._load()  # pyright: ignore[reportPrivateUsage]
     environ = Path(f"/proc/{child._process.pid}/environ")  # pyright: ignore[reportPrivateUsage]

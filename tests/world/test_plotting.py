@@ -16,7 +16,7 @@ from artelier.world import World
 from artelier.world.figures import plot as figure_plot
 from artelier.world.figures.metrics import metrics
 from artelier.world.figures.plot import chart_of, plot
-from artelier.world.figures.svg_charts import Chart, Panel, Series, nice_steps, number, svg
+from artelier.world.figures.svg_charts import Chart, ChartPanel, Series, nice_steps, number, svg
 from tests.world.places import add, world_at
 from tests.world.town import kernel_at, town
 
@@ -125,8 +125,8 @@ def test_any_text_gives_a_picture_that_can_be_read(text: str) -> None:
     hostile = f"</text><script>alert(1)</script>&{text}"
     series = Series(name=hostile, shape="dots", points=[(1, 2)])
     panels = [
-        Panel(title=hostile, unit=hostile, series=[series]),
-        Panel(title="", unit="", series=(), empty=hostile),
+        ChartPanel(title=hostile, unit=hostile, series=[series]),
+        ChartPanel(title="", unit="", series=(), empty=hostile),
     ]
 
     drawn = svg(Chart(title=hostile, subtitle=hostile, ticks=(1, 1), panels=panels))

@@ -15,7 +15,7 @@ from artelier.errors import Conflict, InvalidConfig, InvalidRequest
 from artelier.world import World
 from artelier.world.figures.sweep import (
     FIGURES,
-    Planned,
+    PlannedRun,
     known_params,
     pass_world,
     plan,
@@ -58,7 +58,7 @@ def sell(facts: Facts) -> Any:
 POLICIES = {"give": give, "sell": sell}
 
 
-def passed(folder: Path, planned: Planned) -> dict[str, Any]:
+def passed(folder: Path, planned: PlannedRun) -> dict[str, Any]:
     async def scenario() -> dict[str, Any]:
         kernel = Kernel.open(folder / f"{planned.id}.db")
         try:
@@ -253,7 +253,7 @@ def test_a_world_that_somebody_has_passed_further_is_no_result(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def rows_of(planned: list[Planned]) -> list[dict[str, Any]]:
+def rows_of(planned: list[PlannedRun]) -> list[dict[str, Any]]:
     figures = {name: "ab" if kind == "VARCHAR" else 7 for name, kind in FIGURES.items()}
     return [
         {"run": one.id, "params": one.params, "seed": one.seed, "ticks": one.ticks, **figures}

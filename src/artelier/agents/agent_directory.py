@@ -77,7 +77,7 @@ async def show_agent(services: Services, tenant: str, agent: str) -> dict[str, A
         **found[0],
         "sub_agents": [row["agent"] for row in below],
         "card": card.content,
-        "written": await _written(services, tenant, agent),
+        "written": await _newest_card(services, tenant, agent),
         "changes": await _changes(services, tenant, agent),
         "memory_file": card.memory_file or None,
         "skills": [
@@ -97,7 +97,7 @@ async def show_agent(services: Services, tenant: str, agent: str) -> dict[str, A
     }
 
 
-async def _written(services: Services, tenant: str, agent: str) -> str | None:
+async def _newest_card(services: Services, tenant: str, agent: str) -> str | None:
     """Ref of the card as it was written last."""
     rows = await services.store.query(
         "SELECT version FROM artifacts WHERE tenant = ? AND space = ? AND id = ? AND deleted = 0",

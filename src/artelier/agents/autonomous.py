@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
 from artelier.agents.loop import AgentLoop, Sink
-from artelier.agents.operation_hooks import saved
+from artelier.agents.operation_hooks import save_if_new
 from artelier.agents.run_config import Job, with_verbatim_task
 from artelier.agents.run_request import Kernels, TenantRuns, Wanted
 from artelier.agents.run_result import agent_result
@@ -27,7 +27,7 @@ from artelier.errors import (
 )
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
 from artelier.kernel.history.fork_lineage import subject_key
-from artelier.kernel.policy import granted
+from artelier.kernel.policy import is_granted
 from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
@@ -237,7 +237,7 @@ class AutonomousAgent:
             wanted = replace(wanted, prompt=services.typed(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
             services.model(wanted.model)  # a missing key is said here, and no run fails of it
-        profile = await saved(runs, self.profile)
+        profile = await save_if_new(runs, self.profile)
         job = self._job(services, wanted, profile, tenant)
         kit = await self.kit(runs)
         if missing := [name for name in self.acceptance if name not in kit.ports]:
@@ -442,7 +442,7 @@ def _can_read_on(tenant: TenantState, wanted: Wanted) -> bool:
         held.append(wanted.grants)
     if wanted.parent is not None:
         held.append(wanted.parent.core.grants)
-    return all(granted(grants, f"tools:{READ_ON}") for grants in held)
+    return all(is_granted(grants, f"tools:{READ_ON}") for grants in held)
 
 
 async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from artelier.agents.schedules.api import Schedules
     from artelier.context import CompactionStrategy
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.export.transfer import Keys
+    from artelier.kernel.export.transfer import KeyStore
     from artelier.log import EventData
 
 
-class Desk(Protocol):
+class AgentKernel(Protocol):
     """The kernel bound to one tenant, as far as this needs it."""
 
     @property
@@ -32,7 +32,7 @@ class Desk(Protocol):
     def services(self) -> Services: ...
 
     @property
-    def keys(self) -> Keys: ...
+    def keys(self) -> KeyStore: ...
 
     async def state(self) -> TenantState: ...
 
@@ -46,7 +46,9 @@ class Desk(Protocol):
 class AgentsHandle:
     """Methods of `TenantKernel`."""
 
-    async def agents(self: Desk, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
+    async def agents(
+        self: AgentKernel, *, after: str | None = None, limit: int = 100
+    ) -> dict[str, Any]:
         """`{items: [{agent, runs, last_run, last_us, entries, cost_microusd}], next}`, by id.
 
         Agents that have a run or a memory in this store. Cost: O(runs of the tenant).
@@ -55,7 +57,7 @@ class AgentsHandle:
 
         return await list_agents(self.services, self.id, after=after, limit=limit)
 
-    async def show_agent(self: Desk, agent_id: str) -> dict[str, Any]:
+    async def show_agent(self: AgentKernel, agent_id: str) -> dict[str, Any]:
         """A row of `agents` with `sub_agents`, the `card` as an export would write it now, its ref as
         `written` (None if it never was), `blocks`, and `skills` with the status they have here.
 
@@ -66,7 +68,7 @@ class AgentsHandle:
         return await show_agent(self.services, self.id, agent_id)
 
     async def export_agent(
-        self: Desk,
+        self: AgentKernel,
         agent_id: str,
         path: str | Path,
         *,
@@ -90,7 +92,7 @@ class AgentsHandle:
         )  # fmt: skip
 
     async def import_agent(
-        self: Desk,
+        self: AgentKernel,
         path: str | Path,
         *,
         size_max_bytes: int = SIZE_BYTES_MAX,
@@ -111,7 +113,7 @@ class AgentsHandle:
         )
 
     @property
-    def schedules(self: Desk) -> Schedules:
+    def schedules(self: AgentKernel) -> Schedules:
         """The schedules of the tenant: `desk.schedules.add(...)`."""
         from artelier.agents.schedules.api import Schedules
 
@@ -119,7 +121,7 @@ class AgentsHandle:
 
     # Compactions of their conversations
 
-    async def compactions(self: Desk, run_id: str) -> list[dict[str, Any]]:
+    async def compactions(self: AgentKernel, run_id: str) -> list[dict[str, Any]]:
         """Receipts of compactions and of their undoing, newest first; see `docs/events.md` for their fields.
 
         Each has `step` and `kind`; a compaction also `loss`, what its summary no longer says.
@@ -134,7 +136,11 @@ class AgentsHandle:
         return found
 
     async def undo_compaction(
-        self: Desk, run_id: str, *, policy: CompactionStrategy | None = None, by: str = "operator"
+        self: AgentKernel,
+        run_id: str,
+        *,
+        policy: CompactionStrategy | None = None,
+        by: str = "operator",
     ) -> EventData:
         """Show the messages again that the newest compaction summarised, from the run's next cycle on.
 

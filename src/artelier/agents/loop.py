@@ -166,12 +166,12 @@ class AgentLoop:
             await self._begin()
         for note in await self.run.notes(key=f"c{number}/notes"):
             place = f"c{number}/kept/{len(self.conversation) + 1}"
-            text = await self._bounded(note, key=place)
+            text = await self._bound_text(note, key=place)
             self.conversation.append({"role": "user", "content": text})
         state = await self.window.undone(state)
         if self._steps is not None:
             await self._steps.before(number, self.conversation, text=self.job.prompt)
-        state = await self._fitted(state)
+        state = await self._fit_prompt(state)
         return state.changed(reads=self._reads(state))
 
     async def _begin(self) -> None:
@@ -186,13 +186,13 @@ class AgentLoop:
             for message in messages:
                 self.conversation.append(message, is_recorded=is_recorded)
         for number, text in enumerate(job.news):
-            told = await self._bounded(text, key=f"c1/kept/news/{number}")
+            told = await self._bound_text(text, key=f"c1/kept/news/{number}")
             self.conversation.append({"role": "user", "content": told})
         if job.is_chat:
-            text = await self._bounded(job.prompt, key="c1/kept/task", most=job.task_tokens_max)
+            text = await self._bound_text(job.prompt, key="c1/kept/task", most=job.task_tokens_max)
             self.conversation.append({"role": "user", "content": text})
 
-    async def _bounded(self, text: str, *, key: str, known: str = "", most: int = 0) -> str:
+    async def _bound_text(self, text: str, *, key: str, known: str = "", most: int = 0) -> str:
         """Return text of a person, verbatim up to `most` tokens; beyond, it is kept as an artifact, and
         shown by head and tail."""
         tokens = self.job.note_tokens_max
@@ -210,7 +210,7 @@ class AgentLoop:
         shown = cut(text, tokens=tokens // 2, where="middle")
         return f"{shown}\n\n{template('kept-1')} {ref}"
 
-    async def _fitted(self, state: AgentState, *, force: str = "") -> AgentState:
+    async def _fit_prompt(self, state: AgentState, *, force: str = "") -> AgentState:
         """Make the prompt; if it has grown too long, compact and make it again."""
         sections = await self._sections(state)
         compacted = await self.window.compacted(state, sections, force=force)
@@ -226,7 +226,7 @@ class AgentLoop:
         shown = self.conversation.aligned(state.shown, count) if count >= state.shown else None
         summary = ""
         if state.summary is not None:  # the same one for many turns
-            summary = await run.core.decoded(state.summary, decode_stored)
+            summary = await run.core.load_decoded(state.summary, decode_stored)
         elif job.earlier is not None:
             summary = job.earlier.summary
         trust = state.trust if state.summary or job.earlier is None else job.earlier.trust
@@ -234,7 +234,7 @@ class AgentLoop:
         if self.builder.progressive_skills:
             skills = await self._read(state, "skills", self._list)
         loaded = [
-            await run.core.decoded(skill.value, decode_stored)
+            await run.core.load_decoded(skill.value, decode_stored)
             for skill in state.skills
             if skill.message < state.shown
         ]
@@ -258,7 +258,9 @@ class AgentLoop:
             known = state.reads.get(TASK, "")
             key = f"c{state.cycle + 1}/kept/task"
             most = self.job.task_tokens_max
-            self._task_text = await self._bounded(self.job.prompt, key=key, known=known, most=most)
+            self._task_text = await self._bound_text(
+                self.job.prompt, key=key, known=known, most=most
+            )
             if self._kept:
                 self._read_now[TASK] = (None, self._kept)
                 self._task_ref = str(await self.run.core.load_json(self._kept))
@@ -314,17 +316,17 @@ class AgentLoop:
         key = f"c{state.cycle + 1}/model"
         self._tightened = None
         try:
-            return await self._asked(state, prompt, key)
+            return await self._ask_model(state, prompt, key)
         except ContextTooLong:
             # The provider counts otherwise than we do: make room once, and ask again.
-            told = self.window.overflowed(state, raw=self._raw)
-            tighter = await self._fitted(told, force="too_long")
+            told = self.window.note_overflow(state, raw=self._raw)
+            tighter = await self._fit_prompt(told, force="too_long")
             if tighter is told:
                 raise
             self._tightened = tighter
-            return await self._asked(tighter, self._prompt, f"{key}/again")
+            return await self._ask_model(tighter, self._prompt, f"{key}/again")
 
-    async def _asked(self, state: AgentState, prompt: Prompt, key: str) -> ModelResult:
+    async def _ask_model(self, state: AgentState, prompt: Prompt, key: str) -> ModelResult:
         job = self.job
         call: dict[str, Any] = {
             "model": job.model, "messages": prompt, "tools": None, "output": job.output_schema,
@@ -333,7 +335,7 @@ class AgentLoop:
         try:
             if self._sink is None:
                 return await self.run.step_model(**call)
-            return await self._streamed(call)
+            return await self._stream_reply(call)
         except OutputInvalid as error:
             if state.repairs >= REPAIRS_MAX:
                 raise
@@ -343,7 +345,7 @@ class AgentLoop:
                 output=str(error),
             )  # fmt: skip
 
-    async def _streamed(self, call: dict[str, Any]) -> ModelResult:
+    async def _stream_reply(self, call: dict[str, Any]) -> ModelResult:
         assert self._sink is not None
         async for item in self.run.stream_model(**call):
             if isinstance(item, ModelResult):
@@ -362,7 +364,7 @@ class AgentLoop:
         core.result_bytes_max = min(core.policy.result_bytes_max, max(1_000, share))
         loaded = {skill.name: skill.tool for skill in state.skills}
         key = f"c{state.cycle + 1}/tool"
-        listed = self._listed()
+        listed = self._listed_skills()
         asked = [_asked_of(call, loaded, listed) for call in calls]
         self._called = [name for name, _ in asked]
         steps = [
@@ -373,7 +375,7 @@ class AgentLoop:
             return Outcome(value=[await steps[0]])
         return Outcome(value=await self.run.parallel(*steps))
 
-    def _listed(self) -> frozenset[str]:
+    def _listed_skills(self) -> frozenset[str]:
         """Names of the skills that this cycle's prompt listed, by its record."""
         listing: Any = self._read_now.get("skills", (None, ""))[0]
         if not isinstance(listing, dict):
@@ -418,7 +420,9 @@ class AgentLoop:
         for tool_result in results:
             self.conversation.append(tool_result)
         state = self._with_skills(state, results)
-        state = state.changed(repairs=0, passed=_passed(self.job, state, self._called, results))
+        state = state.changed(
+            repairs=0, passed=_passed_gates(self.job, state, self._called, results)
+        )
         counted = [not self._polls(name) for name in self._called]
         if not any(counted):  # looking again is what they are for
             return state
@@ -536,7 +540,7 @@ def _asked_of(call: ToolCall, loaded: Mapping[str, str], listed: frozenset[str])
     return call.name, call.arguments
 
 
-def _passed(
+def _passed_gates(
     job: Job, state: AgentState, called: list[str], results: list[ToolResult]
 ) -> tuple[str, ...]:
     """Gate tools whose last call was no error and did not say of itself that it failed."""

@@ -108,7 +108,7 @@ async def resume_run(
     Errors: `NotFound`; `InvalidRequest` for a hand-written run, a child of a run that has not ended, and
     where code is needed.
     """
-    if (begun := await _begun(kernel, tenant, run_id, on_wait)) is not None:
+    if (begun := await _begin(kernel, tenant, run_id, on_wait)) is not None:
         return begun
     runs = kernel.for_tenant(tenant)
     if replay == FORK_ON_DRIFT:
@@ -153,7 +153,7 @@ async def resume_run(
     )  # fmt: skip
 
 
-async def _begun(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
+async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
     """The result of what a schedule has fired, a chat was asked, or a registered loop can begin, under this
     id; None if the run exists."""
     from artelier.agents.schedules import launcher
@@ -319,12 +319,12 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
             hint="Replay it from that program: kernel.for_tenant(t).replay(run_id, agent.drive).",
         )
     row = await run_row(run.core.services, run.tenant_id, run.id)
-    memory = _Recorded(job.context["memory"]) if job.context.get("memory") else None
+    memory = _RecordedMemory(job.context["memory"]) if job.context.get("memory") else None
     builder = ContextBuilder.restored(job.context, memory_store=memory)
     await AgentLoop(run, job, builder, agent_id=row["agent"]).drive()
 
 
-class _Recorded:
+class _RecordedMemory:
     """Stands for a memory store in a replay: what was read is in the log, and nothing asks here."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from artelier.kernel import Run
 from artelier.kernel.prompt.conversation import Conversation
 
 if TYPE_CHECKING:
-    from artelier.chat.turn.agent_turn_hooks import Step, Stepping
+    from artelier.chat.turn.agent_turn_hooks import AgentStep, AgentTurnHooks
     from artelier.operations.profile.definition import OperationProfile
 
 SAID_MAX = 50
@@ -21,9 +21,9 @@ SAID_MAX = 50
 class Steps:
     """The operations of one run, step by step."""
 
-    def __init__(self, stepping: Stepping) -> None:
+    def __init__(self, stepping: AgentTurnHooks) -> None:
         self._stepping = stepping
-        self._step: Step | None = None
+        self._step: AgentStep | None = None
 
     async def before(self, number: int, conversation: Conversation, *, text: str) -> None:
         """Errors: `StepFailed`, `InclusionFailed`; Flow."""
@@ -54,16 +54,16 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
     """The operations of a run; None if it has no profile."""
     if not job.profile:
         return None
-    from artelier.chat.turn.agent_turn_hooks import TURNS, Stepping
+    from artelier.chat.turn.agent_turn_hooks import TURNS, AgentTurnHooks
 
-    stepping = Stepping(
+    stepping = AgentTurnHooks(
         run, ref=job.profile, chat=job.session or run.id, model=job.model,
         principal=f"agent:{agent_id}", desk=desk, name=agent_id, refused=TURNS,
     )  # fmt: skip
     return Steps(stepping)
 
 
-async def saved(desk: Any, profile: OperationProfile | str | None) -> str:
+async def save_if_new(desk: Any, profile: OperationProfile | str | None) -> str:
     """The ref with its version of a profile that an agent was given, as a chat is given one; empty for none.
 
     Errors: `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for anything else, and for

@@ -40,11 +40,11 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
             core.actor.note_aside(append, blobs)
             outcome["artifact"] = f"{artifact.id}@{artifact.version}"
     elif job.artifact:
-        outcome["artifact"] = await _written(run, result.key)
+        outcome["artifact"] = await _written_artifact(run, result.key)
     run.finish(outcome)
 
 
-async def _written(run: Run, step: str) -> str:
+async def _written_artifact(run: Run, step: str) -> str:
     """Return, on replay, the artifact that the recorded run wrote at this step."""
     rows = await run.core.store.query(
         "SELECT id, version FROM artifact_versions WHERE tenant = ? AND space = ? AND run_id = ?"
@@ -75,13 +75,13 @@ async def agent_result(
     value = fields.get("output")
     sums = (await totals(services, tenant, [run_id]))[run_id]
     return AgentResult(
-        status=row["status"], reason=row["reason"], output=_typed(value, output), text=text,
+        status=row["status"], reason=row["reason"], output=_convert(value, output), text=text,
         run_id=run_id, cost_microusd=sums["total_cost_microusd"],
         artifact=fields.get("artifact") or "", usage=Usage(**sums["total_usage"]),
     )  # fmt: skip
 
 
-def _typed(value: Any, output: Any) -> Any:
+def _convert(value: Any, output: Any) -> Any:
     """The recorded output as the type that the caller asked for; it was checked when it came."""
     if value is None or output is None or isinstance(output, Mapping):
         return value

@@ -125,7 +125,7 @@ async def following(
 def bounded_asks(door: Door) -> Decisions:
     """The decisions of one page: so many contracts at most, and so long."""
     step = door.decisions or Decisions()
-    return step.bounded(asks_max=CONTRACTS_MAX, time_ms=CONTRACTS_MS_MAX)
+    return step.with_bounds(asks_max=CONTRACTS_MAX, time_ms=CONTRACTS_MS_MAX)
 
 
 class _Look:

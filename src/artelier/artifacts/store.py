@@ -40,7 +40,7 @@ from artelier.artifacts.invoke.invocation_tree import (
 from artelier.artifacts.kinds import check_deletable
 from artelier.artifacts.queries import Standing, sources_of
 from artelier.artifacts.ref import Ref, check_new_id
-from artelier.artifacts.substitution import substituted
+from artelier.artifacts.substitution import substitute
 from artelier.artifacts.write.retention import Retention, first_kept
 from artelier.artifacts.write.space_session import (
     ATTEMPTS_MAX,
@@ -51,13 +51,13 @@ from artelier.artifacts.write.space_session import (
     too_busy,
 )
 from artelier.artifacts.write.state import StoreStage
-from artelier.artifacts.write.text_edit import replaced
+from artelier.artifacts.write.text_edit import replace_once
 from artelier.artifacts.write.write_decision import (
-    Wish,
+    WriteRequest,
+    artifact_of,
     asked_right,
     decide_write,
     prepare,
-    written,
 )
 from artelier.clock import Clock
 from artelier.errors import (
@@ -71,7 +71,7 @@ from artelier.errors import (
 from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
 from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx, check_subject
 from artelier.log.blobs import LARGE_BYTES
-from artelier.pii.placeholder import disarmed
+from artelier.pii.placeholder import escape_json
 
 PAGE_MAX = 1000
 """Rows of one answer."""
@@ -147,7 +147,7 @@ class Artifacts:
         Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidRequest` for what is no ref.
         """
         if self._door.space == MAIN_SPACE:
-            ref = substituted(ref)
+            ref = substitute(ref)
         parsed = Ref.parse(ref, main_allowed=self._door.space != MAIN_SPACE)
         if parsed.space is None:
             return await self._door.read(parsed, price_max=price_max)
@@ -203,7 +203,7 @@ class Artifacts:
         self, id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> tuple[VersionInfo, ...]:
         """The versions of an artifact above `after`, oldest first, without content."""
-        door, standing = self._door, await self._door.permitted(check_new_id(id), "read")
+        door, standing = self._door, await self._door.permit_action(check_new_id(id), "read")
         rows = await door.store.query(
             "SELECT version, writer, written_us, media, size_bytes, run_id, step"
             " FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version > ?"
@@ -230,7 +230,7 @@ class Artifacts:
     async def lineage(self, id: str) -> Lineage:
         """Return what an artifact came from, and what came from it as far as the caller may read that."""
         door = self._door
-        await door.permitted(check_new_id(id), "read")
+        await door.permit_action(check_new_id(id), "read")
         sources = await sources_of(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
         rows = await door.store.query(
             "SELECT DISTINCT id, version FROM artifact_sources"
@@ -306,7 +306,7 @@ class Artifacts:
         `{"contract": id}`; `prices` is `{"read", "invoke", "inclusion"}` in scrip.
         Errors: `InvalidArtifact`, `AccessDenied`, `VersionConflict`, `NotFound` for a deleted id.
         """
-        wish = Wish(
+        wish = WriteRequest(
             id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
             expected_version=expected_version, metadata=metadata, interface=interface,
             provenance=provenance,
@@ -336,7 +336,7 @@ class Artifacts:
         the batch fails with `SequenceConflict`. A right that rests on a contract or a group is that of this
         moment.
         """
-        wish = Wish(
+        wish = WriteRequest(
             id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
             expected_version=expected_version, metadata=metadata, interface=interface,
             provenance=provenance,
@@ -351,10 +351,10 @@ class Artifacts:
         """
         for _ in range(ATTEMPTS_MAX):
             artifact = await self._door.read(Ref(check_new_id(id)), is_whole=False)
-            content = replaced(id, artifact.content, old, new)
+            content = replace_once(id, artifact.content, old, new)
             try:
                 return await self._write(
-                    Wish(id=id, content=content, expected_version=artifact.version)
+                    WriteRequest(id=id, content=content, expected_version=artifact.version)
                 )
             except VersionConflict:
                 continue  # the string must occur once in what stands now, not in what stood
@@ -473,18 +473,18 @@ class Artifacts:
 
     # -- inside
 
-    async def _write(self, wish: Wish) -> Artifact:
+    async def _write(self, wish: WriteRequest) -> Artifact:
         if is_person(self._door.principal):
             key = await self._door.store.data_key(self._door.tenant)
             if key.scrub is not None:  # what a person types stands for nobody
                 content = wish.content
                 if is_small(content, bytes_max=LARGE_BYTES):
-                    content = disarmed(content)
+                    content = escape_json(content)
                 else:
-                    content = await asyncio.to_thread(disarmed, content)
+                    content = await asyncio.to_thread(escape_json, content)
                 wish = replace(
-                    wish, content=content, metadata=disarmed(wish.metadata),
-                    interface=disarmed(wish.interface),
+                    wish, content=content, metadata=escape_json(wish.metadata),
+                    interface=escape_json(wish.interface),
                 )  # fmt: skip
         for _ in range(ATTEMPTS_MAX):
             (append, blobs, artifact), guard = await self._plan(wish)
@@ -497,7 +497,7 @@ class Artifacts:
         raise too_busy(wish.id)
 
     async def _plan(
-        self, wish: Wish, *, actor: str | None = None, cause: str | None = None,
+        self, wish: WriteRequest, *, actor: str | None = None, cause: str | None = None,
         key: DataKey | None = None,
     ) -> tuple[Appends, _Guard]:  # fmt: skip
         door = self._door
@@ -526,7 +526,7 @@ class Artifacts:
         draft = Draft(event, at_us, actor or door.actor, cause)
         stored = blobs[0].content
         content = await decoded_content(event.media, stored)
-        artifact = written(
+        artifact = artifact_of(
             event,
             content=content,
             metadata=await self._kept(wish.metadata, event.metadata),

@@ -14,7 +14,7 @@ substitutions: ContextVar[Mapping[str, str]] = ContextVar("substitutions", defau
 """Old refs to new ones, for what the current task reads; a run sets it as long as it is driven."""
 
 
-def substituted(ref: str, given: Mapping[str, str] | None = None) -> str:
+def substitute(ref: str, given: Mapping[str, str] | None = None) -> str:
     """Return the ref to read in place of another, or the ref itself.
 
     `id@3=...` also holds for a read of `id` without a version, which the origin would have read as that one;

@@ -16,7 +16,7 @@ from artelier.cli.call import Call
 from artelier.cli.narration.mission_events import plan_lines
 from artelier.cli.narration.run_tail import Watch, tasks_below
 from artelier.errors import ArtelierError
-from artelier.pii.output_redaction import marked
+from artelier.pii.output_redaction import redact_output
 
 LINE_BYTES_MAX = 65_536
 """Of one typed line."""
@@ -26,7 +26,7 @@ Asked = tuple[str, str]
 """A run and the step in which it asks."""
 
 
-class Desk:
+class ApprovalDesk:
     """`async with Desk(...)` watches a run and answers what it asks.
 
     With `yes` everything is approved in the person's name; without, and without a terminal, nothing is
@@ -52,7 +52,7 @@ class Desk:
         """True if questions are answered here."""
         return self._yes or self._call.screen.asks
 
-    async def __aenter__(self) -> Desk:
+    async def __aenter__(self) -> ApprovalDesk:
         await self._watch.__aenter__()
         for run in await tasks_below(self._kernel, self._runs.id, self._run_id):
             for item in await self._runs.approvals(run):  # asked before we came
@@ -122,7 +122,7 @@ class Desk:
         try:
             await self._runs.approve(run, step, by=self._call.person, **answer)
         except ArtelierError as error:
-            self._call.screen.note(f"not answered: {marked(str(error))}", "red")
+            self._call.screen.note(f"not answered: {redact_output(str(error))}", "red")
 
     def _leave(self) -> None:
         """Nobody answers now: the run is left waiting, for any process to go on with later."""

@@ -15,7 +15,7 @@ import msgspec
 from artelier.app import Kernel
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.cli import exit_codes
-from artelier.cli.approvals import Desk
+from artelier.cli.approvals import ApprovalDesk
 from artelier.cli.call import Call
 from artelier.cli.next_steps import next_steps, standing
 from artelier.cli.work.sigterm import end_on_sigterm
@@ -37,7 +37,7 @@ async def drive(
     """Do `work(on_wait)` while its events are told and its questions answered."""
     call.resumable = call.command_line("resume", run_id)
     end_on_sigterm()
-    async with Desk(call, kernel, run_id, yes=yes) as desk:
+    async with ApprovalDesk(call, kernel, run_id, yes=yes) as desk:
         return await work("await" if desk.answers else "return")
 
 

@@ -10,7 +10,7 @@ import msgspec
 from artelier.context.section import Section
 from artelier.errors import ContextTooLong
 from artelier.kernel import DroppedRecord, FixedPart, Prompt, RangePart, message_tokens
-from artelier.kernel.prompt.delimiters import balanced, fenced
+from artelier.kernel.prompt.delimiters import balance_fences, fenced
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 from artelier.tokens.cut import cut
@@ -23,7 +23,7 @@ CUT_TOKENS_MIN = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
+class _FittedSection:
     """A section with its size, and how it was shortened."""
 
     section: Section
@@ -39,12 +39,12 @@ def assemble(sections: Sequence[Section], *, budget_tokens: int | None = None) -
     Cost:   O(size of the sections); no I/O.
     """
     dropped: list[DroppedRecord] = []
-    kept: list[_Fitted] = []
+    kept: list[_FittedSection] = []
     for section in sections:
         if section.is_empty:
             dropped.append(DroppedRecord(tag=section.tag, why=section.dropped or "empty"))
             continue
-        fitted = _within_own_limit(_Fitted(section, section_tokens(section)))
+        fitted = _within_own_limit(_FittedSection(section, section_tokens(section)))
         if fitted is None:
             why = DroppedRecord(tag=section.tag, why="over_limit", tokens=section_tokens(section))
             dropped.append(why)
@@ -70,7 +70,7 @@ def prompt_tokens(prompt: Prompt) -> int:
     return sum(part.tokens for part in prompt.parts)
 
 
-def _within_own_limit(fitted: _Fitted) -> _Fitted | None:
+def _within_own_limit(fitted: _FittedSection) -> _FittedSection | None:
     section = fitted.section
     if section.pinned or section.max_tokens is None or fitted.tokens <= section.max_tokens:
         return fitted
@@ -78,11 +78,11 @@ def _within_own_limit(fitted: _Fitted) -> _Fitted | None:
 
 
 def _within_budget(
-    kept: list[_Fitted], budget_tokens: int, dropped: list[DroppedRecord]
-) -> list[_Fitted]:
+    kept: list[_FittedSection], budget_tokens: int, dropped: list[DroppedRecord]
+) -> list[_FittedSection]:
     over = sum(fitted.tokens for fitted in kept) - budget_tokens
     order = sorted(range(len(kept)), key=lambda index: (kept[index].section.priority, -index))
-    slots: list[_Fitted | None] = list(kept)
+    slots: list[_FittedSection | None] = list(kept)
     for index in order:
         fitted = kept[index]
         if over <= 0:
@@ -104,7 +104,7 @@ def _within_budget(
     return [fitted for fitted in slots if fitted is not None]
 
 
-def _shortened(fitted: _Fitted, tokens: int) -> _Fitted | None:
+def _shortened(fitted: _FittedSection, tokens: int) -> _FittedSection | None:
     """The section within `tokens`; None if nothing useful of it would be left."""
     section = fitted.section
     if section.range is not None:
@@ -114,14 +114,14 @@ def _shortened(fitted: _Fitted, tokens: int) -> _Fitted | None:
     marks = 0 if section.trust == "trusted" and not section.is_fenced else MARKS_TOKENS
     text = cut(section.text, tokens=tokens - marks, where=section.truncation)
     if section.is_fenced and text:
-        text = balanced(text)
+        text = balance_fences(text)
     if not text:
         return None
     shorter = replace(section, text=text)
-    return _Fitted(shorter, section_tokens(shorter), section.truncation)
+    return _FittedSection(shorter, section_tokens(shorter), section.truncation)
 
 
-def _later_messages(fitted: _Fitted, part: RangePart, tokens: int) -> _Fitted | None:
+def _later_messages(fitted: _FittedSection, part: RangePart, tokens: int) -> _FittedSection | None:
     """The newest messages that fit, beginning with none that answers a call left out.
 
     The newest exchange always stays, unless the section says `drop`: then it stands in another one.
@@ -142,13 +142,13 @@ def _later_messages(fitted: _Fitted, part: RangePart, tokens: int) -> _Fitted | 
         part, start=part.start + first, messages=messages, tokens=sum(sizes[first:]),
         cut="start" if first else "",
     )  # fmt: skip
-    return _Fitted(replace(fitted.section, range=shorter), shorter.tokens, "start")
+    return _FittedSection(replace(fitted.section, range=shorter), shorter.tokens, "start")
 
 
-def _parts(kept: Iterable[_Fitted]) -> list[FixedPart | RangePart]:
+def _parts(kept: Iterable[_FittedSection]) -> list[FixedPart | RangePart]:
     """Parts in order; what is volatile comes last, as text for the last message where that takes it."""
     parts: list[FixedPart | RangePart] = []
-    tail: list[_Fitted] = []
+    tail: list[_FittedSection] = []
     last: ChatMessage | None = None
     for fitted in kept:
         section = fitted.section
@@ -178,7 +178,7 @@ def _takes(
     return last.role == section.role and section.range is None and not section.messages
 
 
-def _part(fitted: _Fitted) -> FixedPart | RangePart:
+def _part(fitted: _FittedSection) -> FixedPart | RangePart:
     section = fitted.section
     if section.range is not None:
         return msgspec.structs.replace(section.range, tokens=fitted.tokens)
@@ -186,7 +186,7 @@ def _part(fitted: _Fitted) -> FixedPart | RangePart:
     return _fixed(fitted, messages=messages)
 
 
-def _tail_part(fitted: _Fitted, *, attach: bool) -> FixedPart:
+def _tail_part(fitted: _FittedSection, *, attach: bool) -> FixedPart:
     section = fitted.section
     text = _text(section) or "\n\n".join(message.text for message in section.messages)
     if attach:
@@ -203,7 +203,7 @@ def _text(section: Section) -> str:
 
 
 def _fixed(
-    fitted: _Fitted,
+    fitted: _FittedSection,
     *,
     messages: tuple[ChatMessage, ...] = (),
     text: str = "",

@@ -74,7 +74,7 @@ class Policy:
 
     def allows_model(self, name: str) -> bool:
         """Return True if the list of allowed models has this canonical name."""
-        return self.models is None or granted(self.models, name)
+        return self.models is None or is_granted(self.models, name)
 
     def looked_for(self) -> tuple[Detector, ...]:
         """The detectors of personal data. Errors: `InvalidRequest` for a pattern that is none."""
@@ -123,7 +123,7 @@ def check_models(patterns: object) -> tuple[str, ...]:
     )
 
 
-def granted(grants: Iterable[str], grant: str) -> bool:
+def is_granted(grants: Iterable[str], grant: str) -> bool:
     """Return True if a grant is covered by one of the patterns (`*` and `?` as in file names).
 
     A grant of several names with spaces between them needs all of them.
@@ -135,7 +135,7 @@ def granted(grants: Iterable[str], grant: str) -> bool:
 def may_use_model(grants: Iterable[str], model: str) -> bool:
     """Models are open unless some grant speaks of models."""
     patterns = [grant for grant in grants if grant.startswith("models:")]
-    return not patterns or granted(patterns, f"models:{model}")
+    return not patterns or is_granted(patterns, f"models:{model}")
 
 
 GRANT_CHARS_MAX = 200

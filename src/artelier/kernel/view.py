@@ -90,11 +90,11 @@ def _by_command(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
     )
 
 
-def _driven(event: Applied) -> str:
+def _status_when_driven(event: Applied) -> str:
     return "pending" if cast(ev.Effect, event.data).queued else "running"
 
 
-def _handled(tx: Tx, event: Applied) -> None:
+def _apply_handled(tx: Tx, event: Applied) -> None:
     command = cast(ev.Effect | ev.LimitSet, event.data).command
     if command:
         tx.execute(
@@ -179,13 +179,13 @@ def _run_forked(event: Applied, tx: Tx) -> None:
 
 @kernel_view.on(ev.RunResumed)
 def _run_resumed(event: Applied, tx: Tx) -> None:
-    status, reason = _driven(event), ""
+    status, reason = _status_when_driven(event), ""
     if status == "running":
         status, reason = _waits_for(tx, event.stream_id) or (status, reason)
     _by_command(tx, event, status, reason)
     if command := cast(ev.RunResumed, event.data).command:
         _step_on(tx, event, command if cast(ev.RunResumed, event.data).stepping else 0)
-    _handled(tx, event)
+    _apply_handled(tx, event)
 
 
 def _step_on(tx: Tx, event: Applied, command: int) -> None:
@@ -216,7 +216,7 @@ def _run_paused(event: Applied, tx: Tx) -> None:
     stopped = cast(ev.RunPaused, event.data).stopped
     _by_command(tx, event, "paused", "stopped" if stopped else "")
     _step_on(tx, event, 0)
-    _handled(tx, event)
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.RunSuspendedEvent)
@@ -256,7 +256,7 @@ def _run_failed(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.RunCancelled)
 def _run_cancelled(event: Applied, tx: Tx) -> None:
     _end(tx, event, "cancelled", "", None, cast(ev.RunCancelled, event.data).note)
-    _handled(tx, event)
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.RunDrifted)
@@ -276,12 +276,12 @@ def _run_reopened(event: Applied, tx: Tx) -> None:
             "UPDATE steps SET status = 'open' WHERE run = ? AND key = ? AND status = 'failed'",
             (event.stream_id, key),
         )
-    _handled(tx, event)
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.CommandRefused, ev.NoteInjected, ev.LimitSet)
 def _command_seen(event: Applied, tx: Tx) -> None:
-    _handled(tx, event)
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.CycleCompleted)
@@ -398,8 +398,8 @@ def _tool_unresolved(event: Applied, tx: Tx) -> None:
 def _tool_reconciled(event: Applied, tx: Tx) -> None:
     data = cast(ev.ToolReconciled, event.data)
     _close(tx, event, data.key, "retry" if data.answer == "retry" else "completed")
-    _status(tx, event, _driven(event))
-    _handled(tx, event)
+    _status(tx, event, _status_when_driven(event))
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(
@@ -459,8 +459,8 @@ def _approval_given(event: Applied, tx: Tx) -> None:
         "UPDATE approvals SET decision = ?, by = ?, at_us = ? WHERE run = ? AND key = ?",
         (data.decision, event.actor, event.at_us, event.stream_id, data.key),
     )
-    _status(tx, event, _driven(event))
-    _handled(tx, event)
+    _status(tx, event, _status_when_driven(event))
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.WaitStarted)
@@ -497,7 +497,7 @@ def _signal_received(event: Applied, tx: Tx) -> None:
             " AND EXISTS (SELECT 1 FROM waits WHERE run = ? AND name = ?)",
             (event.stream_id, event.stream_id, data.name),
         )
-    _handled(tx, event)
+    _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.CommandGiven)

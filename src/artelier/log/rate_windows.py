@@ -70,7 +70,7 @@ def take_turns(
         "DELETE FROM rates WHERE unit = ? OR (unit > ? AND unit < ?)",
         (f"turn:{holder}", f"wait:{holder}\n", f"wait:{holder}\v"),
     )
-    windows: dict[tuple[str, str], _Window] = {}
+    windows: dict[tuple[str, str], _MinuteWindow] = {}
     closed: dict[str, int] = {}
     answers: list[Taken] = []
     for one in asked:
@@ -81,7 +81,7 @@ def take_turns(
         for claim in one.claims:
             place = (claim.scope, claim.unit)
             if place not in windows:
-                windows[place] = _Window(db, *place, now_us=now_us)
+                windows[place] = _MinuteWindow(db, *place, now_us=now_us)
             wait_us = windows[place].wait_us(claim)
             if wait_us or _others_first(db, claim.scope, one.since_us, now_us, holder):
                 closed[claim.scope] = max(wait_us, closed.get(claim.scope, 0))
@@ -138,7 +138,7 @@ def change_turns(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
             )
 
 
-class _Window:
+class _MinuteWindow:
     """The used part of the last minute."""
 
     def __init__(self, db: sqlite3.Connection, scope: str, unit: str, *, now_us: int) -> None:

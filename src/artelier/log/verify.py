@@ -147,17 +147,17 @@ def _check_schema(
     Errors: `CorruptStore` if a table of the log itself is missing.
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    there = _made(db)
+    there = _read_schema(db)
     for step in MIGRATIONS[:version]:
         step(fresh)
-    if lost := sorted(name for kind, name in _made(fresh).keys() - there if kind == "table"):
+    if lost := sorted(name for kind, name in _read_schema(fresh).keys() - there if kind == "table"):
         raise CorruptStore(
             "this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE
         )
     stored = dict(db.execute("SELECT name, version FROM view_versions"))
     current = [view for view in views if stored.get(view.name) == view.version]
     create_tables(fresh, current)
-    expected = _made(fresh)
+    expected = _read_schema(fresh)
     # The others are made anew at the next open.
     create_tables(fresh, (view for view in views if view not in current))
     tables = {name for kind, name in expected if kind == "table"}
@@ -173,7 +173,7 @@ def _check_schema(
         report.found(f"table {found[kind, name][0]} has a foreign {kind} {name}")
 
 
-def _made(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
+def _read_schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
     """Return what a database consists of: `(kind, name) -> (table, statement)`, but for what SQLite adds
     itself.
     """

@@ -31,7 +31,7 @@ from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,
     NOBODYS,
-    Scope,
+    MemoryScope,
     Sight,
     checked_key,
     too_busy,
@@ -61,7 +61,7 @@ class BlockFull(Exhausted):
     audience = "agent"
 
 
-class Slot(NamedTuple):
+class BlockSlot(NamedTuple):
     """A label and the artifact that holds its text."""
 
     label: str
@@ -73,7 +73,7 @@ class Slot(NamedTuple):
 class Blocks:
     """The core memory of one agent."""
 
-    def __init__(self, scope: Scope, defaults: Mapping[str, int]) -> None:
+    def __init__(self, scope: MemoryScope, defaults: Mapping[str, int]) -> None:
         self._scope = scope
         self._defaults = defaults
         self._sight = EVERYBODYS
@@ -84,10 +84,10 @@ class Blocks:
         seen._sight = sight
         return seen
 
-    async def slots(self) -> list[Slot]:
+    async def slots(self) -> list[BlockSlot]:
         """Default blocks first, in their order, then attached ones in that of attaching."""
         found = {
-            label: Slot(label, self._scope.block_id(label), limit_chars, True)
+            label: BlockSlot(label, self._scope.block_id(label), limit_chars, True)
             for label, limit_chars in self._defaults.items()
         }
         if row_id := await self._scope.row_id():
@@ -97,13 +97,13 @@ class Blocks:
                 (row_id,),
             ):
                 is_own = artifact == self._scope.block_id(label)
-                found[label] = Slot(label, artifact, limit_chars, is_own)
+                found[label] = BlockSlot(label, artifact, limit_chars, is_own)
         return list(found.values())
 
     async def blocks(self) -> tuple[Block, ...]:
         return tuple([await self.read(slot) for slot in await self.slots()])
 
-    async def read(self, slot: Slot) -> Block:
+    async def read(self, slot: BlockSlot) -> Block:
         """The block as it stands. One that cannot be read says why instead of raising."""
         try:
             artifact = await self._text_of(slot)
@@ -115,7 +115,7 @@ class Blocks:
             )  # fmt: skip
         return _block(slot, artifact)
 
-    async def slot(self, label: str | None) -> Slot:
+    async def slot(self, label: str | None) -> BlockSlot:
         """Errors: `NotFound` naming the blocks there are."""
         slots = await self.slots()
         wanted = NOTES if label is None else label
@@ -128,7 +128,7 @@ class Blocks:
             hint="Use one of these labels.",
         )
 
-    async def _text_of(self, slot: Slot) -> Artifact | None:
+    async def _text_of(self, slot: BlockSlot) -> Artifact | None:
         """The artifact of a block; None if it is an own one that was never written.
 
         Errors: `NotFound`, `AccessDenied` (also for a price: a prompt never pays in silence).
@@ -144,7 +144,7 @@ class Blocks:
             )
         return artifact
 
-    async def _check_seen(self, slot: Slot, standing: Standing | None) -> None:
+    async def _check_seen(self, slot: BlockSlot, standing: Standing | None) -> None:
         """Errors: `AccessDenied` for a block that holds what is about another subject."""
         if self._sight == EVERYBODYS or standing is None or standing.at is None:
             return
@@ -155,12 +155,12 @@ class Blocks:
                 hint="Use remember: entries are kept apart by subject.",
             )
 
-    async def _stands(self, slot: Slot) -> tuple[int, str]:
+    async def _stands(self, slot: BlockSlot) -> tuple[int, str]:
         """Version and text of a block, to change it; what was erased is empty. Errors: as `_text_of`."""
         try:
             artifact = await self._text_of(slot)
         except Erased:
-            standing = await self._scope.door.permitted(slot.artifact, "read")
+            standing = await self._scope.door.permit_action(slot.artifact, "read")
             return standing.version, ""
         return (0, "") if artifact is None else (artifact.version, artifact.content)
 
@@ -210,7 +210,7 @@ class Blocks:
                 continue  # decide anew on what stands now
         raise too_busy(slot.artifact)
 
-    async def _recorded(self, slot: Slot, event: EventData) -> Block:
+    async def _recorded(self, slot: BlockSlot, event: EventData) -> Block:
         """Return what a key led to when it was applied."""
         if not isinstance(event, ev.BlockWritten):
             raise Conflict("this key was used for another change of this memory")
@@ -238,7 +238,7 @@ class Blocks:
         scope = self._scope
         _check_attach(label, limit_chars)
         target = artifact or scope.block_id(label)
-        slot = Slot(label, target, limit_chars, target == scope.block_id(label))
+        slot = BlockSlot(label, target, limit_chars, target == scope.block_id(label))
         await self._text_of(slot)
         slots = await self.slots()
         if len(slots) >= BLOCKS_MAX and label not in {known.label for known in slots}:
@@ -340,7 +340,7 @@ def taken_back(now: str, *, before: str, after: str) -> str:
     return now.replace(written, gone)
 
 
-def _fitting(text: str, slot: Slot) -> str:
+def _fitting(text: str, slot: BlockSlot) -> str:
     """Errors: `BlockFull`."""
     if len(text) > slot.limit_chars:
         raise BlockFull(
@@ -352,7 +352,7 @@ def _fitting(text: str, slot: Slot) -> str:
     return text
 
 
-def _block(slot: Slot, artifact: Artifact | None) -> Block:
+def _block(slot: BlockSlot, artifact: Artifact | None) -> Block:
     return Block(
         label=slot.label,
         text="" if artifact is None else artifact.content,

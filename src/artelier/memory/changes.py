@@ -16,7 +16,7 @@ from artelier.log import EventData
 from artelier.memory import events as ev
 from artelier.memory.blocks import Blocks, taken_back
 from artelier.memory.entries import LIMIT_MAX, Entries
-from artelier.memory.memory_handle import Scope, checked_key
+from artelier.memory.memory_handle import MemoryScope, checked_key
 from artelier.ports.memory import Change
 
 SUMMARY_CHARS = 120
@@ -33,7 +33,7 @@ class _Opposite(NamedTuple):
 class Changes:
     """The changes of one memory."""
 
-    def __init__(self, scope: Scope, blocks: Blocks, entries: Entries) -> None:
+    def __init__(self, scope: MemoryScope, blocks: Blocks, entries: Entries) -> None:
         self._scope = scope
         self._blocks = blocks
         self._entries = entries

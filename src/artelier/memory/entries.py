@@ -22,14 +22,14 @@ from artelier.errors import (
 )
 from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
-from artelier.memory.index.index_cache import CARDS, Card, Shelf, cards_from
+from artelier.memory.index.index_cache import CARDS, CachedIndex, EntryCard, cards_from
 from artelier.memory.index.near_duplicates import said
 from artelier.memory.index.vectors import as_vector, to_blob
 from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,
+    MemoryScope,
     Opened,
-    Scope,
     Sight,
     checked_key,
     too_busy,
@@ -66,7 +66,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     dims: int = 0
 
 
-class Wanted(NamedTuple):
+class NewEntry(NamedTuple):
     """An entry that somebody asks to keep, checked."""
 
     text: str
@@ -85,11 +85,11 @@ class Wanted(NamedTuple):
 class Entries:
     """The long-term memory of one agent."""
 
-    def __init__(self, scope: Scope, embedder: Embedder) -> None:
+    def __init__(self, scope: MemoryScope, embedder: Embedder) -> None:
         self._scope = scope
         self.embedder = embedder
         self._sight = EVERYBODYS
-        self._shelves: OrderedDict[Sight, Shelf] = OrderedDict()
+        self._shelves: OrderedDict[Sight, CachedIndex] = OrderedDict()
         self._config: tuple[str, Config] = ("", Config())
 
     def seen(self, sight: Sight) -> Entries:
@@ -99,10 +99,10 @@ class Entries:
         return seen
 
     @property
-    def _shelf(self) -> Shelf:
+    def _shelf(self) -> CachedIndex:
         shelf = self._shelves.pop(self._sight, None)
         if shelf is None:
-            shelf = Shelf(self._scope, self.embedder.name, self._sight)
+            shelf = CachedIndex(self._scope, self.embedder.name, self._sight)
         self._shelves[self._sight] = shelf
         while len(self._shelves) > SHELVES_MAX:
             self._shelves.popitem(last=False)
@@ -167,7 +167,7 @@ class Entries:
         cards = await cards_from(self._scope, rows, sight=self._sight)
         return [card.entry(with_embedding=with_embedding) for card in cards]
 
-    async def cards(self) -> list[Card]:
+    async def cards(self) -> list[EntryCard]:
         """All living entries in the order of adding, as this process holds them."""
         if (opened := await self._scope.opened("read")) is None:
             return []
@@ -183,7 +183,7 @@ class Entries:
         card = await self._card(id)
         return "" if card is None else card.text
 
-    async def _card(self, id: str) -> Card | None:
+    async def _card(self, id: str) -> EntryCard | None:
         rows = await self._scope.store.query(
             f"{CARDS} WHERE e.store = ? AND e.id = ?", (await self._scope.row_id(), id)
         )
@@ -278,7 +278,7 @@ class Entries:
             hint="Open the store with that embedder, or let the agent begin a new memory.",
         )
 
-    async def _known(self, id: str, wanted: Wanted) -> Entry | None:
+    async def _known(self, id: str, wanted: NewEntry) -> Entry | None:
         """The entry that says the same; None if it went meanwhile, or lacks a tag or the trust."""
         card = await self._card(id)
         if card is None or card.gone or not set(wanted.tags) <= set(card.tags):
@@ -345,7 +345,7 @@ def entry_id(store: str, key: str, n: int) -> str:
 
 def checked(
     text: object, tags: object, importance: object, speaker: object, date: object, trust: object
-) -> Wanted:
+) -> NewEntry:
     """Errors: `InvalidRequest`."""
     if not isinstance(text, str) or not text.strip() or len(text) > TEXT_CHARS_MAX:
         got = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
@@ -369,7 +369,7 @@ def checked(
         raise InvalidRequest("too many tags", expected=f"at most {TAGS_MAX}", got=len(words))
     if trust not in TRUSTS:
         raise InvalidRequest("trust", expected=" or ".join(TRUSTS), got=repr(trust)[:40])
-    return Wanted(
+    return NewEntry(
         text, words, round(importance * 1000), _name(speaker, "a speaker"), _name(date, "a date"),
         str(trust),
     )  # fmt: skip
@@ -403,7 +403,9 @@ def _config_of(content: bytes) -> Config:
     return msgspec.convert(plain.get("config", {}), Config)
 
 
-def _told(event: ev.MemoryAdded, wanted: Wanted, at_us: int, pruned: Sequence[EventData]) -> Entry:
+def _told(
+    event: ev.MemoryAdded, wanted: NewEntry, at_us: int, pruned: Sequence[EventData]
+) -> Entry:
     gone = [id_ for one in pruned if isinstance(one, ev.MemoryPruned) for id_ in one.ids]
     return Entry(
         id=event.id, text=wanted.text, tick=at_us, tags=wanted.tags,

@@ -30,7 +30,7 @@ _TURN_ID = re.compile(r"D\d+:\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class EvaluationQuestion:
     """One question with the ids of the turns that answer it."""
 
     question: str
@@ -92,13 +92,15 @@ async def _evaluate(
 
 async def indexed(
     conversation: Mapping[str, Any], embedder: Embedder, weights: Weights | None = None
-) -> tuple[MemoryIndex, list[Asked]]:
+) -> tuple[MemoryIndex, list[EvaluationQuestion]]:
     """An index over the turns of one conversation, and the questions about it that have evidence."""
     try:
         records = list(_records(conversation["conversation"]))
         known = {record.id for record in records}
         asked = [
-            Asked(question=one["question"], category=one["category"], evidence=evidence)
+            EvaluationQuestion(
+                question=one["question"], category=one["category"], evidence=evidence
+            )
             for one in conversation["qa"]
             if (evidence := _evidence(one["evidence"]) & known)
         ]

@@ -81,7 +81,7 @@ class Opened(NamedTuple):
     """The newest living entry with the mark that was asked about."""
 
 
-class _Governed(NamedTuple):
+class _GovernedMemory(NamedTuple):
     id: str
     owner: str
     access: Access | None
@@ -105,7 +105,7 @@ _LOOK = (
 )
 
 
-class Scope:
+class MemoryScope:
     """One agent's place in a store."""
 
     def __init__(self, store: Store, clock: Clock, tenant: str, agent: str, config: bytes) -> None:
@@ -160,7 +160,7 @@ class Scope:
                 hint="Its entries are gone with it; use another agent id.",
             )
         # The owner is asked too: a broken policy denies everybody.
-        governed = _Governed(self.artifact, owner, Access.read(access), Prices())
+        governed = _GovernedMemory(self.artifact, owner, Access.read(access), Prices())
         decision = await static_decision(self.door.stage(), action, self.principal, governed)
         if not decision.allowed:
             raise AccessDenied(
@@ -292,7 +292,7 @@ class Scope:
         seq, _hash = await self.store.head(self.stream)
         standing = await self.door.find(self.artifact)
         if standing is not None:
-            await self.door.permitted(self.artifact, "write")
+            await self.door.permit_action(self.artifact, "write")
         if await self.row_id():
             return StreamAppend(self.stream, drafts), []
         opened = Draft(

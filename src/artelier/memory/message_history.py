@@ -48,7 +48,7 @@ _SEEN = (
 """Of an imported run, the key is a row in the store that it came from."""
 
 
-class Said(NamedTuple):
+class FoundMessage(NamedTuple):
     """A message that was found."""
 
     run_id: str
@@ -61,7 +61,7 @@ class Said(NamedTuple):
     score: float
 
 
-class _Message(NamedTuple):
+class _MessageRow(NamedTuple):
     run_id: str
     conversation: str
     n: int
@@ -85,7 +85,7 @@ class AgentHistory:
         from artelier.memory.index.memory_index import MemoryIndex
 
         self._index: MemoryIndex = MemoryIndex()
-        self._messages: dict[str, _Message] = {}
+        self._messages: dict[str, _MessageRow] = {}
         self._order: deque[str] = deque()
         self._read: dict[int, tuple[tuple[Any, ...], dict[str, int]]] = {}
         """By run: the state in which it was read, and the last number of each conversation."""
@@ -93,7 +93,7 @@ class AgentHistory:
         """Ids of calls that only looked something up: what they found is said elsewhere."""
         self._head = -1
 
-    async def search(self, query: str, limit: int = 10) -> list[Said]:
+    async def search(self, query: str, limit: int = 10) -> list[FoundMessage]:
         """The messages that answer best, best first.
 
         Errors: `InvalidRequest` for a limit beyond 100 or an empty query.
@@ -103,7 +103,7 @@ class AgentHistory:
         if not 1 <= limit <= LIMIT_MAX:
             raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
         await self._catch_up()
-        found: list[Said] = []
+        found: list[FoundMessage] = []
         seen: set[tuple[str, str, str]] = set()
         for name, score in self._hits(query, limit):
             message = self._messages[name]
@@ -112,7 +112,9 @@ class AgentHistory:
             seen.add((message.run_id, message.role, message.text))
             text = excerpt(message.text, query)
             found.append(
-                Said(message.run_id, message.conversation, message.n, message.role, text, score)
+                FoundMessage(
+                    message.run_id, message.conversation, message.n, message.role, text, score
+                )
             )
         return found
 
@@ -180,7 +182,7 @@ class AgentHistory:
         if name in self._messages:
             return  # another task was faster
         self._index.add(Record(id=name, text=text, speaker=message.role))
-        self._messages[name] = _Message(run_id, conversation, n, message.role, text)
+        self._messages[name] = _MessageRow(run_id, conversation, n, message.role, text)
         self._order.append(name)
         while len(self._order) > MESSAGES_MAX:
             oldest = self._order.popleft()

@@ -29,7 +29,7 @@ from artelier.memory.blocks import (
 from artelier.memory.changes import Changes
 from artelier.memory.entries import SHELVES_MAX, Entries
 from artelier.memory.index.near_duplicates import tokens_of
-from artelier.memory.memory_handle import EVERYBODYS, Scope, Sight
+from artelier.memory.memory_handle import EVERYBODYS, MemoryScope, Sight
 from artelier.memory.message_history import AgentHistory
 from artelier.ports.embedder import Embedder
 from artelier.ports.memory import Block, Change, Entry, Found, Recalled
@@ -48,7 +48,12 @@ class LogMemory:
     """The memory of one agent, over a log. Each change takes a `key` and is applied once per key."""
 
     def __init__(
-        self, scope: Scope, blocks: Mapping[str, int], embedder: Embedder, *, is_apart: bool = False
+        self,
+        scope: MemoryScope,
+        blocks: Mapping[str, int],
+        embedder: Embedder,
+        *,
+        is_apart: bool = False,
     ) -> None:
         self.scope = scope
         self.is_apart = is_apart
@@ -300,7 +305,7 @@ class LogMemoryStore:
                     }
                 }
             )
-            scope = Scope(self._store, self._clock, tenant, agent_id, config)
+            scope = MemoryScope(self._store, self._clock, tenant, agent_id, config)
             memory = LogMemory(scope, self._blocks, self.embedder, is_apart=self._is_apart)
         self._memories[key] = memory
         while len(self._memories) > AGENTS_MAX:

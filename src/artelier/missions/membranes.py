@@ -44,7 +44,7 @@ ATTEMPTS_MAX = 20
 _BUDGET = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
 
 
-class Desk(Protocol):
+class MembraneKernel(Protocol):
     """The kernel bound to one tenant, as far as this needs it."""
 
     @property
@@ -59,7 +59,7 @@ class Desk(Protocol):
 class Membranes:
     """The membranes of a tenant. `by` is who acts, as events say it; rights are those of `principal`."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: MembraneKernel) -> None:
         self._desk = desk
 
     # -- what is there

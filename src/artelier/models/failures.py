@@ -42,7 +42,7 @@ _QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "credit balance is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class CallFacts:
     """The facts of a call that errors may name, and the secret that they must not."""
 
     model: str
@@ -60,7 +60,7 @@ class Call:
         return " ".join(text.split())[:_DETAIL_CHARS]
 
 
-def failure_of(error: Exception, call: Call) -> ArtelierError:
+def failure_of(error: Exception, call: CallFacts) -> ArtelierError:
     """Our error for whatever a vendor's code raised during a call.
 
     An exception that nobody foresaw is a reply that could not be read: by then the request had been
@@ -100,14 +100,14 @@ def failure_of(error: Exception, call: Call) -> ArtelierError:
             )
 
 
-def timeout_of(call: Call) -> ModelTimeout:
+def timeout_of(call: CallFacts) -> ModelTimeout:
     return ModelTimeout(
         f"{call.model} did not answer within {call.timeout_s:g} seconds",
         hint="Raise the parameter timeout_s if the model needs longer.",
     )
 
 
-def _body_failure(error: Exception, call: Call) -> ArtelierError | None:
+def _body_failure(error: Exception, call: CallFacts) -> ArtelierError | None:
     for cause in _chain(error):
         if isinstance(cause, ReplyTooLarge):
             return External(
@@ -130,7 +130,7 @@ def _is_redirect(error: Exception) -> bool:
     return any(300 <= getattr(cause, "status_code", 0) < 400 for cause in _chain(error))
 
 
-def _http_failure(error: vendor.ModelHTTPError, call: Call) -> ArtelierError:
+def _http_failure(error: vendor.ModelHTTPError, call: CallFacts) -> ArtelierError:
     status, detail = error.status_code, call.cleaned(_detail(error))
     wording = f"{detail} {getattr(error, 'provider_error_code', '')}".lower()
     retry_after_s = error.retry_after

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model, ModelRequestParameters
 
-    from artelier.models.failures import Call
+    from artelier.models.failures import CallFacts
     from artelier.models.request_mapper import Output
 
 _MODELS_MAX = 64
 _LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
-class _Prepared:
+class _VendorRequest:
     """A request in the vendor's terms."""
 
     __slots__ = ("messages", "model", "output", "parameters", "settings")
@@ -58,7 +58,7 @@ class _Prepared:
         }
 
 
-class _Connection:
+class _VendorConnection:
     """The HTTP client of one event loop, and the vendor's models that use it."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
@@ -101,7 +101,7 @@ class ProviderModel:
         self._key_name = key_name
         self._model = model
         # An HTTP connection belongs to the event loop that opened it.
-        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _Connection]
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, _VendorConnection]
         self._connections = WeakKeyDictionary()
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
@@ -158,7 +158,7 @@ class ProviderModel:
         if connection is not None:
             await connection.http.aclose()
 
-    async def _prepare(self, request: ModelRequest) -> _Prepared:
+    async def _prepare(self, request: ModelRequest) -> _VendorRequest:
         settings = settings_of(request.params)
         if (sent := sending.get()) is not None:
             sent.adapter, sent.params = adapter_version(), request.params
@@ -167,7 +167,7 @@ class ProviderModel:
 
         profile: dict[str, Any] = dict(model.profile)
         output = request_mapper.output_of(request, profile)
-        return _Prepared(
+        return _VendorRequest(
             model=model,
             messages=request_mapper.messages_of(request, profile),
             settings=request_mapper.settings_for(settings, profile),
@@ -186,7 +186,7 @@ class ProviderModel:
 
         connection = self._connections.get(loop)  # another call may have been faster
         if connection is None:
-            connection = _Connection(open_client(self._endpoint.base_url))
+            connection = _VendorConnection(open_client(self._endpoint.base_url))
             self._connections[loop] = connection
         model = await asyncio.to_thread(self._build, name, self._endpoint, connection.http)
         if len(connection.models) >= _MODELS_MAX:
@@ -197,10 +197,10 @@ class ProviderModel:
     def _wire_name(self, request: ModelRequest) -> str:
         return self._model or split_name(request.model)[1]
 
-    def _call(self, request: ModelRequest) -> Call:
-        from artelier.models.failures import Call
+    def _call(self, request: ModelRequest) -> CallFacts:
+        from artelier.models.failures import CallFacts
 
-        return Call(
+        return CallFacts(
             model=f"{self._endpoint.provider}:{self._wire_name(request)}",
             key_name=self._key_name,
             secret=self._endpoint.api_key,

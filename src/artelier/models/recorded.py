@@ -71,7 +71,7 @@ def first_difference(recorded: ModelRequest, request: ModelRequest) -> tuple[str
         pairs.append((f"params.{name}", recorded.params.get(name), request.params.get(name)))
     for section, left, right in pairs:
         if left != right:
-            return section, _shown(left), _shown(right)
+            return section, _format_value(left), _format_value(right)
     return None
 
 
@@ -89,7 +89,7 @@ def _nth(messages: tuple[ChatMessage, ...], index: int) -> ChatMessage | None:
     return messages[index] if index < len(messages) else None
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, ChatMessage):

@@ -53,10 +53,10 @@ class ModelRegistry:
         if overrides is None:
             return
         if not isinstance(overrides, Mapping):
-            self._every = _checked("every model", overrides)
+            self._every = _check_port("every model", overrides)
             return
         for key, port in overrides.items():
-            self._prefixes[key.strip()] = self._exact[canonical_name(key)] = _checked(key, port)
+            self._prefixes[key.strip()] = self._exact[canonical_name(key)] = _check_port(key, port)
 
     def resolve(self, name: str) -> Resolved:
         """Return who answers for `name`.
@@ -208,7 +208,7 @@ def _check_installed(provider: str, vendor: Vendor) -> None:
             )
 
 
-def _checked(key: str, port: object) -> ModelPort:
+def _check_port(key: str, port: object) -> ModelPort:
     if not callable(getattr(port, "complete", None)):
         raise InvalidConfig(
             f"what models= has for {key!r} is no model",

@@ -15,7 +15,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from artelier.patterns.syntax import Dialect, NotLinear, Program
+from artelier.patterns.syntax import Dialect, LinearProgram, NotLinear
 
 MEMORY_BYTES_MAX = 1024 * 1024
 """Of one compiled pattern and of what it remembers of texts."""
@@ -51,7 +51,7 @@ def engine() -> Any | None:
 class Linear:
     """A pattern that is matched in linear time."""
 
-    def __init__(self, program: Program, *, dialect: Dialect) -> None:
+    def __init__(self, program: LinearProgram, *, dialect: Dialect) -> None:
         """Errors: `NotLinear` if it is too large, or there is no engine."""
         self._program = program
         self._atoms = [_atom(source, flags, dialect) for source, flags in program.atoms]

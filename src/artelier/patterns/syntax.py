@@ -43,7 +43,7 @@ class NotLinear(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class LinearProgram:
     """A pattern for the engine of linear time, over atoms in place of characters."""
 
     tokens: tuple[str | int, ...]
@@ -142,7 +142,7 @@ def _has_braces(text: str) -> bool:
     )
 
 
-def program_of(text: str, *, dialect: Dialect, flags: int = 0) -> Program:
+def program_of(text: str, *, dialect: Dialect, flags: int = 0) -> LinearProgram:
     """Return the pattern for the engine of linear time. Errors: `NotLinear`."""
     parser: Any = importlib.import_module("re._parser")
     try:
@@ -165,12 +165,12 @@ class _Translation:
         self._words: set[int] = set()
         self._has_non_boundary = False
 
-    def program(self, tree: Any) -> Program:
+    def program(self, tree: Any) -> LinearProgram:
         tokens: list[str | int] = []
         size = self._sequence(tree, tree.state.flags, tokens)
         if size > LINEAR_SIZE_MAX or len(self._line_ends) > 1 or len(self._words) > 1:
             raise NotLinear
-        return Program(
+        return LinearProgram(
             tokens=tuple(tokens),
             atoms=tuple(self._atoms),
             line_ends=self._line_ends.pop() if self._line_ends else "",

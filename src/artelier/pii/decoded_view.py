@@ -35,7 +35,7 @@ _DATA = re.compile(r"[A-Za-z0-9+/_=-]{1000,}")
 """A picture or a file in some encoding: no words, and long enough to look like anything somewhere."""
 
 
-class Place(NamedTuple):
+class ValuePlace(NamedTuple):
     """A value in a text as it was written, escapes and all."""
 
     start: int
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     """The value as a person reads it."""
 
 
-class View(NamedTuple):
+class DecodedView(NamedTuple):
     """The text that detectors read."""
 
     text: str
@@ -58,13 +58,13 @@ class View(NamedTuple):
         return (start, end) if self.places is None else (self.places[start], self.places[end])
 
 
-def view_of(text: str) -> View:
+def view_of(text: str) -> DecodedView:
     """Cost: O(length); nothing is copied where nothing is escaped."""
-    view = View(_without_data(text), None)
+    view = DecodedView(_without_data(text), None)
     for _ in range(LEVELS_MAX):
         if "\\" not in view.text:
             break
-        further = _read(view, _ESCAPE, _escaped)
+        further = _read(view, _ESCAPE, _unescape_match)
         if further is view:
             break
         view = further
@@ -79,7 +79,7 @@ def view_of(text: str) -> View:
 
 
 DEEPER_LEVELS_MAX = 16
-"""Of escapes within escapes, for `unescaped`: each level of JSON doubles its backslashes."""
+"""Of escapes within escapes, for `unescape`: each level of JSON doubles its backslashes."""
 
 _HIGH = "%[89AaBb][0-9A-Fa-f]"
 _PERCENT = re.compile(
@@ -88,7 +88,7 @@ _PERCENT = re.compile(
 """One character of UTF-8."""
 
 
-def unescaped(view: View, *, percent: bool = False) -> View:
+def unescape(view: DecodedView, *, percent: bool = False) -> DecodedView:
     """Return a view with further levels of escapes taken away, or percent signs read; itself without any.
 
     Cost: O(length) for each level, of which a text of n characters has at most log2(n).
@@ -98,7 +98,7 @@ def unescaped(view: View, *, percent: bool = False) -> View:
     for _ in range(DEEPER_LEVELS_MAX):
         if "\\" not in view.text:
             break
-        further = _read(view, _ESCAPE, _escaped)
+        further = _read(view, _ESCAPE, _unescape_match)
         if further is view:
             break
         view = further
@@ -109,7 +109,7 @@ def _percent(found: re.Match[str]) -> str:
     return bytes.fromhex(found[0].replace("%", "")).decode(errors="replace")[:1]
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _unescape_match(found: re.Match[str]) -> str:
     code = found[1] or found[2]
     return chr(int(code, 16)) if code else _PLAIN.get(found[3], found[3])
 
@@ -127,7 +127,9 @@ def _without_data(text: str) -> str:
     return _DATA.sub(lambda found: " " * len(found[0]), text)
 
 
-def _read(view: View, pattern: re.Pattern[str], char_of: Callable[[re.Match[str]], str]) -> View:
+def _read(
+    view: DecodedView, pattern: re.Pattern[str], char_of: Callable[[re.Match[str]], str]
+) -> DecodedView:
     """One level of escapes less; the same view if there is none."""
     pieces: list[str] = []
     places: list[int] = []
@@ -141,4 +143,4 @@ def _read(view: View, pattern: re.Pattern[str], char_of: Callable[[re.Match[str]
         return view
     pieces.append(text[at:])
     places.extend(before[at:])
-    return View("".join(pieces), places)
+    return DecodedView("".join(pieces), places)

@@ -60,13 +60,13 @@ class VaultCipher:
         if stored[:1] != _FORM:
             return None
         nonce, sealed = stored[1 : 1 + _NONCE_BYTES], stored[1 + _NONCE_BYTES :]
-        return _opened(self._wrapping, nonce, sealed)
+        return _decrypt(self._wrapping, nonce, sealed)
 
     def seal(self, secret: bytes, name: bytes, content: bytes) -> bytes:
         return _cipher(_sealing(secret)).encrypt(name[:_NONCE_BYTES], content, name)
 
     def unseal(self, secret: bytes, name: bytes, sealed: bytes) -> bytes | None:
-        return _opened(_sealing(secret), name[:_NONCE_BYTES], sealed, name)
+        return _decrypt(_sealing(secret), name[:_NONCE_BYTES], sealed, name)
 
 
 def sealer_from(environ: Mapping[str, str]) -> VaultCipher | None:
@@ -110,7 +110,7 @@ def _cipher(key: bytes) -> AESGCM:
     return AESGCM(key)
 
 
-def _opened(key: bytes, nonce: bytes, sealed: bytes, name: bytes | None = None) -> bytes | None:
+def _decrypt(key: bytes, nonce: bytes, sealed: bytes, name: bytes | None = None) -> bytes | None:
     from cryptography.exceptions import InvalidTag
 
     try:

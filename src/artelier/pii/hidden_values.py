@@ -15,7 +15,7 @@ from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Iterator, Sequence
 
-from artelier.pii.decoded_view import Place, View, unescaped
+from artelier.pii.decoded_view import DecodedView, ValuePlace, unescape
 from artelier.pii.detectors import find_all
 from artelier.ports.pii import Detector
 
@@ -98,9 +98,9 @@ _UNSEEN = re.compile(
 """Signs without a form that folding leaves in: fillers, tags, selectors beyond the first sixteen."""
 
 
-def hidden(
-    detectors: Sequence[Detector], text: str, view: View, found: Sequence[Place]
-) -> list[Place]:
+def find_hidden(
+    detectors: Sequence[Detector], text: str, view: DecodedView, found: Sequence[ValuePlace]
+) -> list[ValuePlace]:
     """Return values that `found` lacks, ascending, none over another or over those.
 
     Errors: those of `find_all`. Cost: O(length) for each way of hiding whose signs the text has.
@@ -108,7 +108,7 @@ def hidden(
     taken = bytearray(len(text))
     for one in found:
         taken[one.start : one.end] = b"\1" * (one.end - one.start)
-    kept: list[Place] = []
+    kept: list[ValuePlace] = []
     for one in _candidates(detectors, text, view):
         if one.start < one.end and taken.find(1, one.start, one.end) < 0:
             taken[one.start : one.end] = b"\1" * (one.end - one.start)
@@ -116,26 +116,28 @@ def hidden(
     return sorted(kept)
 
 
-def _candidates(detectors: Sequence[Detector], text: str, view: View) -> Iterator[Place]:
-    deeper = unescaped(view)
+def _candidates(
+    detectors: Sequence[Detector], text: str, view: DecodedView
+) -> Iterator[ValuePlace]:
+    deeper = unescape(view)
     if deeper is not view:
         yield from _again(detectors, deeper)
     if not view.text.isascii() and _UNSEEN.search(view.text):
         yield from _again(detectors, _without(view, _UNSEEN))
-    yield from _spaced(view)
+    yield from _find_spaced(view)
     if "\n" in view.text:
         yield from _split(detectors, view)
-    yield from _encoded(detectors, text, view)
+    yield from _find_encoded(detectors, text, view)
 
 
-def _again(detectors: Sequence[Detector], view: View) -> Iterator[Place]:
+def _again(detectors: Sequence[Detector], view: DecodedView) -> Iterator[ValuePlace]:
     """Everything that is found in another view."""
     for one in find_all(detectors, view.text):
         start, end = view.span(one.start, one.end)
-        yield Place(start, end, one.kind, one.normal, view.text[one.start : one.end])
+        yield ValuePlace(start, end, one.kind, one.normal, view.text[one.start : one.end])
 
 
-def _without(view: View, signs: re.Pattern[str]) -> View:
+def _without(view: DecodedView, signs: re.Pattern[str]) -> DecodedView:
     """The view without some signs."""
     before = range(len(view.text) + 1) if view.places is None else view.places
     pieces: list[str] = []
@@ -147,10 +149,10 @@ def _without(view: View, signs: re.Pattern[str]) -> View:
         at = one.end()
     pieces.append(view.text[at:])
     places.extend(before[at:])
-    return View("".join(pieces), places)
+    return DecodedView("".join(pieces), places)
 
 
-def _spaced(view: View) -> Iterator[Place]:
+def _find_spaced(view: DecodedView) -> Iterator[ValuePlace]:
     """`ana @ example.org`, `ana (at) example (dot) org`."""
     text = view.text
     if "@" not in text and "at)" not in text and "at]" not in text and "at}" not in text:
@@ -164,10 +166,10 @@ def _spaced(view: View) -> Iterator[Place]:
             continue
         value = f"{local}@{_DOT.sub('.', one['domain'])}".lower()
         start, end = view.span(one.start(), one.end())
-        yield Place(start, end, "EMAIL", value, value)
+        yield ValuePlace(start, end, "EMAIL", value, value)
 
 
-def _split(detectors: Sequence[Detector], view: View) -> Iterator[Place]:
+def _split(detectors: Sequence[Detector], view: DecodedView) -> Iterator[ValuePlace]:
     """Values that a line's end parts: addresses, and groups of cards and accounts."""
     text = view.text
     end = text.find("\n")
@@ -196,7 +198,9 @@ def _edges(text: str, end: int) -> tuple[int, int]:
     return at, behind
 
 
-def _split_address(view: View, low: int, at: int, behind: int, high: int) -> Iterator[Place]:
+def _split_address(
+    view: DecodedView, low: int, at: int, behind: int, high: int
+) -> Iterator[ValuePlace]:
     before, after = view.text[low:at], view.text[behind:high]
     if _SPLIT_ENDS.match(before[-1]) and _SPLIT_BEGINS.match(after):
         for one in _ADDRESS.finditer(before + after):
@@ -205,8 +209,8 @@ def _split_address(view: View, low: int, at: int, behind: int, high: int) -> Ite
 
 
 def _split_groups(
-    detectors: Sequence[Detector], view: View, low: int, at: int, behind: int, high: int
-) -> Iterator[Place]:
+    detectors: Sequence[Detector], view: DecodedView, low: int, at: int, behind: int, high: int
+) -> Iterator[ValuePlace]:
     before, after = view.text[low:at], view.text[behind:high]
     joined = f"{before} {after}"
     for one in find_all(detectors, joined):
@@ -219,20 +223,28 @@ def _split_groups(
 
 
 def _over(
-    view: View, low: int, behind: int, parted: int, span: tuple[int, int], kind: str, value: str
-) -> Place:
+    view: DecodedView,
+    low: int,
+    behind: int,
+    parted: int,
+    span: tuple[int, int],
+    kind: str,
+    value: str,
+) -> ValuePlace:
     """A value whose part up to `parted` stands from `low` on, and whose rest stands from `behind` on."""
     start, end = view.span(low + span[0], behind + span[1] - parted)
-    return Place(start, end, kind, value, value)
+    return ValuePlace(start, end, kind, value, value)
 
 
-def _encoded(detectors: Sequence[Detector], text: str, view: View) -> Iterator[Place]:
+def _find_encoded(
+    detectors: Sequence[Detector], text: str, view: DecodedView
+) -> Iterator[ValuePlace]:
     """Tokens that are a value, or hold one, once they are decoded."""
     for start, end, kind in _tokens(detectors, view.text, depth=0):
         start, end = view.span(start, end)
         written = text[start:end]
-        yield Place(start, end, kind, f"encoded:{written}", written)
-    plain = unescaped(view, percent=True) if "%" in view.text else view
+        yield ValuePlace(start, end, kind, f"encoded:{written}", written)
+    plain = unescape(view, percent=True) if "%" in view.text else view
     if plain is not view:
         for one in _again(detectors, plain):
             written = text[one.start : one.end]
@@ -330,7 +342,7 @@ def _kind_in(detectors: Sequence[Detector], content: str, *, depth: int) -> str 
     found = find_all(detectors, content)
     if found:
         return found[0].kind
-    view = unescaped(View(content, None))
+    view = unescape(DecodedView(content, None))
     if view.text != content and (found := find_all(detectors, view.text)):
         return found[0].kind
     if depth < DEPTH_MAX:

@@ -11,7 +11,7 @@ PRIMES_MAX = 3
 """Of keys that became equal; more of them are numbered."""
 
 
-def walked(value: Any, change: Callable[[Any, str], Any]) -> Any:
+def map_json(value: Any, change: Callable[[Any, str], Any]) -> Any:
     """JSON data with `change(leaf, name of its field)` for each leaf, `change(key, "")` for each text key.
 
     Keys that become equal are told apart by primes, many of them by numbers, so that no field is lost.
@@ -79,4 +79,4 @@ def loses_fields(before: bytes | str, after: bytes | str) -> bool:
     return fields_in(msgspec.json.decode(after)) < fields_in(msgspec.json.decode(before))
 
 
-__all__ = ["loses_fields", "walked"]
+__all__ = ["loses_fields", "map_json"]

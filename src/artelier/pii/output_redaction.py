@@ -58,7 +58,7 @@ def watch(marker: Marker) -> None:
             logger.addFilter(_FILTER)
 
 
-def marked(text: str) -> str:
+def redact_output(text: str) -> str:
     """Words on their way out of this process. Cost: nothing where nobody replaces personal data."""
     for one in tuple(_watching):
         text = one.marked(text)
@@ -70,7 +70,7 @@ def marked_wire(value: Any) -> Any:
     if not _watching:
         return value
     if isinstance(value, str):
-        return marked(value)
+        return redact_output(value)
     if isinstance(value, dict):
         return {key: marked_wire(item) for key, item in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
@@ -86,9 +86,9 @@ class _Filter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not _watching:
             return True
-        record.msg, record.args = marked(record.getMessage()), None
+        record.msg, record.args = redact_output(record.getMessage()), None
         if record.exc_info:
-            record.exc_text = marked(self._formatter.formatException(record.exc_info))
+            record.exc_text = redact_output(self._formatter.formatException(record.exc_info))
             record.exc_info = None
         return True
 

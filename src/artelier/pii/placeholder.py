@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.pii.json_walk import walked
+from artelier.pii.json_walk import map_json
 
 KIND = r"[A-Z][A-Z0-9_]{1,23}"
 CODE_CHARS = 6
@@ -59,7 +59,7 @@ def placeholders_in(text: str) -> list[str]:
     return [found[0] for piece in _pieces(text) for found in PLACEHOLDER.finditer(piece)]
 
 
-def counted(text: str) -> Counter[str]:
+def count_placeholders(text: str) -> Counter[str]:
     """Return how many placeholders of which kind a text has."""
     if "<" not in text:
         return Counter()
@@ -84,7 +84,7 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
     return "".join(_ANY.sub(told, piece) for piece in _pieces(text))
 
 
-def disarmed(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
+def escape_json(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
     """JSON data that somebody typed, in which nothing is a placeholder but for those that `keep` knows.
 
     What is escaped stays as it is.
@@ -100,7 +100,7 @@ def disarmed(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
             for piece in _pieces(leaf)
         )
 
-    return walked(value, lambda leaf, _: text(leaf) if isinstance(leaf, str) else leaf)
+    return map_json(value, lambda leaf, _: text(leaf) if isinstance(leaf, str) else leaf)
 
 
 def is_json(text: str) -> bool:

@@ -17,12 +17,12 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
 from artelier.log.inline_text_policy import is_made
-from artelier.pii.decoded_view import RULES, Place, view_of
+from artelier.pii.decoded_view import RULES, ValuePlace, view_of
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.text_view import Shipped
-from artelier.pii.json_walk import loses_fields, walked
+from artelier.pii.json_walk import loses_fields, map_json
 from artelier.pii.placeholder import escaped, is_json, placeholders_in, restored
-from artelier.pii.search_processes import INLINE_CHARS_MAX, Search
+from artelier.pii.search_processes import INLINE_CHARS_MAX, PiiSearch
 from artelier.pii.text_windows import places
 from artelier.pii.vault import ERASED, LOCKED, Vault
 from artelier.ports.pii import Detector
@@ -60,7 +60,7 @@ class Scrubber:
 
     def __init__(
         self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = (),
-        standing: set[str] | None = None, search: Search | None = None, tenant: str = "",
+        standing: set[str] | None = None, search: PiiSearch | None = None, tenant: str = "",
         rules: int = RULES,
     ) -> None:  # fmt: skip
         """`own` are those of the tenant, beside those of all; `standing`: names from before, which stay.
@@ -120,7 +120,7 @@ class Scrubber:
         known = self._memo.get(text)
         if known is not None:
             return known
-        done = self._replaced(text, 0)
+        done = self._replace_from(text, 0)
         if len(text) <= MEMO_CHARS:
             self._memo_chars += len(text)
             if len(self._memo) >= MEMO_MAX or self._memo_chars > MEMO_CHARS_ALL:
@@ -131,13 +131,13 @@ class Scrubber:
 
     def text_behind(self, before: str, text: str) -> str:
         """The text with placeholders, read as what goes on behind another."""
-        return self._replaced(before + text, len(before))
+        return self._replace_from(before + text, len(before))
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Return where values stand, ascending."""
         return [(one.start, one.end) for one in places(self._detectors, text, rules=self._rules)]
 
-    def _replaced(self, text: str, start: int) -> str:
+    def _replace_from(self, text: str, start: int) -> str:
         """`text[start:]` with placeholders; what stands before is read and not changed."""
         pieces: list[str] = []
         found = places(self._detectors, text, rules=self._rules)
@@ -146,16 +146,16 @@ class Scrubber:
 
     def value(self, value: Any) -> Any:
         """JSON data with placeholders in its texts, keys, and whole numbers of 9 digits and more."""
-        return walked(value, self._leaf)
+        return map_json(value, self._leaf)
 
     def _leaf(self, leaf: Any, label: str) -> Any:
         if isinstance(leaf, str):
             if label and len(leaf) <= LABEL_CHARS:
-                return self._replaced(f"{label}: {leaf}", len(label) + 2)
+                return self._replace_from(f"{label}: {leaf}", len(label) + 2)
             return self.text(leaf)
         if isinstance(leaf, int) and not isinstance(leaf, bool) and leaf >= 10**8:
             digits = str(leaf)
-            done = self._replaced(f"{label}: {digits}", len(label) + 2)
+            done = self._replace_from(f"{label}: {digits}", len(label) + 2)
             return leaf if done == digits else done
         return leaf
 
@@ -201,10 +201,10 @@ class Scrubber:
             if self._search is None or len(one) <= INLINE_CHARS_MAX or one in self._large:
                 continue
             if isinstance(one, str):
-                self._keep(one, await self._prepared(one, self._search))
+                self._keep(one, await self._prepare(one, self._search))
             elif (encoding := await asyncio.to_thread(_encoding_of, one)) is not None:
                 text = await asyncio.to_thread(one.decode, encoding)
-                done = await self._prepared(text, self._search)
+                done = await self._prepare(text, self._search)
                 whole = await asyncio.to_thread(self._fitted, one, text, done, encoding)
                 named = await asyncio.to_thread(placeholders_in, done)
                 self._named[whole] = self.vault.waiting(named)
@@ -226,7 +226,7 @@ class Scrubber:
         if isinstance(text, bytes):
             self._named.pop(text, None)
 
-    async def _prepared(self, text: str, search: Search) -> str:
+    async def _prepare(self, text: str, search: PiiSearch) -> str:
         pieces: list[str] = []
         at, is_data = 0, _is_data(text, 0)
         searching = search.places(self._detectors, text, tenant=self._tenant, rules=self._rules)
@@ -241,7 +241,7 @@ class Scrubber:
         return text if not pieces else "".join((*pieces, text[at:]))
 
     def _replace(
-        self, text: str, found: Sequence[Place], at: int, pieces: list[str], *, is_data: bool
+        self, text: str, found: Sequence[ValuePlace], at: int, pieces: list[str], *, is_data: bool
     ) -> int:
         """Append what stands from `at` on, with placeholders; return the place behind the last of them."""
         names: dict[tuple[str, str], str] = {}
@@ -331,7 +331,7 @@ class Scrubber:
 
 
 def _texts(value: Any, change: Callable[[str], str]) -> Any:
-    return walked(value, lambda leaf, _: change(leaf) if isinstance(leaf, str) else leaf)
+    return map_json(value, lambda leaf, _: change(leaf) if isinstance(leaf, str) else leaf)
 
 
 def _is_data(text: str, start: int) -> bool:

@@ -23,7 +23,7 @@ from artelier.pii.decoded_view import RULES
 from artelier.pii.detectors import find_all, pattern
 from artelier.pii.output_redaction import marked_by, watch
 from artelier.pii.scrubber import Scrubber
-from artelier.pii.search_processes import Search
+from artelier.pii.search_processes import PiiSearch
 from artelier.pii.vault import PATTERNS_SQL, Vault
 from artelier.ports.pii import Detector
 
@@ -49,7 +49,7 @@ class PersonalData:
         knows what is not stored yet."""
         self._patterns: dict[str, list[Row]] = {}
         """Of each scrubber: the patterns of its tenant that it was made with."""
-        self.search = Search()
+        self.search = PiiSearch()
         self._standing: dict[str, set[str]] = {}
         """By tenant: names that hold a value and are older than that anybody looked."""
         self._changed = 0
@@ -133,15 +133,15 @@ class PersonalData:
         for append in batch.appends:
             tenant, names = append.stream.tenant, names_in(append)
             self._check(tenant, names)
-            if (scrubber := self._keyed(tenant)) is not None:
-                append = _signed(append, scrubber)
+            if (scrubber := self._scrubber_of(tenant)) is not None:
+                append = _scrub_actor(append, scrubber)
                 names += [draft.actor for draft in append.events]
                 vault += scrubber.unstored(one for one in names if "<" in one)
             appends.append(append)
         return replace(batch, appends=appends, vault=(*batch.vault, *vault))
 
     def _check(self, tenant: str, names: Sequence[str]) -> None:
-        if (scrubber := self._keyed(tenant)) is not None:
+        if (scrubber := self._scrubber_of(tenant)) is not None:
             scrubber.check_names(names, stands=lambda name: self._stands(tenant, name, scrubber))
         elif found := find_all(self._detectors, "\n".join(names)):
             raise InvalidRequest(
@@ -155,7 +155,7 @@ class PersonalData:
             name = name.replace(id_, "", 1)
         return scrubber.text(name) == name
 
-    def _keyed(self, tenant: str) -> Scrubber | None:
+    def _scrubber_of(self, tenant: str) -> Scrubber | None:
         """The tenant's scrubber; None for a tenant that is only about to be made."""
         found = self._current(tenant)
         if found is None and self._key_rows(tenant):
@@ -183,7 +183,7 @@ class Net:
         return Net(self._scrubber, rules=rules)
 
 
-def _signed(append: StreamAppend, scrubber: Scrubber) -> StreamAppend:
+def _scrub_actor(append: StreamAppend, scrubber: Scrubber) -> StreamAppend:
     """The append with placeholders in place of whoever acts under a value, such as an address."""
     if all(scrubber.text(draft.actor) == draft.actor for draft in append.events):
         return append

@@ -16,10 +16,10 @@ from typing import Any
 from artelier.child import ChildPool, ChildStopped, Question
 from artelier.confinement import Needs
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
-from artelier.pii.decoded_view import RULES, Place
+from artelier.pii.decoded_view import RULES, ValuePlace
 from artelier.pii.detectors.pattern import TenantPattern
 from artelier.pii.detectors.text_view import Shipped
-from artelier.pii.text_windows import Window, joined, places, windows
+from artelier.pii.text_windows import TextWindow, join_places, places, windows
 from artelier.ports.pii import Detector
 
 INLINE_CHARS_MAX = 32 * 1024
@@ -48,7 +48,7 @@ class Unsearchable(Exhausted):
     code = "unsearchable"
 
 
-class Turns:
+class PlaceTurns:
     """A few places, given out in turn among tenants."""
 
     def __init__(self, places: int) -> None:
@@ -102,11 +102,11 @@ class Turns:
                 del self._waiting[tenant]
 
 
-class Search:
+class PiiSearch:
     """Searches of one kernel. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._turns = Turns(PLACES)
+        self._turns = PlaceTurns(PLACES)
         self._pool = ChildPool(
             "artelier.pii.worker",
             first={"detectors": [], "text": "", "rules": RULES},
@@ -118,7 +118,7 @@ class Search:
 
     async def places(
         self, detectors: Sequence[Detector], text: str, *, tenant: str, rules: int = RULES
-    ) -> AsyncGenerator[list[Place]]:
+    ) -> AsyncGenerator[list[ValuePlace]]:
         """Yield what the detectors find in a text, window by window, ascending, none over another.
 
         Errors: `PatternTimeout`; `Unsearchable` for a text that takes more time or memory than there is;
@@ -130,11 +130,11 @@ class Search:
                 yield await asyncio.to_thread(partial(places, detectors, text, rules=rules))
             return
         left_s = TEXT_TIME_S
-        last: list[Place] = []
+        last: list[ValuePlace] = []
         """The last place so far, which the next window may make longer."""
         for window in windows(text):
             async with self._turns.turn(tenant):
-                found, took_s = await self._searched(named, text, window, last, rules=rules)
+                found, took_s = await self._search_window(named, text, window, last, rules=rules)
             left_s -= took_s
             if left_s < 0:
                 raise _unsearchable("it takes too long", text)
@@ -142,18 +142,18 @@ class Search:
             last = found[-1:]
         yield last
 
-    async def _searched(
-        self, named: _Names, text: str, window: Window, last: list[Place], *, rules: int
-    ) -> tuple[list[Place], float]:
+    async def _search_window(
+        self, named: _Names, text: str, window: TextWindow, last: list[ValuePlace], *, rules: int
+    ) -> tuple[list[ValuePlace], float]:
         """Return the last place before a window with those that belong to it, and the time that they took."""
         question, patterns = Question(self._pool), _kinds(named)
 
-        def ask() -> tuple[list[Place], float]:
+        def ask() -> tuple[list[ValuePlace], float]:
             part = text[window.low : window.high]
             message = {"detectors": named, "text": part, "rules": rules}
-            answer = _checked(question.ask(message, time_s=WINDOW_TIME_S), text)
-            owned = _owned(answer["found"], answer["values"], window, patterns=patterns)
-            return joined(text, last + owned, patterns), answer["took_s"]
+            answer = _check_answer(question.ask(message, time_s=WINDOW_TIME_S), text)
+            owned = _places_of_window(answer["found"], answer["values"], window, patterns=patterns)
+            return join_places(text, last + owned, patterns), answer["took_s"]
 
         self.windows += 1
         try:
@@ -165,7 +165,7 @@ class Search:
             raise ToolFailed(f"the helper process does not start: {error}") from None
 
 
-def _checked(answer: dict[str, Any], text: str) -> dict[str, Any]:
+def _check_answer(answer: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the answer of a helper process. Errors: as it says."""
     match answer.get("failed"):
         case None:
@@ -195,17 +195,17 @@ def _kinds(named: _Names) -> frozenset[str]:
     return frozenset(kind for kind, expression in named if expression is not None)
 
 
-def _owned(
-    flat: list[int], values: list[list[str]], window: Window, *, patterns: frozenset[str]
-) -> list[Place]:
+def _places_of_window(
+    flat: list[int], values: list[list[str]], window: TextWindow, *, patterns: frozenset[str]
+) -> list[ValuePlace]:
     """Return the places that belong to a window; of patterns, all that reach into it.
 
     Shapes: `flat` is start, end and index in `values` of each; a value is kind, normal form and spelling.
     """
-    base, found = window.low, list[Place]()
+    base, found = window.low, list[ValuePlace]()
     for start, end, index in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
         kind, normal, shown = values[index]
-        place = Place(base + start, base + end, kind, normal, shown)
+        place = ValuePlace(base + start, base + end, kind, normal, shown)
         reaches = kind in patterns and place.start < window.end and place.end > window.start
         if reaches or window.start <= place.start < window.end:
             found.append(place)

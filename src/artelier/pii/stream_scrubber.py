@@ -44,7 +44,7 @@ class LiveText:
             start, end = start - len(self._before), end - len(self._before)
             if start < at < end:
                 at = start
-        return self._shown(at) if at > 0 else ""
+        return self._take_until(at) if at > 0 else ""
 
     def _part(self, most: int) -> int:
         """Up to where words are whole; 0 where the first one goes on."""
@@ -57,9 +57,9 @@ class LiveText:
 
     def rest(self) -> str:
         """Return what is left at the end of the reply."""
-        return self._shown(len(self._held))
+        return self._take_until(len(self._held))
 
-    def _shown(self, end: int) -> str:
+    def _take_until(self, end: int) -> str:
         text, self._held = self._held[:end], self._held[end:]
         done = self._scrubber.escaped(text, self._knows)
         done = self._scrubber.text_behind(self._before, done)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from artelier.pii.decoded_view import RULES, Place, view_of
+from artelier.pii.decoded_view import RULES, ValuePlace, view_of
 from artelier.pii.detectors import find_all
-from artelier.pii.hidden_values import hidden
+from artelier.pii.hidden_values import find_hidden
 from artelier.ports.pii import Detector
 
 WINDOW_CHARS = 256 * 1024
@@ -19,7 +19,7 @@ MARGIN_CHARS = 40 * 1024
 """More than the longest value of a shipped detector: a token of three parts has 26,000."""
 
 
-class Window(NamedTuple):
+class TextWindow(NamedTuple):
     """The window to read, from `low` to `high`; values that begin between `start` and `end` count."""
 
     low: int
@@ -28,25 +28,27 @@ class Window(NamedTuple):
     high: int
 
 
-def places(detectors: Sequence[Detector], text: str, *, rules: int = RULES) -> list[Place]:
+def places(detectors: Sequence[Detector], text: str, *, rules: int = RULES) -> list[ValuePlace]:
     """Return what the detectors find, ascending by place, under some `RULES`. Errors: those of `find_all`."""
     view = view_of(text)
-    found: list[Place] = []
+    found: list[ValuePlace] = []
     for one in find_all(detectors, view.text):
         start, end = view.span(one.start, one.end)
-        found.append(Place(start, end, one.kind, one.normal, view.text[one.start : one.end]))
-    if rules >= 2 and (more := hidden(detectors, text, view, found)):
+        found.append(ValuePlace(start, end, one.kind, one.normal, view.text[one.start : one.end]))
+    if rules >= 2 and (more := find_hidden(detectors, text, view, found)):
         return sorted((*found, *more))
     return found
 
 
-def windows(text: str, *, size: int = WINDOW_CHARS, margin: int = MARGIN_CHARS) -> Iterator[Window]:
+def windows(
+    text: str, *, size: int = WINDOW_CHARS, margin: int = MARGIN_CHARS
+) -> Iterator[TextWindow]:
     """Part a text where lines end, or else words."""
     start, length = 0, len(text)
     while start < length:
         end = length if length - start <= size else _cut(text, start + size // 2, start + size)
         low = _cut(text, max(0, start - 2 * margin), start - margin) if start > margin else 0
-        yield Window(low, start, end, min(length, end + margin))
+        yield TextWindow(low, start, end, min(length, end + margin))
         start = end
 
 
@@ -58,17 +60,19 @@ def _cut(text: str, floor: int, at: int) -> int:
     return at
 
 
-def joined(text: str, found: Sequence[Place], kinds_of_tenants: frozenset[str]) -> list[Place]:
+def join_places(
+    text: str, found: Sequence[ValuePlace], kinds_of_tenants: frozenset[str]
+) -> list[ValuePlace]:
     """Return the places of all windows in order, none over another.
 
     A match of somebody's pattern may be longer than the margins: its parts are made one.
     """
-    done: list[Place] = []
+    done: list[ValuePlace] = []
     for one in sorted(found):
         last = done[-1] if done else None
         if last is None or one.start >= last.end:
             done.append(one)
         elif one.end > last.end and one.kind == last.kind and one.kind in kinds_of_tenants:
             whole: Any = text[last.start : one.end]
-            done[-1] = Place(last.start, one.end, one.kind, whole, whole)
+            done[-1] = ValuePlace(last.start, one.end, one.kind, whole, whole)
     return done

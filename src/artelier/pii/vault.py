@@ -68,7 +68,7 @@ class Vault:
         if found is None:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            found = self._known[key] = self._stored(kind, key, shown)
+            found = self._known[key] = self._store_row(kind, key, shown)
         return found
 
     def prepare(self, values: Iterable[tuple[str, str, str]]) -> None:
@@ -108,7 +108,7 @@ class Vault:
             if key not in made:
                 self._known[key] = rows[key][0]
             elif made[key] in taken or made[key] in self._pending:
-                self._known[key] = self._stored(kind, key, shown)
+                self._known[key] = self._store_row(kind, key, shown)
             else:
                 generation = rows[key][1] + 1 if key in rows else 0
                 self._known[key] = self._wait(made[key], key, shown, generation)
@@ -123,7 +123,7 @@ class Vault:
             for row in rows:
                 self._pending.pop(row.placeholder, None)
 
-    def _stored(self, kind: str, key: bytes, shown: str) -> str:
+    def _store_row(self, kind: str, key: bytes, shown: str) -> str:
         rows = self._look(
             "SELECT placeholder, generation, sealed IS NULL FROM vault"
             " WHERE digest = ? AND tenant = ? ORDER BY generation DESC LIMIT 1",
@@ -131,9 +131,9 @@ class Vault:
         )
         if rows and not rows[0][2]:
             return rows[0][0]
-        return self._made(kind, key, shown, generation=rows[0][1] + 1 if rows else 0)
+        return self._make_row(kind, key, shown, generation=rows[0][1] + 1 if rows else 0)
 
-    def _made(self, kind: str, key: bytes, shown: str, *, generation: int) -> str:
+    def _make_row(self, kind: str, key: bytes, shown: str, *, generation: int) -> str:
         code = self._code_of(key, generation)
         made = ""
         for chars in range(CODE_CHARS, CODE_CHARS_MAX + 1, 2):  # longer where another value has it

@@ -86,19 +86,19 @@ def parse(code: str) -> ast.Module:
 
     Errors: `SyntaxError`, also for code that nests too deeply or cannot be text of a program.
     """
-    tree = _parsed(code, "exec")
+    tree = _parse(code, "exec")
     assert isinstance(tree, ast.Module)
     return tree
 
 
 def parse_expression(text: str) -> ast.Expression:
     """Return the syntax tree of a short expression. Errors: as of `parse`."""
-    tree = _parsed(text, "eval")
+    tree = _parse(text, "eval")
     assert isinstance(tree, ast.Expression)
     return tree
 
 
-def _parsed(code: str, mode: str) -> ast.AST:
+def _parse(code: str, mode: str) -> ast.AST:
     with _PARSING, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

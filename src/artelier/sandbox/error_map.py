@@ -38,7 +38,7 @@ def judge(
         return _crash(error, limits=limits)
     if not isinstance(error, pydantic_monty.MontyRuntimeError):
         return SandboxError("the sandbox broke its own rules", reason="crashed")
-    return _raised(error, code=code, limits=limits, line=_line(error, code, file))
+    return _raised_error(error, code=code, limits=limits, line=_line(error, code, file))
 
 
 def _crash(error: pydantic_monty.MontyCrashedError, *, limits: SandboxLimits) -> SandboxError:
@@ -59,7 +59,7 @@ def timed_out(limits: SandboxLimits, *, line: int | None = None) -> SandboxError
     )
 
 
-def _raised(
+def _raised_error(
     error: pydantic_monty.MontyRuntimeError,
     *,
     code: str,
@@ -71,7 +71,7 @@ def _raised(
     if isinstance(raised, TimeoutError) and text.startswith(("feed time limit", "turn time limit")):
         return timed_out(limits, line=line)
     if isinstance(raised, MemoryError):
-        return _exceeded(text, line=line, limits=limits)
+        return _exceeded_error(text, line=line, limits=limits)
     if isinstance(raised, NotImplementedError) and _UNSUPPORTED.match(text):
         plain = text.removeprefix("The monty syntax parser does not yet support ")
         return _with_advice("unsupported", f"not supported: {plain}", code=code, line=line)
@@ -80,7 +80,7 @@ def _raised(
     return SandboxError(_where(error.display("type-msg"), line), reason="error", line=line)
 
 
-def _exceeded(text: str, *, line: int | None, limits: SandboxLimits) -> SandboxError:
+def _exceeded_error(text: str, *, line: int | None, limits: SandboxLimits) -> SandboxError:
     over = _OVER_BYTES.match(text)
     # Printed text is bounded by a limit of its own, whose error differs only in the number.
     if over and int(over[1]) == limits.output_bytes != limits.memory_bytes:

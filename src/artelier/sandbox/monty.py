@@ -26,7 +26,7 @@ from artelier.sandbox.calls import answer_call
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX, costly
 from artelier.sandbox.error_map import judge
 from artelier.sandbox.errors import SandboxError
-from artelier.sandbox.protocol import Done, Feed, HostCall, proceed, start
+from artelier.sandbox.protocol import Done, HostCall, TurnFeed, proceed, start
 from artelier.sandbox.values_codec import NotData, data
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class MontySandbox:
     async def _some(
         self, jobs: Sequence[tuple[str, Mapping[str, Any]]], limits: SandboxLimits
     ) -> list[SandboxResult | SandboxError | InvalidRequest]:
-        feeds: list[Feed | InvalidRequest] = []
+        feeds: list[TurnFeed | InvalidRequest] = []
         for code, inputs in jobs:
             try:
                 feeds.append(self._feed(code, inputs, None, limits, at_us=None, seed=0))
@@ -164,14 +164,16 @@ class MontySandbox:
         except SandboxError as error:
             return [error for _ in jobs]
 
-    def _one(self, feed: Feed | InvalidRequest) -> SandboxResult | SandboxError | InvalidRequest:
+    def _one(
+        self, feed: TurnFeed | InvalidRequest
+    ) -> SandboxResult | SandboxError | InvalidRequest:
         """One of several programs, in a thread."""
         import pydantic_monty
 
         if isinstance(feed, InvalidRequest):
             return feed
         try:
-            outcome = start(self._started(), feed)
+            outcome = start(self._start_pool(), feed)
             assert isinstance(outcome, Done), "it has no functions to call"
             return _result(outcome, feed)
         except pydantic_monty.MontyError as error:
@@ -204,7 +206,7 @@ class MontySandbox:
         *,
         at_us: int | None,
         seed: int | str,
-    ) -> Feed:
+    ) -> TurnFeed:
         pydantic_monty = _library()
         _check_code_text(code)
         known = dict(functions or {})
@@ -217,7 +219,7 @@ class MontySandbox:
             raise InvalidRequest(
                 f"inputs can't enter the sandbox: {error}", expected="JSON data of bounded size"
             ) from None
-        return Feed(
+        return TurnFeed(
             code=code,
             inputs=values,
             functions=known,
@@ -227,14 +229,14 @@ class MontySandbox:
             printed=pydantic_monty.CollectString(max_bytes=limits.output_bytes),
         )
 
-    async def _turn(self, feed: Feed, step: Callable[..., T]) -> T:
+    async def _turn(self, feed: TurnFeed, step: Callable[..., T]) -> T:
         """Do one turn in a worker. Errors: `SandboxError`."""
         import pydantic_monty
 
         if self._closed:
             raise SandboxError("the sandbox was closed", reason="crashed")
         try:
-            return await self._in_thread(lambda: step(self._started()))
+            return await self._in_thread(lambda: step(self._start_pool()))
         except pydantic_monty.MontyError as error:
             raise judge(error, code=feed.code, limits=feed.limits, file=feed.file) from None
         except TimeoutError:
@@ -260,7 +262,7 @@ class MontySandbox:
             hint="Run less at once, or open the sandbox with more workers.",
         )
 
-    def _started(self) -> pydantic_monty.Monty:
+    def _start_pool(self) -> pydantic_monty.Monty:
         """The pool, started by whoever comes first. Errors: `SandboxError(reason="crashed")`."""
         with self._lock:
             if not self._pool:
@@ -385,7 +387,7 @@ def _check_name(name: object) -> None:
         )
 
 
-def _result(done: Done, feed: Feed) -> SandboxResult:
+def _result(done: Done, feed: TurnFeed) -> SandboxResult:
     try:
         value = data(done.value, bytes_max=feed.limits.output_bytes)
     except NotData as error:

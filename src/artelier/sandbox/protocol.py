@@ -43,7 +43,7 @@ class Done(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
+class TurnFeed:
     """All that a run needs in any of its turns."""
 
     code: str
@@ -61,7 +61,7 @@ class Feed:
         return "<python-input-1>" if self.functions else "<python-input-0>"
 
 
-def start(pool: pydantic_monty.Monty, feed: Feed) -> HostCall | Done:
+def start(pool: pydantic_monty.Monty, feed: TurnFeed) -> HostCall | Done:
     """The first turn. Blocks; errors: whatever the interpreter raises."""
     program = leaving(feed.code)
     with _checkout(pool, feed) as session:
@@ -77,7 +77,7 @@ def start(pool: pydantic_monty.Monty, feed: Feed) -> HostCall | Done:
 
 
 def proceed(
-    pool: pydantic_monty.Monty, feed: Feed, paused: bytes, answer: Mapping[str, Any]
+    pool: pydantic_monty.Monty, feed: TurnFeed, paused: bytes, answer: Mapping[str, Any]
 ) -> HostCall | Done:
     """The next turn: `answer` is `{return_value}` or `{exc_type, message}`."""
     with _checkout(pool, feed) as session:
@@ -87,12 +87,12 @@ def proceed(
         return _advance(cast(Any, snapshot).resume(answer), feed)
 
 
-def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: Feed) -> HostCall | Done:
+def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: TurnFeed) -> HostCall | Done:
     import pydantic_monty
 
     while not isinstance(snapshot, pydantic_monty.MontyComplete):
         if isinstance(snapshot, pydantic_monty.FunctionSnapshot) and not snapshot.is_os_function:
-            outcome = _left(snapshot, feed)
+            outcome = _read_handover(snapshot, feed)
             if outcome is not None:
                 return outcome
             # An unknown name. Not by `resume_auto`: nobody may look at what it was called with.
@@ -110,7 +110,9 @@ def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: Feed) -> HostCall | Do
     return Done(None)
 
 
-def _left(snapshot: pydantic_monty.FunctionSnapshot, feed: Feed) -> HostCall | Done | None:
+def _read_handover(
+    snapshot: pydantic_monty.FunctionSnapshot, feed: TurnFeed
+) -> HostCall | Done | None:
     """Return what was handed over; None, and nothing looked at, if it did not come by way of a check."""
     where = snapshot.position
     if feed.functions and (where.filename, where.start) == (PRELUDE_FILE, CALL_AT):
@@ -129,7 +131,7 @@ def _left(snapshot: pydantic_monty.FunctionSnapshot, feed: Feed) -> HostCall | D
     return None
 
 
-def _checkout(pool: pydantic_monty.Monty, feed: Feed) -> pydantic_monty.MontySession:
+def _checkout(pool: pydantic_monty.Monty, feed: TurnFeed) -> pydantic_monty.MontySession:
     limits = feed.limits
     clock = (
         "call_host" if feed.at_us is None else _EPOCH + datetime.timedelta(microseconds=feed.at_us)

@@ -25,7 +25,7 @@ from artelier.server.live.hub import Hub
 from artelier.server.loop_lag import LoopLag
 from artelier.server.run_driver import Driver
 from artelier.server.security.guard import Guard
-from artelier.server.security.identity import Gate
+from artelier.server.security.identity import IdentityGate
 from artelier.server.security.login_sessions import Sessions
 from artelier.server.security.login_throttle import Attempts
 from artelier.server.settings import ServerSettings
@@ -51,7 +51,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     )  # fmt: skip
     state = app.state
     state.kernel, state.settings = kernel, settings
-    state.gate = Gate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
+    state.gate = IdentityGate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
     state.uploads = Counter[str]()
     state.attempts = Attempts(kernel.services.clock)
     state.hub = Hub(

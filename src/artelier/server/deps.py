@@ -13,7 +13,7 @@ from fastapi import Depends, Query, Request
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import AccessDenied, NotFound
 from artelier.server.live.hub import Hub
-from artelier.server.security.identity import Gate, Identity
+from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
 
 RELIEVING = frozenset((
@@ -31,8 +31,8 @@ async def _hub(request: Request) -> Hub:
     return cast(Hub, request.app.state.hub)
 
 
-async def _gate(request: Request) -> Gate:
-    return cast(Gate, request.app.state.gate)
+async def _gate(request: Request) -> IdentityGate:
+    return cast(IdentityGate, request.app.state.gate)
 
 
 async def _settings(request: Request) -> ServerSettings:
@@ -105,6 +105,6 @@ Actor = Annotated[str, Depends(_actor)]
 Core = Annotated[Kernel, Depends(_kernel)]
 """The unbound kernel; for what is about the store, never for one tenant's data."""
 Live = Annotated[Hub, Depends(_hub)]
-Door = Annotated[Gate, Depends(_gate)]
+Door = Annotated[IdentityGate, Depends(_gate)]
 Setup = Annotated[ServerSettings, Depends(_settings)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Items of a page.")]

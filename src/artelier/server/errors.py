@@ -112,7 +112,7 @@ def wire_of(error: ArtelierError) -> dict[str, Any]:
     return {"error": marked_wire(error.to_wire())}
 
 
-class _Answer(JSONResponse):
+class _ErrorResponse(JSONResponse):
     """Says what it is about even where that is no Unicode: JSON lets half a character through."""
 
     def render(self, content: Any) -> bytes:
@@ -127,7 +127,7 @@ def answer_of(error: ArtelierError) -> JSONResponse:
     headers = {"Cache-Control": "no-store"}
     if (wait_s := error.facts.get("retry_after_s")) is not None:
         headers["Retry-After"] = str(max(1, round(wait_s)))
-    return _Answer(wire_of(error), status_code=status, headers=headers)
+    return _ErrorResponse(wire_of(error), status_code=status, headers=headers)
 
 
 def internal() -> JSONResponse:

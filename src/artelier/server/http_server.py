@@ -23,7 +23,7 @@ from artelier.server.security.connection_limits import (
     UNREAD_S,
     WAITING_SHARE,
     AcceptErrors,
-    Connection,
+    GuardedConnection,
     Waiting,
     raise_file_limit,
 )
@@ -80,7 +80,7 @@ class Server(uvicorn.Server):
             logging.ERROR
         )  # not a line for each bad request
         self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
-        connection = partial(Connection, waiting=self.waiting, unread_s=unread_s)
+        connection = partial(GuardedConnection, waiting=self.waiting, unread_s=unread_s)
         super().__init__(
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, ws="none",

@@ -16,7 +16,7 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 
 from artelier.errors import NotFound
 from artelier.server.security.cookies import keep_session
-from artelier.server.security.identity import LOCAL_STAMP, Gate
+from artelier.server.security.identity import LOCAL_STAMP, IdentityGate
 from artelier.server.settings import ServerSettings
 
 FOREVER = "public, max-age=31536000, immutable"
@@ -75,7 +75,7 @@ def _file(folder: Path, path: str) -> Path | None:
 
 def _sign_in(request: Request) -> Response:
     """Use up the link; the address that stays in the browser has no token."""
-    gate = cast(Gate, request.app.state.gate)
+    gate = cast(IdentityGate, request.app.state.gate)
     tokens = request.query_params.getlist("token")
     if gate.users is None and len(tokens) == 1 and gate.sessions.use_link(tokens[0]):
         response = RedirectResponse("/", status_code=303, headers={"Cache-Control": "no-store"})

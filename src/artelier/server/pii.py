@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
-from artelier.kernel.policy import granted
+from artelier.kernel.policy import is_granted
 from artelier.kernel.privacy.pii_scrubber import RESTORE
 from artelier.log.blobs import LARGE_BYTES
 from artelier.server.live.event_stream import EventStream
@@ -63,7 +63,9 @@ async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
     personal = desk.services.personal
     if personal is None or not who.may("operator"):
         return words
-    return personal(desk.id).text(words) if granted((await desk.state()).grants, RESTORE) else words
+    return (
+        personal(desk.id).text(words) if is_granted((await desk.state()).grants, RESTORE) else words
+    )
 
 
 async def received(request: Request, desk: TenantKernel) -> Request:

@@ -48,7 +48,7 @@ class Instruments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SpanPlace:
     """The place of a call."""
 
     tracer: Tracer
@@ -57,17 +57,17 @@ class Place:
     """What its span hangs in."""
     shared: Mapping[str, AttributeValue]
     """Attributes of its run."""
-    open_calls: set[Call]
+    open_calls: set[CallSpan]
     """Calls of its run that have no outcome yet."""
 
 
-class Call:
+class CallSpan:
     """One span at a time, in its place."""
 
     kind = SpanKind.INTERNAL
 
     def __init__(
-        self, name: str, *, place: Place, attributes: Attributes, measured: Attributes
+        self, name: str, *, place: SpanPlace, attributes: Attributes, measured: Attributes
     ) -> None:
         self.place = place
         self._name = name
@@ -155,17 +155,17 @@ def failed_with(span: Span, code: str) -> None:
     span.set_status(Status(StatusCode.ERROR))
 
 
-class ModelCallSpan(Call):
+class ModelCallSpan(CallSpan):
     """`chat {model}`; one for each time the request is sent anew, not for retries."""
 
     kind = SpanKind.CLIENT
 
-    def __init__(self, facts: ModelFacts, *, place: Place, shows_content: bool) -> None:
+    def __init__(self, facts: ModelFacts, *, place: SpanPlace, shows_content: bool) -> None:
         provider, model = names.provider_and_model(facts.model)
         measured: Attributes = {
             names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model,
         }  # fmt: skip
-        attributes = {names.STEP_KEY: names.short(facts.key), **_asked(facts.request)}
+        attributes = {names.STEP_KEY: names.short(facts.key), **_request_attributes(facts.request)}
         self._shows_content = shows_content
         if shows_content:
             messages, omitted = content.input_messages(facts.request)
@@ -191,7 +191,7 @@ class ModelCallSpan(Call):
         self._end(code)
 
 
-def _asked(request: ModelRequest) -> Attributes:
+def _request_attributes(request: ModelRequest) -> Attributes:
     """The parameters of a request that are numbers."""
     told: Attributes = {}
     for parameter, name in (
@@ -207,10 +207,10 @@ def _asked(request: ModelRequest) -> Attributes:
     return told
 
 
-class ToolCallSpan(Call):
+class ToolCallSpan(CallSpan):
     """`execute_tool {name}`; retries inside are events."""
 
-    def __init__(self, facts: ToolFacts, *, place: Place, shows_content: bool) -> None:
+    def __init__(self, facts: ToolFacts, *, place: SpanPlace, shows_content: bool) -> None:
         name = names.short(facts.name or names.OTHER)
         measured: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name}
         attributes: Attributes = {

@@ -23,10 +23,10 @@ from artelier.telemetry import names
 from artelier.telemetry.calls import (
     CALL,
     Attributes,
-    Call,
+    CallSpan,
     Instruments,
     ModelCallSpan,
-    Place,
+    SpanPlace,
     ToolCallSpan,
     failed_with,
 )
@@ -38,7 +38,7 @@ EVENTS_MAX = 100
 """Replayed steps of a run that are named; the others are counted. The SDK keeps 128 events of a span."""
 
 
-class _Opening:
+class _RunOpening:
     """One opening of a run, with its span."""
 
     def __init__(self, span: Span, parent: Context, shared: Attributes) -> None:
@@ -46,7 +46,7 @@ class _Opening:
         self.shared = shared
         """Attributes that its calls have too."""
         self.context = otel.set_value(RUN, self, set_span_in_context(span, parent))
-        self.calls: set[Call] = set()
+        self.calls: set[CallSpan] = set()
         """Those without an outcome yet."""
         self.replayed = 0
         self.is_closed = False
@@ -72,7 +72,7 @@ class OpenTelemetry:
         self._tracer = trace.get_tracer(names.SCOPE, VERSION, tracer_provider)
         self._instruments = Instruments(metrics.get_meter(names.SCOPE, VERSION, meter_provider))
         self._content = content
-        self._openings: WeakKeyDictionary[object, _Opening] = WeakKeyDictionary()
+        self._openings: WeakKeyDictionary[object, _RunOpening] = WeakKeyDictionary()
 
     def loop_lagged(self, seconds: float) -> None:
         self._instruments.lag.record(seconds)
@@ -97,7 +97,7 @@ class OpenTelemetry:
         span = self._tracer.start_span(
             name, context=parent, kind=SpanKind.INTERNAL, attributes=attributes
         )
-        opening = self._openings[run] = _Opening(span, parent, shared)
+        opening = self._openings[run] = _RunOpening(span, parent, shared)
         if not facts.is_detached:
             opening.task = _current_task()
             opening.token = otel.attach(opening.context)
@@ -138,15 +138,15 @@ class OpenTelemetry:
     def tool_call(self, run: object, facts: ToolFacts) -> ToolCallSpan:
         return ToolCallSpan(facts, shows_content=self._content, place=self._place(run))
 
-    def _place(self, run: object) -> Place:
+    def _place(self, run: object) -> SpanPlace:
         """Return where a call belongs that begins now."""
         context, opening = otel.get_current(), self._openings.get(run)
         call = otel.get_value(CALL, context)
-        if isinstance(call, Call) and call.is_ended:
+        if isinstance(call, CallSpan) and call.is_ended:
             context = call.place.context  # it was interrupted, and this is the same call once more
         if opening is not None and otel.get_value(RUN, context) is not opening:
             context = opening.context
-        return Place(
+        return SpanPlace(
             tracer=self._tracer, instruments=self._instruments, context=context,
             shared=opening.shared if opening is not None else {},
             open_calls=opening.calls if opening is not None else set(),
@@ -163,7 +163,7 @@ def _current_task() -> asyncio.Task[Any] | None:
 def _leave() -> None:
     """Take closed runs out of the current context, if it was this task that they were opened in."""
     task = _current_task()
-    while isinstance(top := otel.get_value(RUN), _Opening):
+    while isinstance(top := otel.get_value(RUN), _RunOpening):
         if not top.is_closed or top.token is None or top.task is not task:
             return
         token, top.token = top.token, None

@@ -38,7 +38,7 @@ def _fitting(text: str, tokens: int, where: Where) -> int:
     low, high = 0, len(text)
     kept = min(high, tokens * 4)
     for _ in range(24):
-        if estimate_tokens(_kept(text, kept, where)) <= tokens:
+        if estimate_tokens(_join_kept(text, kept, where)) <= tokens:
             low = kept
         else:
             high = kept - 1
@@ -48,7 +48,7 @@ def _fitting(text: str, tokens: int, where: Where) -> int:
     return low
 
 
-def _kept(text: str, count: int, where: Where) -> str:
+def _join_kept(text: str, count: int, where: Where) -> str:
     if where == "end":
         return text[:count]
     if where == "start":

@@ -46,7 +46,9 @@ class Prices:
     def __init__(
         self, overrides: Mapping[str, Price] | None = None, *, clock: Clock | None = None
     ) -> None:
-        self._overrides = {_key(name): _checked(name, p) for name, p in (overrides or {}).items()}
+        self._overrides = {
+            _key(name): _check_price(name, p) for name, p in (overrides or {}).items()
+        }
         self._clock = clock or SystemClock()
         self._found: dict[str, ModelInfo | None] = {}
         self._constant: dict[str, Price | None] = {}
@@ -128,7 +130,7 @@ def _key(name: str) -> str:
     return name.strip().lower() if name.strip().endswith(":") else canonical_name(name)
 
 
-def _checked(name: str, price: object) -> Price:
+def _check_price(name: str, price: object) -> Price:
     if not isinstance(price, Price):  # one that is has looked at its amounts
         raise InvalidConfig(
             f"the price of {name!r} is not a price", expected="a Price", got=repr(price)[:80]

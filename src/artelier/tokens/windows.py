@@ -78,11 +78,11 @@ class Windows:
             return exact
         if (prefix := _longest_prefix(name, self._overrides)) is not None:
             return self._overrides[prefix]
-        return _published(name)
+        return _published_window(name)
 
 
 @lru_cache(maxsize=1024)
-def _published(name: str) -> Window:
+def _published_window(name: str) -> Window:
     prefix = _longest_prefix(name, _FAMILIES)
     family = _FAMILIES[prefix] if prefix is not None else DEFAULT_WINDOW
     # A server behind `ollama:` decides its own window, whatever the model could take elsewhere.

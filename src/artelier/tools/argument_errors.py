@@ -15,7 +15,7 @@ VALUE_CHARS_MAX = 60
 PARAMETERS_CHARS_MAX = 300
 
 
-class Found(TypedDict):
+class ArgumentProblem(TypedDict):
     """One error as pydantic reports it."""
 
     type: str
@@ -24,7 +24,9 @@ class Found(TypedDict):
     input: Any
 
 
-def complain(found: Sequence[Found], *, tool: str, schema: Mapping[str, bool]) -> InvalidArguments:
+def complain(
+    found: Sequence[ArgumentProblem], *, tool: str, schema: Mapping[str, bool]
+) -> InvalidArguments:
     """The error that names each bad key with what was expected and what came.
 
     Shapes: `schema` maps each parameter to whether it is required. The error's fact `problems` is a
@@ -48,7 +50,7 @@ def complain(found: Sequence[Found], *, tool: str, schema: Mapping[str, bool]) -
     )
 
 
-def _problem(item: Found) -> dict[str, str]:
+def _problem(item: ArgumentProblem) -> dict[str, str]:
     key = _key(item["loc"])
     if item["type"] in ("missing", "missing_argument"):
         return {"key": key, "expected": "a value (it is required)", "got": "nothing"}

@@ -45,10 +45,10 @@ def plain_json(value: Any) -> Any:
     Errors: `NotJson` for bytes, NaN and infinities, text that is no UTF-8, integers beyond 64 bits,
     keys that are not text or integers, nesting beyond `DEPTH_MAX` and everything unknown.
     """
-    return _Converter().convert(value, "", 0)
+    return _JsonConverter().convert(value, "", 0)
 
 
-class _Converter:
+class _JsonConverter:
     def __init__(self) -> None:
         self.nodes = 0
 

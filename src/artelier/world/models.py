@@ -12,7 +12,7 @@ from artelier.artifacts import Working
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError, MissingKey, NotGranted, UnknownModel
-from artelier.kernel.policy import check_models, granted, may_use_model
+from artelier.kernel.policy import check_models, is_granted, may_use_model
 from artelier.memory.embedders.registry import REGISTERED
 from artelier.models.vendors import VENDORS
 from artelier.ports.embedder import Ask, Payer
@@ -35,7 +35,7 @@ def allows(config: WorldConfig, model: str) -> bool:
     name = canonical_name(model)
     if config.models is None or name == canonical_name(config.model):
         return True
-    return granted(check_models(config.models), name)
+    return is_granted(check_models(config.models), name)
 
 
 def not_allowed(config: WorldConfig, model: str, in_use: Iterable[str] = ()) -> NotGranted:

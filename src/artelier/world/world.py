@@ -17,7 +17,7 @@ from artelier.artifacts import Bill, Decision, Ref, Service, account_of
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.write.write_decision import Wish, decide_write
+from artelier.artifacts.write.write_decision import WriteRequest, decide_write
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_world
 from artelier.kernel.limits.scopes import set_cap, used_of
@@ -34,7 +34,7 @@ from artelier.world.agent_spec_cache import Specs
 from artelier.world.config import WorldConfig, plain_config, read_config
 from artelier.world.history.fork import fork_world
 from artelier.world.history.transfer import CarriedWorld, export_world, import_world
-from artelier.world.history.world_diff import Side, diff_worlds
+from artelier.world.history.world_diff import WorldSide, diff_worlds
 from artelier.world.history.world_hash import hash_world
 from artelier.world.kernel_adapter import Runs, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
@@ -240,7 +240,7 @@ class World:
         agreed = await agreed_prices(content, AgentSpec(), price_of=price_of, content_of=content_of)
         if agreed == content:
             return None
-        wish = Wish(id=agent, content=agreed, expected_version=standing.version)
+        wish = WriteRequest(id=agent, content=agreed, expected_version=standing.version)
         return decide_write(
             wish, standing, Decision(True, "joins"),
             tenant=self.host.id, principal=agent, key=await stage.key(),
@@ -370,7 +370,7 @@ class World:
         the host between ticks. `agents` holds what differs of each now: `balance`, `state`, `actions`,
         `owned`, `versions`. Errors: `NotFound`; `CorruptStore`.
         """
-        return await diff_worlds(Side(self.host, self.id), Side(other.host, other.id))
+        return await diff_worlds(WorldSide(self.host, self.id), WorldSide(other.host, other.id))
 
     async def fork(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidArguments
-from artelier.tools.mcp.schema import Arguments, Unfit
+from artelier.tools.mcp.schema import ArgumentSchema, Unfit
 
 BOUND_S = 20.0
 """Of processor time: what is bounded takes a second or two, what is not takes for ever."""
@@ -60,7 +60,7 @@ MISFITS: list[tuple[dict[str, Any], Any, str]] = [
 
 @pytest.mark.parametrize(("schema", "arguments"), FITTING)
 def test_arguments_that_fit_pass(schema: dict[str, Any], arguments: Any) -> None:
-    checked = Arguments(schema).check(arguments, tool="t")
+    checked = ArgumentSchema(schema).check(arguments, tool="t")
 
     assert isinstance(checked, dict)
 
@@ -70,14 +70,14 @@ def test_arguments_that_do_not_fit_are_said_by_path(
     schema: dict[str, Any], arguments: Any, said: str
 ) -> None:
     with pytest.raises(InvalidArguments, match=said) as refused:
-        Arguments(schema).check(arguments, tool="t")
+        ArgumentSchema(schema).check(arguments, tool="t")
 
     assert len(str(refused.value)) < 3_000
 
 
 def test_a_misfit_of_a_megabyte_is_said_in_a_line() -> None:
     with pytest.raises(InvalidArguments) as refused:
-        Arguments(object_of(a={"type": "integer"})).check({"a": "x" * 900_000}, tool="t")
+        ArgumentSchema(object_of(a={"type": "integer"})).check({"a": "x" * 900_000}, tool="t")
 
     assert len(str(refused.value)) < 500
     assert "is not of type 'integer'" in str(refused.value)
@@ -106,7 +106,7 @@ COSTLY: list[tuple[str, dict[str, Any], Any]] = [
     ("schema", "arguments"), [row[1:] for row in COSTLY], ids=[r[0] for r in COSTLY]
 )
 def test_a_schema_that_never_ends_is_a_no(schema: dict[str, Any], arguments: Any) -> None:
-    subject, start = Arguments(schema), time.process_time()
+    subject, start = ArgumentSchema(schema), time.process_time()
 
     with pytest.raises(InvalidArguments, match="cannot be checked"):
         subject.check(arguments, tool="t")
@@ -128,7 +128,7 @@ def test_patterns_that_may_take_long_are_left_to_the_server(pattern: str) -> Non
         (names | {"unevaluatedProperties": False}, {text: 1}),
     ):
         try:
-            subject = Arguments(schema)
+            subject = ArgumentSchema(schema)
         except Unfit:
             continue
         assert subject.check(arguments, tool="t") == arguments
@@ -140,7 +140,7 @@ ENDLESS = ["^(a+)+$", "(a|a)*b", "a*a*a*a*b", "(a|a)?" * 30 + "b"]
 
 @pytest.mark.parametrize("pattern", [*ENDLESS, "^[a-z0-9-]{1,64}$", "^(red|green)$", r"^\S+$"])
 def test_patterns_are_checked_here_in_linear_time(pattern: str) -> None:
-    subject = Arguments(object_of(x={"pattern": pattern}))
+    subject = ArgumentSchema(object_of(x={"pattern": pattern}))
 
     with pytest.raises(InvalidArguments, match="does not match"):
         subject.check({"x": "a" * 60 + "! "}, tool="t")
@@ -151,7 +151,7 @@ def test_names_that_no_pattern_allows_are_found() -> None:
         "patternProperties": {"^(a+)+$": {"type": "integer"}},
         "additionalProperties": False,
     }
-    subject = Arguments(schema)
+    subject = ArgumentSchema(schema)
 
     assert subject.check({"a" * 60: 1}, tool="t") == {"a" * 60: 1}
     with pytest.raises(InvalidArguments, match="integer"):
@@ -163,7 +163,7 @@ def test_names_that_no_pattern_allows_are_found() -> None:
 def test_many_texts_with_a_pattern_have_one_bound() -> None:
     """Each of them alone is quick; the check ends by its budget, not by their number."""
     pattern = "a*" * 12 + "b"
-    subject = Arguments(object_of(x={"type": "array", "items": {"pattern": pattern}}))
+    subject = ArgumentSchema(object_of(x={"type": "array", "items": {"pattern": pattern}}))
 
     with pytest.raises(InvalidArguments, match=r"cannot be checked|does not match"):
         subject.check({"x": ["a" * 5_000] * 150}, tool="t")

@@ -70,7 +70,7 @@ class ContextWindow:
         billed = result.reply.usage.input_tokens if result.reply is not None else 0
         return state.changed(estimate=state.estimate.learned(raw=raw, billed=billed))
 
-    def overflowed(self, state: AgentState, *, raw: int) -> AgentState:
+    def note_overflow(self, state: AgentState, *, raw: int) -> AgentState:
         """The provider refused a prompt as too long: it counts at least a window for it."""
         billed = max(self.job.window_tokens, state.estimate.tokens(raw))
         return state.changed(estimate=state.estimate.learned(raw=raw, billed=billed))
@@ -187,10 +187,10 @@ class ContextWindow:
             _, ref = await self.run.reading(lambda: _now(strategy.settings()), key=f"{key}/policy")
             state = state.changed(policy=BlobRef(ref))
         if wish.get("undo") and state.compaction:
-            state = await self._restored(state, key)
+            state = await self._undo_compaction(state, key)
         return state
 
-    async def _restored(self, state: AgentState, key: str) -> AgentState:
+    async def _undo_compaction(self, state: AgentState, key: str) -> AgentState:
         old = await self._receipt(state.compaction)
 
         async def make(full: str) -> tuple[ContextRestored, list[Blob]]:

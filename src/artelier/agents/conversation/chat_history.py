@@ -127,11 +127,11 @@ async def _summary(services: Services, tenant: str, run_id: str, key: str) -> tu
         if part.tag == "summary":
             content = await renderer.content(part)
             text = content if isinstance(content, str) else content[0].text
-            return _unfenced(text), part.trust
+            return _unfence(text), part.trust
     return "", "trusted"
 
 
-def _unfenced(text: str) -> str:
+def _unfence(text: str) -> str:
     """The summary itself, without the mark and the fence it was shown in."""
     inside = text.partition("\n")[2].rpartition("\n")[0]
     return inside or text

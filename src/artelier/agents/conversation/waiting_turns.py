@@ -50,7 +50,7 @@ async def waiting_turns_after(
     for run_id in cast(list[str], settings.get("waiting_turns") or []):
         row = await run_row(services, tenant, run_id)
         if is_final(row["status"]):
-            news.append(await _settled(services, tenant, row))
+            news.append(await _describe_end(services, tenant, row))
         else:
             still.append(run_id)
     if not is_final(last["status"]):
@@ -74,7 +74,7 @@ async def _waiting(services: Services, tenant: str, row: dict[str, Any]) -> str:
     return f"{template('waiting-1')}\n\n{_data(said, row['run'])}"
 
 
-async def _settled(services: Services, tenant: str, row: dict[str, Any]) -> str:
+async def _describe_end(services: Services, tenant: str, row: dict[str, Any]) -> str:
     """Return what a model is told of a turn that has waited and is over."""
     settings: Any = await shown_json(services, tenant, row["settings"])
     result: Any = await shown_json(services, tenant, row["result"])

@@ -57,7 +57,7 @@ async def memory_artifacts(store: Store, tenant: str, agent: str, *, position: i
     )
     for row_id, artifact, name in rows:
         wanted.add(artifact)
-        wanted |= await _named(store, row_id, position)
+        wanted |= await _find_block_ids(store, row_id, position)
         folder = f"{memory_folder(name)}/core/"
         own = await store.query(
             "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND substr(id, 1, ?) = ?",
@@ -74,12 +74,12 @@ async def memory_artifacts(store: Store, tenant: str, agent: str, *, position: i
     return found
 
 
-class _Block(msgspec.Struct, frozen=True):
+class _BlockRow(msgspec.Struct, frozen=True):
     artifact: str
     before: str | None = None
 
 
-async def _named(store: Store, row_id: int, position: int) -> set[str]:
+async def _find_block_ids(store: Store, row_id: int, position: int) -> set[str]:
     """Artifacts that were ever blocks of a memory."""
     found: set[str] = set()
     seq = 0
@@ -91,7 +91,7 @@ async def _named(store: Store, row_id: int, position: int) -> set[str]:
             " ORDER BY c.seq LIMIT ?",
             (row_id, seq, position, PAGE),
         )
-        blocks = [decode_stored(data, type=_Block) for _, data in rows]
+        blocks = [decode_stored(data, type=_BlockRow) for _, data in rows]
         found.update(id_ for one in blocks for id_ in (one.artifact, one.before) if id_)
         if len(rows) < PAGE:
             return found

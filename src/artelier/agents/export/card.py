@@ -43,7 +43,7 @@ class SkillOnCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
+class AgentCard:
     """The description of an agent."""
 
     agent_id: str
@@ -54,14 +54,16 @@ class Card:
     """The file in which its newest run kept its memory; empty for the kernel's own log, or none."""
 
 
-async def card_of(services: Services, tenant: str, agent: str, *, memory: Store | None) -> Card:
+async def card_of(
+    services: Services, tenant: str, agent: str, *, memory: Store | None
+) -> AgentCard:
     """The card of an agent as it is now. `memory`: the store of its memory, None to leave it out."""
     job, tools = await _newest_job(services, tenant, agent)
     skills = await _skills(services, tenant, agent)
     remembered = {} if memory is None else await _memory(memory, tenant, agent)
     content = {
         "agent_id": agent,
-        **({"prompts": {}} if job is None else _said(job)),
+        **({"prompts": {}} if job is None else _settings_of(job)),
         "tools": tools,
         "memory": remembered,
         "longterm_memory_artifact_id": remembered.get("store"),
@@ -72,7 +74,7 @@ async def card_of(services: Services, tenant: str, agent: str, *, memory: Store 
         "skill_definitions": skills_id(agent) if skills else None,
     }
     kept: Mapping[str, Any] = {} if job is None else job.context.get("memory") or {}
-    return Card(
+    return AgentCard(
         agent_id=agent, content=content, skills=skills, memory_file=str(kept.get("sqlite", ""))
     )
 
@@ -87,26 +89,26 @@ async def _newest_job(services: Services, tenant: str, agent: str) -> tuple[Job 
     if not rows:
         return None, []
     settings, tools = rows[0]
-    job = Job.restored(await _stored(services, tenant, settings, dict[str, Any]))
+    job = Job.restored(await _load_as(services, tenant, settings, dict[str, Any]))
     if not isinstance(job.context, dict) or not isinstance(job.compaction, dict):
         raise CorruptStore(f"the settings of the newest run of agent {agent} are none of a loop")
-    listed = [] if tools is None else await _stored(services, tenant, tools, list[_Named])
+    listed = [] if tools is None else await _load_as(services, tenant, tools, list[_NamedRow])
     return job, sorted({tool.name for tool in listed})
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _NamedRow(msgspec.Struct, frozen=True):
     name: str
 
 
 T = TypeVar("T")
 
 
-async def _stored(services: Services, tenant: str, ref: str, type: type[T]) -> T:
+async def _load_as(services: Services, tenant: str, ref: str, type: type[T]) -> T:
     """JSON content of this type. A run may have come from a file: nothing about it is believed."""
     return decode_stored(await stored_blob(services.store, tenant, ref), type=type)
 
 
-def _said(job: Job) -> dict[str, Any]:
+def _settings_of(job: Job) -> dict[str, Any]:
     """Return what the newest run was started with, without its task and the paths of its machine."""
     context = dict(job.context)
     prompts = {name: context.pop(name, None) for name in ("identity", "personality", "rules")}
@@ -165,11 +167,11 @@ async def _skills(services: Services, tenant: str, agent: str) -> tuple[SkillOnC
     ref = decode_stored(rows[0][0], type=_Completed).result
     if ref is None or await stored_blob(services.store, tenant, ref) == b"null":
         return ()
-    listing = await _stored(services, tenant, ref, _Listing)
-    known = {(one.skill, one.hash): one for one in await _written(services, tenant, agent)}
+    listing = await _load_as(services, tenant, ref, _SkillListing)
+    known = {(one.skill, one.hash): one for one in await _read_definitions(services, tenant, agent)}
     pins = await pins_of(services.store, tenant)
     found = [
-        known.get((line.name, line.hash)) or await _pinned(services, tenant, line, pins)
+        known.get((line.name, line.hash)) or await _skill_of(services, tenant, line, pins)
         for line in listing.skills
     ]
     return tuple(sorted(found, key=lambda one: one.skill))
@@ -179,16 +181,18 @@ class _Completed(msgspec.Struct, frozen=True):
     result: str | None = None
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _SkillRow(msgspec.Struct, frozen=True):
     name: str
     hash: str
 
 
-class _Listing(msgspec.Struct, frozen=True):
-    skills: tuple[_Line, ...] = ()
+class _SkillListing(msgspec.Struct, frozen=True):
+    skills: tuple[_SkillRow, ...] = ()
 
 
-async def _pinned(services: Services, tenant: str, line: _Line, pins: Sequence[Pin]) -> SkillOnCard:
+async def _skill_of(
+    services: Services, tenant: str, line: _SkillRow, pins: Sequence[Pin]
+) -> SkillOnCard:
     """A skill with its definition, as far as the tenant still has it."""
     for pin in pins:
         refs = {pin.active_hash: pin.active_definition, pin.hash: pin.definition}
@@ -201,7 +205,7 @@ async def _pinned(services: Services, tenant: str, line: _Line, pins: Sequence[P
     return SkillOnCard(skill=line.name, hash=line.hash)
 
 
-async def _written(services: Services, tenant: str, agent: str) -> list[SkillOnCard]:
+async def _read_definitions(services: Services, tenant: str, agent: str) -> list[SkillOnCard]:
     """The definitions that were written beside the card last."""
     try:
         artifact = await _artifacts(services, tenant, agent).read(skills_id(agent))
@@ -220,7 +224,7 @@ class SkillSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 # Writing
 
 
-async def write_card(services: Services, tenant: str, card: Card, *, by: str) -> str:
+async def write_card(services: Services, tenant: str, card: AgentCard, *, by: str) -> str:
     """Write the card and the definitions if they say something new; the card's ref.
 
     Errors: `AccessDenied`, `InvalidArtifact`, `NotFound` if its id is somebody else's, or was deleted.

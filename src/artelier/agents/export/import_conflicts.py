@@ -60,7 +60,7 @@ class Room:
         store = self._services.store
         for sql, parameters in self._questions:
             if rows := await store.query(sql, parameters):
-                raise self._taken(rows[0][0])
+                raise self._conflict(rows[0][0])
         known = {(pin.source, pin.name) for pin in await pins_of(store, self._tenant)}
         key = await store.data_key(self._tenant)
         why = [
@@ -97,12 +97,12 @@ class Room:
         def check(tx: Tx) -> None:
             for sql, parameters in self._questions:
                 if (row := tx.one(sql, parameters)) is not None:
-                    raise self._taken(row[0])
+                    raise self._conflict(row[0])
             unchanged(tx)
 
         return check
 
-    def _taken(self, by: str) -> Conflict:
+    def _conflict(self, by: str) -> Conflict:
         return Conflict(
             f"tenant {self._tenant} has an agent {self._agent} already; nothing was imported",
             got=f"its {by}"[:200],

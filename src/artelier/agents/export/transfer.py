@@ -23,7 +23,7 @@ from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
 from artelier.kernel.export.archive import AGENT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
 from artelier.kernel.export.scope import streams_of
-from artelier.kernel.export.transfer import Keys, Part, import_file, write_file
+from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.log import Store, Stream
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.sealed_sidecar_store import keep_beside
@@ -85,7 +85,7 @@ async def export_agent(
         services, tenant, await _runs(services, tenant, agent, position), position=position
     )
     streams.update((_stream(tenant, id_), position) for id_ in kept)
-    parts = [Part(services, streams)]
+    parts = [StorePart(services, streams)]
     if not without_memory:
         await _add_memory(parts, tenant, agent, store)
     header = Header(
@@ -102,7 +102,7 @@ async def export_agent(
 
 async def import_agent(
     services: Services,
-    keys: Keys,
+    keys: KeyStore,
     tenant: str,
     path: str | Path,
     *,
@@ -167,7 +167,7 @@ async def _runs(services: Services, tenant: str, agent: str, position: int) -> S
     return [run for (run,) in rows]
 
 
-async def _add_memory(parts: list[Part], tenant: str, agent: str, store: Store) -> None:
+async def _add_memory(parts: list[StorePart], tenant: str, agent: str, store: Store) -> None:
     """Memory in the kernel's own log is read with the runs; another store's follows them.
 
     No event of a memory needs one of a run before it, so the order between the stores does not matter.
@@ -176,7 +176,7 @@ async def _add_memory(parts: list[Part], tenant: str, agent: str, store: Store) 
     services, streams = parts[0]
     if store is not services.store:
         services, streams = replace(services, store=store), {}
-        parts.append(Part(services, streams))
+        parts.append(StorePart(services, streams))
     position, _root = await store.root()
     for id_ in await memory_artifacts(store, tenant, agent, position=position):
         stream = _stream(tenant, id_)

@@ -67,7 +67,7 @@ class _Memory:
         self.blocks[check_artifact_id(artifact)] = max(version, self.blocks.get(artifact, 0))
 
 
-class _Written(NamedTuple):
+class _WrittenVersion(NamedTuple):
     """The newest version of an artifact of the file."""
 
     kind: str
@@ -85,7 +85,7 @@ class Baggage(Belongings):
         self.parked: tuple[str, ...] = ()
         """Skills that wait for a person since the import, by the name that models use."""
         self._memories: dict[str, _Memory] = {}
-        self._artifacts: dict[str, _Written] = {}
+        self._artifacts: dict[str, _WrittenVersion] = {}
         self._looks: dict[bytes, set[Callable[[bytes], None]]] = {}
         """What must be seen of content, by its name."""
         self._vectors: dict[bytes, set[tuple[str, str]]] = {}
@@ -104,7 +104,9 @@ class Baggage(Belongings):
     def take(self, artifact: str, seq: int, data: EventData) -> None:
         """See `Belongings`."""
         if isinstance(data, ArtifactWritten):
-            self._artifacts[artifact] = _Written(data.kind, data.version, blob_name(data.content))
+            self._artifacts[artifact] = _WrittenVersion(
+                data.kind, data.version, blob_name(data.content)
+            )
         elif data.KIND in KINDS:
             try:
                 self._take_memory(artifact, data)
@@ -244,7 +246,7 @@ class _CardSays(msgspec.Struct, frozen=True):
     agent_id: str
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class _MemoryEntry(msgspec.Struct, frozen=True):
     text: str
     tags: tuple[str, ...] = ()
     speaker: str = ""
@@ -272,7 +274,7 @@ def _take_block(
 
 def _check_entry(content: bytes) -> None:
     """The bounds of what an agent may remember. Errors: `InvalidRequest`, `InvalidExport`."""
-    one = _json(content, _Entry, "an entry of the memory")
+    one = _json(content, _MemoryEntry, "an entry of the memory")
     checked(one.text, one.tags, 0.5, one.speaker, one.date, TRUSTS[0])
 
 

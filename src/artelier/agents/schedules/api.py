@@ -29,7 +29,7 @@ from artelier.log import (
 )
 from artelier.log.stored_values import stored_name
 from artelier.money import parse_usd
-from artelier.pii.placeholder import disarmed
+from artelier.pii.placeholder import escape_json
 
 ATTEMPTS_MAX = 20
 """How often a change is decided anew because a firing was faster."""
@@ -86,10 +86,10 @@ class Schedules:
         now_us = self._services.clock.now_us()
         _check_name(name)
         timing = checked_timing(cron=cron, every=every, zone=timezone, now_us=now_us)
-        loop, wanted = _wanted(
+        loop, wanted = _loop_and_settings(
             goal=goal, model=model, workspace=workspace, solo=solo, loop=loop, settings=settings
         )
-        job = self._job(loop, self._typed(wanted), _limits(limits, budget_usd))
+        job = self._job(loop, self._escape_placeholders(wanted), _limits(limits, budget_usd))
         policy = _policy(overlap=overlap, catch_up=catch_up, max_failures=max_failures)
         key = (await self._desk.state()).key
         if subject:
@@ -140,15 +140,15 @@ class Schedules:
         times = {"cron": cron, "every": every, "timezone": timezone}
         ways = {"overlap": overlap, "catch_up": catch_up, "max_failures": max_failures}
         asked = {"goal": goal, "model": model, "workspace": workspace, "budget_usd": budget_usd}
-        if not _given({**times, **ways, **asked}):
+        if not _given_values({**times, **ways, **asked}):
             return await self.get(name)
         state = await self._desk.state()
 
         async def changed(row: Schedule) -> tuple[EventData, list[Blob]]:
-            timing = self._retimed(row, _given(times))
-            job = await self._changed_job(row, _given(asked))
+            timing = self._timing_of(row, _given_values(times))
+            job = await self._changed_job(row, _given_values(asked))
             have = {name: getattr(row, name) for name in ways}
-            policy = _policy(**{**have, **_given(ways)})
+            policy = _policy(**{**have, **_given_values(ways)})
             store = self._services.store
             held = await store.subject_key_of(self._desk.id, stored_name(row.job))
             ref, blob = await prepared_blob(self._desk.id, held or state.key, encoded(job))
@@ -158,7 +158,7 @@ class Schedules:
             event = ev.ScheduleChanged(**asdict(timing), job=ref, next_due_us=next_us, **policy)
             return event, [blob]
 
-        await self._told(name, changed, by=by)
+        await self._append(name, changed, by=by)
         return await self.get(name)
 
     async def pause(self, name: str, *, by: str = "operator", note: str = "") -> dict[str, Any]:
@@ -180,7 +180,7 @@ class Schedules:
                 raise Conflict(f"schedule {name!r} is paused already", got=row.reason or None)
             return ev.SchedulePaused(note=ref), blobs
 
-        await self._told(name, paused, by=by)
+        await self._append(name, paused, by=by)
         return await self.get(name)
 
     async def resume(self, name: str, *, by: str = "operator") -> dict[str, Any]:
@@ -195,7 +195,7 @@ class Schedules:
             next_us = row.timing.after(self._services.clock.now_us())
             return ev.ScheduleResumed(next_due_us=next_us), []
 
-        await self._told(name, resumed, by=by)
+        await self._append(name, resumed, by=by)
         return await self.get(name)
 
     async def remove(self, name: str, *, by: str = "operator") -> None:
@@ -204,7 +204,7 @@ class Schedules:
         async def removed(row: Schedule) -> tuple[EventData, list[Blob]]:
             return ev.ScheduleRemoved(), []
 
-        await self._told(name, removed, by=by)
+        await self._append(name, removed, by=by)
 
     async def fire(self, name: str, *, by: str = "operator") -> dict[str, Any]:
         """Fire now, paused or not: `{id, run_id, queued}`. A worker starts the run, or `artelier resume`.
@@ -239,11 +239,11 @@ class Schedules:
             ) from None
         return {"loop": loop, "settings": complete, "limits": said}
 
-    def _typed(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def _escape_placeholders(self, settings: dict[str, Any]) -> dict[str, Any]:
         """Settings that somebody gives, in which what looks like a placeholder is none."""
-        return settings if self._services.personal is None else disarmed(settings)
+        return settings if self._services.personal is None else escape_json(settings)
 
-    def _retimed(self, row: Schedule, given: dict[str, Any]) -> Timing:
+    def _timing_of(self, row: Schedule, given: dict[str, Any]) -> Timing:
         timing = row.timing
         if not given:
             return timing
@@ -274,11 +274,13 @@ class Schedules:
                 expected="times and limits alone", hint="Remove it, and add it anew.",
             )  # fmt: skip
         names = {"goal": "prompt" if job["loop"] == "agent" else "goal"}
-        new = self._typed({names.get(name, name): value or "" for name, value in given.items()})
+        new = self._escape_placeholders(
+            {names.get(name, name): value or "" for name, value in given.items()}
+        )
         settings = {**job["settings"], **new}
         return self._job(job["loop"], settings, Limits(**caps))
 
-    async def _told(self, name: str, decide: Callable[[Schedule], Any], *, by: str) -> None:
+    async def _append(self, name: str, decide: Callable[[Schedule], Any], *, by: str) -> None:
         """An event on the schedule's stream, whoever else writes there."""
         for attempt in range(ATTEMPTS_MAX):
             row = await schedule_row(self._services, self._desk.id, name)
@@ -290,7 +292,7 @@ class Schedules:
                     raise
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not UNSAID}
 
 
@@ -303,7 +305,7 @@ def _check_name(name: object) -> None:
         )  # fmt: skip
 
 
-def _wanted(
+def _loop_and_settings(
     *, goal: str | None, model: str | None, workspace: str, solo: bool, loop: str | None,
     settings: Mapping[str, Any] | None,
 ) -> tuple[str, dict[str, Any]]:  # fmt: skip

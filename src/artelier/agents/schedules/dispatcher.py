@@ -17,7 +17,7 @@ from artelier.agents.schedules.overlap_policy import (
     Around,
     Schedule,
     decide,
-    fired,
+    firing_event,
     time_at_hand,
 )
 from artelier.agents.schedules.recurrence import SECOND_US, Due, UnknownZone
@@ -103,7 +103,7 @@ async def fire_now(services: Services, schedule: Schedule, *, by: str) -> EventD
     now_us = services.clock.now_us()
     due = Due(now_us // SECOND_US * SECOND_US, 0, schedule.next_due_us)
     around = await _around(services, schedule, due)
-    event = fired(schedule, around, due, asked=True)
+    event = firing_event(schedule, around, due, asked=True)
     if isinstance(event, ev.ScheduleSkipped):
         if event.reason == "run_exists":
             raise Conflict(
@@ -132,7 +132,7 @@ async def write(
     stream = ev.schedule_stream(schedule.tenant, schedule.schedule)
     draft = Draft(event, services.clock.now_us(), by)
     append = StreamAppend(stream, [draft], expected_seq=schedule.seq)
-    guard = None if around is None else _unchanged(schedule, due, around)
+    guard = None if around is None else _guard_unchanged(schedule, due, around)
     await services.store.append(Batch(appends=[append], blobs=blobs or (), guard=guard))
 
 
@@ -144,14 +144,14 @@ async def _around(services: Services, schedule: Schedule, due: Due | None) -> Ar
         taken = [
             *await services.store.query(_TAKEN, place), *await services.store.query(_FIRED, place)
         ]  # fmt: skip
-    return _found(open_, bool(taken))
+    return _around_of(open_, bool(taken))
 
 
-def _found(rows: Any, taken: bool) -> Around:
+def _around_of(rows: Any, taken: bool) -> Around:
     return Around(tuple((run, bool(begun)) for run, begun in reversed([*rows])), taken)
 
 
-def _unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any:
+def _guard_unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any:
     """Refuses a batch whose decision would be another one by now."""
 
     def guard(tx: Tx) -> None:
@@ -160,7 +160,7 @@ def _unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any:
         if due is not None:
             place = (schedule.tenant, schedule.run_of(due.due_us))
             taken = any(tx.one(sql, place) is not None for sql in (_TAKEN, _FIRED))
-        if _found(open_, taken) != around:
+        if _around_of(open_, taken) != around:
             raise SequenceConflict(
                 f"the runs of schedule {schedule.schedule!r} have changed meanwhile",
                 hint="Look again.",

@@ -68,7 +68,7 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
         lacks = launch is None or isinstance(error, MissingKey | UnknownModel)
         if lacks and desk.services.clock.now_us() - fired_us < ELSEWHERE_US:
             raise
-        await _failed(desk, schedule, run_id, error)
+        await _record_failure(desk, schedule, run_id, error)
         raise
 
 
@@ -78,7 +78,7 @@ def _as_given(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
     return settings if personal is None else personal(desk.id).restored(settings)
 
 
-async def _failed(desk: Any, schedule: str, run_id: str, error: ArtelierError) -> None:
+async def _record_failure(desk: Any, schedule: str, run_id: str, error: ArtelierError) -> None:
     """Record that a run could not be started; one that has begun says itself what became of it."""
     services: Services = desk.services
     with suppress(NotFound):

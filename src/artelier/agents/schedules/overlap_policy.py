@@ -95,31 +95,31 @@ def decide(schedule: Schedule, around: Around, *, now_us: int) -> EventData | No
         return None
     is_late = now_us - due.due_us > GRACE_US and schedule.queued_us != due.due_us
     if is_late and schedule.catch_up == "none":
-        return _skipped(due, "missed")
-    return fired(schedule, around, due)
+        return _skip_event(due, "missed")
+    return firing_event(schedule, around, due)
 
 
-def fired(schedule: Schedule, around: Around, due: Due, *, asked: bool = False) -> EventData:
+def firing_event(schedule: Schedule, around: Around, due: Due, *, asked: bool = False) -> EventData:
     """A firing, or why there is none now."""
     run = schedule.run_of(due.due_us)
     runs = [name for name, _ in around.open]
     if around.taken:
-        return _skipped(due, "run_exists", run)
+        return _skip_event(due, "run_exists", run)
     if len(runs) >= OPEN_MAX:
-        return _skipped(due, "too_many", runs[0])
+        return _skip_event(due, "too_many", runs[0])
     cancels: tuple[str, ...] = ()
     if runs and schedule.overlap == "skip":
-        return _skipped(due, "overlap", runs[-1])
+        return _skip_event(due, "overlap", runs[-1])
     if runs and schedule.overlap == "queue":
         if schedule.queued_us is not None or schedule.status != "active":
-            return _skipped(due, "queue_full", runs[-1])
+            return _skip_event(due, "queue_full", runs[-1])
         return ev.ScheduleQueued(
             due_us=due.due_us, behind=runs[-1], next_due_us=due.next_us, missed=due.missed,
             asked=asked,
         )  # fmt: skip
     if schedule.overlap == "cancel_running":
         if not _all_begun(around.open):
-            return _skipped(due, "overlap", runs[-1])  # there is nothing yet to cancel
+            return _skip_event(due, "overlap", runs[-1])  # there is nothing yet to cancel
         cancels = tuple(runs)
     return ev.ScheduleFired(
         due_us=due.due_us, run=run, job=BlobRef(schedule.job), next_due_us=due.next_us,
@@ -131,7 +131,7 @@ def _all_begun(open_: Sequence[tuple[str, bool]]) -> bool:
     return all(begun for _, begun in open_)
 
 
-def _skipped(due: Due, reason: str, run: str = "") -> ev.ScheduleSkipped:
+def _skip_event(due: Due, reason: str, run: str = "") -> ev.ScheduleSkipped:
     return ev.ScheduleSkipped(
         due_us=due.due_us, reason=reason, run=run, next_due_us=due.next_us, missed=due.missed
     )

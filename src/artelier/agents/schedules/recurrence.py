@@ -64,7 +64,7 @@ class Timing:
         """The first time after `us`; None if there is none in fifty years. Errors: `UnknownZone`."""
         if not self.cron:
             step = self.every_s * SECOND_US
-            return _told(self.anchor_us + max(1, (us - self.anchor_us) // step + 1) * step)
+            return _storable_us(self.anchor_us + max(1, (us - self.anchor_us) // step + 1) * step)
         return next(self._times(us), None)
 
     def due(self, first_us: int, now_us: int) -> Due:
@@ -77,7 +77,7 @@ class Timing:
             step = self.every_s * SECOND_US
             missed = (now_us - first_us) // step
             due_us = first_us + missed * step
-            return Due(due_us, min(missed, MISSED_MAX), _told(due_us + step))
+            return Due(due_us, min(missed, MISSED_MAX), _storable_us(due_us + step))
         due_us, missed = first_us, 0
         for time_us in self._times(first_us):
             if time_us > now_us:
@@ -164,7 +164,7 @@ def interval(seconds: int) -> str:
     return "".join(parts)
 
 
-def _told(us: int) -> int | None:
+def _storable_us(us: int) -> int | None:
     return us if us <= LAST_US else None
 
 

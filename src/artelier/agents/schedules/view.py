@@ -45,7 +45,7 @@ schedules_view = View(
 
 
 @schedules_view.on(ev.ScheduleAdded)
-def _added(event: Applied, tx: Tx) -> None:
+def _apply_added(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleAdded, event.data)
     done = tx.execute(
         "INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', '', ?, NULL, NULL,"
@@ -63,7 +63,7 @@ def _added(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(ev.ScheduleChanged)
-def _changed(event: Applied, tx: Tx) -> None:
+def _apply_changed(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleChanged, event.data)
     _set(
         event, tx,
@@ -75,7 +75,7 @@ def _changed(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(ev.SchedulePaused)
-def _paused(event: Applied, tx: Tx) -> None:
+def _apply_paused(event: Applied, tx: Tx) -> None:
     reason = cast(ev.SchedulePaused, event.data).reason
     _set(
         event, tx,
@@ -85,7 +85,7 @@ def _paused(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(ev.ScheduleResumed)
-def _resumed(event: Applied, tx: Tx) -> None:
+def _apply_resumed(event: Applied, tx: Tx) -> None:
     next_us = cast(ev.ScheduleResumed, event.data).next_due_us
     _set(
         event, tx,
@@ -95,14 +95,14 @@ def _resumed(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(ev.ScheduleRemoved)
-def _removed(event: Applied, tx: Tx) -> None:
-    tx.execute("DELETE FROM schedules WHERE position = ?", (_made(event, tx),))
+def _apply_removed(event: Applied, tx: Tx) -> None:
+    tx.execute("DELETE FROM schedules WHERE position = ?", (_row_of(event, tx),))
 
 
 @schedules_view.on(ev.ScheduleFired)
-def _fired(event: Applied, tx: Tx) -> None:
+def _apply_fired(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleFired, event.data)
-    made = _made(event, tx)
+    made = _row_of(event, tx)
     done = tx.execute(
         "INSERT INTO schedule_firings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 0, '', NULL)"
         " ON CONFLICT DO NOTHING",
@@ -121,13 +121,13 @@ def _fired(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(ev.ScheduleQueued)
-def _queued(event: Applied, tx: Tx) -> None:
+def _apply_queued(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleQueued, event.data)
     _set(event, tx, "queued_us = ?, next_due_us = ?", data.due_us, data.next_due_us)
 
 
 @schedules_view.on(ev.ScheduleSkipped)
-def _skipped(event: Applied, tx: Tx) -> None:
+def _apply_skipped(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleSkipped, event.data)
     was_queued = "CASE WHEN queued_us = ? THEN NULL ELSE queued_us END"
     _set(
@@ -137,7 +137,7 @@ def _skipped(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(ev.ScheduleFailed)
-def _failed(event: Applied, tx: Tx) -> None:
+def _apply_failed(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleFailed, event.data)
     tx.execute(
         "UPDATE schedule_firings SET code = ?, message = ? WHERE tenant = ? AND run = ? AND open = 1",
@@ -152,14 +152,14 @@ def _failed(event: Applied, tx: Tx) -> None:
 
 def _set(event: Applied, tx: Tx, columns: str, *values: object) -> None:
     """Change the row of the event's schedule. `columns` is code of this file, never data."""
-    made = _made(event, tx)
+    made = _row_of(event, tx)
     tx.execute(
         f"UPDATE schedules SET {columns}, seq = ? WHERE position = ?", (*values, event.seq, made)
     )
     _settle(tx, made)
 
 
-def _made(event: Applied, tx: Tx) -> int:
+def _row_of(event: Applied, tx: Tx) -> int:
     """The row of the event's schedule. Errors: `InvalidEvent` if there is none."""
     found = tx.one(
         "SELECT position FROM schedules WHERE tenant = ? AND schedule = ?",
@@ -186,7 +186,7 @@ def _settle(tx: Tx, made: int) -> None:
 
 
 @schedules_view.on(kernel_events.RunStarted, kernel_events.RunForked)
-def _begun(event: Applied, tx: Tx) -> None:
+def _apply_begun(event: Applied, tx: Tx) -> None:
     tx.execute(
         "UPDATE schedule_firings SET begun = 1 WHERE tenant = ? AND run = ?",
         (event.stream.tenant, event.stream.id),
@@ -194,7 +194,7 @@ def _begun(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(kernel_events.RunCompleted, kernel_events.RunCancelled)
-def _ended(event: Applied, tx: Tx) -> None:
+def _apply_ended(event: Applied, tx: Tx) -> None:
     is_done = isinstance(event.data, kernel_events.RunCompleted)
     _over(event, tx, event.stream.id, failed=False if is_done else None)
 
@@ -205,7 +205,7 @@ def _run_failed(event: Applied, tx: Tx) -> None:
 
 
 @schedules_view.on(kernel_events.RunReopened)
-def _reopened(event: Applied, tx: Tx) -> None:
+def _apply_reopened(event: Applied, tx: Tx) -> None:
     found = tx.one(
         "SELECT made, failed FROM schedule_firings WHERE tenant = ? AND run = ? AND open = 0",
         (event.stream.tenant, event.stream.id),

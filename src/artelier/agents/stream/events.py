@@ -96,9 +96,9 @@ class EventReader:
             self._called[data.key] = call
             return ToolCalled(**fields, step=data.key, tool=call[0], arguments=call[1])
         if isinstance(data, ev.ToolCompleted | ev.ToolRefused | ev.ToolReconciled):
-            return await self._returned(event, data, fields)
+            return await self._tool_returned(event, data, fields)
         if isinstance(data, ev.ModelCompleted):
-            return await self._answered(data, fields)
+            return await self._model_answered(data, fields)
         if isinstance(data, ev.ApprovalRequested):
             asked = await shown_fields(self._services, self._tenant, data.question)
             question, details = str(asked.get("question", "")), asked.get("details")
@@ -112,7 +112,7 @@ class EventReader:
         assert isinstance(data, ev.NoteInjected)
         return NoteGiven(**fields, text=str(await self._json(data.text)))
 
-    async def _returned(
+    async def _tool_returned(
         self,
         event: Event,
         data: ev.ToolCompleted | ev.ToolRefused | ev.ToolReconciled,
@@ -133,7 +133,9 @@ class EventReader:
             artifact=data.artifact if isinstance(data, ev.ToolCompleted) else "",
         )  # fmt: skip
 
-    async def _answered(self, data: ev.ModelCompleted, fields: dict[str, Any]) -> ModelAnswered:
+    async def _model_answered(
+        self, data: ev.ModelCompleted, fields: dict[str, Any]
+    ) -> ModelAnswered:
         reply: Any = await self._json(data.reply)
         text, calls = reply, ()
         if isinstance(reply, dict):

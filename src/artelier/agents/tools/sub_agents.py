@@ -121,7 +121,7 @@ class SubAgentFactory:
         chosen = model or self._model
         if not chosen:
             raise InvalidRequest(f"sub-agent {name!r} needs a model", expected='model="..."')
-        child = _Child(
+        child = _SubAgent(
             kernel=self._kernel, name=name, model=chosen, output_schema=output_schema,
             builder=self._builder(name, system_prompt, context_builder),
             compaction=self._compaction, parent_id=self._parent_id,
@@ -139,7 +139,7 @@ class SubAgentFactory:
         # It may be entered again: the child's own log says what is done already. What the child says is read
         # there: it has passed the child's own door, and holds no placeholder that was made up.
         return Tool(
-            delegate, name=name, description=_described(description), side_effect=True,
+            delegate, name=name, description=_describe(description), side_effect=True,
             idempotent=True, risk="low", trust="untrusted", reads_store=True,
             acts_in_store=True,
         )  # fmt: skip
@@ -162,7 +162,7 @@ class SubAgentFactory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Child:
+class _SubAgent:
     """One sub-agent, whichever run calls it."""
 
     kernel: Kernels
@@ -198,7 +198,7 @@ class _Child:
             output_schema=self.output_schema, limits=self.limits, parent=Run(core),
             grants=self.grants, parent_step=_step_of(ctx), on_wait=core.on_wait,
         )  # fmt: skip
-        return _answer(self.name, await _driven(agent, wanted, core))
+        return _answer(self.name, await _drive(agent, wanted, core))
 
     def _driver(self, ctx: ToolContext) -> RunCore:
         services = self.kernel.for_tenant(ctx.tenant_id).services
@@ -257,7 +257,7 @@ class _Child:
         core.children.add(run_id)
 
 
-async def _driven(agent: AutonomousAgent, wanted: Wanted, core: RunCore) -> AgentResult:
+async def _drive(agent: AutonomousAgent, wanted: Wanted, core: RunCore) -> AgentResult:
     """The child's result.
 
     Errors: `RunSuspended` if the child has not ended, whatever went wrong: then there is nothing yet that a
@@ -284,7 +284,7 @@ async def _agent_of(core: RunCore) -> str:
     return row["agent"] or NOBODY
 
 
-def _described(description: str) -> str:
+def _describe(description: str) -> str:
     """Return what the tool says of itself: that it is an agent, and what every caller of one must know."""
     said, more = " ".join(description.split()), template("sub-agent-1")
     if "agent" not in said[:LINE_CHARS].lower():

@@ -88,9 +88,9 @@ class Decisions:
         self.time_left_s = time_ms / 1_000
         self.wall: dict[str, str] = {}
         self.recorded = recorded
-        self.known: dict[_Question, _Answer] = {}
+        self.known: dict[_ContractQuestion, _ContractReply] = {}
 
-    def bounded(self, *, asks_max: int, time_ms: int) -> Decisions:
+    def with_bounds(self, *, asks_max: int, time_ms: int) -> Decisions:
         """The same step, and what is known in it, with tighter bounds for one page of answers."""
         page = Decisions(facts=self.facts, asks_max=asks_max, time_ms=time_ms)
         page.wall, page.recorded, page.known = self.wall, self.recorded, self.known
@@ -105,7 +105,7 @@ class Decisions:
         step.known = self.known
         return step
 
-    def answer(self, question: _Question, place: str) -> Decision | None:
+    def answer(self, question: _ContractQuestion, place: str) -> Decision | None:
         """Return what is known already. If that ended by the wall clock, it is in the `wall` of this step
         too.
         """
@@ -117,14 +117,14 @@ class Decisions:
         return known.decision
 
 
-class _Answer(NamedTuple):
+class _ContractReply(NamedTuple):
     """The answer of a contract, or the reason why it ended by the wall clock."""
 
     decision: Decision
     wall: str
 
 
-class _Question(NamedTuple):
+class _ContractQuestion(NamedTuple):
     """All that a contract's answer may depend on within a step.
 
     The rule is named by its content: a version may be written, dropped with a failed invocation, and
@@ -145,7 +145,9 @@ class _Question(NamedTuple):
     contract_writer: str
 
     @classmethod
-    def about(cls, action: str, principal: str, target: Standing, contract: Standing) -> _Question:
+    def about(
+        cls, action: str, principal: str, target: Standing, contract: Standing
+    ) -> _ContractQuestion:
         at, prices = contract.at, target.prices
         assert at is not None
         return cls(
@@ -210,7 +212,7 @@ class Gate:
         self, action: str, principal: str, target: Standing, contract: Standing
     ) -> Decision:
         step, price = self._decisions, Bill.price(action, target, principal)
-        question = _Question.about(action, principal, target, contract)
+        question = _ContractQuestion.about(action, principal, target, contract)
         place = _place(question, contract.version)
         known = step.answer(question, place)
         if known is not None:
@@ -225,7 +227,7 @@ class Gate:
         wall, started = "", time.perf_counter()
         try:
             reply = await self._run(action, principal, target, contract, price=price, place=place)
-            decision = _judged(reply, action, principal, target, contract)
+            decision = _decision_of(reply, action, principal, target, contract)
         except SandboxError as error:
             if error.reason in WALL:
                 wall = step.wall[place] = error.reason
@@ -233,7 +235,7 @@ class Gate:
         except (NotFound, CorruptStore, InvalidRequest) as error:
             decision = Decision(False, f"its contract {contract.id} is broken: {error.code}")
         step.time_left_s -= time.perf_counter() - started
-        step.known[question] = _Answer(decision, wall)
+        step.known[question] = _ContractReply(decision, wall)
         return decision
 
     async def _run(
@@ -267,7 +269,7 @@ UNHURRIED = SandboxLimits(
 """For a replay: what did not time out then must not now."""
 
 
-def _place(question: _Question, contract_version: int) -> str:
+def _place(question: _ContractQuestion, contract_version: int) -> str:
     """A question in `wall`, the same in a replay; short, since there may be many."""
     asked = f"{question.action}:{question.principal}:{question.target}@{question.version}"
     if len(asked) > PLACE_CHARS_MAX:
@@ -281,7 +283,7 @@ def _unusable(contract: Standing | None) -> str:
     return "" if contract.kind == CONTRACT else f"is a {contract.kind}, no contract"
 
 
-def _judged(
+def _decision_of(
     reply: object, action: str, principal: str, target: Standing, contract: Standing
 ) -> Decision:
     """A contract's reply as a decision. Every shape but the declared ones denies."""

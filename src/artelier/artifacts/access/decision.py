@@ -82,7 +82,7 @@ async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str
     standing = await stage.standing(ref.id, version=ref.version)
     if standing is None or standing.deleted:
         text = f"no artifact {ref.id}" if standing is None else f"artifact {ref.id} was deleted"
-        return _refused(Verdict(ref, action, principal), NotFound(text), "missing")
+        return _refuse(Verdict(ref, action, principal), NotFound(text), "missing")
     decision = await gate.decide(action, principal, standing)
     licence = None
     # To subscribe is to be shown it in prompts later, which is what a licence is for.
@@ -100,7 +100,7 @@ async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str
     if decision.allowed:
         return verdict
     text = f"{principal} may not {action} artifact {ref.id}: {decision.reason}"
-    return _refused(verdict, AccessDenied(text, artifact=ref.id), "denied")
+    return _refuse(verdict, AccessDenied(text, artifact=ref.id), "denied")
 
 
 async def judge(
@@ -125,22 +125,22 @@ async def judge(
     try:
         version_at(standing, ref)
     except NotFound as missing:
-        return _refused(verdict, missing, "missing")
+        return _refuse(verdict, missing, "missing")
     agreed = Bill.posted(action, standing) if price_max is None else price_max
     if payer == principal and price > agreed:
         error = AccessDenied(
             f"artifact {ref.id} costs more than agreed",
             expected=f"at most {agreed} scrip", got=f"{price} scrip", artifact=ref.id,
         )  # fmt: skip
-        return _refused(verdict, error, "denied")
+        return _refuse(verdict, error, "denied")
     if not price:
         return verdict
     if (have := await stage.balance(account_of(payer))) < price:
-        return _refused(verdict, _no_funds(payer, price, have), "no_funds")
+        return _refuse(verdict, _no_funds(payer, price, have), "no_funds")
     return verdict._replace(royalty=await stage.royalty(ref.id))
 
 
-def _refused(verdict: Verdict, error: ArtelierError, refusal: Refusal) -> Verdict:
+def _refuse(verdict: Verdict, error: ArtelierError, refusal: Refusal) -> Verdict:
     return verdict._replace(refusal=refusal, reason=error.message, error=error)
 
 

@@ -61,7 +61,7 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     """Ask on with it as `after`; None: that was all."""
 
 
-class Planned(NamedTuple):
+class PlannedAppend(NamedTuple):
     """An append, and what it rests on beside the head that it expects."""
 
     append: StreamAppend
@@ -94,7 +94,7 @@ class Groups:
         actor: str | None = None,
         cause: str | None = None,
         after: StreamAppend | None = None,
-    ) -> Planned:
+    ) -> PlannedAppend:
         """The append of a change. `after` is the group's own write in the same batch, which it replaces.
 
         Errors: `NotFound`, `AccessDenied`, `InvalidRequest`, `Conflict`; `LimitReached` when appended.
@@ -116,7 +116,7 @@ class Groups:
                 raise InvalidRequest("`after` is no write of this group", got=after.stream.local)
             _check_kind(group, written.kind)
             if written.version == 1:  # who makes it owns it, and it has no members yet
-                return Planned(_with(after, drafts), None)
+                return PlannedAppend(_with(after, drafts), None)
         # The head before the rows: whatever comes between makes the append fail, never pass unseen.
         seq, _hash = await door.store.head(stream)
         stage = door.stage()
@@ -127,7 +127,7 @@ class Groups:
             if is_member != (change is GroupLeft):
                 raise (already_in if is_member else not_in)(group, principal)
         append = _with(after, drafts) if after else StreamAppend(stream, drafts, seq)
-        return Planned(append, stage.guard_beyond_one())
+        return PlannedAppend(append, stage.guard_beyond_one())
 
     async def members(self, group: str, *, limit: int, after: str | None) -> list[Member]:
         """Members in the order of their names. Errors: `NotFound`, `AccessDenied`, `InvalidRequest`."""
@@ -193,7 +193,7 @@ class Groups:
         return check_new_id(group)
 
     async def _readable(self, group: str) -> Standing:
-        standing = await self._door.permitted(self._checked(group), "read")
+        standing = await self._door.permit_action(self._checked(group), "read")
         _check_kind(group, standing.kind)
         return standing
 

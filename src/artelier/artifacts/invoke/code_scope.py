@@ -23,7 +23,7 @@ from artelier.artifacts.invoke.invocation_tree import (
 )
 from artelier.artifacts.ref import Ref, check_new_id
 from artelier.artifacts.write.state import Working
-from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
+from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact, InvalidRequest
 from artelier.ledger import MoneyTransferred, Posting
 from artelier.money import SCRIP
@@ -33,9 +33,9 @@ Helper = Callable[..., Awaitable[Any]]
 
 def in_scope(tree: Tree, working: Working, call: Call) -> Mapping[str, Helper]:
     """The functions in scope of one invocation."""
-    scope = _Scope(tree, working, call)
+    scope = _CodeScope(tree, working, call)
     return {
-        name: _guarded(tree, name, function)
+        name: _guard(tree, name, function)
         for name, function in (
             ("read", scope.read),
             ("write", scope.write),
@@ -47,7 +47,7 @@ def in_scope(tree: Tree, working: Working, call: Call) -> Mapping[str, Helper]:
     }
 
 
-def _guarded(tree: Tree, name: str, function: Helper) -> Helper:
+def _guard(tree: Tree, name: str, function: Helper) -> Helper:
     """Count the call, and say in words for agents what is wrong with it."""
 
     async def helper(*args: Any, **kwargs: Any) -> Any:
@@ -66,7 +66,7 @@ def _guarded(tree: Tree, name: str, function: Helper) -> Helper:
     return helper
 
 
-class _Scope:
+class _CodeScope:
     def __init__(self, tree: Tree, working: Working, call: Call) -> None:
         self._tree = tree
         self._working = working
@@ -109,7 +109,7 @@ class _Scope:
     ) -> dict[str, Any]:
         """A new version; the artifact becomes owner of what it makes."""
         working, tree = self._working, self._tree
-        wish = Wish(
+        wish = WriteRequest(
             id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
             expected_version=expected_version, metadata=metadata, interface=interface,
         )  # fmt: skip

@@ -24,13 +24,13 @@ from artelier.artifacts.events import (
 from artelier.artifacts.invoke.code_scope import in_scope
 from artelier.artifacts.invoke.invocation_tree import (
     Admitted,
+    BudgetSpent,
     Call,
     Free,
     InvocationFailed,
     InvocationLimits,
     MemorySearch,
     Service,
-    Spent,
     Tree,
     from_hold,
     to_hold,
@@ -70,7 +70,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What ended by the wall clock within the tree, by place; give it to a replay as `recorded`."""
 
 
-class Held(NamedTuple):
+class HeldPrice(NamedTuple):
     """A price on its way."""
 
     id: str
@@ -142,7 +142,7 @@ class Invoker:
             await self._append(
                 stage, tree, admitted, held, working=working, result=result, grounds=grounds
             )
-        except (InvocationFailed, Spent) as error:
+        except (InvocationFailed, BudgetSpent) as error:
             failure = tree.failure(error, call)
             await self._fail(stage, tree, admitted, held, failure)
             raise failure from None
@@ -168,7 +168,7 @@ class Invoker:
         """
         return HOLD_US if self._door.space == MAIN_SPACE else 1
 
-    async def _hold(self, admitted: Admitted, held: Held | None) -> None:
+    async def _hold(self, admitted: Admitted, held: HeldPrice | None) -> None:
         """Errors: `InsufficientFunds`, and nothing moved."""
         if held is None:
             return
@@ -189,7 +189,7 @@ class Invoker:
         stage: StoreStage,
         tree: Tree,
         admitted: Admitted,
-        held: Held | None,
+        held: HeldPrice | None,
         failure: InvocationFailed,
     ) -> None:
         try:
@@ -203,7 +203,7 @@ class Invoker:
         stage: StoreStage,
         tree: Tree,
         admitted: Admitted,
-        held: Held | None,
+        held: HeldPrice | None,
         *,
         working: Working | None = None,
         result: Any = None,
@@ -247,7 +247,7 @@ class Invoker:
             blobs=blobs, stage=None if failure else stage, ids=ids,
         )  # fmt: skip
 
-    async def _release(self, admitted: Admitted, held: Held | None, reason: str) -> None:
+    async def _release(self, admitted: Admitted, held: HeldPrice | None, reason: str) -> None:
         """Batches are applied in order: a price that is not held was never held, or is settled."""
         if held is not None:
             call, payer = admitted.call, admitted.verdict.payer
@@ -257,7 +257,7 @@ class Invoker:
                 )
 
     async def _give_back(
-        self, held: Held, *, id: str, caller: str, payer: str, reason: str
+        self, held: HeldPrice, *, id: str, caller: str, payer: str, reason: str
     ) -> None:
         event = ArtifactInvoked(
             id=id, version=0, caller=caller, outcome="failed", reason=reason, payer=payer,
@@ -276,7 +276,7 @@ class Invoker:
         for hold, id_, caller, payer, amount in rows:
             try:
                 await self._give_back(
-                    Held(hold, amount), id=id_, caller=caller, payer=payer, reason="abandoned"
+                    HeldPrice(hold, amount), id=id_, caller=caller, payer=payer, reason="abandoned"
                 )
             except (Conflict, InsufficientFunds):
                 continue  # somebody else has just given it back
@@ -299,10 +299,10 @@ class Invoker:
         await door.store.append(Batch(appends=appends, blobs=blobs or (), guard=guard))
 
 
-def hold_of(admitted: Admitted) -> Held | None:
+def hold_of(admitted: Admitted) -> HeldPrice | None:
     """Return what must be set aside before an invocation; None if it is free."""
     price = admitted.verdict.price
-    return Held(fresh_secret(9).hex(), price) if price else None
+    return HeldPrice(fresh_secret(9).hex(), price) if price else None
 
 
 def _by_stream(

@@ -19,7 +19,7 @@ from artelier.artifacts.access.decision import Verdict, judge, version_at
 from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.events import ArtifactInvoked
-from artelier.artifacts.invoke.program import Program, check_call, program_of
+from artelier.artifacts.invoke.program import EntryProgram, check_call, program_of
 from artelier.artifacts.kinds import runnable_code
 from artelier.artifacts.queries import Standing
 from artelier.artifacts.ref import ACTORS, Ref, check_new_id
@@ -89,7 +89,7 @@ class InvocationFailed(External):
         self.wall: dict[str, str] = {}
 
 
-class Spent(Flow):
+class BudgetSpent(Flow):
     """A bound of the whole tree was reached: no code inside may catch this."""
 
     def __init__(self, reason: str, text: str) -> None:
@@ -225,18 +225,18 @@ class Tree:
         return await self._prices_seen(call.caller, action, id)
 
     def spend_call(self) -> None:
-        """Errors: `Spent`."""
+        """Errors: `BudgetSpent`."""
         self.calls += 1
         if self.calls > self.limits.calls:
-            raise Spent("calls", f"more than {self.limits.calls} calls in one invocation")
+            raise BudgetSpent("calls", f"more than {self.limits.calls} calls in one invocation")
         self.check_time()
 
     def check_time(self) -> None:
-        """Errors: `Spent`. A replay has all the time it needs: when it ended is recorded."""
+        """Errors: `BudgetSpent`. A replay has all the time it needs: when it ended is recorded."""
         late_ms = (time.perf_counter() - self._started) * 1_000
         if self.decisions.recorded is None and late_ms > self.limits.time_ms:
             self.decisions.wall[ROOT] = "time"
-            raise Spent("time", f"the invocation took longer than {self.limits.time_ms} ms")
+            raise BudgetSpent("time", f"the invocation took longer than {self.limits.time_ms} ms")
 
     async def act(self, below: Working, call: Call) -> Any:
         """The outermost invocation, as a world's action does it: its result, its effects in `below`.
@@ -245,12 +245,12 @@ class Tree:
         """
         try:
             return await self.perform(below, call)
-        except (InvocationFailed, Spent) as error:
+        except (InvocationFailed, BudgetSpent) as error:
             raise self.failure(error, call) from None
 
-    def failure(self, error: InvocationFailed | Spent, call: Call) -> InvocationFailed:
+    def failure(self, error: InvocationFailed | BudgetSpent, call: Call) -> InvocationFailed:
         """Return why the tree failed, with what a replay must know of it."""
-        if isinstance(error, Spent):
+        if isinstance(error, BudgetSpent):
             error = InvocationFailed(f"artifact {call.id} failed: {error}", reason=error.reason)
         error.wall = dict(self.decisions.wall)
         return error
@@ -258,7 +258,7 @@ class Tree:
     async def perform(self, below: Working, call: Call) -> Any:
         """Invoke within a working state, which takes over what the invocation did if it succeeds.
 
-        Errors: those of `admit` and `run`, `InsufficientFunds`, `Spent`; then `below` is as it was.
+        Errors: those of `admit` and `run`, `InsufficientFunds`, `BudgetSpent`; then `below` is as it was.
         """
         admitted = await self.admit(below, call)
         working = Working(below)
@@ -332,7 +332,7 @@ class Tree:
                 expected="a tool whose content is {code: text with `def run(...)`}",
                 got=standing.kind,
             )
-        program: Program = program_of(code)
+        program: EntryProgram = program_of(code)
         args = self._arguments(call.args)
         interface: object = None
         if at.interface is not None:
@@ -343,7 +343,7 @@ class Tree:
     async def run(self, working: Working, admitted: Admitted) -> Any:
         """Run admitted code in a working state of its own; its result, which a service may give as `Free`.
 
-        Errors: `InvocationFailed`; `Spent` when a bound of the whole tree was reached.
+        Errors: `InvocationFailed`; `BudgetSpent` when a bound of the whole tree was reached.
         """
         self.started = True
         call, decisions = admitted.call, self.decisions
@@ -354,7 +354,7 @@ class Tree:
         if decisions.recorded is not None and (then := decisions.recorded.get(call.place)):
             decisions.wall[call.place] = then
             if call.place == ROOT and then == "time":
-                raise Spent("time", "the invocation took too long when it was recorded")
+                raise BudgetSpent("time", "the invocation took too long when it was recorded")
             raise InvocationFailed(f"artifact {call.id} failed as recorded: {then}", reason=then)
         self.check_time()
         if self.interpreter is None:

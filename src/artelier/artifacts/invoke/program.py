@@ -37,7 +37,7 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-class Program(NamedTuple):
+class EntryProgram(NamedTuple):
     """The signature of an entry function."""
 
     parameters: tuple[str, ...]
@@ -75,12 +75,12 @@ def check_entry(content: object, *, entry: str, positional: tuple[str, ...] | No
 
 
 @lru_cache(maxsize=128)
-def program_of(code: str) -> Program:
+def program_of(code: str) -> EntryProgram:
     """The signature of stored code's `run`. Errors: `InvalidArtifact`."""
     return _signature(code, "run", None)
 
 
-def _signature(code: str, entry: str, positional: tuple[str, ...] | None) -> Program:
+def _signature(code: str, entry: str, positional: tuple[str, ...] | None) -> EntryProgram:
     problem = costly(code)
     if problem is not None:
         raise InvalidArtifact(f"this code cannot run in the sandbox: {problem}")
@@ -111,7 +111,7 @@ def _signature(code: str, entry: str, positional: tuple[str, ...] | None) -> Pro
         for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
         if default is None
     }
-    return Program(names, frozenset(required), args.kwarg is not None)
+    return EntryProgram(names, frozenset(required), args.kwarg is not None)
 
 
 def _check_positional(args: ast.arguments, wanted: str, count: int) -> None:
@@ -149,7 +149,7 @@ def _is_tool(value: object) -> bool:
     )
 
 
-def check_call(program: Program, args: Mapping[str, Any], interface: object) -> None:
+def check_call(program: EntryProgram, args: Mapping[str, Any], interface: object) -> None:
     """Refuse arguments that `run` does not take, lacks, or that its declared schema gives another type.
 
     Only names and the types of top-level properties are checked; the rest of a schema is the code's to check.

@@ -103,7 +103,7 @@ class Door(NamedTuple):
     def gate(self, stage: Stage) -> Gate:
         return Gate(stage, self.interpreter, self.decisions)
 
-    async def permitted(self, id: str, action: str, *, version: int | None = None) -> Standing:
+    async def permit_action(self, id: str, action: str, *, version: int | None = None) -> Standing:
         """Return what stands under an id. Errors: `NotFound`, `AccessDenied`."""
         stage = self.stage()
         verdict = await permit(stage, self.gate(stage), Ref(id, version), action, self.principal)
@@ -150,7 +150,7 @@ class Door(NamedTuple):
             return verdict.charge()
 
         if await pay(await self.access(ref, "read", price_max=price_max)) is not None:
-            await self._decided(ref, "read", pay, price_max=price_max)
+            await self._decide(ref, "read", pay, price_max=price_max)
         return bought[-1]
 
     async def change(
@@ -164,9 +164,9 @@ class Door(NamedTuple):
         async def over(verdict: Verdict) -> EventData | None:
             return await decide(verdict.granted())
 
-        await self._decided(Ref(id), action, over)
+        await self._decide(Ref(id), action, over)
 
-    async def _decided(
+    async def _decide(
         self,
         ref: Ref,
         action: str,
@@ -211,7 +211,7 @@ class Door(NamedTuple):
         )
         if is_whole:
             content = await self.stage().whole(standing, content, part=ref.part)
-        return await self._made(
+        return await self._artifact_of(
             standing, at, part_of(standing, content, ref.part),
             interface=await self.extra(at.interface), metadata=await self.extra(at.metadata) or {},
         )  # fmt: skip
@@ -229,11 +229,11 @@ class Door(NamedTuple):
     async def without_content(self, ref: Ref, *, mark: str, price_max: int | None) -> Artifact:
         """Return a version that may be read, with `mark` in place of its content. Nobody pays for that."""
         standing = (await self.access(ref, "read", price_max=price_max)).granted()
-        return await self._made(
+        return await self._artifact_of(
             standing, version_at(standing, ref), mark, interface=None, metadata={}
         )
 
-    async def _made(
+    async def _artifact_of(
         self, standing: Standing, at: VersionRow, content: Any, *, interface: Any,
         metadata: dict[str, Any],
     ) -> Artifact:  # fmt: skip

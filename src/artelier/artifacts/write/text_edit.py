@@ -9,7 +9,7 @@ from artelier.artifacts.safe_repr import shown
 from artelier.errors import CorruptStore, InvalidArtifact
 
 
-def replaced(id: str, content: Any, old: str, new: str) -> Any:
+def replace_once(id: str, content: Any, old: str, new: str) -> Any:
     """Content with `old` replaced. Errors: `InvalidArtifact` unless `old` occurs exactly once."""
     media = media_of(content)
     if media == "bytes":

@@ -28,7 +28,7 @@ EXTRAS_BYTES_MAX = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class WriteRequest:
     """The caller's request to write. None keeps the value of the version before."""
 
     id: str
@@ -52,7 +52,7 @@ class Encoded(msgspec.Struct, frozen=True):
     interface: bytes | None
 
 
-def encode(wish: Wish) -> Encoded:
+def encode(wish: WriteRequest) -> Encoded:
     """Errors: `InvalidArtifact` for content, metadata or an interface that cannot be stored."""
     media, content = encode_content(wish.content)
 
@@ -70,14 +70,14 @@ def encode(wish: Wish) -> Encoded:
     )
 
 
-class Prepared(NamedTuple):
+class PreparedContent(NamedTuple):
     """The large content of a wish, checked and named off the event loop."""
 
     encoded: Encoded
     content: tuple[BlobRef, Blob]
 
 
-async def prepare(wish: Wish, *, tenant: str, key: DataKey) -> Prepared | None:
+async def prepare(wish: WriteRequest, *, tenant: str, key: DataKey) -> PreparedContent | None:
     """Return the content of a wish as it is stored; None for small content, which needs no care.
 
     Errors: those of `encode`, and of the search for personal data.
@@ -87,10 +87,10 @@ async def prepare(wish: Wish, *, tenant: str, key: DataKey) -> Prepared | None:
     encoded = await asyncio.to_thread(encode, wish)
     if len(encoded.content) <= LARGE_BYTES:
         return None
-    return Prepared(encoded, await prepared_blob(tenant, key, encoded.content))
+    return PreparedContent(encoded, await prepared_blob(tenant, key, encoded.content))
 
 
-def check_expected(wish: Wish, standing: Standing | None) -> None:
+def check_expected(wish: WriteRequest, standing: Standing | None) -> None:
     """Errors: `VersionConflict` with both numbers."""
     have = standing.version if standing else 0
     if wish.expected_version is not None and wish.expected_version != have:
@@ -105,13 +105,13 @@ def check_expected(wish: Wish, standing: Standing | None) -> None:
         )
 
 
-def asked_right(wish: Wish) -> str:
+def asked_right(wish: WriteRequest) -> str:
     """Return what a wish needs: to set policy or prices is the owner's right, and needs no other."""
     return "write" if wish.access is None and wish.prices is None else "govern"
 
 
 def check_allowed(
-    wish: Wish, standing: Standing, principal: str, decision: Decision | None
+    wish: WriteRequest, standing: Standing, principal: str, decision: Decision | None
 ) -> None:
     """Errors: `NotFound` for a deleted artifact, `AccessDenied`, also for what nobody decided."""
     if standing.deleted:
@@ -124,14 +124,14 @@ def check_allowed(
 
 
 def decide_write(
-    wish: Wish,
+    wish: WriteRequest,
     standing: Standing | None,
     decision: Decision | None,
     *,
     tenant: str,
     principal: str,
     key: DataKey,
-    prepared: Prepared | None = None,
+    prepared: PreparedContent | None = None,
 ) -> tuple[ArtifactWritten, list[Blob]]:
     """The event of the next version and the blobs it names, its content first.
 
@@ -158,7 +158,7 @@ def decide_write(
         blobs.append(blob)
         return ref
 
-    def kept(prepared: Prepared) -> BlobRef:
+    def kept(prepared: PreparedContent) -> BlobRef:
         ref, blob = prepared.content
         blobs.append(blob)
         return ref
@@ -189,7 +189,7 @@ def decide_write(
     return event, blobs
 
 
-def _rights(wish: Wish, standing: Standing | None, kind: Kind) -> tuple[Access, Prices]:
+def _rights(wish: WriteRequest, standing: Standing | None, kind: Kind) -> tuple[Access, Prices]:
     prices = standing.prices if standing else Prices()
     if wish.prices is not None:
         prices = check_prices(wish.prices)
@@ -201,7 +201,7 @@ def _rights(wish: Wish, standing: Standing | None, kind: Kind) -> tuple[Access, 
     return access, prices
 
 
-def _kind(wish: Wish, standing: Standing | None) -> str | None:
+def _kind(wish: WriteRequest, standing: Standing | None) -> str | None:
     if standing is None:
         if wish.kind is None:
             raise InvalidArtifact(
@@ -216,7 +216,7 @@ def _kind(wish: Wish, standing: Standing | None) -> str | None:
     return standing.kind
 
 
-def written(
+def artifact_of(
     event: ArtifactWritten,
     *,
     content: Any,

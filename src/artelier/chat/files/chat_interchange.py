@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from artelier.chat.session.queries import Reader
+from artelier.chat.session.queries import ChatReader
 from artelier.chat.tree.branches import VARIANTS_MAX
 from artelier.chat.turn.transcript import Turn
 from artelier.operations.lore import chat_log
@@ -57,7 +57,7 @@ def _turn(turn: chat_log.Turn, warnings: list[str]) -> dict[str, Any] | None:
     return {"user": turn.user, "variants": variants, "selected": selected}
 
 
-async def written(session: Reader) -> bytes:
+async def written(session: ChatReader) -> bytes:
     """The conversation of a branch as JSONL, with all variants of each turn, as people see them."""
     settings, row = await session.settings(), await session.row()
     user = str(settings.user.get("name") or "User")

@@ -23,7 +23,7 @@ from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
 from artelier.kernel.export.archive import CHAT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
 from artelier.kernel.export.scope import streams_of
-from artelier.kernel.export.transfer import Keys, Part, import_file, write_file
+from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.queries import blob_json
 from artelier.log import Stream
 
@@ -31,7 +31,7 @@ RUNS_MAX = 10_000
 """Of one file: an import holds all their events in memory (guess: 1 GB)."""
 
 
-class CarriedChat(msgspec.Struct, frozen=True, kw_only=True):
+class ChatFileContents(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a chat's file."""
 
     chat_id: str
@@ -44,7 +44,9 @@ class CarriedChat(msgspec.Struct, frozen=True, kw_only=True):
     """Of the file without its seal."""
 
 
-async def export_chat(services: Services, tenant: str, chat: str, path: str | Path) -> CarriedChat:
+async def export_chat(
+    services: Services, tenant: str, chat: str, path: str | Path
+) -> ChatFileContents:
     """Write the file, whole or not at all. Errors: see `ChatsHandle.export_chat`."""
     row = await chat_row(services.store, tenant, check_chat(chat))
     position, root = await services.store.root()
@@ -57,8 +59,8 @@ async def export_chat(services: Services, tenant: str, chat: str, path: str | Pa
         format=FORMAT, version=CHAT_VERSION, tenant=tenant, run="", chat=chat,
         code=services.code_version, position=position, head=root.hex(),
     )  # fmt: skip
-    done = await write_file(path, header, [Part(services, streams)], belongings=ChatFile(chat))
-    return CarriedChat(
+    done = await write_file(path, header, [StorePart(services, streams)], belongings=ChatFile(chat))
+    return ChatFileContents(
         chat_id=chat, runs=done.runs, profiles=profiles, events=done.events, blobs=done.blobs,
         sha256=done.sha256,
     )  # fmt: skip
@@ -105,13 +107,13 @@ async def _there(services: Services, tenant: str, refs: Iterable[str]) -> tuple[
 
 async def import_chat(
     services: Services,
-    keys: Keys,
+    keys: KeyStore,
     tenant: str,
     path: str | Path,
     *,
     size_max_bytes: int = SIZE_BYTES_MAX,
     by: str = "operator",
-) -> CarriedChat:
+) -> ChatFileContents:
     """Check the whole file, then append all of it as one batch. Errors: see `ChatsHandle.import_chat`."""
     found = await import_file(
         services, keys, tenant, path, size_max_bytes=size_max_bytes, by=by, about="chat",
@@ -119,7 +121,7 @@ async def import_chat(
     )  # fmt: skip
     file = found.belongings
     assert isinstance(file, ChatFile)
-    return CarriedChat(
+    return ChatFileContents(
         chat_id=found.header.chat, runs=tuple(sorted(found.runs)), profiles=file.profiles,
         events=len(found.drafts), blobs=found.blobs, sha256=found.sha256,
     )  # fmt: skip

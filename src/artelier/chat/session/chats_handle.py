@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 
 if TYPE_CHECKING:
-    from artelier.chat.files.transfer import CarriedChat
+    from artelier.chat.files.transfer import ChatFileContents
     from artelier.chat.session.session import Session
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.export.transfer import Keys
+    from artelier.kernel.export.transfer import KeyStore
 
 
-class Desk(Protocol):
+class ChatKernel(Protocol):
     """The kernel bound to one tenant, as far as this needs it."""
 
     @property
@@ -24,7 +24,7 @@ class Desk(Protocol):
     def services(self) -> Services: ...
 
     @property
-    def keys(self) -> Keys: ...
+    def keys(self) -> KeyStore: ...
 
     async def state(self) -> TenantState: ...
 
@@ -32,19 +32,21 @@ class Desk(Protocol):
 class ChatsHandle:
     """Methods of `TenantKernel`."""
 
-    async def chat(self: Desk, chat_id: str, **opening: Any) -> Session:
+    async def chat(self: ChatKernel, chat_id: str, **opening: Any) -> Session:
         """The chat of that id, made if there is none: see `Session.open`."""
         from artelier.chat.session.session import Session
 
         return await Session.open(self, chat_id, **opening)
 
-    async def chats(self: Desk, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
+    async def chats(
+        self: ChatKernel, *, after: str | None = None, limit: int = 100
+    ) -> dict[str, Any]:
         """`{items: [{chat_id, branches, runs, opened_us, changed_us}], next}`, by id."""
         from artelier.chat.tree.queries import list_chats
 
         return await list_chats(self.services.store, self.id, after=after, limit=limit)
 
-    async def export_chat(self: Desk, chat_id: str, path: str | Path) -> CarriedChat:
+    async def export_chat(self: ChatKernel, chat_id: str, path: str | Path) -> ChatFileContents:
         """Write a chat into one verifiable file: its branches, turns and artifacts, all its runs with what
         belongs to them, and the profiles that these worked with.
 
@@ -56,12 +58,12 @@ class ChatsHandle:
         return await export_chat(self.services, self.id, chat_id, path)
 
     async def import_chat(
-        self: Desk,
+        self: ChatKernel,
         path: str | Path,
         *,
         size_max_bytes: int = SIZE_BYTES_MAX,
         by: str = "operator",
-    ) -> CarriedChat:
+    ) -> ChatFileContents:
         """Take a chat into this tenant, hash for hash: its runs are records, the chat goes on.
 
         Units:  `size_max_bytes` bounds the unpacked size.

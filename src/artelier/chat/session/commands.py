@@ -18,7 +18,7 @@ from artelier.kernel.privacy.pii_scrubber import is_known
 from artelier.kernel.run.waits import microseconds
 from artelier.kernel.tool_calls.ended_run_compensation import compensate_ended
 from artelier.money import parse_usd
-from artelier.pii.placeholder import disarmed
+from artelier.pii.placeholder import escape_json
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
@@ -35,7 +35,7 @@ UNSAID: Any = object()
 """Stands for an argument that was not given where None is a legal value."""
 
 
-class Desk(Protocol):
+class CommandKernel(Protocol):
     """The kernel bound to one tenant, as far as this needs it."""
 
     @property
@@ -52,11 +52,13 @@ class Desk(Protocol):
 class CommandsHandle:
     """Methods of `TenantKernel`."""
 
-    async def pause(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+    async def pause(
+        self: CommandKernel, run_id: str, *, by: str = "operator", note: str = ""
+    ) -> EventData:
         return await _give(self, run_id, "pause", by=by, payload=note or None)
 
     async def resume(
-        self: Desk,
+        self: CommandKernel,
         run_id: str,
         *,
         note: str = "",
@@ -93,7 +95,7 @@ class CommandsHandle:
         effects = await give_in_order(self, run_id, wanted, by=by)
         return effects[0] if reopens else effects[-1]
 
-    async def step(self: Desk, run_id: str, *, by: str = "operator") -> EventData:
+    async def step(self: CommandKernel, run_id: str, *, by: str = "operator") -> EventData:
         """Let a paused run go on for one cycle, and pause it again; a run of hand-written code for one step.
 
         One that is at work is paused after the cycle at hand, one that nobody drives becomes `pending` and
@@ -103,16 +105,20 @@ class CommandsHandle:
         """
         return await _give(self, run_id, "step", by=by)
 
-    async def cancel(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+    async def cancel(
+        self: CommandKernel, run_id: str, *, by: str = "operator", note: str = ""
+    ) -> EventData:
         """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
         return await _give(self, run_id, "cancel", by=by, payload=note or None)
 
-    async def stop(self: Desk, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
+    async def stop(
+        self: CommandKernel, run_id: str, *, by: str = "operator", note: str = ""
+    ) -> EventData:
         """Cancel the call in flight and pause; what was produced is kept with its cost."""
         return await _give(self, run_id, "stop", by=by, payload=note or None)
 
     async def compensate(
-        self: Desk,
+        self: CommandKernel,
         run_id: str,
         *,
         upto: str | None = None,
@@ -138,12 +144,17 @@ class CommandsHandle:
             on_wait=on_wait,
         )  # fmt: skip
 
-    async def goes_on_as(self: Desk, run_id: str) -> str:
+    async def goes_on_as(self: CommandKernel, run_id: str) -> str:
         """The run in which this one goes on: itself, or the newest fork that `fork_on_drift` made of it."""
         return await newest_drift(self.services, self.id, run_id)
 
     async def limit(
-        self: Desk, run_id: str, *, unit: str, cap: float | str | None, by: str = "operator"
+        self: CommandKernel,
+        run_id: str,
+        *,
+        unit: str,
+        cap: float | str | None,
+        by: str = "operator",
     ) -> EventData:
         """Set or lift (`cap=None`) a cap of a run, its children included.
 
@@ -160,7 +171,7 @@ class CommandsHandle:
         return await _give(self, run_id, "limit", by=by, key=key, choice=choice)
 
     async def cap(
-        self: Desk, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
+        self: CommandKernel, scope: str, *, unit: str, cap: int | str | None, by: str = "operator"
     ) -> None:
         """Set or lift (`cap=None`) a cap of a scope that runs are opened with, such as `agent:<id>`.
 
@@ -173,7 +184,7 @@ class CommandsHandle:
         amount = _amount(unit, cap)
         await scopes.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
 
-    async def used(self: Desk, scope: str) -> dict[str, Any]:
+    async def used(self: CommandKernel, scope: str) -> dict[str, Any]:
         """Return what the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved,
         cap}`.
 
@@ -182,7 +193,9 @@ class CommandsHandle:
         """
         return await scopes.used_of(self.services, self.id, scope)
 
-    async def inject(self: Desk, run_id: str, note: str, *, by: str = "operator") -> EventData:
+    async def inject(
+        self: CommandKernel, run_id: str, note: str, *, by: str = "operator"
+    ) -> EventData:
         """Tell a run something. Placeholders of others in it are text.
 
         Errors: `NotFound`, `Conflict`.
@@ -190,12 +203,12 @@ class CommandsHandle:
         return await _give(self, run_id, "inject", by=by, payload=_said(self, run_id, note))
 
     async def signal(
-        self: Desk, run_id: str, name: str, data: Any = None, *, by: str = "operator"
+        self: CommandKernel, run_id: str, name: str, data: Any = None, *, by: str = "operator"
     ) -> EventData:
         return await _give(self, run_id, "signal", by=by, key=name, payload=data)
 
     async def approve(
-        self: Desk,
+        self: CommandKernel,
         run_id: str,
         step: str | None = None,
         *,
@@ -217,7 +230,7 @@ class CommandsHandle:
         )  # fmt: skip
 
     async def reconcile(
-        self: Desk,
+        self: CommandKernel,
         run_id: str,
         step: str,
         *,
@@ -291,17 +304,19 @@ def _seconds(cap: float | str) -> float | str:
         return cap
 
 
-def _said(desk: Desk, run_id: str, value: Any) -> Any:
+def _said(desk: CommandKernel, run_id: str, value: Any) -> Any:
     """Return what a person says to a run, who may repeat the placeholders that it shows, and gains no
     others.
     """
     services = desk.services
     if services.personal is None:
         return value
-    return disarmed(value, lambda one: is_known(services.store, desk.id, run_id, one))
+    return escape_json(value, lambda one: is_known(services.store, desk.id, run_id, one))
 
 
-async def _give(desk: Desk, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
+async def _give(
+    desk: CommandKernel, run_id: str, verb: str, *, by: str, **command: Any
+) -> EventData:
     await desk.state()
     desk.keep_alive()
     return await give(desk, run_id, verb, by=by, **command)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from artelier.operations.profile.definition import OperationProfile
 
 
-class Reader:
+class ChatReader:
     """One branch of a chat, for reading. `desk` is the kernel bound to its tenant."""
 
     _by = ""
@@ -46,7 +46,7 @@ class Reader:
             return False
         return True
 
-    async def branch_row(self) -> queries.Branch:
+    async def branch_row(self) -> queries.BranchState:
         """Errors: `NotFound`."""
         return await queries.branch_of(self.store, await self.row(), self.branch_name)
 

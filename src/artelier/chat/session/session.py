@@ -9,7 +9,7 @@ from typing import Any
 
 from artelier.artifacts.access.rules import check_principal
 from artelier.chat.session import settings as cs
-from artelier.chat.session.queries import Reader
+from artelier.chat.session.queries import ChatReader
 from artelier.chat.session.settings import UNSET, ChatSettings
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.chat.tree import queries
@@ -34,7 +34,7 @@ from artelier.log import (
     prepared_blob,
 )
 from artelier.operations import events as ev
-from artelier.pii.placeholder import disarmed
+from artelier.pii.placeholder import escape_json
 from artelier.tokens import estimate_tokens
 
 ATTEMPTS_MAX = 50
@@ -42,7 +42,7 @@ ATTEMPTS_MAX = 50
 _TRIGGERS = ("generate", "regenerate", "continue", "resume")
 
 
-class Session(Reader):
+class Session(ChatReader):
     """One branch of a chat. Any number of handles, in any processes, may be open.
 
     `Session.open(kernel, "c1", model="offline")` makes one; reading (`turns`, `art`, ...) is in `Reader`.
@@ -543,7 +543,7 @@ class Session(Reader):
 
     def _said(self, value: Any) -> Any:
         """Return what a person or a file of elsewhere says: a placeholder in it is text."""
-        return value if self.desk.services.personal is None else disarmed(value)
+        return value if self.desk.services.personal is None else escape_json(value)
 
     async def seq(self) -> int:
         return (await self.store.head(session_stream(self.desk.id, self.chat_id)))[0]

@@ -22,7 +22,7 @@ _BRANCH = ("name", "head", "run", "trigger", "job", "made", "origin", "n", "at_u
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class BranchState:
     """A branch of a chat. `head` is a node, 0 at the beginning; `run` is the one asked for last."""
 
     name: str
@@ -54,7 +54,7 @@ class ChatRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stand:
+class NodeState:
     """The state that a run finds at a node: all that `session.read` records."""
 
     settings: BlobRef
@@ -126,15 +126,15 @@ async def list_chats(store: Store, tenant: str, *, after: str | None, limit: int
     return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
 
 
-async def branches(store: Store, chat: ChatRow) -> list[Branch]:
+async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
     """Return the branches in the order in which they were made."""
     rows = await store.query(
         f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
     )
-    return [Branch(**dict(zip(_BRANCH, row, strict=True))) for row in rows]
+    return [BranchState(**dict(zip(_BRANCH, row, strict=True))) for row in rows]
 
 
-async def branch_of(store: Store, chat: ChatRow, name: str) -> Branch:
+async def branch_of(store: Store, chat: ChatRow, name: str) -> BranchState:
     """Errors: `NotFound` that names the branches there are."""
     rows = await store.query(
         f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?",
@@ -146,7 +146,7 @@ async def branch_of(store: Store, chat: ChatRow, name: str) -> Branch:
             f"chat {chat.chat!r} has no branch {name!r:.100}", expected=f"one of {known}",
             hint="session.branch(name) makes one.",
         )  # fmt: skip
-    return Branch(**dict(zip(_BRANCH, rows[0], strict=True)))
+    return BranchState(**dict(zip(_BRANCH, rows[0], strict=True)))
 
 
 async def node_row(store: Store, chat: int, node: int) -> Node:
@@ -293,7 +293,7 @@ async def stand(
     tags: Collection[str] | None = None,
     trigger: str = "generate",
     now_us: int,
-) -> Stand:
+) -> NodeState:
     """Return what a run finds that goes on from a node, with the artifacts of a scope.
 
     `tags`: which artifacts; None for all. `now_us`: against which age is counted. Errors: `NotFound`.
@@ -301,7 +301,7 @@ async def stand(
     """
     row = await chat_row(store, tenant, chat)
     if not node:
-        return Stand(settings=row.settings, marks={}, turn=1, tokens=0)
+        return NodeState(settings=row.settings, marks={}, turn=1, tokens=0)
     at = await node_row(store, row.id, node)
     base, said = await _said(store, row, at)
     own = await in_scope(store, at, scope)
@@ -310,7 +310,7 @@ async def stand(
     if own is not None and scope:
         marks = own.marked()
         found = [seen(one, now_us=now_us) for one in await _chains(store, own, tags)]
-    return Stand(
+    return NodeState(
         settings=row.settings, base_run=base.base if base else "",
         base_shown=base.shown if base else 0, said=said, artifacts=tuple(found), marks=marks,
         turn=at.number + (trigger != "continue"), tokens=at.tokens,

@@ -17,7 +17,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionRow:
+class SessionVersionRow:
     """One version of an artifact: a value, or an entry of a feed."""
 
     id: int
@@ -43,10 +43,10 @@ class VersionRow:
 class Chain:
     """An artifact at one node: its versions, newest first, as many as it retains by count."""
 
-    newest: VersionRow
-    rows: tuple[VersionRow, ...]
+    newest: SessionVersionRow
+    rows: tuple[SessionVersionRow, ...]
 
-    def kept(self, *, now_us: int) -> tuple[VersionRow, ...]:
+    def kept(self, *, now_us: int) -> tuple[SessionVersionRow, ...]:
         """Return what retention leaves: of a feed its entries, else the current value and earlier ones.
 
         A current value has no age; the newest entry of a feed has. What is older than the first that is
@@ -59,7 +59,7 @@ class Chain:
         if not newest.ttl_s:
             return rows
         oldest_us = now_us - newest.ttl_s * 1_000_000
-        kept: list[VersionRow] = []
+        kept: list[SessionVersionRow] = []
         for index, row in enumerate(rows):
             if row.at_us < oldest_us and (newest.append or index):
                 break
@@ -75,11 +75,11 @@ async def chains(store: Store, chat: int, ids: Sequence[int]) -> list[Chain]:
     """The artifacts whose newest versions these are, by tag. Cost: O(what they retain)."""
     if not ids:
         return []
-    found: dict[int, list[VersionRow]] = {id_: [] for id_ in ids}
+    found: dict[int, list[SessionVersionRow]] = {id_: [] for id_ in ids}
     for start in range(0, len(ids), 200):
         some = ids[start : start + 200]
         for root, *columns in await _rows(store, chat, some):
-            found[root].append(VersionRow(**dict(zip(_COLUMNS, columns, strict=True))))
+            found[root].append(SessionVersionRow(**dict(zip(_COLUMNS, columns, strict=True))))
     made = [Chain(newest=rows[0], rows=tuple(rows)) for rows in found.values() if rows]
     return sorted(made, key=lambda chain: chain.newest.tag)
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from artelier.chat.turn.turn_events import changes_of, reports, session_stream
-from artelier.chat.turn.turn_inputs import Found, found_from
+from artelier.chat.turn.turn_inputs import TurnInputs, found_from
 from artelier.errors import Conflict, InvalidRequest, RunEnded
 from artelier.kernel import Run, run_row
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
-from artelier.operations.graph.effects import Outcome, Turned, apply
+from artelier.operations.graph.effects import OperationOutcome, Turned, apply
 from artelier.operations.graph.failures import StepFailed
 from artelier.operations.graph.inclusion import Places, placed
 from artelier.operations.graph.orchestrator import (
@@ -26,7 +26,7 @@ from artelier.operations.graph.orchestrator import (
     not_done,
     passages_of,
 )
-from artelier.operations.graph.plan import Plan, marked, plan
+from artelier.operations.graph.plan import OperationPlan, marked, plan
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.template_scope import Situation
 from artelier.operations.profile.definition import (
@@ -49,20 +49,20 @@ TAKEN = "#steps"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class AgentStep:
     """One cycle between its operations before and after."""
 
     number: int
-    found: Found
-    plan: Plan
+    found: TurnInputs
+    plan: OperationPlan
     turned: Turned
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[OperationOutcome, ...]
     situation: Situation
     places: Places
     """What stands in the prompt of the step's model call."""
 
 
-class Stepping:
+class AgentTurnHooks:
     """The operations around the steps of one run."""
 
     def __init__(
@@ -103,7 +103,7 @@ class Stepping:
     async def before(
         self, number: int, *, said: Sequence[ChatMessage], text: str, trigger: str = "generate",
         more: Mapping[str, Any] | None = None, now_us: int | None = None,
-    ) -> Step:  # fmt: skip
+    ) -> AgentStep:  # fmt: skip
         """Run the operations before step `number`, and commit their effects.
 
         `said`: the newest messages, oldest first. `text`: what the step is about. `more`: names in scope
@@ -135,12 +135,12 @@ class Stepping:
         turned = apply(turned, outcomes, at_us=situation.now_us)
         await self._commit(prefix, BEFORE, turned, {}, found.tokens)
         turned = replace(turned, applied=(), written=())
-        return Step(
+        return AgentStep(
             number=number, found=found, plan=planned, turned=turned, outcomes=tuple(outcomes),
             situation=situation, places=await self._places(turned, situation, trigger, prefix),
         )  # fmt: skip
 
-    async def after(self, step: Step, *, reply: str) -> Turned:
+    async def after(self, step: AgentStep, *, reply: str) -> Turned:
         """Run the operations after the step's model call, and commit their effects.
 
         A reply that an operation has changed is in the result: what becomes of it is the driver's.
@@ -164,9 +164,9 @@ class Stepping:
         return turned
 
     async def _hook(
-        self, prefix: str, planned: Plan, hook: Hook, turned: Turned, situation: Situation,
+        self, prefix: str, planned: OperationPlan, hook: Hook, turned: Turned, situation: Situation,
         rag: dict[str, Any],
-    ) -> list[Outcome]:  # fmt: skip
+    ) -> list[OperationOutcome]:  # fmt: skip
         around = Surroundings(
             run=self.run, profile=self.profile, model=self._model, principal=self._principal,
             desk=self._desk, prefix=prefix, seed=self._seed,
@@ -186,7 +186,7 @@ class Stepping:
 
     # The session
 
-    async def _found(self, prefix: str) -> Found:
+    async def _found(self, prefix: str) -> TurnInputs:
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
             return await self._read(full)
 
@@ -313,7 +313,7 @@ def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
     return marks.get(TAKEN, (0, 0))[0]
 
 
-def _failure(failed_type: str, outcome: Outcome) -> StepFailed:
+def _failure(failed_type: str, outcome: OperationOutcome) -> StepFailed:
     code, message = fault_of(outcome)
     return StepFailed(
         message, failed_type=failed_type, operation=outcome.slot.id, operation_code=code

@@ -16,7 +16,7 @@ from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
 from artelier.log import Blob, BlobRef, Draft, EventData, Stream, StreamAppend
 from artelier.operations import events as ev
-from artelier.operations.graph.effects import Applied, Turned
+from artelier.operations.graph.effects import AppliedEffect, Turned
 from artelier.ports.model import ChatMessage
 
 
@@ -24,7 +24,9 @@ def session_stream(tenant: str, chat: str) -> Stream:
     return Stream(tenant, MAIN_SPACE, f"session:{chat}")
 
 
-def reports(core: RunCore, applied: Iterable[Applied]) -> tuple[tuple[ev.Report, ...], list[Blob]]:
+def reports(
+    core: RunCore, applied: Iterable[AppliedEffect]
+) -> tuple[tuple[ev.Report, ...], list[Blob]]:
     """Reports of effects, with the content they refer to."""
     blobs: list[Blob] = []
     listed: list[ev.Report] = []

@@ -19,7 +19,7 @@ from artelier.ports.model import ChatMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class TurnInputs:
     """The chat, its artifacts and the profile as a turn finds them."""
 
     settings: dict[str, Any]
@@ -69,7 +69,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     return event, blobs
 
 
-async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Found:
+async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> TurnInputs:
     """Return what a run has recorded of its beginning."""
     core = run.core
     profile = None
@@ -83,7 +83,7 @@ async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Fou
         before = await renderer.messages("chat", first, read.base_shown)
     all_said = [*before, *said]
     last = all_said[-1].text if all_said and all_said[-1].role == "assistant" else ""
-    return Found(
+    return TurnInputs(
         settings=decode_stored(await core.load(read.settings)), profile=profile,
         state=ArtState(arts={seen.tag: await _art(run, seen) for seen in read.artifacts}),
         marks=dict(read.marks), turn=read.turn, tokens=read.tokens, base_run=read.base_run,

@@ -18,7 +18,7 @@ from artelier.chat.turn.main_call import MainCall, Sink, main_call
 from artelier.chat.turn.system_prompt import afterword, introduction, people_of
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
-from artelier.chat.turn.turn_inputs import Found, find, found_from
+from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from
 from artelier.context import assemble
 from artelier.context.section import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
@@ -28,7 +28,7 @@ from artelier.log import Blob, decode_stored
 from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
 from artelier.operations import events as ev
-from artelier.operations.graph.effects import Outcome, Turned, apply
+from artelier.operations.graph.effects import OperationOutcome, Turned, apply
 from artelier.operations.graph.inclusion import InclusionFailed, around, placed
 from artelier.operations.graph.orchestrator import (
     Hooked,
@@ -38,7 +38,7 @@ from artelier.operations.graph.orchestrator import (
     not_done,
     passages_of,
 )
-from artelier.operations.graph.plan import Plan, Slot, marked, plan
+from artelier.operations.graph.plan import OperationPlan, Slot, marked, plan
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.shipped_texts import wording
 from artelier.operations.graph.template_scope import Situation
@@ -65,8 +65,8 @@ class TurnState:
     """A turn between two parts of the cycle."""
 
     turned: Turned
-    before: tuple[Outcome, ...] = ()
-    after: tuple[Outcome, ...] = ()
+    before: tuple[OperationOutcome, ...] = ()
+    after: tuple[OperationOutcome, ...] = ()
     call: MainCall | None = None
     result: ModelResult | None = None
     """The recorded reply of the main call."""
@@ -77,7 +77,7 @@ async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | N
 
     Errors: Flow, when a command, a wait or a limit ends the drive before that.
     """
-    turn = await Turn.begin(run, job, desk=desk, sink=sink)
+    turn = await TurnParts.begin(run, job, desk=desk, sink=sink)
     try:
         await cycle(turn.start, turn.parts())
     except Failed as failed:
@@ -87,10 +87,12 @@ async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | N
         raise
 
 
-class Turn:
+class TurnParts:
     """The parts of the cycle for one turn of a chat."""
 
-    def __init__(self, run: Run, job: TurnJob, found: Found, sink: Sink | None, desk: Any) -> None:
+    def __init__(
+        self, run: Run, job: TurnJob, found: TurnInputs, sink: Sink | None, desk: Any
+    ) -> None:
         self.run = run
         self.job = job
         self.found = found
@@ -99,7 +101,7 @@ class Turn:
         self.now_us = run.core.started_us
         self.chronicle = Chronicle(run, job)
         self._sink = sink
-        self._plan: Plan = plan(
+        self._plan: OperationPlan = plan(
             self.profile, trigger=job.trigger, turn=found.turn, tokens=found.tokens,
             marks=found.marks,
         )  # fmt: skip
@@ -113,7 +115,7 @@ class Turn:
         self._last = self.start
 
     @classmethod
-    async def begin(cls, run: Run, job: TurnJob, *, desk: Any, sink: Sink | None) -> Turn:
+    async def begin(cls, run: Run, job: TurnJob, *, desk: Any, sink: Sink | None) -> TurnParts:
         """Read what the turn goes on from, once."""
 
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
@@ -422,7 +424,7 @@ class Turn:
         }  # fmt: skip
 
 
-def _statuses(outcomes: Sequence[Outcome]) -> dict[str, dict[str, str]]:
+def _statuses(outcomes: Sequence[OperationOutcome]) -> dict[str, dict[str, str]]:
     """Status of each operation, by hook."""
     told: dict[str, dict[str, str]] = {}
     for one in outcomes:
@@ -438,7 +440,7 @@ def _never_begun(slot: Slot, key: str, code: str) -> ev.OperationFinished:
     return msgspec.structs.replace(ended, status="skipped", reason=slot.skipped, code="")
 
 
-def _failure(failed_type: str, outcome: Outcome) -> Failed:
+def _failure(failed_type: str, outcome: OperationOutcome) -> Failed:
     code, message = fault_of(outcome)
     return Failed(failed_type, operation=outcome.slot.id, code=code, message=message)
 

@@ -51,7 +51,7 @@ Messages = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class ChatWish:
     """The wishes of a person who opens a chat; None stays as it is."""
 
     chat: str
@@ -124,7 +124,7 @@ async def chat(
     from artelier.cli.run_ids import fresh_id
 
     lines = Lines(message or ())
-    wish = Wish(
+    wish = ChatWish(
         chat=name or fresh_id("chat"), model=model, profile=profile, branch=branch, session=session,
         user=user, char=char, persona=persona, lorebooks=lorebook or (), system=system, file=import_,
         subject=subject,
@@ -139,15 +139,15 @@ async def chat(
         return await talk.go()
 
 
-async def _opened(call: Call, kernel: Kernel, wish: Wish) -> tuple[Session, bool]:
+async def _opened(call: Call, kernel: Kernel, wish: ChatWish) -> tuple[Session, bool]:
     """The chat, and whether it is new. Errors: those of `Session.open`, and of the files."""
     from artelier.chat import Session
     from artelier.chat.files.chat_interchange import taken
-    from artelier.chat.session.queries import Reader
+    from artelier.chat.session.queries import ChatReader
 
     desk = kernel.for_tenant(call.tenant)
     await desk.state()
-    is_new = not await Reader(desk, wish.chat, branch=wish.branch).exists()
+    is_new = not await ChatReader(desk, wish.chat, branch=wish.branch).exists()
     imported = None if wish.file is None else taken(wish.file)
     asked = await _people(call, desk, wish, imported if is_new else None, is_new=is_new)
     if wish.lorebooks:
@@ -202,7 +202,7 @@ async def wished_profile(call: Call, desk: Any, name: str) -> str | None:
 
 
 async def _people(
-    call: Call, desk: Any, wish: Wish, imported: TakenChat | None, *, is_new: bool
+    call: Call, desk: Any, wish: ChatWish, imported: TakenChat | None, *, is_new: bool
 ) -> dict[str, Any]:
     """`user`, `char` and `greetings`, as far as they are wanted; else those of an imported chat."""
     from artelier.cli.chat.files import warn
@@ -232,20 +232,20 @@ async def _people(
     return asked
 
 
-async def _user_of(desk: Any, wish: Wish) -> str:
-    from artelier.chat.session.queries import Reader
+async def _user_of(desk: Any, wish: ChatWish) -> str:
+    from artelier.chat.session.queries import ChatReader
 
-    settings = await Reader(desk, wish.chat, branch=wish.branch).settings()
+    settings = await ChatReader(desk, wish.chat, branch=wish.branch).settings()
     return str(settings.user.get("name") or "User")
 
 
-async def _known_books(desk: Any, wish: Wish) -> tuple[str, ...]:
-    from artelier.chat.session.queries import Reader
+async def _known_books(desk: Any, wish: ChatWish) -> tuple[str, ...]:
+    from artelier.chat.session.queries import ChatReader
 
-    return (await Reader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
+    return (await ChatReader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
 
 
-async def _books(call: Call, desk: Any, wish: Wish, known: tuple[str, ...]) -> list[str]:
+async def _books(call: Call, desk: Any, wish: ChatWish, known: tuple[str, ...]) -> list[str]:
     """Refs of the chat's lorebooks with those that were named; another version takes the place of one."""
     from artelier.cli.chat.files import warn
     from artelier.operations.lore.character_import import keep_lorebook

@@ -11,7 +11,7 @@ from artelier.cli import exit_codes
 from artelier.cli.call import Call
 from artelier.cli.chat.input_lines import Lines
 from artelier.cli.chat.interrupts import Interrupts
-from artelier.cli.chat.reply import Reply, facts_of, told
+from artelier.cli.chat.reply import ReplyScreen, facts_of, told
 from artelier.cli.error_output import report
 from artelier.errors import ArtelierError, Corrupt
 
@@ -113,7 +113,7 @@ class Talk:
         from artelier.chat import RunEvent
 
         self.call.resumable = self._way_back()
-        session, reply = self.session, Reply(self.screen)
+        session, reply = self.session, ReplyScreen(self.screen)
         result: TurnResult | None = None
         # Questions of a run are answered by `artelier approve`: it is left waiting.
         items = session.stream(text, trigger=trigger, on_wait="suspend")

@@ -17,7 +17,7 @@ _WORDS = (("done", "ran"), ("skipped", "skipped"), ("error", "failed"), ("aborte
           ("running", "unfinished"))  # fmt: skip
 
 
-class Reply:
+class ReplyScreen:
     """Shows the reply of one turn, on a terminal piece by piece, elsewhere once it stands."""
 
     def __init__(self, screen: Screen) -> None:

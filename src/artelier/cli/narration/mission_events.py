@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from artelier.cli import display
-from artelier.cli.narration.narrator import Line, Story, tells
+from artelier.cli.narration.narrator import Narration, NarrationLine, tells
 from artelier.log import Event
 from artelier.missions import events as ev
 from artelier.money import format_usd
@@ -40,69 +40,75 @@ def estimate_line(calls: int, cost_microusd: int | None, is_limit: bool = False)
 
 
 @tells(ev.MissionPlanned)
-async def _planned(story: Story, data: ev.MissionPlanned, event: Event) -> list[Line]:
+async def _planned(story: Narration, data: ev.MissionPlanned, event: Event) -> list[NarrationLine]:
     plan = await story.fields(data.plan)
     agents, tasks = len(plan.get("agents", ())), len(plan.get("tasks", ()))
     made = f"planned  {display.count(agents, 'agent')}, {display.count(tasks, 'task')}"
-    told = [Line(f"{made}: {estimate_line(data.calls, data.cost, data.is_limit)}", "bold")]
-    return told + [Line(f"  {line}") for line in plan_lines(plan)]
+    told = [NarrationLine(f"{made}: {estimate_line(data.calls, data.cost, data.is_limit)}", "bold")]
+    return told + [NarrationLine(f"  {line}") for line in plan_lines(plan)]
 
 
 @tells(ev.MissionLaunched)
-async def _launched(story: Story, data: ev.MissionLaunched, event: Event) -> list[Line]:
+async def _launched(
+    story: Narration, data: ev.MissionLaunched, event: Event
+) -> list[NarrationLine]:
     edited = " as it was edited" if data.edited else ""
-    told = [Line(f"launched{edited}", "bold green")]
+    told = [NarrationLine(f"launched{edited}", "bold green")]
     if data.edited:
         plan = await story.fields(data.plan)
-        told += [Line(f"  {line}") for line in plan_lines(plan)]
+        told += [NarrationLine(f"  {line}") for line in plan_lines(plan)]
     return told
 
 
 @tells(ev.TaskBlocked)
-async def _blocked(story: Story, data: ev.TaskBlocked, event: Event) -> list[Line]:
-    return [Line(f"{data.task} is blocked ({data.reason}: {data.by})", "yellow")]
+async def _blocked(story: Narration, data: ev.TaskBlocked, event: Event) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.task} is blocked ({data.reason}: {data.by})", "yellow")]
 
 
 @tells(ev.TaskBegun)
-async def _begun(story: Story, data: ev.TaskBegun, event: Event) -> list[Line]:
+async def _begun(story: Narration, data: ev.TaskBegun, event: Event) -> list[NarrationLine]:
     reads = f", with {', '.join(data.inputs)}" if data.inputs else ""
-    return [Line(f"begun by {data.agent}{reads}", "bold")]
+    return [NarrationLine(f"begun by {data.agent}{reads}", "bold")]
 
 
 @tells(ev.DecisionTaken)
-async def _decided(story: Story, data: ev.DecisionTaken, event: Event) -> list[Line]:
+async def _decided(story: Narration, data: ev.DecisionTaken, event: Event) -> list[NarrationLine]:
     decision = await story.fields(data.decision)
     what = data.action + (f" {data.tool}" if data.tool else "")
     if target := decision.get("target"):
         what += f" “{display.line(str(target), chars_max=80)}”"
     why = display.line(str(decision.get("reason") or ""), chars_max=200)
     stuck = ", again" if data.repeats else ""
-    return [Line(f"{data.iteration}. {what}{stuck}{f': {why}' if why else ''}", "bold")]
+    return [NarrationLine(f"{data.iteration}. {what}{stuck}{f': {why}' if why else ''}", "bold")]
 
 
 @tells(ev.DecisionInvalid)
-async def _undecided(story: Story, data: ev.DecisionInvalid, event: Event) -> list[Line]:
+async def _undecided(
+    story: Narration, data: ev.DecisionInvalid, event: Event
+) -> list[NarrationLine]:
     why = display.line(str(await story.json(data.mistakes) or ""), chars_max=300)
-    return [Line(f"{data.iteration}. no decision: {why}", "red")]
+    return [NarrationLine(f"{data.iteration}. no decision: {why}", "red")]
 
 
 @tells(ev.DecisionExecuted)
-async def _executed(story: Story, data: ev.DecisionExecuted, event: Event) -> list[Line]:
+async def _executed(
+    story: Narration, data: ev.DecisionExecuted, event: Event
+) -> list[NarrationLine]:
     if data.artifact:
-        return [Line(f"{data.iteration}. wrote {data.artifact}", "green")]
+        return [NarrationLine(f"{data.iteration}. wrote {data.artifact}", "green")]
     if data.is_error:
-        return [Line(f"{data.iteration}. {data.action} failed ({data.code})", "red")]
+        return [NarrationLine(f"{data.iteration}. {data.action} failed ({data.code})", "red")]
     return []
 
 
 @tells(ev.TaskEvaluated)
-async def _evaluated(story: Story, data: ev.TaskEvaluated, event: Event) -> list[Line]:
+async def _evaluated(story: Narration, data: ev.TaskEvaluated, event: Event) -> list[NarrationLine]:
     if data.passed:
-        return [Line(f"{data.iteration}. evaluated: passed", "green")]
+        return [NarrationLine(f"{data.iteration}. evaluated: passed", "green")]
     why = f" (void: {data.void})" if data.void else ""
     verdict = await story.fields(data.verdict)
     missing = _missing(verdict)
-    return [Line(f"{data.iteration}. evaluated: not passed{why}{missing}", "yellow")]
+    return [NarrationLine(f"{data.iteration}. evaluated: not passed{why}{missing}", "yellow")]
 
 
 def _missing(verdict: Mapping[str, Any]) -> str:
@@ -118,8 +124,8 @@ def _missing(verdict: Mapping[str, Any]) -> str:
 
 
 @tells(ev.TaskEnded)
-async def _ended(story: Story, data: ev.TaskEnded, event: Event) -> list[Line]:
+async def _ended(story: Narration, data: ev.TaskEnded, event: Event) -> list[NarrationLine]:
     after = display.count(data.iterations, "iteration")
     if data.status == "done":
-        return [Line(f"done after {after}: {', '.join(data.outputs)}", "bold green")]
-    return [Line(f"{data.status} after {after} ({data.reason})", "bold red")]
+        return [NarrationLine(f"done after {after}: {', '.join(data.outputs)}", "bold green")]
+    return [NarrationLine(f"{data.status} after {after} ({data.reason})", "bold red")]

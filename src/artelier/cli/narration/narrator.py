@@ -16,14 +16,14 @@ Load = Callable[[str], Awaitable[bytes]]
 """Content of a blob reference."""
 
 
-class Line(NamedTuple):
+class NarrationLine(NamedTuple):
     """One line; `style` is rich's."""
 
     text: str
     style: str = ""
 
 
-class Story:
+class Narration:
     """Tells events in order; it remembers when a call began and what a tool is called."""
 
     def __init__(self, load: Load) -> None:
@@ -31,12 +31,12 @@ class Story:
         self._began: dict[str, int] = {}
         self._tools: dict[str, str] = {}
 
-    async def lines(self, event: Event) -> list[Line]:
+    async def lines(self, event: Event) -> list[NarrationLine]:
         """Return what an event tells; nothing for those that only keep books."""
         try:
             data = event.decode()
         except ArtelierError:
-            return [Line(f"{event.kind} (of another version)", "dim")]
+            return [NarrationLine(f"{event.kind} (of another version)", "dim")]
         teller = TELLERS.get(type(data))
         return [] if teller is None else await teller(self, data, event)
 
@@ -80,7 +80,7 @@ class Story:
         return self._tools.pop(key, key)
 
 
-Teller = Callable[[Story, Any, Event], Awaitable[list[Line]]]
+Teller = Callable[[Narration, Any, Event], Awaitable[list[NarrationLine]]]
 TELLERS: dict[type[EventData], Teller] = {}
 
 

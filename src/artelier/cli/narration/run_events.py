@@ -8,13 +8,13 @@ import msgspec
 
 from artelier.cli import display
 from artelier.cli.narration import mission_events as _missions  # it registers its own
-from artelier.cli.narration.narrator import Line, Story, tells
+from artelier.cli.narration.narrator import Narration, NarrationLine, tells
 from artelier.kernel import events as ev
 from artelier.kernel.privacy.pii_scrubber import PersonalReceived
 from artelier.log import Event
 from artelier.money import format_usd
 
-__all__ = ["Line", "Story"]
+__all__ = ["Narration", "NarrationLine"]
 
 del _missions
 
@@ -23,18 +23,22 @@ del _missions
 
 
 @tells(ev.ModelRequested)
-async def _model_requested(story: Story, data: ev.ModelRequested, event: Event) -> list[Line]:
+async def _model_requested(
+    story: Narration, data: ev.ModelRequested, event: Event
+) -> list[NarrationLine]:
     story.begin(data.key, event.at_us)
-    return [Line(f"{data.key}  thinking ({data.model})", "dim")]
+    return [NarrationLine(f"{data.key}  thinking ({data.model})", "dim")]
 
 
 @tells(ev.ModelCompleted)
-async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) -> list[Line]:
+async def _model_completed(
+    story: Narration, data: ev.ModelCompleted, event: Event
+) -> list[NarrationLine]:
     cached = f" ({data.cached_input_tokens:,} cached)" if data.cached_input_tokens else ""
     about = "about " if data.estimated else ""
     cost = "price unknown" if data.unpriced else f"{about}{format_usd(data.cost)} USD"
     told = [
-        Line(
+        NarrationLine(
             f"{data.key}  {data.input_tokens:,} tokens in{cached}, {data.output_tokens:,} out,"
             f" {cost}{story.took(data.key, event.at_us)}",
             "cyan",
@@ -42,26 +46,32 @@ async def _model_completed(story: Story, data: ev.ModelCompleted, event: Event) 
     ]
     reply = await story.fields(data.reply)
     if reply.get("text") and reply.get("tool_calls"):  # an answer's text is printed at the end
-        told.append(Line(f"{data.key}  “{display.line(str(reply['text']), chars_max=300)}”"))
+        told.append(
+            NarrationLine(f"{data.key}  “{display.line(str(reply['text']), chars_max=300)}”")
+        )
     return told
 
 
 @tells(ev.ModelAttempted)
-async def _model_attempted(story: Story, data: ev.ModelAttempted, event: Event) -> list[Line]:
+async def _model_attempted(
+    story: Narration, data: ev.ModelAttempted, event: Event
+) -> list[NarrationLine]:
     wait = display.duration(data.wait_ms * 1000)
     if not data.attempt:
         text = f"{data.key}  no reply came before the process ended{_billed(data)}; asked again"
-        return [Line(text, "yellow")]
+        return [NarrationLine(text, "yellow")]
     text = f"{data.key}  try {data.attempt} failed ({data.code}{_billed(data)}); again in {wait}"
-    return [Line(text, "yellow")]
+    return [NarrationLine(text, "yellow")]
 
 
 @tells(ev.ModelFailed)
-async def _model_failed(story: Story, data: ev.ModelFailed, event: Event) -> list[Line]:
+async def _model_failed(
+    story: Narration, data: ev.ModelFailed, event: Event
+) -> list[NarrationLine]:
     why = await story.json(data.message)
     said = f": {display.line(str(why), chars_max=300)}" if why else ""
     took = story.took(data.key, event.at_us)
-    return [Line(f"{data.key}  no reply ({data.code}{_billed(data)}){took}{said}", "red")]
+    return [NarrationLine(f"{data.key}  no reply ({data.code}{_billed(data)}){took}{said}", "red")]
 
 
 def _billed(data: ev.ModelAttempted | ev.ModelFailed) -> str:
@@ -75,57 +85,73 @@ def _billed(data: ev.ModelAttempted | ev.ModelFailed) -> str:
 
 
 @tells(ev.ToolRequested)
-async def _tool_requested(story: Story, data: ev.ToolRequested, event: Event) -> list[Line]:
+async def _tool_requested(
+    story: Narration, data: ev.ToolRequested, event: Event
+) -> list[NarrationLine]:
     story.name_tool(data.key, data.name)
     given = display.arguments(await story.json(data.arguments))
     undoes = f"undoes {data.undoes}: " if data.undoes else ""
-    return [Line(f"{data.key}  {undoes}{data.name}({given})", "bold")]
+    return [NarrationLine(f"{data.key}  {undoes}{data.name}({given})", "bold")]
 
 
 @tells(ev.ToolCompleted)
-async def _tool_completed(story: Story, data: ev.ToolCompleted, event: Event) -> list[Line]:
+async def _tool_completed(
+    story: Narration, data: ev.ToolCompleted, event: Event
+) -> list[NarrationLine]:
     name, result = story.tool(data.key), await story.json(data.result)
     settled = f", settled by its {data.settled_by}" if data.settled_by else ""
     if data.is_error:
-        return [Line(f"{data.key}  {name}: {_complaint(result)}", "red")]
+        return [NarrationLine(f"{data.key}  {name}: {_complaint(result)}", "red")]
     size = display.size(len(msgspec.json.encode(result)))
     kept = f", kept as {data.artifact}" if data.artifact else ""
-    return [Line(f"{data.key}  {name}: {size} in {data.ms} ms{kept}{settled}", "green")]
+    return [NarrationLine(f"{data.key}  {name}: {size} in {data.ms} ms{kept}{settled}", "green")]
 
 
 @tells(ev.ToolRefused)
-async def _tool_refused(story: Story, data: ev.ToolRefused, event: Event) -> list[Line]:
+async def _tool_refused(
+    story: Narration, data: ev.ToolRefused, event: Event
+) -> list[NarrationLine]:
     complaint = _complaint(await story.json(data.result))
-    return [Line(f"{data.key}  {data.name} was not called: {complaint}", "red")]
+    return [NarrationLine(f"{data.key}  {data.name} was not called: {complaint}", "red")]
 
 
 @tells(ev.ToolRetried)
-async def _tool_retried(story: Story, data: ev.ToolRetried, event: Event) -> list[Line]:
+async def _tool_retried(
+    story: Narration, data: ev.ToolRetried, event: Event
+) -> list[NarrationLine]:
     why = {"probe": ": its probe says that it has not happened", "person": ": a person decided so"}
     again = f"{data.key}  called again with the same idempotency key{why.get(data.by, '')}"
-    return [Line(again, "yellow")]
+    return [NarrationLine(again, "yellow")]
 
 
 @tells(ev.ToolCharged)
-async def _tool_charged(story: Story, data: ev.ToolCharged, event: Event) -> list[Line]:
-    return [Line(f"{data.key}  spends {format_usd(data.cost)} USD", "cyan")]
+async def _tool_charged(
+    story: Narration, data: ev.ToolCharged, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.key}  spends {format_usd(data.cost)} USD", "cyan")]
 
 
 @tells(ev.ToolUnresolved)
-async def _tool_unresolved(story: Story, data: ev.ToolUnresolved, event: Event) -> list[Line]:
+async def _tool_unresolved(
+    story: Narration, data: ev.ToolUnresolved, event: Event
+) -> list[NarrationLine]:
     name = story.tool(data.key)
-    return [Line(f"{data.key}  {name}: what it did is not known ({data.code})", "bold red")]
+    return [
+        NarrationLine(f"{data.key}  {name}: what it did is not known ({data.code})", "bold red")
+    ]
 
 
 @tells(ev.ToolReconciled)
-async def _tool_reconciled(story: Story, data: ev.ToolReconciled, event: Event) -> list[Line]:
-    return [Line(f"{data.key}  settled by {event.actor}: {data.answer}", "green")]
+async def _tool_reconciled(
+    story: Narration, data: ev.ToolReconciled, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.key}  settled by {event.actor}: {data.answer}", "green")]
 
 
 @tells(ev.StepFailed)
-async def _step_failed(story: Story, data: ev.StepFailed, event: Event) -> list[Line]:
+async def _step_failed(story: Narration, data: ev.StepFailed, event: Event) -> list[NarrationLine]:
     why = display.line(str(await story.json(data.message) or ""))
-    return [Line(f"{data.key}  failed ({data.code}) {why}".rstrip(), "red")]
+    return [NarrationLine(f"{data.key}  failed ({data.code}) {why}".rstrip(), "red")]
 
 
 def _complaint(result: Any) -> str:
@@ -140,138 +166,172 @@ def _complaint(result: Any) -> str:
 
 
 @tells(ev.ApprovalRequested)
-async def _approval_requested(story: Story, data: ev.ApprovalRequested, event: Event) -> list[Line]:
+async def _approval_requested(
+    story: Narration, data: ev.ApprovalRequested, event: Event
+) -> list[NarrationLine]:
     asked = await story.fields(data.question)
     question = display.line(str(asked.get("question", "")), chars_max=300)
     [details] = _objects([asked.get("details")]) or [{}]
     given = details.get("arguments")
     about = f"({display.arguments(given)})" if isinstance(given, dict) else ""
-    return [Line(f"{data.key}  asks a person: {question}{about}", "bold yellow")]
+    return [NarrationLine(f"{data.key}  asks a person: {question}{about}", "bold yellow")]
 
 
 @tells(ev.ApprovalGiven)
-async def _approval_given(story: Story, data: ev.ApprovalGiven, event: Event) -> list[Line]:
+async def _approval_given(
+    story: Narration, data: ev.ApprovalGiven, event: Event
+) -> list[NarrationLine]:
     answer = await story.fields(data.answer)
     note = f" ({display.line(str(answer['note']))})" if answer.get("note") else ""
-    return [Line(f"{data.key}  {event.actor}: {data.decision}{note}", "yellow")]
+    return [NarrationLine(f"{data.key}  {event.actor}: {data.decision}{note}", "yellow")]
 
 
 @tells(ev.WaitStarted)
-async def _wait_started(story: Story, data: ev.WaitStarted, event: Event) -> list[Line]:
+async def _wait_started(
+    story: Narration, data: ev.WaitStarted, event: Event
+) -> list[NarrationLine]:
     what = f"for the signal {data.name}" if data.name else ""
     until = f"until {display.moment(data.until_us)}" if data.until_us else ""
-    return [Line(f"{data.key}  waits {' or '.join(filter(None, (what, until)))}", "yellow")]
+    return [
+        NarrationLine(f"{data.key}  waits {' or '.join(filter(None, (what, until)))}", "yellow")
+    ]
 
 
 @tells(ev.WaitEnded)
-async def _wait_ended(story: Story, data: ev.WaitEnded, event: Event) -> list[Line]:
-    return [Line(f"{data.key}  goes on ({data.outcome})", "yellow")]
+async def _wait_ended(story: Narration, data: ev.WaitEnded, event: Event) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.key}  goes on ({data.outcome})", "yellow")]
 
 
 @tells(ev.NoteInjected)
-async def _note_injected(story: Story, data: ev.NoteInjected, event: Event) -> list[Line]:
+async def _note_injected(
+    story: Narration, data: ev.NoteInjected, event: Event
+) -> list[NarrationLine]:
     note = display.line(str(await story.json(data.text)))
-    return [Line(f"note from {event.actor}: {note}", "yellow")]
+    return [NarrationLine(f"note from {event.actor}: {note}", "yellow")]
 
 
 @tells(ev.SignalReceived)
-async def _signal_received(story: Story, data: ev.SignalReceived, event: Event) -> list[Line]:
-    return [Line(f"signal {data.name} from {event.actor}", "yellow")]
+async def _signal_received(
+    story: Narration, data: ev.SignalReceived, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"signal {data.name} from {event.actor}", "yellow")]
 
 
 @tells(ev.CommandRefused)
-async def _command_refused(story: Story, data: ev.CommandRefused, event: Event) -> list[Line]:
-    return [Line(f"a command of {event.actor} was refused: {data.code}", "red")]
+async def _command_refused(
+    story: Narration, data: ev.CommandRefused, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"a command of {event.actor} was refused: {data.code}", "red")]
 
 
 # A run's life
 
 
 @tells(ev.RunStarted)
-async def _run_started(story: Story, data: ev.RunStarted, event: Event) -> list[Line]:
+async def _run_started(story: Narration, data: ev.RunStarted, event: Event) -> list[NarrationLine]:
     by = f" {data.agent}" if data.agent else ""
-    return [Line(f"started{by}{f' with {data.model}' if data.model else ''}", "dim")]
+    return [NarrationLine(f"started{by}{f' with {data.model}' if data.model else ''}", "dim")]
 
 
 @tells(ev.RunForked)
-async def _run_forked(story: Story, data: ev.RunForked, event: Event) -> list[Line]:
-    return [Line(f"forked from {data.origin} at {data.at}, effects {data.effects}", "dim")]
+async def _run_forked(story: Narration, data: ev.RunForked, event: Event) -> list[NarrationLine]:
+    return [NarrationLine(f"forked from {data.origin} at {data.at}, effects {data.effects}", "dim")]
 
 
 @tells(ev.RunResumed)
-async def _run_resumed(story: Story, data: ev.RunResumed, event: Event) -> list[Line]:
+async def _run_resumed(story: Narration, data: ev.RunResumed, event: Event) -> list[NarrationLine]:
     goes = "waits for somebody to drive it" if data.queued else "resumed"
-    return [Line(f"{goes}, for one step" if data.stepping else goes, "dim")]
+    return [NarrationLine(f"{goes}, for one step" if data.stepping else goes, "dim")]
 
 
 @tells(ev.RunPaused)
-async def _run_paused(story: Story, data: ev.RunPaused, event: Event) -> list[Line]:
+async def _run_paused(story: Narration, data: ev.RunPaused, event: Event) -> list[NarrationLine]:
     note = f": {display.line(str(await story.json(data.note)))}" if data.note else ""
-    return [Line(f"{'stopped' if data.stopped else 'paused'} by {event.actor}{note}", "yellow")]
+    return [
+        NarrationLine(f"{'stopped' if data.stopped else 'paused'} by {event.actor}{note}", "yellow")
+    ]
 
 
 @tells(ev.RunSuspendedEvent)
-async def _run_suspended(story: Story, data: ev.RunSuspendedEvent, event: Event) -> list[Line]:
+async def _run_suspended(
+    story: Narration, data: ev.RunSuspendedEvent, event: Event
+) -> list[NarrationLine]:
     reason = f" ({display.line(data.reason)})" if data.reason else ""
-    return [Line(f"left as {data.status}{reason}", "dim")]
+    return [NarrationLine(f"left as {data.status}{reason}", "dim")]
 
 
 @tells(ev.RunExhausted)
-async def _run_exhausted(story: Story, data: ev.RunExhausted, event: Event) -> list[Line]:
-    return [Line(f"the {data.unit} limit of {data.scope} is reached", "bold red")]
+async def _run_exhausted(
+    story: Narration, data: ev.RunExhausted, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"the {data.unit} limit of {data.scope} is reached", "bold red")]
 
 
 @tells(ev.RunReopened)
-async def _run_reopened(story: Story, data: ev.RunReopened, event: Event) -> list[Line]:
+async def _run_reopened(
+    story: Narration, data: ev.RunReopened, event: Event
+) -> list[NarrationLine]:
     anew = f"; counted anew: {', '.join(data.resets)}" if data.resets else ""
     raised = "".join(f"; {name} {most}" for name, most in sorted(data.limits.items()))
-    return [Line(f"reopened by {event.actor}{display.line(anew + raised)}", "yellow")]
+    return [NarrationLine(f"reopened by {event.actor}{display.line(anew + raised)}", "yellow")]
 
 
 @tells(ev.RunDrifted)
-async def _run_drifted(story: Story, data: ev.RunDrifted, event: Event) -> list[Line]:
-    return [Line(f"its code has changed at step {data.key}: it goes on as {data.fork}", "yellow")]
+async def _run_drifted(story: Narration, data: ev.RunDrifted, event: Event) -> list[NarrationLine]:
+    return [
+        NarrationLine(
+            f"its code has changed at step {data.key}: it goes on as {data.fork}", "yellow"
+        )
+    ]
 
 
 @tells(ev.RunCompleted)
-async def _run_completed(story: Story, data: ev.RunCompleted, event: Event) -> list[Line]:
-    return [Line("completed", "bold green")]
+async def _run_completed(
+    story: Narration, data: ev.RunCompleted, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine("completed", "bold green")]
 
 
 @tells(ev.RunFailed)
-async def _run_failed(story: Story, data: ev.RunFailed, event: Event) -> list[Line]:
+async def _run_failed(story: Narration, data: ev.RunFailed, event: Event) -> list[NarrationLine]:
     why = await story.json(data.message)
     said = f": {display.line(str(why), chars_max=300)}" if why else ""
-    return [Line(f"failed ({data.reason}){said}", "bold red")]
+    return [NarrationLine(f"failed ({data.reason}){said}", "bold red")]
 
 
 @tells(ev.RunCancelled)
-async def _run_cancelled(story: Story, data: ev.RunCancelled, event: Event) -> list[Line]:
-    return [Line(f"cancelled by {event.actor}", "bold yellow")]
+async def _run_cancelled(
+    story: Narration, data: ev.RunCancelled, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"cancelled by {event.actor}", "bold yellow")]
 
 
 @tells(ev.PromptDrifted)
-async def _prompt_drifted(story: Story, data: ev.PromptDrifted, event: Event) -> list[Line]:
-    return [Line(f"{data.key}  the prompt drifted in {data.section}", "yellow")]
+async def _prompt_drifted(
+    story: Narration, data: ev.PromptDrifted, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.key}  the prompt drifted in {data.section}", "yellow")]
 
 
 @tells(ev.VersionRecorded)
-async def _version_recorded(story: Story, data: ev.VersionRecorded, event: Event) -> list[Line]:
+async def _version_recorded(
+    story: Narration, data: ev.VersionRecorded, event: Event
+) -> list[NarrationLine]:
     change = display.line(data.change)
-    return [Line(f"goes by version {data.version} of the change {change}", "yellow")]
+    return [NarrationLine(f"goes by version {data.version} of the change {change}", "yellow")]
 
 
 @tells(ev.CompensationPlanned)
 async def _compensation_planned(
-    story: Story, data: ev.CompensationPlanned, event: Event
-) -> list[Line]:
+    story: Narration, data: ev.CompensationPlanned, event: Event
+) -> list[NarrationLine]:
     plan = await story.fields(data.plan)
     note = f": {display.line(str(plan['note']))}" if plan.get("note") else ""
     count = display.count(len(_objects(plan.get("items"))), "call")
-    told = [Line(f"{count} to be undone, asked by {event.actor}{note}", "bold yellow")]
+    told = [NarrationLine(f"{count} to be undone, asked by {event.actor}{note}", "bold yellow")]
     for one in _objects(plan.get("not_undone")):
         stays = display.line(f"{one.get('key')} stays ({one.get('why')})")
-        told.append(Line(f"  {stays}", "yellow"))
+        told.append(NarrationLine(f"  {stays}", "yellow"))
     return told
 
 
@@ -282,26 +342,36 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 @tells(PersonalReceived)
-async def _personal_received(story: Story, data: PersonalReceived, event: Event) -> list[Line]:
+async def _personal_received(
+    story: Narration, data: PersonalReceived, event: Event
+) -> list[NarrationLine]:
     shown = display.line(", ".join(data.placeholders), chars_max=200)
-    return [Line(f"now knows {shown}", "dim")]
+    return [NarrationLine(f"now knows {shown}", "dim")]
 
 
 @tells(ev.ContextCompacted)
-async def _context_compacted(story: Story, data: ev.ContextCompacted, event: Event) -> list[Line]:
-    return [Line(f"{data.key}  messages {data.start} to {data.end} become a summary", "dim")]
+async def _context_compacted(
+    story: Narration, data: ev.ContextCompacted, event: Event
+) -> list[NarrationLine]:
+    return [
+        NarrationLine(f"{data.key}  messages {data.start} to {data.end} become a summary", "dim")
+    ]
 
 
 @tells(ev.ContextRestored)
-async def _context_restored(story: Story, data: ev.ContextRestored, event: Event) -> list[Line]:
-    return [Line(f"{data.key}  messages from {data.start} on are shown again", "dim")]
+async def _context_restored(
+    story: Narration, data: ev.ContextRestored, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine(f"{data.key}  messages from {data.start} on are shown again", "dim")]
 
 
 @tells(ev.ToolsChanged)
-async def _tools_changed(story: Story, data: ev.ToolsChanged, event: Event) -> list[Line]:
-    return [Line("its tools changed", "dim")]
+async def _tools_changed(
+    story: Narration, data: ev.ToolsChanged, event: Event
+) -> list[NarrationLine]:
+    return [NarrationLine("its tools changed", "dim")]
 
 
 @tells(ev.LimitSet)
-async def _limit_set(story: Story, data: ev.LimitSet, event: Event) -> list[Line]:
-    return [Line("a limit was set", "dim")]
+async def _limit_set(story: Narration, data: ev.LimitSet, event: Event) -> list[NarrationLine]:
+    return [NarrationLine("a limit was set", "dim")]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from artelier.app import Kernel
-from artelier.cli.narration.run_events import Line, Story
+from artelier.cli.narration.run_events import Narration, NarrationLine
 from artelier.cli.screen import Screen
 from artelier.kernel.events import ApprovalGiven, ApprovalRequested, RunStarted
 from artelier.log import Event, Stream, blob_name, run_stream
@@ -45,10 +45,10 @@ class Watch:
         self._screen = screen
         self._asked = asked
         self._answered = answered
-        self._stories: dict[Stream, Story] = {}
+        self._stories: dict[Stream, Narration] = {}
         """By stream: that of the run, and those of the tasks below it."""
         self._position = 0
-        self._held: deque[Line] | None = None
+        self._held: deque[NarrationLine] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Watch:
@@ -101,7 +101,7 @@ class Watch:
             return
         label = "" if run == self._run_id else f"{run.removeprefix(f'{self._run_id}/')}  "
         for told in await self._stories[event.stream].lines(event):
-            line = Line(label + told.text, told.style)
+            line = NarrationLine(label + told.text, told.style)
             if self._held is None:
                 self._screen.note(line.text, line.style)
             else:
@@ -109,9 +109,9 @@ class Watch:
         if event.kind == ApprovalGiven.KIND:
             self._answered(run, event.plain()["key"])
 
-    def _follows(self, run: str) -> Story:
+    def _follows(self, run: str) -> Narration:
         kernel, tenant = self._kernel, self._tenant
-        story = Story(lambda ref: kernel.store.blob(tenant, blob_name(ref)))
+        story = Narration(lambda ref: kernel.store.blob(tenant, blob_name(ref)))
         return self._stories.setdefault(run_stream(tenant, run), story)
 
     def _is_task_below(self, event: Event) -> bool:

@@ -13,7 +13,7 @@ from artelier.cli.runs.app import RunId, app
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
-    from artelier.cli.narration.run_events import Story
+    from artelier.cli.narration.run_events import Narration
     from artelier.log import Event
 
 TAIL = 30
@@ -147,7 +147,7 @@ async def tail(
 
     With --json and --follow each event is one line.
     """
-    from artelier.cli.narration.run_events import Story
+    from artelier.cli.narration.run_events import Narration
     from artelier.log import blob_name, run_stream
 
     async with call.kernel() as kernel:
@@ -161,7 +161,7 @@ async def tail(
             more = events[-1].seq if len(events) == PAGE else None
             call.screen.json({"items": [event_object(event) for event in events], "next": more})
             return
-        story = Story(lambda ref: kernel.store.blob(call.tenant, blob_name(ref)))
+        story = Narration(lambda ref: kernel.store.blob(call.tenant, blob_name(ref)))
         for event in await kernel.store.read(stream, after=max(0, after - TAIL), limit=TAIL):
             if event.seq <= after:
                 story.remember(event)
@@ -175,7 +175,7 @@ async def tail(
 
 
 async def _follow(
-    call: Call, kernel: Kernel, story: Story, run: str, *, position: int, after: int
+    call: Call, kernel: Kernel, story: Narration, run: str, *, position: int, after: int
 ) -> None:
     from artelier.kernel.run.results import FINAL
     from artelier.log import run_stream
@@ -195,7 +195,7 @@ async def _follow(
             return
 
 
-async def _print_event(call: Call, kernel: Kernel, story: Story, event: Event) -> None:
+async def _print_event(call: Call, kernel: Kernel, story: Narration, event: Event) -> None:
     if call.as_json:
         call.screen.json(event_object(event), indent=-1)
         return

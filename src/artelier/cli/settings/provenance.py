@@ -15,13 +15,13 @@ from artelier.cli.settings.settings import FILE
 from artelier.cli.settings.toml_lines import key_lines, line_of
 
 
-class Source(NamedTuple):
+class SettingSource(NamedTuple):
     key: str
     value: str
     source: str
 
 
-def sources(path: str | None, *, environ: Mapping[str, str]) -> list[Source]:
+def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSource]:
     """All settings, those with names of the user's (prices, rates) as far as they are set.
 
     Errors: as of `load_settings`, so that nothing is shown that does not hold.
@@ -31,23 +31,23 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[Source]:
     raw = file.read_text("utf-8") if file.exists() else ""
     lines = key_lines(raw)
     told = dict(_flat((), tomllib.loads(raw, parse_float=Decimal)))
-    found: list[Source] = []
+    found: list[SettingSource] = []
     for row in documented():
         place = tuple(row["key"].split("."))
         if "<" in row["key"]:
             continue
         variable = row["variable"]
         if variable and environ.get(variable, "").strip():
-            found.append(Source(row["key"], environ[variable].strip(), variable))
+            found.append(SettingSource(row["key"], environ[variable].strip(), variable))
         elif place in told:
             where = f"{file}:{line_of(lines, place)}"
-            found.append(Source(row["key"], _shown(told.pop(place)), where))
+            found.append(SettingSource(row["key"], _shown(told.pop(place)), where))
         else:
-            found.append(Source(row["key"], str(row["default"]), "default"))
+            found.append(SettingSource(row["key"], str(row["default"]), "default"))
         told.pop(place, None)
     for place, value in told.items():
         key = ".".join(part if part.isidentifier() else f'"{part}"' for part in place)
-        found.append(Source(key, _shown(value), f"{file}:{line_of(lines, place)}"))
+        found.append(SettingSource(key, _shown(value), f"{file}:{line_of(lines, place)}"))
     return found
 
 

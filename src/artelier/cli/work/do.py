@@ -11,7 +11,7 @@ from artelier.cli.call import Call
 from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.pii.output_redaction import marked
+from artelier.pii.output_redaction import redact_output
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -74,7 +74,7 @@ async def do(
     from artelier.cli.run_driver import conclude
 
     root, usd = _checked(goal, workspace), call.dollars(budget_usd)
-    wish = Wish(
+    wish = DoWish(
         goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes, subject=subject,
         at_most=at_most,
     )  # fmt: skip
@@ -94,7 +94,7 @@ async def do(
         return await conclude(call, kernel, result, out=out)
 
 
-class Wish(NamedTuple):
+class DoWish(NamedTuple):
     """The wishes of a person for `do`."""
 
     goal: str
@@ -107,7 +107,7 @@ class Wish(NamedTuple):
     at_most: bool = False
 
 
-async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentResult:
+async def _alone(call: Call, kernel: Kernel, run_id: str, wish: DoWish) -> AgentResult:
     """One agent, without a plan."""
     from artelier.agents import workspace_agent
     from artelier.cli.run_driver import drive, report_id
@@ -127,7 +127,7 @@ async def _alone(call: Call, kernel: Kernel, run_id: str, wish: Wish) -> AgentRe
 
 
 async def _planned(
-    call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: Any, *, asks: bool
+    call: Call, kernel: Kernel, run_id: str, wish: DoWish, plan: Any, *, asks: bool
 ) -> AgentResult:
     """A mission, from its plan on. `asks`: it waits for a person's answer before it is launched."""
     from artelier.cli.run_driver import drive
@@ -157,7 +157,7 @@ async def _planned(
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 
 
-async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: Any) -> AgentResult:
+async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: DoWish, plan: Any) -> AgentResult:
     """A run that is there, with its launch answered by an edited plan if one is given."""
     from artelier.cli.runs.control import resumed
     from artelier.kernel.privacy.data_subjects import check_about
@@ -170,9 +170,9 @@ async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: Wish, plan: An
     return await resumed(call, kernel, run_id, yes=wish.yes, caps=caps)
 
 
-def _announce(call: Call, run_id: str, wish: Wish) -> None:
+def _announce(call: Call, run_id: str, wish: DoWish) -> None:
     database = f"database {call.database}"
-    what = f"run {marked(run_id)}: {wish.model}"
+    what = f"run {redact_output(run_id)}: {wish.model}"
     call.screen.note(f"{what}, workspace {wish.root}, {database}", "bold")
 
 

@@ -23,7 +23,7 @@ from artelier.errors import (
     InvalidRequest,
     NotFound,
 )
-from artelier.pii.output_redaction import marked
+from artelier.pii.output_redaction import redact_output
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -82,7 +82,7 @@ async def run(
         has_ended = standing is not None and standing["status"] in FINAL
         if not has_ended:
             call.resumable = call.command_line("run", target, "--run-id", run_id)
-            what = f"run {marked(run_id)}: {label}"
+            what = f"run {redact_output(run_id)}: {label}"
             call.screen.note(f"{what}, database {call.database}", "bold")
             end_on_sigterm()
             run_id = await _drive(
@@ -119,7 +119,7 @@ async def _drive(
 ) -> str:  # fmt: skip
     """Run the function once through; the run that it was in the end. One that ends badly says so by its
     status."""
-    from artelier.cli.approvals import Desk
+    from artelier.cli.approvals import ApprovalDesk
 
     limits = call.settings.limits(usd=usd)
     runs = kernel.for_tenant(call.tenant)
@@ -128,7 +128,7 @@ async def _drive(
         if usd is not None:
             await runs.limit(run_id, unit="usd", cap=usd, by=call.person)
     failure: Exception | None = None
-    async with Desk(call, kernel, run_id, yes=yes):
+    async with ApprovalDesk(call, kernel, run_id, yes=yes):
         try:
             async with runs.run(
                 run_id,
@@ -168,7 +168,9 @@ def _place(error: Exception) -> str:
         if "/artelier/" not in frame.filename
     ]  # fmt: skip
     where = f"{frames[-1].filename}:{frames[-1].lineno} " if frames else ""
-    return f"{where}{type(error).__name__}: {display.line(marked(str(error)), chars_max=500)}"
+    return (
+        f"{where}{type(error).__name__}: {display.line(redact_output(str(error)), chars_max=500)}"
+    )
 
 
 async def _conclude(call: Call, kernel: Kernel, run_id: str, *, told: bool) -> int:

@@ -16,7 +16,7 @@ from artelier.cli.call import Call, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
-from artelier.pii.output_redaction import marked
+from artelier.pii.output_redaction import redact_output
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -292,7 +292,7 @@ async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
     except Flow:
         pass  # how it stands is in the log
     except ArtelierError as error:
-        call.screen.note(f"the mission cannot go on: {marked(str(error))}", "bold")
+        call.screen.note(f"the mission cannot go on: {redact_output(str(error))}", "bold")
 
 
 def _has_desktop() -> bool:

@@ -82,7 +82,7 @@ async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: in
 def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
     from artelier.errors import ArtelierError
     from artelier.money import format_usd
-    from artelier.pii.output_redaction import marked, marked_wire
+    from artelier.pii.output_redaction import marked_wire, redact_output
 
     if isinstance(outcome, ArtelierError):
         if call.as_json:
@@ -91,7 +91,7 @@ def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | Artelier
             call.screen.json(found, indent=-1)
         else:
             call.screen.line(
-                f"{tenant}  {run_id}  cannot be driven here: {display.line(marked(str(outcome)))}",
+                f"{tenant}  {run_id}  cannot be driven here: {display.line(redact_output(str(outcome)))}",
                 "red",
             )
         return

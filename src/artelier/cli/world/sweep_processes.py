@@ -35,7 +35,7 @@ from artelier.errors import (
     StoreUnavailable,
 )
 from artelier.money import format_usd, parse_usd
-from artelier.world.figures.sweep import Planned, pass_world
+from artelier.world.figures.sweep import PlannedRun, pass_world
 from artelier.world.figures.sweep_results import row_of, save_row
 
 DATABASE = "state.db"
@@ -50,10 +50,10 @@ LINE_BYTES_MAX = 1024 * 1024
 """Of an answer."""
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class SweepJob(msgspec.Struct, frozen=True, kw_only=True):
     """One run for a process to pass."""
 
-    planned: Planned
+    planned: PlannedRun
     folder: str
     tenant: str
     config: str | None
@@ -62,7 +62,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Micro-dollars that it may spend beyond what it has spent and holds; None: no limit."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a job."""
 
     ended: str
@@ -77,7 +77,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class RunFailed(ArtelierError):
     """A run of a sweep could not be passed: with the code and the facts of what it met."""
 
-    def __init__(self, run: str, params: Mapping[str, Any], answer: Answer) -> None:
+    def __init__(self, run: str, params: Mapping[str, Any], answer: JobEnd) -> None:
         wire = answer.error or {}
         said = ", ".join(f"{name}={value}" for name, value in params.items())
         super().__init__(
@@ -101,7 +101,7 @@ def main() -> None:
     os.dup2(2, 1)  # what rule agents print is no answer
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
-    decode = msgspec.json.Decoder(Job).decode
+    decode = msgspec.json.Decoder(SweepJob).decode
     while True:
         answer = asyncio.run(_answer(decode(jobs.get())))
         answers.write(msgspec.json.encode(answer) + b"\n")
@@ -113,7 +113,7 @@ def _listen(jobs: queue.SimpleQueue[bytes]) -> None:
     os._exit(0)
 
 
-async def _answer(job: Job) -> Answer:
+async def _answer(job: SweepJob) -> JobEnd:
     folder = Path(job.folder, job.planned.id)
     committed = 0
     try:
@@ -131,7 +131,7 @@ async def _answer(job: Job) -> Answer:
         save_row(folder, row)
     except RunSuspended as suspended:
         if suspended.status == "budget_exhausted":
-            return Answer(ended="budget", committed=committed)
+            return JobEnd(ended="budget", committed=committed)
         return _failed(
             Conflict(str(suspended), hint=f"See: artelier runs list --db {folder / DATABASE}"),
             committed,
@@ -140,10 +140,10 @@ async def _answer(job: Job) -> Answer:
         return _failed(Conflict(str(flow)), committed)
     except Exception as error:  # the boundary of a process: everything becomes an answer
         return _failed(error, committed)
-    return Answer(ended="done", committed=committed)
+    return JobEnd(ended="done", committed=committed)
 
 
-def _failed(error: Exception, committed: int) -> Answer:
+def _failed(error: Exception, committed: int) -> JobEnd:
     if isinstance(error, ArtelierError):
         wire = error.to_wire()
     else:
@@ -152,7 +152,7 @@ def _failed(error: Exception, committed: int) -> Answer:
         wire = {"code": "unexpected", "message": said, "hint": hint}
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    return Answer(ended="failed", committed=committed, error=wire, code=exit_codes.of_error(error))
+    return JobEnd(ended="failed", committed=committed, error=wire, code=exit_codes.of_error(error))
 
 
 def _policies(path: str | None) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Sweeping:
 
     def __init__(
         self,
-        planned: Sequence[Planned],
+        planned: Sequence[PlannedRun],
         *,
         call: Call,
         folder: Path,
@@ -211,8 +211,8 @@ class Sweeping:
         """Of the runs that are done, by id."""
         self.done_before = 0
         self._planned = planned
-        self._waiting: list[Planned] = []
-        self._starved: list[tuple[Planned, int]] = []
+        self._waiting: list[PlannedRun] = []
+        self._starved: list[tuple[PlannedRun, int]] = []
         """Runs that lack money, with what they had when they stopped."""
         self._committed: dict[str, int] = {}
         self._left = 0
@@ -241,7 +241,7 @@ class Sweeping:
             self._waiting.reverse()  # taken from the end
             await self._pass(lock)
 
-    async def _look_at(self, planned: Planned) -> None:
+    async def _look_at(self, planned: PlannedRun) -> None:
         row = row_of(self._folder, planned)
         if row is None:
             self._waiting.append(planned)
@@ -262,7 +262,7 @@ class Sweeping:
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
 
-    async def _committed_before(self, planned: Planned) -> int:
+    async def _committed_before(self, planned: PlannedRun) -> int:
         """Return what an unfinished run has spent already."""
         database = self._folder / planned.id / DATABASE
         if self._cap is None or not database.exists():
@@ -278,7 +278,7 @@ class Sweeping:
         async with _process(lock) as ask:
             while (taken := await self._next()) is not None:
                 planned, allotted = taken
-                job = Job(
+                job = SweepJob(
                     planned=planned, folder=str(self._folder), tenant=self._call.tenant,
                     config=self._call.config, allotted=allotted,
                     policies=None if self._policies is None else str(self._policies),
@@ -288,7 +288,7 @@ class Sweeping:
                     self._take(planned, allotted, answer)
                     self._changed.notify_all()
 
-    async def _next(self) -> tuple[Planned, int | None] | None:
+    async def _next(self) -> tuple[PlannedRun, int | None] | None:
         async with self._changed:
             while True:
                 if self.failed is not None or self.is_spent:
@@ -316,7 +316,7 @@ class Sweeping:
         self._left -= allotted
         return allotted
 
-    def _take(self, planned: Planned, allotted: int | None, answer: Answer | None) -> None:
+    def _take(self, planned: PlannedRun, allotted: int | None, answer: JobEnd | None) -> None:
         self._at_work -= 1
         if answer is None:
             self.failed = External(
@@ -340,7 +340,7 @@ class Sweeping:
 
 
 @contextlib.asynccontextmanager
-async def _process(lock: int) -> AsyncGenerator[Callable[[Job], Awaitable[Answer | None]]]:
+async def _process(lock: int) -> AsyncGenerator[Callable[[SweepJob], Awaitable[JobEnd | None]]]:
     """A process; what is given asks it. It ends with the block."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "artelier.cli.world.sweep_processes", limit=LINE_BYTES_MAX,
@@ -351,7 +351,7 @@ async def _process(lock: int) -> AsyncGenerator[Callable[[Job], Awaitable[Answer
     assert process.stdin is not None and process.stdout is not None
     stdin, stdout = process.stdin, process.stdout
 
-    async def ask(job: Job) -> Answer | None:
+    async def ask(job: SweepJob) -> JobEnd | None:
         """None: it has ended."""
         try:
             stdin.write(msgspec.json.encode(job) + b"\n")
@@ -359,7 +359,7 @@ async def _process(lock: int) -> AsyncGenerator[Callable[[Job], Awaitable[Answer
             line = await stdout.readline()
         except (BrokenPipeError, ConnectionResetError):
             return None
-        return msgspec.json.decode(line, type=Answer) if line.endswith(b"\n") else None
+        return msgspec.json.decode(line, type=JobEnd) if line.endswith(b"\n") else None
 
     try:
         yield ask

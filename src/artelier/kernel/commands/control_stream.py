@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
-from artelier.kernel.commands.single_step import Stepping
+from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.fork_lineage import is_imported, key_of, lineage
 from artelier.kernel.limits.budget import abandon
 from artelier.kernel.limits.loop_limits import RESETS, completed_cycles, decode_limits, resets_of
@@ -74,7 +74,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class CommandStanding:
     """The state of a run on which the effect of a command depends."""
 
     run_id: str
@@ -99,7 +99,7 @@ class Standing:
     """Of a run that has ended: whether children of it are at work again, which count in its limits."""
 
 
-def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
+def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> EventData:
     """The effect of a command; a command that makes no sense now is refused with a code. Pure."""
     verb, status, queued = command.verb, standing.status, not standing.driven
     refused = _refusal(standing, command)
@@ -142,7 +142,7 @@ def decide(standing: Standing, command: ev.CommandGiven, seq: int) -> EventData:
     raise InvalidRequest("unknown command", got=f"{verb} on a run that is {status}")
 
 
-def _refusal(standing: Standing, command: ev.CommandGiven) -> str:
+def _refusal(standing: CommandStanding, command: ev.CommandGiven) -> str:
     verb, status = command.verb, standing.status
     if not _makes_sense(command):
         return "invalid_command"
@@ -256,15 +256,15 @@ async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Ev
 def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None:
     if isinstance(effect, ev.RunPaused):
         core.paused = True
-        core.stepping = Stepping()
+        core.stepping = SingleStep()
         if effect.stopped:
             core.stopping = True
             core.interrupt(everything=True)
     elif isinstance(effect, ev.RunResumed):
         core.paused = core.stopping = False
-        core.stepping = Stepping()
+        core.stepping = SingleStep()
         if effect.stepping:
-            core.stepping = Stepping(command=effect.command, since=core.done)
+            core.stepping = SingleStep(command=effect.command, since=core.done)
     elif isinstance(effect, ev.RunCancelled):
         core.cancelled_reason = "cancelled"
         core.status = "cancelled"
@@ -298,7 +298,9 @@ def heed_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us
             core.loop.call_soon_threadsafe(core.announce)
 
 
-async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> Standing:
+async def _standing(
+    services: Services, tenant: str, run_id: str, *, driven: bool
+) -> CommandStanding:
     row = await run_row(services, tenant, run_id)
     approvals = await services.store.query(
         "SELECT key FROM approvals WHERE run = ? AND decision IS NULL"
@@ -310,7 +312,7 @@ async def _standing(services: Services, tenant: str, run_id: str, *, driven: boo
     unresolved = await services.store.query(
         "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
     )
-    return Standing(
+    return CommandStanding(
         run_id=run_id,
         used=await used_below(services, tenant, run_id),
         status=row["status"], driven=driven, stepping=bool(row["stepping"]),
@@ -434,11 +436,11 @@ async def give_in_order(
         effects.append(effect)
     for effect in effects:
         if isinstance(effect, ev.CommandRefused):
-            raise _refused(run_id, effect, status=row["status"])
+            raise conflict_of_refusal(run_id, effect, status=row["status"])
     return effects
 
 
-def _refused(run_id: str, effect: ev.CommandRefused, *, status: str) -> Conflict:
+def conflict_of_refusal(run_id: str, effect: ev.CommandRefused, *, status: str) -> Conflict:
     hint = None
     if effect.code == "run_ended" and status == "failed":
         hint = (
@@ -467,7 +469,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
         now_us = services.clock.now_us()
         if isinstance(effect, ev.RunCancelled):
-            for unpaid in await abandoned(services, row["id"]):
+            for unpaid in await return_held_money(services, row["id"]):
                 drafts.append(Draft(unpaid, now_us, given.actor))
         drafts.append(Draft(effect, now_us, given.actor, f"control:{run_id}@{given.seq}"))
         if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
@@ -520,13 +522,13 @@ async def give_back(services: Services, tenant: str, run_id: str, run: int) -> N
     now_us = services.clock.now_us()
     stream = run_stream(tenant, run_id)
     head, _ = await services.store.head(stream)
-    drafts = [Draft(data, now_us, "kernel") for data in await abandoned(services, run)]
+    drafts = [Draft(data, now_us, "kernel") for data in await return_held_money(services, run)]
     leased = await services.store.query("SELECT 1 FROM leases WHERE stream = ?", (stream.name,))
     if drafts or leased:
         await append_if_idle(services, stream, drafts, head=head)
 
 
-async def abandoned(services: Services, run: int) -> list[EventData]:
+async def return_held_money(services: Services, run: int) -> list[EventData]:
     """Money comes back that is held for model calls of a run which ends while nobody drives it."""
     rows = await services.store.query(
         "SELECT s.key, e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"

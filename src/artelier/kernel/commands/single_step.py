@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Stepping:
+class SingleStep:
     """The progress of a `step` command in a run at work; by default no step was requested.
 
     A run of a built-in loop holds after its next cycle, a hand-written one after its next step. It holds at
@@ -21,7 +21,7 @@ class Stepping:
     """Seq of the command whose cycle is done: the run is to be paused."""
 
     @classmethod
-    def restored(cls, stored: int) -> Stepping:
+    def restored(cls, stored: int) -> SingleStep:
         """Return the state stored as a command's seq in the view, negative if its cycle is done already."""
         return cls(command=abs(stored), since=-1 if stored < 0 else 0)
 

@@ -243,7 +243,7 @@ class ArchiveReader:
                 expected=f"format version {CHAT_VERSION}", got=str(version)[:40],
                 hint="Upgrade Artelier.",
             )  # fmt: skip
-        line = self._decoded(text)
+        line = self._decode_line(text)
         if not isinstance(line, Header) or line.version < VERSION:
             raise self._broken("its first line is no header")
         named = (
@@ -277,9 +277,9 @@ class ArchiveReader:
         texts = self._texts()
         self._header(next(texts, b""))
         for text in texts:
-            yield self._decoded(text)
+            yield self._decode_line(text)
 
-    def _decoded(self, text: bytes) -> AnyLine:
+    def _decode_line(self, text: bytes) -> AnyLine:
         try:
             return _decode(text)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:

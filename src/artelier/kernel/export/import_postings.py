@@ -84,7 +84,7 @@ class Loan:
                 postings.append(Posting(LENDER, account, asset, -left))
         return tuple(postings)
 
-    def uncounted(self) -> tuple[Count, ...]:
+    def closing_counts(self) -> tuple[Count, ...]:
         """Return what is taken off counters after it."""
         return tuple(
             Count(scope, unit, reserve=-reserved, use=-used)

@@ -103,7 +103,7 @@ def appends_of(
         postings=found.loan.lent(),
     )  # fmt: skip
     last = ev.ImportSettled(
-        sha256=found.sha256, postings=found.loan.returned(), counts=found.loan.uncounted()
+        sha256=found.sha256, postings=found.loan.returned(), counts=found.loan.closing_counts()
     )
     lifted = [ev.LimitSet(scope=scope, unit=unit) for scope, unit in caps]
     restored = [ev.LimitSet(scope=scope, unit=unit, cap=cap) for (scope, unit), cap in caps.items()]
@@ -166,7 +166,7 @@ async def check_placeholders(
             )  # fmt: skip
 
 
-class Contents:
+class ImportContents:
     """The content of a checked file, read again blob by blob while it is stored: never all in memory."""
 
     def __init__(

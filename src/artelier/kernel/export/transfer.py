@@ -34,7 +34,7 @@ from artelier.kernel.export.archive import (
 )
 from artelier.kernel.export.extension import NOTHING, Belongings
 from artelier.kernel.export.import_reader import (
-    Contents,
+    ImportContents,
     appends_of,
     both,
     caps_of,
@@ -43,7 +43,7 @@ from artelier.kernel.export.import_reader import (
     same_caps,
 )
 from artelier.kernel.export.scope import streams_of
-from artelier.kernel.export.validator import Inspected, inspect, opened
+from artelier.kernel.export.validator import Inspected, inspect, open_export
 from artelier.kernel.export.writer import Packer, by_position
 from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.run.services import Services
@@ -62,14 +62,14 @@ class Transferred(msgspec.Struct, frozen=True, kw_only=True):
     """Of the file without its seal."""
 
 
-class Part(NamedTuple):
+class StorePart(NamedTuple):
     """The part of a file that comes from one store: streams, and the position up to which each counts."""
 
     services: Services
     streams: dict[Stream, int]
 
 
-class Written(NamedTuple):
+class WrittenExport(NamedTuple):
     """The content that was written to a file."""
 
     runs: tuple[str, ...]
@@ -89,7 +89,7 @@ async def export_run(services: Services, tenant: str, run_id: str, path: str | P
         format=FORMAT, version=VERSION, tenant=tenant, run=run_id,
         code=services.code_version, position=position, head=root.hex(),
     )  # fmt: skip
-    done = await write_file(path, header, [Part(services, streams)])
+    done = await write_file(path, header, [StorePart(services, streams)])
     return Transferred(
         run_id=run_id, runs=done.runs, events=done.events, blobs=done.blobs, sha256=done.sha256
     )
@@ -98,10 +98,10 @@ async def export_run(services: Services, tenant: str, run_id: str, path: str | P
 async def write_file(
     path: str | Path,
     header: Header,
-    parts: Sequence[Part],
+    parts: Sequence[StorePart],
     *,
     belongings: Belongings | None = None,
-) -> Written:
+) -> WrittenExport:
     """Write one file, whole or not at all: the events of the parts one after the other, then all content.
 
     The first part holds the runs. `belongings` checks the file as the import of an agent would.
@@ -131,7 +131,7 @@ async def write_file(
         if belongings is not None:
             belongings.end()
         digest = writer.close()
-    return Written(tuple(runs), writer.events, writer.blobs, digest)
+    return WrittenExport(tuple(runs), writer.events, writer.blobs, digest)
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def _unwritable(error: OSError | ValueError, path: Path) -> StoreUnavailable:
 # Import
 
 
-class Keys(Protocol):
+class KeyStore(Protocol):
     """A store that keeps the keys of imported content."""
 
     async def add_key(self, tenant: str, secret: bytes) -> DataKey: ...
@@ -172,7 +172,7 @@ class Keys(Protocol):
 
 async def import_run(
     services: Services,
-    keys: Keys,
+    keys: KeyStore,
     tenant: str,
     path: str | Path,
     *,
@@ -189,7 +189,7 @@ async def import_run(
 
 async def import_file(
     services: Services,
-    keys: Keys,
+    keys: KeyStore,
     tenant: str,
     path: str | Path,
     *,
@@ -203,7 +203,7 @@ async def import_file(
     `belongings` is for files of agents, or of what `about` says: given the header, who checks what the file
     holds beside runs and says what else its import brings about. Errors: see `TenantKernel.import_`.
     """
-    with opened(path) as file:
+    with open_export(path) as file:
         found = await asyncio.to_thread(
             inspect, file, size_max_bytes=size_max_bytes, belongings=belongings, about=about
         )
@@ -216,7 +216,7 @@ async def import_file(
         await _check_room(services, tenant, found)
         caps = await caps_of(services, tenant, found)
         ids = {number: await keys.add_key(tenant, secret) for number, secret in found.keys.items()}
-        contents = Contents(file, tenant, found.keys, ids, size_max_bytes, more=more.blobs)
+        contents = ImportContents(file, tenant, found.keys, ids, size_max_bytes, more=more.blobs)
         if services.personal is not None:
             scrubber = services.personal(tenant)
             named = await asyncio.to_thread(placeholders_of, contents, scrubber)

@@ -85,7 +85,7 @@ class Inspected:
 
 
 @contextmanager
-def opened(path: str | Path) -> Generator[BinaryIO]:
+def open_export(path: str | Path) -> Generator[BinaryIO]:
     """Errors: `NotFound`, `StoreUnavailable`."""
     try:
         file = open(path, "rb")
@@ -104,9 +104,9 @@ def _unreadable(error: OSError | ValueError) -> StoreUnavailable:
 
 def read_header(path: str | Path) -> Header:
     """Return who exported what, from the first line of a file. Errors: those of `inspect`, and of
-    `opened`.
+    `open_export`.
     """
-    with opened(path) as file:
+    with open_export(path) as file:
         try:
             return ArchiveReader(file).header()
         except OSError as error:

@@ -23,7 +23,7 @@ async def version(core: RunCore, change: str, *, latest: int, default: int) -> i
     if core.pii is not None:
         core.pii.check_name(change)
     if core.versions is None:
-        core.versions = await _recorded(core)
+        core.versions = await _read_recorded(core)
     if (known := core.versions.get(change)) is not None:
         return known
     is_old = core.actor is None or await core.history.expects_more()
@@ -48,7 +48,7 @@ def _check(change: object, latest: object, default: object) -> None:
             )
 
 
-async def _recorded(core: RunCore) -> dict[str, int]:
+async def _read_recorded(core: RunCore) -> dict[str, int]:
     """Return what the run, or the part of its origins that counts, has recorded; nothing for a new run."""
     if core.is_new:
         return {}

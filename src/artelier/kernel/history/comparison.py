@@ -14,7 +14,7 @@ from typing import Any
 from artelier.errors import Erased
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, earlier_events, lineage
-from artelier.kernel.history.step_diff import Facts, key_of_step, keyed_kinds, outcome_of
+from artelier.kernel.history.step_diff import StepFacts, key_of_step, keyed_kinds, outcome_of
 from artelier.kernel.history.step_history import PAGE
 from artelier.kernel.prompt.assembly import Renderer
 from artelier.kernel.prompt.request_diff import Shape, difference
@@ -33,8 +33,8 @@ async def compare(services: Services, tenant: str, run_a: str, run_b: str) -> di
 
     Errors: `NotFound`.
     """
-    a = await _Side.open(services, tenant, run_a)
-    b = await _Side.open(services, tenant, run_b)
+    a = await _RunSide.open(services, tenant, run_a)
+    b = await _RunSide.open(services, tenant, run_b)
     shared = _share(a, b)
     pair = _Pair(a, b)
     found = await pair.first_divergence()
@@ -57,7 +57,7 @@ class _Stretch:
     after: int
 
 
-class _Side:
+class _RunSide:
     """One of the two runs."""
 
     def __init__(
@@ -71,7 +71,7 @@ class _Side:
         """What is not shared with the other run, oldest first."""
 
     @classmethod
-    async def open(cls, services: Services, tenant: str, run_id: str) -> _Side:
+    async def open(cls, services: Services, tenant: str, run_id: str) -> _RunSide:
         row = await run_row(services, tenant, run_id)
         places = await lineage(services, tenant, run_id)
         head, _ = await services.store.head(places[0].stream)
@@ -86,7 +86,7 @@ class _Side:
         names = ("status", "reason", "steps", "usage", "cost_microusd")
         return {name: shown[name] for name in names}
 
-    async def steps(self) -> AsyncIterator[Facts]:
+    async def steps(self) -> AsyncIterator[StepFacts]:
         """The steps that are not shared, in order: asked for since, or before and settled since."""
         for stretch in self.own:
             after, upto = stretch.after, stretch.place.upto
@@ -108,7 +108,7 @@ class _Side:
                 after = page[-1].seq if page else upto
                 await asyncio.sleep(0)
 
-    async def facts(self, key: str) -> Facts | None:
+    async def facts(self, key: str) -> StepFacts | None:
         """Return what the run knows of a step; None if it never asked for it."""
         for place in self.places:
             rows = await self.services.store.query(
@@ -134,7 +134,7 @@ class _Side:
 
     async def _facts(
         self, place: Place, key: str, kind: str, requested: int, completed: int | None
-    ) -> Facts:
+    ) -> StepFacts:
         done = completed if completed is not None and completed <= place.upto else None
         wanted = [requested - 1, requested, done or requested]
         rows = await self.services.store.query(
@@ -146,7 +146,7 @@ class _Side:
         }
         context = found.get(requested - 1)
         outcome = found.get(done) if done is not None else None
-        return Facts(
+        return StepFacts(
             key=key, kind=kind, seq=requested, run_id=place.run_id, request=found[requested],
             context=context if isinstance(context, ev.ContextAssembled) else None,
             outcome=outcome_of(outcome),
@@ -169,7 +169,7 @@ class _Side:
             return error.mark.encode()  # what can no longer be read is not compared
 
 
-def _share(a: _Side, b: _Side) -> dict[str, Any]:
+def _share(a: _RunSide, b: _RunSide) -> dict[str, Any]:
     """Cut what both have by reference off both; says how many events that are and where they end."""
     count, last = 0, None
     while a.own and b.own and a.own[0].place.run_id == b.own[0].place.run_id:
@@ -189,7 +189,7 @@ def _share(a: _Side, b: _Side) -> dict[str, Any]:
 class _Pair:
     """Walks both runs until they part."""
 
-    def __init__(self, a: _Side, b: _Side) -> None:
+    def __init__(self, a: _RunSide, b: _RunSide) -> None:
         self._a = a
         self._b = b
         self.equal = 0
@@ -205,7 +205,9 @@ class _Pair:
                 return await self._step(facts.key, None, facts)
         return await self._ends()
 
-    async def _step(self, key: str, a: Facts | None, b: Facts | None) -> dict[str, Any] | None:
+    async def _step(
+        self, key: str, a: StepFacts | None, b: StepFacts | None
+    ) -> dict[str, Any] | None:
         if a is None or b is None:
             return _divergence(key, a, b, "missing", _side(a), _side(b))
         for what, left, right in (
@@ -226,7 +228,7 @@ class _Pair:
             return await self._contents(key, a, b, what, a.outcome.ref, b.outcome.ref)
         return None
 
-    async def _request(self, key: str, a: Facts, b: Facts) -> dict[str, Any] | None:
+    async def _request(self, key: str, a: StepFacts, b: StepFacts) -> dict[str, Any] | None:
         """Return where two prompts differ. Their hashes may differ for the key alone, after an import."""
         if a.context is None or b.context is None or a.context.request == b.context.request:
             return None
@@ -244,7 +246,7 @@ class _Pair:
         return await self._a.content(left) == await self._b.content(right)
 
     async def _contents(
-        self, key: str, a: Facts, b: Facts, what: str, left: str | None, right: str | None
+        self, key: str, a: StepFacts, b: StepFacts, what: str, left: str | None, right: str | None
     ) -> dict[str, Any]:
         old, new = await self._a.content(left), await self._b.content(right)
         return _divergence(key, a, b, what, old.decode(), new.decode())
@@ -261,19 +263,19 @@ class _Pair:
         return None
 
 
-def _side(facts: Facts | None) -> str | None:
+def _side(facts: StepFacts | None) -> str | None:
     return None if facts is None else f"{facts.kind} step, {facts.outcome}"
 
 
 def _divergence(
-    key: str | None, a: Facts | None, b: Facts | None, what: str, left: Any, right: Any
+    key: str | None, a: StepFacts | None, b: StepFacts | None, what: str, left: Any, right: Any
 ) -> dict[str, Any]:
     facts = a or b
 
     def short(value: Any) -> Any:
         return value[:SHOWN_CHARS] if isinstance(value, str) else value
 
-    def place(one: Facts | None) -> dict[str, Any] | None:
+    def place(one: StepFacts | None) -> dict[str, Any] | None:
         return None if one is None else {"run": one.run_id, "seq": one.seq}
 
     return {

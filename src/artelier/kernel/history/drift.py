@@ -15,8 +15,8 @@ import msgspec
 from artelier.errors import ReplayMismatch, RunStopped
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import abandoned, cancel_left
-from artelier.kernel.commands.single_step import Stepping
+from artelier.kernel.commands.control_stream import cancel_left, return_held_money
+from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.fork import unheard
 from artelier.kernel.history.fork_lineage import (
     Place,
@@ -49,7 +49,7 @@ _NUMBERED = re.compile(r"\A(.+)\.drift-([0-9]{1,9})\Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class DriftFork:
     """The fork in which a run goes on, whose lease is this process's."""
 
     run_id: str
@@ -74,23 +74,23 @@ def untake(core: RunCore) -> None:
 
 async def newest_drift(services: Services, tenant: str, run_id: str) -> str:
     """The run itself, or the newest fork in which it goes on under the policy."""
-    base, _ = _numbered(run_id)
+    base, _ = _parse_chain(run_id)
     rows = await services.store.query(
         "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
         " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
         " AND json_extract(e.data, '$.drift')",
         (tenant, f"{base}.drift-", f"{base}.drift-:"),
     )
-    return max([run_id, *(run for (run,) in rows)], key=lambda run: _numbered(run)[1])
+    return max([run_id, *(run for (run,) in rows)], key=lambda run: _parse_chain(run)[1])
 
 
-def _numbered(run_id: str) -> tuple[str, int]:
+def _parse_chain(run_id: str) -> tuple[str, int]:
     """The run that a chain of such forks began with, and the number of this one; 0 for the first."""
     found = _NUMBERED.match(run_id)
     return (found[1], int(found[2])) if found else (run_id, 0)
 
 
-async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Branch:
+async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> DriftFork:
     """Make the fork that shares everything before the step at hand, and end the run that it leaves.
 
     Errors: the mismatch, where the run cannot go on elsewhere: beside other steps at work, and from an ended
@@ -106,7 +106,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
     place, at = await _place_of(core, str(key), mismatch)
     if core.actor is not None:
         await core.writer.commit()
-    for key_, request in await _unsettled(core, place, at):
+    for key_, request in await _find_open_effects(core, place, at):
         if core.actor is None:
             mismatch.hint = (
                 f"What step {key_} did is not known, and a fork would forget it: have the run go on with"
@@ -121,7 +121,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
             raise RunStopped(core.run_id, reason=core.cancelled_reason)
         await core.writer.commit()
     newest = await newest_drift(services, tenant, core.run_id)
-    base, number = _numbered(newest)
+    base, number = _parse_chain(newest)
     name = check_run_id(f"{base}.drift-{number + 1}")
     if core.effects is None or core.effects.mode == "live":
         _logger.warning(
@@ -135,7 +135,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
     if core.actor is not None:
         row = await run_row(services, tenant, core.run_id)
         section = str(mismatch.facts.get("section") or "")
-        left: list[EventData] = list(await abandoned(services, row["id"]))
+        left: list[EventData] = list(await return_held_money(services, row["id"]))
         left.append(ev.RunDrifted(fork=name, key=str(key), section=section))
         appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
     lease = services.lease(run_stream(tenant, name))
@@ -147,7 +147,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Bra
     if core.actor is not None:
         core.came_back()
         await cancel_left(services, tenant, core.run_id)
-    return Branch(run_id=name, token=receipt.lease_token or 0, lease_end=lease.end)
+    return DriftFork(run_id=name, token=receipt.lease_token or 0, lease_end=lease.end)
 
 
 async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[Place, int]:
@@ -160,7 +160,9 @@ async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[
     raise mismatch
 
 
-async def _unsettled(core: RunCore, place: Place, at: int) -> list[tuple[str, ev.ToolRequested]]:
+async def _find_open_effects(
+    core: RunCore, place: Place, at: int
+) -> list[tuple[str, ev.ToolRequested]]:
     """Side effects without an outcome in the part that is left behind, by step."""
     places = await lineage(core.services, core.tenant.id, core.run_id)
     left = places[: [one.run_id for one in places].index(place.run_id) + 1]
@@ -254,7 +256,7 @@ def become(core: RunCore, run_id: str) -> None:
     core.charged.clear()
     core.reconciled.clear()
     core.paused = core.stopping = False
-    core.stepping = Stepping()
+    core.stepping = SingleStep()
     core.deciding.clear()
     core.answers.clear()
     core.questions.clear()

@@ -31,7 +31,7 @@ from artelier.kernel.history.fork_effects import (
     refs_of,
 )
 from artelier.kernel.history.fork_lineage import Place, key_of, lineage, subject_key
-from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, composed
+from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, compose_refs
 from artelier.kernel.limits.loop_limits import completed_cycles, resets_of
 from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.run.context import TenantState, run_row
@@ -85,7 +85,7 @@ async def fork(
     uses = await check_refs(services, tenant.id, places, refs, given)
     if given:
         own = {name: new for name, new in wanted.items() if name in OWN_NAMES}
-        wanted = own | composed(given, refs)
+        wanted = own | compose_refs(given, refs)
     row = await run_row(services, tenant.id, run_id)
     if row["status"] == "completed" and not OWN_NAMES.isdisjoint(wanted):
         first = await _first_asked(services, origin, row, wanted, at)

@@ -73,7 +73,7 @@ def acts_outside(tool: ToolPort) -> bool:
     return tool.side_effect and not getattr(tool, "acts_in_store", False)
 
 
-def stubbed(name: str) -> ToolFailed:
+def stub_result(name: str) -> ToolFailed:
     """Return what a model reads instead of a result under `stub`."""
     return ToolFailed(
         f"{name!r} was not called: this run is a fork that does nothing outside",
@@ -103,7 +103,7 @@ class ForkEffects:
         self._seen = 0
         """Position in the log up to which the uses of the fork and of the runs below it are known."""
         self._taken: set[tuple[str, str]] = set()
-        """Calls, by run and key, that they were found to have used after `_left` was read."""
+        """Calls, by run and key, that they were found to have used after `_read_unused_calls` was read."""
 
     async def find(
         self, core: RunCore, name: str, arguments: Any, *, step: str = ""
@@ -117,7 +117,7 @@ class ForkEffects:
         if self._left is None:
             newest = await self._services.store.query("SELECT max(position) FROM events")
             self._seen = newest[0][0]
-            self._left = await _left(self._services, self._tenant, self.run_id)
+            self._left = await _read_unused_calls(self._services, self._tenant, self.run_id)
         ref, content = core.ref_of(arguments), encoded(arguments)
         for call in self._left:
             if call.name != name or (step and call.step != step):
@@ -200,7 +200,7 @@ async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffect
         if row["origin"] is not None:
             found = services.fork_effects.get((tenant, name))
             if found is None:
-                forked = await _forked(services, tenant, name)
+                forked = await _read_fork_event(services, tenant, name)
                 # One from before there were folders was made when nobody resolved refs.
                 changes = await changes_of(services, await lineage(services, tenant, name))
                 found = ForkEffects(
@@ -213,7 +213,7 @@ async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffect
     return None
 
 
-async def _forked(services: Services, tenant: str, run_id: str) -> ev.RunForked:
+async def _read_fork_event(services: Services, tenant: str, run_id: str) -> ev.RunForked:
     began = (await services.store.read(run_stream(tenant, run_id), limit=1))[0].decode()
     assert isinstance(began, ev.RunForked)
     return began
@@ -222,7 +222,7 @@ async def _forked(services: Services, tenant: str, run_id: str) -> ev.RunForked:
 # The record
 
 
-async def _left(services: Services, tenant: str, run_id: str) -> list[RecordedCall]:
+async def _read_unused_calls(services: Services, tenant: str, run_id: str) -> list[RecordedCall]:
     """Return the calls behind the branch that are not used yet, the nearest origin's first, oldest first.
 
     Calls that an origin itself might still return belong to them, if it is a fork that does not act.
@@ -241,12 +241,13 @@ async def _left(services: Services, tenant: str, run_id: str) -> list[RecordedCa
                 found.setdefault(id_, one.call)
         if place not in (places[0], places[-1]):
             is_record = (
-                is_record and (await _forked(services, tenant, place.run_id)).effects != "live"
+                is_record
+                and (await _read_fork_event(services, tenant, place.run_id)).effects != "live"
             )
     return [call for id_, call in found.items() if id_ not in used]
 
 
-class _Found(NamedTuple):
+class _FoundCall(NamedTuple):
     position: int
     """Of the outcome, in the log."""
     is_shared: bool
@@ -256,11 +257,11 @@ class _Found(NamedTuple):
     call: RecordedCall
 
 
-async def _calls(services: Services, tenant: str, place: Place) -> list[_Found]:
+async def _calls(services: Services, tenant: str, place: Place) -> list[_FoundCall]:
     """Return the completed tool calls of a run of the lineage, and of all runs below it."""
     rows = await services.store.query(_CALLS, (place.stream_id, tenant))
     shared: dict[str, bool] = {}
-    found: list[_Found] = []
+    found: list[_FoundCall] = []
     for run, step, seq, position, kind, version, data, end_kind, end_version, end_data in rows:
         request = decode_data(kind, version, data.encode())
         if not isinstance(request, ev.ToolRequested) or request.undoes:
@@ -278,7 +279,7 @@ async def _calls(services: Services, tenant: str, place: Place) -> list[_Found]:
         if step is not None and step not in shared:
             shared[step] = await _is_shared(services, place, step)
         is_shared = seq <= place.upto if step is None else shared[step]
-        found.append(_Found(position, is_shared, first is not None, call))
+        found.append(_FoundCall(position, is_shared, first is not None, call))
     return found
 
 

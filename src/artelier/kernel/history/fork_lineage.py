@@ -206,10 +206,10 @@ async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
     if rows:
         key = await services.store.key_by_id(tenant, rows[0][0])
         if key is None:
-            raise _erased(places[0].run_id)
+            raise _erased_error(places[0].run_id)
         return key
     if await services.store.query(_ERASED_SINCE, (tenant, places[0].stream_id)):
-        raise _erased(places[0].run_id)
+        raise _erased_error(places[0].run_id)
     return await services.store.data_key(tenant)
 
 
@@ -220,7 +220,7 @@ _ERASED_SINCE = (
 )
 
 
-def _erased(run_id: str) -> Erased:
+def _erased_error(run_id: str) -> Erased:
     return Erased(
         f"what run {run_id!r} stored was erased",
         hint="Its events, times and costs are still there.",

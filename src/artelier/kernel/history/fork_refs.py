@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.substitution import artifact_exists, substituted
+from artelier.artifacts.substitution import artifact_exists, substitute
 from artelier.errors import ArtelierError, InvalidRequest, MissingKey, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
@@ -80,7 +80,7 @@ async def check_refs(
     return Uses(await before_step(services, places[0], min(firsts)), last)
 
 
-def composed(given: Mapping[str, str], refs: Mapping[str, str]) -> dict[str, str]:
+def compose_refs(given: Mapping[str, str], refs: Mapping[str, str]) -> dict[str, str]:
     """Return what a fork of a fork replaces: each name is looked up once in it, and never again.
 
     A name of the origin's record is what the origin used in place of another, and whatever led to it leads to
@@ -88,7 +88,7 @@ def composed(given: Mapping[str, str], refs: Mapping[str, str]) -> dict[str, str
     """
     found: dict[str, str] = {}
     for old, one in given.items():
-        new = substituted(one, refs)
+        new = substitute(one, refs)
         found[old] = new if new != one else refs.get(canonical_name(one), one)
     targets = set(given.values())
     return found | {old: new for old, new in refs.items() if old not in given or old not in targets}

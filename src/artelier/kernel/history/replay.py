@@ -17,7 +17,7 @@ from artelier.kernel.run.context import RunCore, TenantState, run_row
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import Opening, OpenRun
 from artelier.kernel.run.services import Services
-from artelier.kernel.steps.failures import own_cancellation, unwrapped
+from artelier.kernel.steps.failures import own_cancellation, unwrap
 from artelier.log import decode_stored, stored_blob
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext, ToolPort
@@ -85,7 +85,7 @@ async def replay(
     opened = OpenRun(services, found, opening)
     async with opened as run:
         core = run.core
-        failure = await _driven(run, drive)
+        failure = await _drive(run, drive)
         if core.refused_step is not None:
             raise core.refused_step  # even if the code went on without the step
         if failure is not None and not _is_recorded(row, failure):
@@ -114,12 +114,12 @@ async def _recorded_tools(
     tools: dict[str, ToolPort] = {}
     for ref in refs:
         content = await stored_blob(services.store, tenant, ref)
-        for item in decode_stored(content, type=list[_Listed]):
+        for item in decode_stored(content, type=list[_ListedTool]):
             tools[item.name] = RecordedTool(item.schema, poll=item.poll)
     return tools
 
 
-class _Listed(msgspec.Struct):
+class _ListedTool(msgspec.Struct):
     """An entry of a recorded list of tools."""
 
     name: str
@@ -127,7 +127,7 @@ class _Listed(msgspec.Struct):
     poll: bool = False
 
 
-async def _driven(run: Run, drive: Drive) -> BaseException | None:
+async def _drive(run: Run, drive: Drive) -> BaseException | None:
     """Run the code; the failure in which it ended, if it did."""
     task = asyncio.current_task()
     before = 0 if task is None else task.cancelling()
@@ -137,7 +137,7 @@ async def _driven(run: Run, drive: Drive) -> BaseException | None:
             run.finish(value)
     except (Exception, asyncio.CancelledError) as error:
         # A process boundary: whether the run has failed like this before is decided by its record.
-        if isinstance(failure := own_cancellation(unwrapped(error), cancelling=before), Exception):
+        if isinstance(failure := own_cancellation(unwrap(error), cancelling=before), Exception):
             return failure
         raise
     return None

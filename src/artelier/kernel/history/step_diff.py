@@ -23,7 +23,7 @@ def keyed_kinds() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """The end of a step: a label, the content, and the code of an error."""
 
     label: str = "open"
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class StepFacts:
     """A step of one run."""
 
     key: str
@@ -46,7 +46,7 @@ class Facts:
     """The run that asked: an origin of the one that was looked at, or itself."""
     request: EventData
     context: ev.ContextAssembled | None = None
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: StepOutcome = field(default_factory=StepOutcome)
 
     def begins_at(self, stored: Event, *, since: int) -> bool:
         """Return True if an event is the first of this step after `since` in its stream."""
@@ -76,32 +76,32 @@ def key_of_step(data: EventData) -> str | None:
     return data.key if isinstance(data, _KEYED) else None
 
 
-def outcome_of(data: EventData | None) -> Outcome:
+def outcome_of(data: EventData | None) -> StepOutcome:
     """The outcome that an event says."""
     if isinstance(data, ev.ModelCompleted):
-        return Outcome("completed", data.reply)
+        return StepOutcome("completed", data.reply)
     if isinstance(data, ev.ModelFailed | ev.StepFailed):
-        return Outcome("failed", data.message, data.code)
+        return StepOutcome("failed", data.message, data.code)
     if isinstance(data, ev.Cut):
         label = "timed_out" if isinstance(data, ev.StepTimedOut) else "cancelled"
-        return Outcome(label, data.came)
+        return StepOutcome(label, data.came)
     if isinstance(data, ev.ToolCompleted):
-        return Outcome("error" if data.is_error else "completed", data.result)
+        return StepOutcome("error" if data.is_error else "completed", data.result)
     if isinstance(data, ev.ToolRefused):
-        return Outcome("refused", data.result, data.code)
+        return StepOutcome("refused", data.result, data.code)
     if isinstance(data, ev.ToolUnresolved):
-        return Outcome("unknown", data.probe_error, data.code)
+        return StepOutcome("unknown", data.probe_error, data.code)
     if isinstance(data, ev.ToolReconciled):
         labels = {"succeeded": "completed", "failed": "error"}
-        return Outcome(labels.get(data.answer, "open"), data.result)
+        return StepOutcome(labels.get(data.answer, "open"), data.result)
     if isinstance(data, ev.StepCompleted):
-        return Outcome("completed", data.result)
+        return StepOutcome("completed", data.result)
     if isinstance(data, ev.ContextCompacted | ev.ContextRestored):
-        return Outcome("completed", data.summary)
+        return StepOutcome("completed", data.summary)
     if isinstance(data, ev.Receipt):
-        return Outcome("completed")
+        return StepOutcome("completed")
     if isinstance(data, ev.ApprovalGiven):
-        return Outcome(data.decision, data.answer)
+        return StepOutcome(data.decision, data.answer)
     if isinstance(data, ev.WaitEnded):
-        return Outcome(data.outcome, data.data)
-    return Outcome()
+        return StepOutcome(data.outcome, data.data)
+    return StepOutcome()

@@ -245,7 +245,7 @@ class History:
                 began=self._position if before is None else before.began,
                 began_us=at_us if before is None else before.began_us,
                 resumed_us=self._resumed_us if before is None else before.resumed_us,
-                charged=_charged(before),
+                charged=_count_charges(before),
             )  # fmt: skip
         elif (outcome := _outcome(data)) is not None:
             key = cast(ev.ModelCompleted, data).key
@@ -303,7 +303,7 @@ def _owner(before: Recorded | None) -> str:
     return before.owner if before is not None and once else ""
 
 
-def _charged(before: Recorded | None) -> Counter[int]:
+def _count_charges(before: Recorded | None) -> Counter[int]:
     """Return what a repeated request need not pay for: nothing, if a fork asks anew what its origin asked."""
     if before is None or (before.inherited and not _owner(before)):
         return Counter()

@@ -153,7 +153,7 @@ def reserve(core: RunCore, *, price: Price | None, size: CallSize) -> Reservatio
     )  # fmt: skip
 
 
-def held(
+def reservation_of(
     request: ev.ModelRequested,
     *,
     price: Price | None = None,
@@ -312,7 +312,7 @@ def _close(
 
 def abandon(request: ev.ModelRequested, *, key: str, is_sent: bool = True) -> ev.ModelFailed:
     """Return the end of a model call that nobody asks for again: its input is paid, the rest comes back."""
-    reservation = held(request)
+    reservation = reservation_of(request)
     settlement = settle(reservation, usage=None) if is_sent else release(reservation)
     return ev.ModelFailed(key=key, family="cancelled", code="abandoned", **settlement.facts)
 

@@ -48,7 +48,7 @@ async def accounts(
         " ORDER BY space, account, asset LIMIT ?",
         (*parameters, limit + 1),
     )
-    items = [_named(("space", "account", "asset", "balance"), row) for row in rows[:limit]]
+    items = [_row_as_dict(("space", "account", "asset", "balance"), row) for row in rows[:limit]]
     return {"items": items, "next": "|".join(rows[limit - 1][:3]) if len(rows) > limit else None}
 
 
@@ -80,7 +80,7 @@ async def limits(store: Store, tenant: str, *, scope: str) -> list[dict[str, Any
         f"SELECT {', '.join(names)} FROM limits WHERE tenant = ? AND scope = ? ORDER BY unit",
         (tenant, scope),
     )
-    return [_named(names, row) for row in rows]
+    return [_row_as_dict(names, row) for row in rows]
 
 
 class _Moved(msgspec.Struct, frozen=True):
@@ -130,16 +130,16 @@ async def postings(
         " ORDER BY e.position DESC LIMIT ?",
         (*parameters, limit),
     )
-    items = [posting for row in rows for posting in _moved(row, account)]
+    items = [posting for row in rows for posting in _posting_rows(row, account)]
     seen = rows[-1][0] if len(rows) == limit else start
     return {"items": items, "next": seen if seen > 1 else None}
 
 
-def _moved(row: tuple[Any, ...], account: str | None) -> list[dict[str, Any]]:
+def _posting_rows(row: tuple[Any, ...], account: str | None) -> list[dict[str, Any]]:
     names = ("position", "space", "stream", "seq", "kind", "at_us", "actor")
     moved = decode_stored(row[-1], type=_Moved)
     return [
-        {**_named(names, row), "step": moved.key, **msgspec.structs.asdict(one)}
+        {**_row_as_dict(names, row), "step": moved.key, **msgspec.structs.asdict(one)}
         for one in moved.postings
         if account in (None, one.source, one.target)
     ]
@@ -173,8 +173,8 @@ async def spending(
         _SPENT, (DAY_US, *BILLING, tenant, since_us, since_us, max(1, min(limit, PAGE_MAX)))
     )
     names = ("agent", "model", "day_us", "calls", "input_tokens", "output_tokens", "cost_microusd")
-    return [{**(one := _named(names, row)), "day_us": one["day_us"] * DAY_US} for row in rows]
+    return [{**(one := _row_as_dict(names, row)), "day_us": one["day_us"] * DAY_US} for row in rows]
 
 
-def _named(names: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
+def _row_as_dict(names: tuple[str, ...], row: tuple[Any, ...]) -> dict[str, Any]:
     return dict(zip(names, row, strict=False))

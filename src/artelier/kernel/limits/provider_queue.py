@@ -32,7 +32,7 @@ RANKS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TakenCapacity:
     """The capacity that a call has taken, and when."""
 
     claims: tuple[Claim, ...]
@@ -40,7 +40,7 @@ class Turn:
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class QueuePlace:
     """A call in the queue. It keeps its rank while its run is paused."""
 
     tenant: str
@@ -50,13 +50,13 @@ class Place:
     number: int
     tenant_rank: float = 0.0
     run_rank: float = 0.0
-    turn: asyncio.Future[Turn] = field(default_factory=asyncio.Future["Turn"])
+    turn: asyncio.Future[TakenCapacity] = field(default_factory=asyncio.Future["TakenCapacity"])
 
 
-class Crowd:
+class WaitingCounts:
     """The number of waiting calls."""
 
-    def __init__(self, places: Iterable[Place]) -> None:
+    def __init__(self, places: Iterable[QueuePlace]) -> None:
         self.runs = Counter(tenant for tenant, _ in {(one.tenant, one.run_id) for one in places})
         """By tenant."""
         self.tenants = len(self.runs)
@@ -77,7 +77,7 @@ class FairOrder:
         """Runs whose newest rank is known."""
         return len(self._ends_of)
 
-    def rank(self, place: Place) -> None:
+    def rank(self, place: QueuePlace) -> None:
         """Give a new place its rank."""
         tenant, run = place.tenant, (place.tenant, place.run_id)
         place.tenant_rank = max(self._now, self._ends.get(tenant, 0.0))
@@ -95,7 +95,7 @@ class FairOrder:
         }
         self._ranks_max = max(RANKS_MAX, 2 * len(self._ends_of))
 
-    def served(self, place: Place, crowd: Crowd) -> None:
+    def served(self, place: QueuePlace, crowd: WaitingCounts) -> None:
         """Time moves on by one when each that waits was served once, tenants among tenants, runs among runs.
 
         So whoever comes a round later stands behind those who wait, however many come.
@@ -105,9 +105,9 @@ class FairOrder:
         self._now_of[tenant] = max(now, place.run_rank) + 1 / crowd.runs[tenant]
 
     @staticmethod
-    def ordered(places: Sequence[Place]) -> list[Place]:
+    def ordered(places: Sequence[QueuePlace]) -> list[QueuePlace]:
         """The queue: the tenants' slots in order, each filled with that tenant's next call."""
-        waiting: dict[str, list[Place]] = {}
+        waiting: dict[str, list[QueuePlace]] = {}
         for place in sorted(places, key=lambda one: (one.run_rank, one.number)):
             waiting.setdefault(place.tenant, []).append(place)
         nexts = {tenant: iter(own) for tenant, own in waiting.items()}
@@ -115,7 +115,7 @@ class FairOrder:
         return [next(nexts[slot.tenant]) for slot in slots]
 
 
-class Queue:
+class CallQueue:
     """The calls of one event loop that wait."""
 
     def __init__(self, store: Store, clock: Clock, holder: str) -> None:
@@ -124,28 +124,28 @@ class Queue:
         self._holder = holder
         self._order = FairOrder()
         self._numbers = itertools.count()
-        self._places: dict[int, Place] = {}
+        self._places: dict[int, QueuePlace] = {}
         self._pump: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
 
-    def place(self, tenant: str, run_id: str, claims: tuple[Claim, ...]) -> Place:
+    def place(self, tenant: str, run_id: str, claims: tuple[Claim, ...]) -> QueuePlace:
         """A place with its rank, not in the queue yet. Errors: `QueueFull`."""
         if len(self._places) >= WAITING_MAX:
             raise QueueFull(
                 "too many calls wait for a rate limit", expected=f"at most {WAITING_MAX}",
                 hint="Raise the rate, or start fewer runs at once.",
             )  # fmt: skip
-        place = Place(tenant, run_id, claims, self._clock.now_us(), next(self._numbers))
+        place = QueuePlace(tenant, run_id, claims, self._clock.now_us(), next(self._numbers))
         self._order.rank(place)
         return place
 
-    def join(self, place: Place) -> None:
+    def join(self, place: QueuePlace) -> None:
         self._places[place.number] = place
         self._wake.set()
         if self._pump is None or self._pump.done():
             self._pump = asyncio.get_running_loop().create_task(self._serve())
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: QueuePlace) -> None:
         """The call waits no more; a turn that it got meanwhile is given back."""
         self._places.pop(place.number, None)
         if not place.turn.done():
@@ -177,7 +177,7 @@ class Queue:
     async def _pass(self) -> float:
         """Serve all whose turn it is; seconds until it can be somebody else's."""
         order = FairOrder.ordered(tuple(self._places.values()))
-        asked, crowd = list[Asked](), Crowd(order)
+        asked, crowd = list[Asked](), WaitingCounts(order)
         for place in order:
             run = f"{place.tenant}/{place.run_id}"
             asked.append(Asked(place.claims, place.since_us, run=run))
@@ -189,7 +189,7 @@ class Queue:
             if taken.at_us is None:
                 wait_us = min(wait_us, taken.wait_us or wait_us)
                 continue
-            turn = Turn(place.claims, taken.at_us)
+            turn = TakenCapacity(place.claims, taken.at_us)
             if place.turn.done() or self._places.pop(place.number, None) is None:
                 change(self._store, turn)  # its run was stopped while the store decided
                 continue
@@ -207,7 +207,7 @@ class Queue:
             sleeping.cancel()
 
 
-def change(store: Store, turn: Turn, *, tokens: int | None = None) -> None:
+def change(store: Store, turn: TakenCapacity, *, tokens: int | None = None) -> None:
     """Correct a turn to the tokens that were really used; None gives all of it back."""
     changes = [
         (claim.scope, claim.unit, turn.at_us, amount)
@@ -230,20 +230,22 @@ class Turns:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._queues: dict[asyncio.AbstractEventLoop, Queue] = {}
-        self._held: dict[tuple[str, str, str], Turn] = {}
+        self._queues: dict[asyncio.AbstractEventLoop, CallQueue] = {}
+        self._held: dict[tuple[str, str, str], TakenCapacity] = {}
 
-    def queue(self) -> Queue:
+    def queue(self) -> CallQueue:
         loop = asyncio.get_running_loop()
         found = self._queues.get(loop)
         if found is None:
             for ended in [known for known in self._queues if known.is_closed()]:
                 del self._queues[ended]
             holder = f"{self._services.holder}/{id(loop):x}"
-            found = self._queues[loop] = Queue(self._services.store, self._services.clock, holder)
+            found = self._queues[loop] = CallQueue(
+                self._services.store, self._services.clock, holder
+            )
         return found
 
-    def hold(self, core: RunCore, key: str, turn: Turn) -> None:
+    def hold(self, core: RunCore, key: str, turn: TakenCapacity) -> None:
         self._held[core.tenant.id, core.run_id, key] = turn
 
     def end(self, core: RunCore, key: str, *, tokens: int | None) -> None:
@@ -272,7 +274,7 @@ async def take_turn(core: RunCore, key: str, claims: tuple[Claim, ...]) -> None:
             place.turn = asyncio.get_running_loop().create_future()
         queue.join(place)
         try:
-            await _waited(core, place, since)
+            await _wait_turn(core, place, since)
             turn = place.turn.result() if place.turn.done() else None
         except BaseException:
             queue.leave(place)
@@ -283,7 +285,7 @@ async def take_turn(core: RunCore, key: str, claims: tuple[Claim, ...]) -> None:
         queue.leave(place)
 
 
-async def _waited(core: RunCore, place: Place, since: int) -> None:
+async def _wait_turn(core: RunCore, place: QueuePlace, since: int) -> None:
     """Until it is the call's turn, a command took effect, or the run's time is up."""
     if core.turn != since:
         return

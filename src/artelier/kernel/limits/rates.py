@@ -150,7 +150,7 @@ rates_view = View(
 
 
 @rates_view.on(RatesChanged)
-def _changed(event: Applied, tx: Tx) -> None:
+def _apply_changed(event: Applied, tx: Tx) -> None:
     assert isinstance(event.data, RatesChanged)
     tenant = event.stream.tenant
     tx.execute("DELETE FROM tenant_rates WHERE tenant = ?", (tenant,))

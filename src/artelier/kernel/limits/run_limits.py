@@ -71,18 +71,18 @@ async def check_limits(services: Services, tenant: str, run_id: str, limits: Lim
         units = {unit for unit, _ in other}
         raise Conflict(
             f"run {run_id!r} was opened with other limits, and those that are stored hold",
-            expected=_shown([pair for pair in sorted(known) if pair[0] in units]),
-            got=_shown(other),
+            expected=_format_caps([pair for pair in sorted(known) if pair[0] in units]),
+            got=_format_caps(other),
             hint=f"Leave `limits` out, or change them by name: `artelier resume {run_id} --limit UNIT=CAP`,"
             " --budget-usd, or kernel.for_tenant(...).limit(...).",
         )  # fmt: skip
 
 
-def _shown(caps: list[tuple[str, int]]) -> str:
-    return " or ".join(_named(unit, cap) for unit, cap in caps) or "no such limit"
+def _format_caps(caps: list[tuple[str, int]]) -> str:
+    return " or ".join(_format_cap(unit, cap) for unit, cap in caps) or "no such limit"
 
 
-def _named(unit: str, cap: int) -> str:
+def _format_cap(unit: str, cap: int) -> str:
     """Return a cap as `Limits` is told it."""
     if unit == "usd":
         return f"usd={format_usd(cap)}"

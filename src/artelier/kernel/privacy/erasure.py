@@ -62,14 +62,14 @@ erasure_view = View(
 
 
 @erasure_view.on(RunStarted, RunForked)
-def _begun(applied: Applied, tx: Tx) -> None:
+def _apply_begun(applied: Applied, tx: Tx) -> None:
     key_id = cast("RunStarted | RunForked", applied.data).key_id
     if key_id is not None:
         tx.execute("INSERT INTO keyed VALUES (?, ?)", (applied.stream_id, key_id))
 
 
 @erasure_view.on(ContentErased)
-def _erased(applied: Applied, tx: Tx) -> None:
+def _apply_erased(applied: Applied, tx: Tx) -> None:
     data = cast(ContentErased, applied.data)
     tx.execute(
         "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -126,12 +126,12 @@ async def erase(
             f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are."
         )
     if subject is None:
-        from artelier.pii.output_redaction import marked
+        from artelier.pii.output_redaction import redact_output
 
-        by = marked(by)  # a value in it would be stored, and erased, with the event
+        by = redact_output(by)  # a value in it would be stored, and erased, with the event
     attempt = 1
     while True:
-        wanted, found, what = await _measured(services, store, tenant, subject, preview)
+        wanted, found, what = await _measure(services, store, tenant, subject, preview)
         if dry:
             return replace(found, dry=True)
         if found.again:
@@ -159,12 +159,12 @@ class Preview(NamedTuple):
     upto_key: int
 
 
-async def _measured(
+async def _measure(
     services: Services, store: SqliteStore, tenant: str, subject: str | None,
     preview: Preview | None,
 ) -> tuple[Erasing, Erasure, str]:  # fmt: skip
     """Return what to take away, how much that is, and the keyed hash of its name."""
-    wanted, what, again = await _wanted(services, store, tenant, subject)
+    wanted, what, again = await _plan_erasing(services, store, tenant, subject)
     size = await store.measure(wanted)
     upto_key = wanted.upto_key or 0
     if preview is not None:
@@ -230,7 +230,7 @@ async def collect(services: Services, store: SqliteStore, *, dry: bool = False) 
     return found
 
 
-async def _wanted(
+async def _plan_erasing(
     services: Services, store: SqliteStore, tenant: str, subject: str | None
 ) -> tuple[Erasing, str, bool]:
     """Return what to take away, the keyed hash of its name, and whether that was done before."""

@@ -21,7 +21,7 @@ from artelier.kernel.export.allowlist import KINDS
 from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
 from artelier.log import Applied, EventData, Tx, View, event
 from artelier.log.blobs import LARGE_BYTES
-from artelier.pii.placeholder import counted, placeholders_in
+from artelier.pii.placeholder import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ personal_view = View(
 
 
 @personal_view.on(PersonalReceived)
-def _received(applied: Applied, tx: Tx) -> None:
+def _apply_received(applied: Applied, tx: Tx) -> None:
     data = applied.data
     assert isinstance(data, PersonalReceived)
     for one in data.placeholders:
@@ -95,7 +95,7 @@ def _received(applied: Applied, tx: Tx) -> None:
 
 
 @personal_view.on(PatternsChanged)
-def _changed(applied: Applied, tx: Tx) -> None:
+def _apply_changed(applied: Applied, tx: Tx) -> None:
     data, tenant = applied.data, applied.stream.tenant
     assert isinstance(data, PatternsChanged)
     tx.execute("DELETE FROM tenant_patterns WHERE tenant = ?", (tenant,))
@@ -322,7 +322,7 @@ class Personal:
     def text(self, text: str, counts: Counter[str]) -> str:
         """The same for text."""
         text = self._scrubber.text(text)
-        if "<" in text and (found := counted(text)):
+        if "<" in text and (found := count_placeholders(text)):
             counts.update(found)
             self.receive(placeholders_in(text))
         return text

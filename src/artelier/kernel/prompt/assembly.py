@@ -185,7 +185,7 @@ def assemble(
     if core.pii is not None:
         tools = decode_tools(core.clean(comparable(tools)))
         output_schema = msgspec.json.decode(core.clean(comparable(output_schema)))
-        parts = tuple([_scrubbed(core.pii, part, pii) for part in parts])
+        parts = tuple([_scrub_part(core.pii, part, pii) for part in parts])
     request = compose(
         model=model, params=params, tools=tools, output_schema=output_schema,
         contents=[part_content(part) for part in parts],
@@ -212,7 +212,7 @@ def assemble(
     return Assembled(request=request, event=event, blobs=blobs, size=CallSize.of(request, body))
 
 
-def _scrubbed(personal: Personal, part: PromptPart, pii: Counter[str]) -> PromptPart:
+def _scrub_part(personal: Personal, part: PromptPart, pii: Counter[str]) -> PromptPart:
     """A part as a model may see it."""
     if isinstance(part, FixedPart) and (part.joined or part.attach):
         text = personal.text(part.text, pii)
@@ -350,7 +350,7 @@ class Renderer:
         event = await self.event(key)
         head = await self.head(event)
         ranges = sum(1 for part in event.parts if part.conversation and not part.form)
-        sent = await self._sent(key)
+        sent = await self._find_outcome(key)
         return Manifest(
             run_id=self.run_id, key=key, model=head.model, params=head.params, tools=head.tools,
             output_schema=head.output_schema, parts=(*head.parts, *event.parts),
@@ -360,7 +360,7 @@ class Renderer:
             not_sent=sent.not_sent if sent else (),
         )  # fmt: skip
 
-    async def _sent(self, key: str) -> ev.ModelCompleted | ev.ModelFailed | None:
+    async def _find_outcome(self, key: str) -> ev.ModelCompleted | ev.ModelFailed | None:
         """Return what came of a step, which says what was sent for it; None without a reply."""
         kinds = {one.KIND: one for one in (ev.ModelCompleted, ev.ModelFailed)}
         for place in self._places:
@@ -379,7 +379,7 @@ class Renderer:
 
     async def render_event(self, event: ev.ContextAssembled) -> ModelRequest:
         head = await self.head(event)
-        contents = [await self._contributed(part) for part in (*head.parts, *event.parts)]
+        contents = [await self._content_of(part) for part in (*head.parts, *event.parts)]
         schema = await self._settings("output schema", head.output_schema)
         tools = await self._settings("tools", head.tools)
         request = compose(
@@ -395,7 +395,7 @@ class Renderer:
             )
         return request
 
-    def _lost(self, what: str, error: Erased) -> str:
+    def _note_lost(self, what: str, error: Erased) -> str:
         """Note content that is gone, and return its mark. Errors: `error`, unless it is forgiving."""
         if not self._forgiving:
             raise error
@@ -403,7 +403,7 @@ class Renderer:
         self.erased.append(f"{what} {error.mark}" if error.mark == LOCKED else what)
         return error.mark
 
-    async def _contributed(self, part: ev.PartRecord) -> Content:
+    async def _content_of(self, part: ev.PartRecord) -> Content:
         content = await self.content(part)
         return Joint(content) if part.joined and isinstance(content, str) else content
 
@@ -412,14 +412,14 @@ class Renderer:
         try:
             return decode_head(await self._blob(event.head))
         except Erased as error:
-            return Head(model=self._lost("head", error))
+            return Head(model=self._note_lost("head", error))
 
     async def _settings(self, what: str, ref: str | None) -> bytes | None:
         """Tools, or the schema of the output; None if there are none, or none any more."""
         try:
             return None if ref is None else await self._blob(ref)
         except Erased as error:
-            self._lost(what, error)
+            self._note_lost(what, error)
             return None
 
     async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
@@ -427,7 +427,7 @@ class Renderer:
         try:
             return await self._stored(part)
         except Erased as error:
-            mark = self._lost(f"part {part.tag}", error)
+            mark = self._note_lost(f"part {part.tag}", error)
             return mark if part.attach or part.joined else (ChatMessage(role="user", content=mark),)
 
     async def _stored(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
@@ -488,7 +488,7 @@ class Renderer:
         try:
             return await self._message(places, row)
         except Erased as error:
-            mark = self._lost(f"message {row.n} of {conversation}", error)
+            mark = self._note_lost(f"message {row.n} of {conversation}", error)
             role = _ROLES.get(row.form, "tool")
             return ChatMessage(role=role, content=mark)
 

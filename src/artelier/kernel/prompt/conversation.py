@@ -286,7 +286,7 @@ STARTS_MAX = 64
 """Places tried for the start of a window whose first message occurs several times."""
 
 
-class _Known:
+class _KnownList:
     """A conversation that holds a plain list, and the list's messages as canonical JSON."""
 
     def __init__(self, conversation: Conversation) -> None:
@@ -332,7 +332,7 @@ class PlainLists:
 
     def __init__(self, make: Callable[[str], Conversation]) -> None:
         self._make = make
-        self._lists: list[_Known] = []
+        self._lists: list[_KnownList] = []
         """The one used last stands last."""
 
     @property
@@ -348,6 +348,6 @@ class PlainLists:
             if start is not None:
                 self._lists.append(self._lists.pop(index))
                 return known.grow(start, messages, contents)
-        known = _Known(self._make(step))
+        known = _KnownList(self._make(step))
         self._lists = [*self._lists[1 - LISTS_MAX :], known]
         return known.grow(0, messages, contents)

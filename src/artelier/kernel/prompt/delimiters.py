@@ -18,7 +18,7 @@ def fenced(text: str, *, source: str, trust: str = "untrusted") -> str:
     return f'<data source="{name}" trust="{label}">\n{inside}\n</data>'
 
 
-def balanced(text: str) -> str:
+def balance_fences(text: str) -> str:
     """The text with its fences whole again, after something was cut out of it."""
     begun, ended = text.count("<data "), text.count("</data>")
     if begun > ended:

@@ -268,26 +268,26 @@ def encode_head(head: Head) -> bytes:
 
 
 def decode_head(content: bytes) -> Head:
-    return _decoded(_head, content, "manifest head")
+    return _decode(_head, content, "manifest head")
 
 
 def decode_messages(content: bytes) -> tuple[ChatMessage, ...]:
-    return _decoded(_messages, content, "messages")
+    return _decode(_messages, content, "messages")
 
 
 def decode_message(content: bytes) -> ChatMessage:
-    return _decoded(_message, content, "message")
+    return _decode(_message, content, "message")
 
 
 def decode_tools(content: bytes) -> tuple[ToolSchema, ...]:
-    return _decoded(_tools, content, "tool list")
+    return _decode(_tools, content, "tool list")
 
 
 def decode_reply(content: bytes) -> ModelReply:
-    return _decoded(_reply, content, "reply")
+    return _decode(_reply, content, "reply")
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], content: bytes, what: str) -> Any:
+def _decode(decoder: msgspec.json.Decoder[Any], content: bytes, what: str) -> Any:
     try:
         return decoder.decode(content)
     except msgspec.MsgspecError as error:

@@ -62,7 +62,11 @@ def difference(
     for index in range(max(len(left.messages), len(right.messages))):
         old, new = _nth(left.messages, index), _nth(right.messages, index)
         if old != new:
-            return f"{_tag(parts, index, old, new)}, message {index + 1}", _shown(old), _shown(new)
+            return (
+                f"{_tag(parts, index, old, new)}, message {index + 1}",
+                _format_message(old),
+                _format_message(new),
+            )
     return None
 
 
@@ -91,7 +95,7 @@ def _text(value: Any) -> str:
     return comparable(value).decode()
 
 
-def _shown(message: ChatMessage | None) -> str:
+def _format_message(message: ChatMessage | None) -> str:
     if message is None:
         return "no message"
     calls = f" and {len(message.tool_calls)} tool calls" if message.tool_calls else ""

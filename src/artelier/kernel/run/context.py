@@ -24,10 +24,10 @@ from artelier.errors import (
     RunSuspended,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.commands.single_step import Stepping
+from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.step_history import History, Recorded
 from artelier.kernel.limits.rates import NO_RATES, Rates
-from artelier.kernel.policy import granted, may_use_model
+from artelier.kernel.policy import is_granted, may_use_model
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encoded
@@ -35,8 +35,8 @@ from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
-from artelier.kernel.steps.step_keys import Keys
-from artelier.kernel.tool_calls.tool_restrictions import Sight, ToolBounds
+from artelier.kernel.steps.step_keys import StepKeys
+from artelier.kernel.tool_calls.tool_restrictions import ToolBounds, VisibleTools
 from artelier.log import (
     Blob,
     BlobRef,
@@ -153,7 +153,7 @@ class RunCore(ToolBounds):
         self.refused_step: RunEnded | None = None
         """The refusal of the first step that a replay asked for and the log does not have."""
         self.status = "running"
-        self.keys = Keys()
+        self.keys = StepKeys()
         self.control_seq = 0
         self.scopes: tuple[str, ...] = (f"run:{run_id}",)
         """Limit scopes that this run counts in: its own, its ancestors', the tenant's, its `extra_scopes`."""
@@ -194,8 +194,8 @@ class RunCore(ToolBounds):
         """Names of the tools that models are offered; None for all that the run sees."""
         self.listed: BlobRef | None = None
         """The list of tools that the log has, and under what it was made."""
-        self.listed_under: Sight | None = None
-        self._visible: tuple[Sight, tuple[ToolSchema, ...]] | None = None
+        self.listed_under: VisibleTools | None = None
+        self._visible: tuple[VisibleTools, tuple[ToolSchema, ...]] | None = None
         """The tools that are visible, and under what."""
         self.pii: Personal | None = None
         """What replaces personal data, if the policy asks for it."""
@@ -210,7 +210,7 @@ class RunCore(ToolBounds):
         """Set the fields for commands, their effects, and what reaches the run's code."""
         self.delivery = Delivery(self)
         self.paused = False
-        self.stepping = Stepping()
+        self.stepping = SingleStep()
         """Whether it goes on for one cycle only."""
         self.is_hand_written = True
         """Whether no built-in loop drives it."""
@@ -289,7 +289,7 @@ class RunCore(ToolBounds):
     async def load_json(self, ref: str | None) -> Any:
         return None if ref is None else decode_stored(await self.load(ref))
 
-    async def decoded(self, ref: str, decode: Callable[[bytes], T]) -> T:
+    async def load_decoded(self, ref: str, decode: Callable[[bytes], T]) -> T:
         """Stored content that many steps share (a manifest's head, a list of tools), decoded once."""
         if (found := self._decoded.get(ref)) is None:
             if len(self._decoded) >= 16:
@@ -384,9 +384,9 @@ class RunCore(ToolBounds):
         return seen[1]
 
     @property
-    def sight(self) -> Sight:
+    def sight(self) -> VisibleTools:
         """The settings that decide which tools the run sees."""
-        return Sight(self.tenant.grants, tuple(self.barred), self.risk_max)
+        return VisibleTools(self.tenant.grants, tuple(self.barred), self.risk_max)
 
     def offered_tools(self) -> tuple[ToolSchema, ...]:
         """Schemas of the tools that a model is offered now, of those that the run may call."""
@@ -397,7 +397,7 @@ class RunCore(ToolBounds):
 
     def may_use(self, grant: str) -> bool:
         """Return True if the run was given a grant, and its tenant still has it."""
-        return granted(self.grants, grant) and granted(self.tenant.grants, grant)
+        return is_granted(self.grants, grant) and is_granted(self.tenant.grants, grant)
 
     def may_use_model(self, name: str) -> bool:
         if not self.policy.allows_model(name):
@@ -459,7 +459,7 @@ class RunCore(ToolBounds):
             await self.services.draining.park()
         if self.stepping.is_over(self.done):
             self.paused = True
-            self.stepping = Stepping(holding=self.stepping.command)
+            self.stepping = SingleStep(holding=self.stepping.command)
             await self.hear()  # the listener pauses the run: what others say is ordered with it
         if self.paused:
             await self.pause_over()

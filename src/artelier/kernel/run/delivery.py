@@ -35,7 +35,7 @@ CANCEL_PATIENCE_S = 30.0
 """The same for code that is to cancel a step again, after which the replay fails."""
 
 
-class Reading(Protocol):
+class StreamReading(Protocol):
     """A stream that the code reads."""
 
     is_busy: bool
@@ -46,14 +46,14 @@ class Reading(Protocol):
         ...
 
 
-class Scope(Protocol):
+class TimeoutScope(Protocol):
     """A `run.timeout` that is entered."""
 
     is_over: bool
     """Whether it has timed out."""
 
 
-scopes: ContextVar[tuple[Scope, ...]] = ContextVar("scopes", default=())
+scopes: ContextVar[tuple[TimeoutScope, ...]] = ContextVar("scopes", default=())
 """Timeouts that the current task stands in, the outermost first."""
 
 
@@ -128,7 +128,7 @@ class Delivery:
     is_ordered: bool = False
     """Whether ordinary code drives the run: the built-in loops order their own steps."""
     steps: dict[str, AtWork] = field(default_factory=dict[str, AtWork])
-    readings: set[Reading] = field(default_factory=set[Reading])
+    readings: set[StreamReading] = field(default_factory=set[StreamReading])
     """Streams that are open."""
     closing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     """What ends the calls of streams whose readers have gone."""
@@ -278,7 +278,7 @@ class Delivery:
         while self._must_wait(step):
             await self._wait(step)
 
-    async def reacted(self) -> None:
+    async def wait_reaction(self) -> None:
         """Return when code that asks for recorded steps at this instant has asked for them too.
 
         A computed step that a crash cut off is not in the log: nothing tells what was at work beside it.
@@ -304,13 +304,13 @@ class Delivery:
         while self._must_wait(step):
             await self._wait(step)
         step.is_settled = True
-        self._arrived(step)
+        self._note_arrival(step)
         self._noted.pop(step.key, None)
         if len(self.steps) > 1 or self.core.history.asking:
             self._hold_back()
         self._announce()
 
-    def _arrived(self, step: AtWork) -> None:
+    def _note_arrival(self, step: AtWork) -> None:
         if step.recorded is not None and step.ended:
             self._last_us = max(self._last_us, step.recorded.at_us)
             self._at = max(self._at, step.ended // GAP)
@@ -519,7 +519,7 @@ class Delivery:
             self._hold_back()  # the code reacts to this too
         core = self.core
         if isinstance(step.outcome, ev.Cut):
-            self._arrived(step)
+            self._note_arrival(step)
             return  # as it was recorded
         if not self.is_ordered or core.actor is None or step.is_effect or not step.kind:
             return

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Queue:
+class _RunQueue:
     """Calls of one run: those without a key one after the other, those with the same key too."""
 
     opened: OpenRun | None = None
@@ -36,7 +36,7 @@ class DetachedRuns:
     """The runs of one kernel that stay open between calls."""
 
     def __init__(self) -> None:
-        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._queues: dict[tuple[str, str], _RunQueue] = {}
 
     async def step(
         self,
@@ -55,8 +55,8 @@ class DetachedRuns:
         """
         if key is not None:
             check_key(key)
-        queue = self._queues.setdefault(name, _Queue())
-        run = await self._opened(queue, open_run, active)
+        queue = self._queues.setdefault(name, _RunQueue())
+        run = await self._open_queue(queue, open_run, active)
         async with _turn(queue, key):
             if key is not None:
                 await _recall(run.core, key)
@@ -70,8 +70,11 @@ class DetachedRuns:
                 await run.core.actor.commit()  # no later step of the same code makes it durable
             return value
 
-    async def _opened(
-        self, queue: _Queue, open_run: Callable[[], OpenRun], active: Callable[[], RunCore | None]
+    async def _open_queue(
+        self,
+        queue: _RunQueue,
+        open_run: Callable[[], OpenRun],
+        active: Callable[[], RunCore | None],
     ) -> Run:
         async with queue.opening:
             if queue.run is None:
@@ -92,7 +95,7 @@ class DetachedRuns:
 
 
 @asynccontextmanager
-async def _turn(queue: _Queue, key: str | None) -> AsyncGenerator[None]:
+async def _turn(queue: _RunQueue, key: str | None) -> AsyncGenerator[None]:
     if key is None:
         async with queue.unkeyed:
             while queue.at_work:

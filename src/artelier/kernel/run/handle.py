@@ -195,7 +195,7 @@ class Run:
             return await core.load_json(outcome.result)
         if isinstance(outcome, ev.StepFailed):
             await raise_recorded(core, outcome.code, outcome.message)
-        await core.delivery.reacted()
+        await core.delivery.wait_reaction()
         await core.boundary()
         writer = core.writer
         try:
@@ -314,7 +314,7 @@ class Run:
             return await (item(branch) if callable(item) else item)
 
     def _branch(self) -> AbstractContextManager[None]:
-        return _Branch(self._core, self._parent_key)
+        return _KeyedBranch(self._core, self._parent_key)
 
     # Code that has changed, and steps that are undone
 
@@ -608,7 +608,7 @@ def _closing(work: Iterable[object]) -> Generator[None]:
                 item.close()
 
 
-class _Branch:
+class _KeyedBranch:
     """Makes a handle's parent key the one that its steps are numbered under."""
 
     __slots__ = ("_core", "_key", "_token")

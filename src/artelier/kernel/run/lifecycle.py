@@ -25,8 +25,8 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import abandoned, cancel_left, give_back, tell
-from artelier.kernel.commands.single_step import Stepping
+from artelier.kernel.commands.control_stream import cancel_left, give_back, return_held_money, tell
+from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import (
@@ -51,7 +51,7 @@ from artelier.kernel.run.crash_recovery import abandoned_calls
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.results import FINAL, Limits
 from artelier.kernel.run.services import Services
-from artelier.kernel.run.watchdog import STALLED_MAX, park, watched
+from artelier.kernel.run.watchdog import STALLED_MAX, park, with_stall_count
 from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
 from artelier.kernel.tool_calls.tool_list import newest_list, note_tools, tool_list
@@ -262,7 +262,7 @@ class OpenRun:
         self._services.opening.add(key)
         self._services.orphans.discard(key)
         self._is_opening = True
-        lease = watched(self._services.lease(run_stream(*key)))
+        lease = with_stall_count(self._services.lease(run_stream(*key)))
         self._lease_end = lease.end
         batch = Batch(appends=appends, blobs=blobs, acquire=lease)
         taking = asyncio.ensure_future(self._services.store.append(batch))
@@ -428,7 +428,7 @@ class OpenRun:
         core.control_seq = row["control_seq"]
         core.started_us = row["started_us"]
         core.is_hand_written = not row["loop"]
-        core.stepping = Stepping.restored(row["stepping"])
+        core.stepping = SingleStep.restored(row["stepping"])
         await self._count(core, await scopes_of(self._services, places))
         core.signals = [
             (seq, name, data)
@@ -562,7 +562,7 @@ class OpenRun:
         message, blobs = core.keep_json(words(failure))
         with suppress(ArtelierError):
             row = await run_row(self._services, core.tenant.id, core.run_id)
-            held = await abandoned(self._services, row["id"])
+            held = await return_held_money(self._services, row["id"])
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )

@@ -47,7 +47,7 @@ class RunTimeout:
         core = self._core
         with self._branch():
             async with at_step(core, self._key, "compute") as step:
-                until_us, began = await self._begun(step)
+                until_us, began = await self._begin(step)
                 self._end = f"{step.key}.{TIMEOUT}"
         found = None
         if not core.history.at_end and await core.history.knows(self._end):
@@ -63,7 +63,7 @@ class RunTimeout:
         self._watch = asyncio.ensure_future(self._watched(scope, until_us))
         return self
 
-    async def _begun(self, step: AtWork) -> tuple[int, int]:
+    async def _begin(self, step: AtWork) -> tuple[int, int]:
         """Return when the time is up, and the position of the beginning in the history."""
         core, key = self._core, step.key
         step.name = TIMEOUT
@@ -121,8 +121,8 @@ async def first_of(
 ) -> tuple[int, Any]:
     """Index and result of the work that ends first; the rest is cancelled, and its end waited for.
 
-    `tasks` makes the tasks under a parent key. Which one it was is recorded, see `_decided`. Errors: that of
-    the first; `RunSuspended` as long as nobody knows what a side effect of the rest did.
+    `tasks` makes the tasks under a parent key. Which one it was is recorded, see `_decide_winner`. Errors:
+    that of the first; `RunSuspended` as long as nobody knows what a side effect of the rest did.
     """
     async with at_step(core, key, "") as step:
         recorded = await core.recorded(step.key, "compute")
@@ -142,7 +142,7 @@ async def first_of(
                 task.cancel()
             await asyncio.gather(*work, return_exceptions=True)
         if recorded is None:
-            winner = _decided(core, work, winner)
+            winner = _decide_winner(core, work, winner)
             ref, blob = core.keep(msgspec.json.encode(winner))
             beside = core.delivery.is_beside(step.key)
             first = ev.StepCompleted(key=step.key, name=FIRST, result=ref, beside=beside)
@@ -170,7 +170,7 @@ async def _winner(core: RunCore, work: Sequence[asyncio.Task[Any]]) -> int:
     return work[0].result()
 
 
-def _decided(core: RunCore, work: Sequence[asyncio.Task[Any]], winner: int) -> int:
+def _decide_winner(core: RunCore, work: Sequence[asyncio.Task[Any]], winner: int) -> int:
     """Return the index of the work whose result the code gets, when all of it has ended.
 
     That is the winner, unless it has done nothing outside and another was given, in spite of its

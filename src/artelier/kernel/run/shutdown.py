@@ -10,14 +10,14 @@ from contextvars import ContextVar
 from artelier.clock import Clock
 
 
-class _Call:
+class _CallAtWork:
     """A tool call at work. While it waits for runs below it, or for the end, it is not."""
 
     def __init__(self) -> None:
         self.waits = 0
 
 
-_current: ContextVar[_Call | None] = ContextVar("tool_call_at_work", default=None)
+_current: ContextVar[_CallAtWork | None] = ContextVar("tool_call_at_work", default=None)
 """The tool call that the current task is in."""
 
 
@@ -25,7 +25,7 @@ class Draining:
     """The tool calls of a kernel, and whether it is about to end. Not safe outside the loop that drains."""
 
     def __init__(self) -> None:
-        self._calls: set[_Call] = set()
+        self._calls: set[_CallAtWork] = set()
         self._changed = asyncio.Event()
         self._is_hurried = False
         self.has_begun = False
@@ -43,7 +43,7 @@ class Draining:
     @contextmanager
     def at_work(self) -> Generator[None]:
         """Count the current task as inside a tool call."""
-        call = _Call()
+        call = _CallAtWork()
         self._calls.add(call)
         token = _current.set(call)
         try:

@@ -42,7 +42,7 @@ async def approve(
             core.questions[key] = recorded
         recorded = _same_question(core, recorded, core.ref_of(asked), exact=exact)
     if recorded is not None and isinstance(recorded.outcome, ev.ApprovalGiven):
-        return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
+        return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
     expires_us: int | None = None
     core.status = "waiting_approval"
@@ -79,7 +79,7 @@ async def approve(
         since = core.turn
     core.status = "running"
     recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
-    return await _answered(core, recorded.outcome, recorded.actor, recorded.at_us)
+    return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
 
 
 WAIT_S_MAX = 100 * 366 * 86_400
@@ -113,7 +113,7 @@ def _same_question(
     return recorded
 
 
-async def _answered(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
+async def _approval_of(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
     content: dict[str, Any] = await told_json(core, answer.answer) or {}
     return Approval(
         decision=cast(Any, answer.decision), arguments=content.get("arguments"), by=by, at=at_us,
@@ -144,7 +144,7 @@ async def wait(
             await core.writer.commit(started)
     core.nudge()
     since = core.turn
-    while (ended := _ended(core, started)) is None:
+    while (ended := _find_end(core, started)) is None:
         waits_for = RunSuspended(core.run_id, status="waiting", reason=name or "timer")
         await _wait(core, waits_for, key=key, since=since, until_us=started.until_us)
         since = core.turn
@@ -160,7 +160,7 @@ async def _is_shown(core: RunCore, key: str) -> bool:
     return bool(rows)
 
 
-def _ended(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:
+def _find_end(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:
     """Return how the wait has ended, if it has; takes the oldest signal of its name."""
     if started.name:
         for index, (seq, name, data) in enumerate(core.signals):

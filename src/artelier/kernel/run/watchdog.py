@@ -38,7 +38,7 @@ _CHILD_HELD = (
 )
 
 
-def watched(request: LeaseRequest) -> LeaseRequest:
+def with_stall_count(request: LeaseRequest) -> LeaseRequest:
     """Return a request for a run's lease that counts the drives before it which have stalled."""
     stream = request.stream
     kinds = [kind.KIND for kind in OF_RESUMING]

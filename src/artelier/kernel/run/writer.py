@@ -162,9 +162,9 @@ class Actor:
     def _watch(self, waiting: Awaitable[Receipt], batch: Batch) -> None:
         assert isinstance(waiting, asyncio.Future)
         self._unconfirmed.add(waiting)
-        waiting.add_done_callback(partial(self._confirmed, batch))
+        waiting.add_done_callback(partial(self._confirm, batch))
 
-    def _confirmed(self, batch: Batch, future: asyncio.Future[Receipt]) -> None:
+    def _confirm(self, batch: Batch, future: asyncio.Future[Receipt]) -> None:
         self._unconfirmed.discard(future)
         self._confirmed_error(future)
         self._refusable.discard(future)
@@ -237,7 +237,7 @@ class Actor:
                 waiting.add_done_callback(partial(_tell_refusal, refused))
             if refusable and self.count > before:
                 waiting.add_done_callback(partial(self._uncount, self.count, self.count - before))
-            receipt = await self._decided(waiting, batch, refusable=refusable)
+            receipt = await self._wait_decision(waiting, batch, refusable=refusable)
             self._remember(batch)
         except Exhausted as error:
             if not refusable:
@@ -253,7 +253,7 @@ class Actor:
         self.check()
         return receipt.seqs[0] if receipt.seqs else 0
 
-    async def _decided(
+    async def _wait_decision(
         self, waiting: Awaitable[Receipt], batch: Batch, *, refusable: bool
     ) -> Receipt:
         """The receipt of a batch. If the caller is cancelled, what becomes of the batch is still noticed."""

@@ -38,12 +38,12 @@ class RunPayer:
     async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> list[list[float]]:
         """See `Payer.vectors`."""
         # A task of its own: a command or the run's time then cuts off this call, not the tool around it.
-        step = asyncio.ensure_future(embedded(self._core, self._key, model, texts, ask))
+        step = asyncio.ensure_future(embed_step(self._core, self._key, model, texts, ask))
         with self._aside(), self._core.handed_over():
             return await step
 
 
-async def embedded(
+async def embed_step(
     core: RunCore, key: str, model: str, texts: Sequence[str], ask: Ask
 ) -> list[list[float]]:
     """Vectors of texts as a step of a run. Errors: those of `Run.step_model`; the embedder's own."""

@@ -33,7 +33,7 @@ BREAKING_OFF = (
 """Errors that break a drive off and say nothing about the work that they came through."""
 
 
-def unwrapped(error: BaseException | None) -> BaseException | None:
+def unwrap(error: BaseException | None) -> BaseException | None:
     """Return what broke the drive off where a `TaskGroup` has wrapped it; else the error itself."""
     left: list[BaseException] = [] if error is None else [error]
     while left:
@@ -77,7 +77,7 @@ def is_end(error: BaseException) -> bool:
 
 def verdict_on(core: RunCore, error: BaseException | None) -> BaseException | None:
     """Return what a drive ends with, whatever its code has made of that; None if the code came to its end."""
-    said = unwrapped(error)
+    said = unwrap(error)
     if core.delivery.is_ordered:
         said = own_cancellation(said, cancelling=core.delivery.base)
     if core.cancelled_reason is not None or not (said is None or is_end(said)):

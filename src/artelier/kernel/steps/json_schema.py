@@ -73,7 +73,7 @@ def _wrong(path: str, expected: str, got: object) -> InvalidRequest:
     )
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """A wrong value as text; of what holds others only its type, since they may repeat without end."""
     return repr(value)[:80] if isinstance(value, str | int | float | None) else type(value).__name__
 
@@ -101,7 +101,7 @@ def _check(schema: object, path: str, *, count: int = 0) -> int:
 def _one(schema: object, path: str) -> Mapping[str, Any]:
     """A schema whose own keywords make sense; what it holds is still to be looked at."""
     if not isinstance(schema, Mapping):
-        raise _wrong(path, "a schema: an object", _shown(schema))
+        raise _wrong(path, "a schema: an object", _format_value(schema))
     given = cast(Mapping[str, Any], schema)
     if any(not isinstance(name, str) for name in cast(Mapping[object, Any], schema)):
         raise _wrong(path, "names that are texts", "others")
@@ -117,25 +117,25 @@ def _parts(schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, object]]
         if word in schema:
             found = cast(object, schema[word])
             if word == "items" and isinstance(found, list):  # draft 7 for `prefixItems`
-                yield from _listed(cast(object, found), f"{path}.{word}")
+                yield from _list_parts(cast(object, found), f"{path}.{word}")
             else:
                 yield f"{path}.{word}", found
     for word in _LISTS:
         if word in schema:
-            yield from _listed(schema[word], f"{path}.{word}")
+            yield from _list_parts(schema[word], f"{path}.{word}")
     for word in _MAPPINGS:
         if word in schema:
             if not isinstance(schema[word], Mapping):
-                raise _wrong(f"{path}.{word}", "an object of schemas", _shown(schema[word]))
+                raise _wrong(f"{path}.{word}", "an object of schemas", _format_value(schema[word]))
             for name, part in cast(Mapping[object, object], schema[word]).items():
                 if not isinstance(name, str):
-                    raise _wrong(f"{path}.{word}", "names that are texts", _shown(name))
+                    raise _wrong(f"{path}.{word}", "names that are texts", _format_value(name))
                 yield f"{path}.{word}.{name[:80]}", part
 
 
-def _listed(found: object, path: str) -> Iterator[tuple[str, object]]:
+def _list_parts(found: object, path: str) -> Iterator[tuple[str, object]]:
     if not isinstance(found, list | tuple) or not found:
-        raise _wrong(path, "a list of schemas", _shown(cast(object, found)))
+        raise _wrong(path, "a list of schemas", _format_value(cast(object, found)))
     for index, part in enumerate(cast(list[object], found)):
         yield f"{path}[{index}]", part
 
@@ -144,7 +144,7 @@ def _check_words(schema: Mapping[str, Any], path: str) -> None:
     """The keywords that hold no schemas."""
     for word, (fits, expected) in _FORMS.items():
         if word in schema and not fits(schema[word]):
-            raise _wrong(f"{path}.{word}", expected, _shown(schema[word]))
+            raise _wrong(f"{path}.{word}", expected, _format_value(schema[word]))
     if (pattern := schema.get("pattern")) is None:
         return
     try:
@@ -200,7 +200,7 @@ _FORMS: dict[str, tuple[Callable[[object], bool], str]] = {
 # References
 
 
-def resolved(root: Mapping[str, Any], ref: str) -> object:
+def resolve_ref(root: Mapping[str, Any], ref: str) -> object:
     """The place that a local reference names; None if there is none."""
     place: object = root
     for step in ref.removeprefix("#").split("/")[1:]:
@@ -243,7 +243,7 @@ def _check_ends(
         return
     above.append(id(schema))
     if "$ref" in schema:
-        target = resolved(root, schema["$ref"])
+        target = resolve_ref(root, schema["$ref"])
         if not isinstance(target, Mapping | bool):
             raise _wrong(f"{path}.$ref", "a place in this schema", schema["$ref"])
         if isinstance(target, Mapping):

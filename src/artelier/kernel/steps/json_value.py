@@ -15,7 +15,7 @@ from reprlib import Repr
 from typing import Any, NoReturn, cast
 
 from artelier.errors import InvalidRequest, OutputInvalid, PatternTimeout
-from artelier.kernel.steps.json_schema import pattern_of, resolved
+from artelier.kernel.steps.json_schema import pattern_of, resolve_ref
 from artelier.patterns import Allowance, Pattern
 
 CHECKS_MAX = 500_000
@@ -73,7 +73,7 @@ def check_json(
     if it is quick and would take more than some milliseconds. Cost: a few seconds at most, and three of
     the helper process for patterns.
     """
-    check = _Check(schema, quick=quick)
+    check = _ValueCheck(schema, quick=quick)
     try:
         check.value(value, schema, path, refs=0)
     except RecursionError:
@@ -85,7 +85,7 @@ def _misfit(text: str, *, expected: object = None, got: object = None) -> NoRetu
     raise OutputInvalid(text, expected=expected, got=got)
 
 
-class _Check:
+class _ValueCheck:
     """One check: the whole schema, for its references, and how much was looked at."""
 
     def __init__(self, root: Mapping[str, Any], *, quick: bool) -> None:
@@ -108,12 +108,12 @@ class _Check:
         if refs > 300:
             _misfit("the output is too large to be checked", expected="300 references")
         if schema is False:
-            _misfit(f"{path} is not allowed", got=_shown(value))
+            _misfit(f"{path} is not allowed", got=_format_value(value))
         if not isinstance(schema, Mapping):
             return
         rules = cast(Mapping[str, Any], schema)
         if isinstance(rules.get("$ref"), str):
-            self.value(value, resolved(self._root, rules["$ref"]), path, refs=refs + 1)
+            self.value(value, resolve_ref(self._root, rules["$ref"]), path, refs=refs + 1)
         if "enum" in rules:  # lists and objects are compared to their ends
             self._spend(len(rules["enum"]) * (10 if isinstance(value, list | dict) else 1) // 4)
         _check_plain(value, rules, path)
@@ -156,7 +156,7 @@ class _Check:
                     expected="exactly one", got=fitting,
                 )  # fmt: skip
         if "not" in rules and not self._fits(value, rules["not"], path, refs=refs):
-            _misfit(f"{path} has a form that is not allowed", got=_shown(value))
+            _misfit(f"{path} has a form that is not allowed", got=_format_value(value))
 
     def _text(self, value: str, rules: Mapping[str, Any], path: str) -> None:
         _check_count(value, rules, path, "Length", "characters")
@@ -215,7 +215,7 @@ def _below(path: str, step: str) -> str:
     return path if len(path) + len(step) > PATH_CHARS_MAX else path + step
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A wrong value as text, at a bounded cost however large it is."""
     if isinstance(value, str):
         return repr(value[:100])[:80]
@@ -224,12 +224,12 @@ def _shown(value: Any) -> str:
 
 def _check_plain(value: Any, rules: Mapping[str, Any], path: str) -> None:
     if "enum" in rules and not any(_is_same(value, one) for one in rules["enum"]):
-        _misfit(f"{path} is not one of the allowed values", got=_shown(value))
+        _misfit(f"{path} is not one of the allowed values", got=_format_value(value))
     if "const" in rules and not _is_same(value, rules["const"]):
         _misfit(
             f"{path} is not the allowed value",
             expected=repr(rules["const"])[:80],
-            got=_shown(value),
+            got=_format_value(value),
         )
     kind = rules.get("type")
     if kind is None:

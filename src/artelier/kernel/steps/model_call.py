@@ -35,7 +35,7 @@ from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.run.context import OutOfTime, RunCore
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.failures import code_of, family_of, words
-from artelier.kernel.steps.structured_output import Fitted, fitted
+from artelier.kernel.steps.structured_output import Fitted, fit_reply
 from artelier.kernel.tool_calls.call_ids import with_call_ids
 from artelier.log import Blob, EventData, StreamAppend, Tx
 from artelier.ports.model import (
@@ -160,7 +160,7 @@ async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None
         core.came_back()
 
 
-async def answered(core: RunCore, ready: Ready) -> ModelResult:
+async def call_until_reply(core: RunCore, ready: Ready) -> ModelResult:
     """Call until a reply comes, and record it; passing failures are retried.
 
     Errors: the last failure, recorded.
@@ -169,8 +169,8 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
     while True:
         attempt += 1
         try:
-            reply, content = await _called(core, ready)
-            fit = await _fitted(core, ready, reply)
+            reply, content = await _call_once(core, ready)
+            fit = await _fit(core, ready, reply)
         except TransientError as error:
             ready = await next_attempt(core, ready, attempt, error)
         except asyncio.CancelledError:
@@ -178,12 +178,12 @@ async def answered(core: RunCore, ready: Ready) -> ModelResult:
         except OutOfTime:
             await cut_short(core, ready)
         except Exception as error:  # a port's own too: record it, then let the caller see it
-            await failed(core, ready, error)
+            await record_failure(core, ready, error)
         else:
             return record(core, ready, reply, content, fit)
 
 
-async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
+async def _call_once(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
     core.unsent.discard(ready.key)
     ready.sent.clear()
@@ -202,13 +202,13 @@ async def _called(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
             f"model {ready.request.model} gave no reply in time", expected=f"at most {timeout_s} s"
         ) from None
     core.services.at("model.replied")
-    return await checked(core, ready, reply)
+    return await check_reply(core, ready, reply)
 
 
-async def _fitted(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
+async def _fit(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
     """Return whether the reply fits. A call is in flight until that is known, since it may take a while."""
     with core.flight(harmless=True):
-        return await fitted(reply, ready.call.output)
+        return await fit_reply(reply, ready.call.output)
 
 
 async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: TransientError) -> Ready:
@@ -218,7 +218,7 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
     Errors: `error`, recorded, if there is none left; `RunSuspended` if the next one cannot be paid.
     """
     if attempt >= core.policy.attempts_max:
-        await failed(core, ready, error)
+        await record_failure(core, ready, error)
     wait_s = _backoff(core, attempt, error)
     cost = await _bill_attempt(core, ready, attempt, error, wait_s=wait_s)
     if ready.span is not None:
@@ -395,7 +395,7 @@ def _has_media(ready: Ready) -> bool:
     )
 
 
-async def checked(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, bytes]:
+async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[ModelReply, bytes]:
     """A reply as it will be read from the log, and its bytes.
 
     Errors: `ModelReplyBroken` for what is no reply or no JSON; `ModelRefusedCall` for one too large.
@@ -526,7 +526,7 @@ def record(
             key=ready.key, reply=ref, input_tokens=usage.input_tokens,
             cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
             invalid=misfit is not None, misfit=said, unpriced=ready.reservation.price is None,
-            **settlement.facts, **_sent(core, ready),
+            **settlement.facts, **_sent_fields(core, ready),
         ),
         [blob, *blobs],
     )  # fmt: skip
@@ -538,7 +538,7 @@ def record(
     return result(core, ready.key, reply, output, cost=settlement.cost, replayed=False)
 
 
-def _sent(core: RunCore, ready: Ready) -> dict[str, Any]:
+def _sent_fields(core: RunCore, ready: Ready) -> dict[str, Any]:
     """Return what was sent, as the event of the reply says it."""
     sent = ready.sent
     body = "" if sent.body is None else request_hash(core.key, sent.body)
@@ -556,7 +556,7 @@ def result(
     )  # fmt: skip
 
 
-async def failed(
+async def record_failure(
     core: RunCore, ready: Ready, error: Exception, *, output_tokens: int = 0
 ) -> NoReturn:
     """Record a failure for good and raise it. What the provider bills for it, or for what came, is paid."""
@@ -569,7 +569,7 @@ async def failed(
     await core.writer.commit(
         ev.ModelFailed(
             key=ready.key, family=family_of(error), code=code_of(error), message=ref,
-            **settlement.facts, **_sent(core, ready),
+            **settlement.facts, **_sent_fields(core, ready),
         ),
         blobs=blobs,
     )  # fmt: skip
@@ -591,7 +591,7 @@ def note_failure(
     elif ready.span is not None:
         ready.span.failed(code, cost_microusd=settlement.cost)
     event = ev.ModelFailed(
-        key=ready.key, family=family, code=code, **settlement.facts, **_sent(core, ready)
+        key=ready.key, family=family, code=code, **settlement.facts, **_sent_fields(core, ready)
     )
     note_end(core, settlement, event)
     core.writer.flush()

@@ -17,7 +17,7 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
-from artelier.kernel.limits.budget import CallSize, held, price_for, source_for
+from artelier.kernel.limits.budget import CallSize, price_for, reservation_of, source_for
 from artelier.kernel.limits.provider_queue import claims_for, take_turn
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.assembly import (
@@ -45,13 +45,13 @@ from artelier.kernel.steps.model_call import (
     TOKENS_MAX,
     ModelCall,
     Ready,
-    answered,
     ask,
     asked_before,
+    call_until_reply,
     result,
 )
 from artelier.kernel.steps.model_stream import streamed
-from artelier.kernel.steps.structured_output import fitted, schema_of
+from artelier.kernel.steps.structured_output import fit_reply, schema_of
 from artelier.kernel.tool_calls.tool_list import note_tools
 from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
 from artelier.ports.telemetry import ModelFacts
@@ -62,13 +62,13 @@ async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> Mode
     """Errors: see `Run.step_model`."""
     async with at_step(core, key, "model") as step:
         ready = await _ready(core, call, step.key)
-        return ready if isinstance(ready, ModelResult) else await answered(core, ready)
+        return ready if isinstance(ready, ModelResult) else await call_until_reply(core, ready)
 
 
 async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> ModelResult:
     """A model step under its full key, of whoever has a step at work. Errors: see `Run.step_model`."""
     ready = await _prepare(core, call, key)
-    return ready if isinstance(ready, ModelResult) else await answered(core, ready)
+    return ready if isinstance(ready, ModelResult) else await call_until_reply(core, ready)
 
 
 async def stream_step(
@@ -86,7 +86,7 @@ async def stream_step(
             async for item in items:
                 yield item
         return
-    whole = ready if isinstance(ready, ModelResult) else await answered(core, ready)
+    whole = ready if isinstance(ready, ModelResult) else await call_until_reply(core, ready)
     # A reply without text, such as one that only calls tools, brought no piece when it was streamed.
     pieces = [Delta(text=whole.text)] if whole.text else []
     is_early = core.delivery.is_before_leaving(step)  # a reader compares how two of them begin
@@ -172,14 +172,14 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if recorded is not None and again is not None:
         assembled = await _compare(core, recorded, assembled, call)
         if replaying:
-            return await _replayed(core, recorded, call)
+            return await _replay(core, recorded, call)
     if recorded is not None:
         core.delivery.asked(recorded)
     assert port is not None
     price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
         # Asked before a crash: the same request, and its hold still stands.
-        reservation = held(
+        reservation = reservation_of(
             core.held[key], price=price, source=source_for(core), size=assembled.size
         )
         await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
@@ -224,7 +224,7 @@ async def _tools_of(
     head = await _recorded_head(core, recorded)
     then: tuple[ToolSchema, ...] = ()
     if head is not None and head.tools is not None:
-        then = await core.decoded(head.tools, decode_tools)
+        then = await core.load_decoded(head.tools, decode_tools)
     if not call.visible_tools:
         return _tool_schemas(core, call.tools, {schema.name: schema for schema in then})
     return core.offered_tools() if head is None else then
@@ -234,7 +234,7 @@ async def _recorded_head(core: RunCore, recorded: Recorded | None) -> Head | Non
     """The stable part of a recorded request, if there is one."""
     if recorded is None or recorded.context is None:
         return None
-    return await core.decoded(recorded.context.head, decode_head)
+    return await core.load_decoded(recorded.context.head, decode_head)
 
 
 async def _max_output_tokens(core: RunCore, model: str, recorded: Recorded | None) -> int:
@@ -351,7 +351,7 @@ async def _first_difference(
     return differing_part([item for item in recorded if item[1] != b'""'], now)
 
 
-async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelResult:
+async def _replay(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelResult:
     outcome = recorded.outcome
     if isinstance(outcome, ev.Cut) and call.is_streamed:
         raise _Cut(recorded)
@@ -371,7 +371,7 @@ async def _replayed(core: RunCore, recorded: Recorded, call: ModelCall) -> Model
         raise OutputInvalid(await core.load_json(outcome.misfit), reply=reply)
     # Where prompts may drift, the schema may be another than the recorded one.
     is_same = core.replay != "allow_prompt_drift"
-    fit = await fitted(reply, call.output, is_recorded=is_same)
+    fit = await fit_reply(reply, call.output, is_recorded=is_same)
     if fit.misfit is not None:
         raise fit.misfit
     output = fit.output

@@ -15,13 +15,13 @@ from artelier.kernel.steps.model_call import (
     Ready,
     asked_again,
     bill_cut,
-    checked,
+    check_reply,
     cut_short,
-    failed,
     next_attempt,
     record,
+    record_failure,
 )
-from artelier.kernel.steps.structured_output import Fitted, fitted, fitted_at_once
+from artelier.kernel.steps.structured_output import Fitted, fit_reply, fitted_at_once
 from artelier.ports.model import Delta, ModelReply, StreamingModelPort, Usage
 from artelier.tokens import TextMeter
 
@@ -37,7 +37,7 @@ estimate counts 4, so a whole reply must not be cut for that."""
 
 async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
-    stream, live = _Stream(core, ready), None if core.pii is None else core.pii.live()
+    stream, live = _StreamAttempts(core, ready), None if core.pii is None else core.pii.live()
     if (step := core.delivery.steps.get(ready.key)) is not None:
         step.bill = stream.bill
     try:
@@ -68,7 +68,7 @@ async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelR
         await stream.close()
 
 
-class _Stream:
+class _StreamAttempts:
     """One step's stream, over as many attempts as it takes until the first piece has come."""
 
     def __init__(self, core: RunCore, ready: Ready) -> None:
@@ -99,7 +99,7 @@ class _Stream:
             item = await self._piece()
         except TransientError as error:
             if self._pieces:
-                await failed(core, self._ready, error, output_tokens=self._meter.tokens)
+                await record_failure(core, self._ready, error, output_tokens=self._meter.tokens)
             await self._again()
             self._ready = await next_attempt(core, self._ready, self._attempt, error)
             return None
@@ -114,7 +114,7 @@ class _Stream:
         except OutOfTime:  # half a reply is no outcome: a run that gets more time asks again
             await cut_short(core, self._ready, output_tokens=self._meter.tokens)
         except Exception as error:  # a port's own too: record it, then let the caller see it
-            await failed(core, self._ready, error, output_tokens=self._meter.tokens)
+            await record_failure(core, self._ready, error, output_tokens=self._meter.tokens)
         if isinstance(item, Delta) and item.text:
             self._pieces.append(item.text)
             self._meter.add(item.text)
@@ -146,9 +146,9 @@ class _Stream:
                 "the stream brought nothing for too long", expected=f"at most {timeout_s} s"
             ) from None
         if isinstance(item, ModelReply):
-            reply = (await checked(core, ready, item))[0]
+            reply = (await check_reply(core, ready, item))[0]
             with core.flight(harmless=True):  # in flight until it is known whether it fits
-                self._fit = await fitted(reply, ready.call.output)
+                self._fit = await fit_reply(reply, ready.call.output)
             return reply
         if not isinstance(item, Delta) or not _is_text(item.text):
             raise errors.ModelReplyBroken("the stream brought no Delta", got=repr(item)[:80])
@@ -180,7 +180,7 @@ class _Stream:
     async def end(self, reply: ModelReply) -> ModelResult:
         """Record the whole. Errors: `OutputInvalid`."""
         try:
-            _, content = await checked(self._core, self._ready, reply)
+            _, content = await check_reply(self._core, self._ready, reply)
         except asyncio.CancelledError:
             raise  # its reader has gone: `bill` says what it cost
         except BaseException:

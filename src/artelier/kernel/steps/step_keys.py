@@ -9,7 +9,7 @@ from artelier.errors import AmbiguousStepKey, InvalidRequest, StepConflict
 
 
 @dataclass(slots=True)
-class Keys:
+class StepKeys:
     """Hands out step keys and knows which steps of a parent are in flight."""
 
     counters: dict[str, int] = field(default_factory=dict[str, int])

@@ -27,7 +27,7 @@ class ModelStream:
         self, core: RunCore, call: ModelCall, *, key: str | None,
         branch: Callable[[], AbstractContextManager[None]],
     ) -> None:  # fmt: skip
-        self._reading = _Reading(core, call, key)
+        self._reading = _StreamAtWork(core, call, key)
         self._branch = branch
 
     def __aiter__(self) -> ModelStream:
@@ -45,7 +45,7 @@ class ModelStream:
         self._reading.drop()
 
 
-class _Reading:
+class _StreamAtWork:
     """One stream at work; the reader may be gone before it."""
 
     def __init__(self, core: RunCore, call: ModelCall, key: str | None) -> None:
@@ -66,7 +66,7 @@ class _Reading:
         if self._step is None or self._items is None:
             self._parent, full = self._core.begin(self._key)
             self._step = delivery.begin(full, "model")
-            self._step.came = self._kept
+            self._step.came = self._keep_text
             self._items = stream_step(self._core, self._call, self._step)
             delivery.readings.add(self)
         self._step.task, self.is_busy = asyncio.current_task(), True
@@ -91,7 +91,7 @@ class _Reading:
             self.is_busy = False
         return item
 
-    def _kept(self) -> tuple[BlobRef | None, list[Blob]]:
+    def _keep_text(self) -> tuple[BlobRef | None, list[Blob]]:
         if not self._given:
             return None, []
         ref, blob = self._core.keep(self._core.clean(canonical(self._given)))

@@ -33,12 +33,12 @@ class Fitted:
     misfit: OutputInvalid | None = None
 
 
-async def fitted(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Fitted:
+async def fit_reply(reply: ModelReply, output: Any, *, is_recorded: bool = False) -> Fitted:
     """Return what `value_of` says of a reply, found in a thread where that could take long.
 
     Others choose reply and schema; while a thread is at it the event loop goes on.
     """
-    judge = partial(_judged, reply, output, is_recorded=is_recorded)
+    judge = partial(_fit_now, reply, output, is_recorded=is_recorded)
     if output is None or len(reply.text) <= QUICK_CHARS_MAX:
         with suppress(TooMuchAtOnce):
             return judge(quick=True)
@@ -50,13 +50,13 @@ async def fitted(reply: ModelReply, output: Any, *, is_recorded: bool = False) -
 def fitted_at_once(reply: ModelReply, output: Any) -> Fitted:
     """Return the same of a reply that was cut, which hardly ever fits, without a wait."""
     try:
-        return _judged(reply, output, is_recorded=False, quick=True)
+        return _fit_now(reply, output, is_recorded=False, quick=True)
     except TooMuchAtOnce:
         text = "the reply was cut, and is too large to be checked"
         return Fitted(misfit=OutputInvalid(text, reply=reply))
 
 
-def _judged(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> Fitted:
+def _fit_now(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool) -> Fitted:
     try:
         return Fitted(value_of(reply, output, is_recorded=is_recorded, quick=quick))
     except OutputInvalid as error:

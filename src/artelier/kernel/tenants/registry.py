@@ -105,7 +105,7 @@ class Tenants:
             if fresh is None:
                 return
             for live in self._open.get(tenant, {}).values():
-                live.grants, live.budget = narrowed(fresh.grants, live.said), fresh.budget
+                live.grants, live.budget = narrow_grants(fresh.grants, live.said), fresh.budget
                 live.allow_unknown_price = fresh.allow_unknown_price
                 live.rates = fresh.rates
             self._services.money_came(tenant)
@@ -129,7 +129,7 @@ class Tenants:
         if state is None:
             state = await self._create(tenant.id, said)
         await self._declare(tenant.id, said, self._open.get(tenant.id, {}).get(None) or state)
-        state.said, state.grants = said.grants, narrowed(state.grants, said.grants)
+        state.said, state.grants = said.grants, narrow_grants(state.grants, said.grants)
         self._open.setdefault(tenant.id, {})[said.grants] = state
         state.key = await self._services.store.data_key(tenant.id)  # it may have been dropped
         return state
@@ -219,7 +219,7 @@ class Tenants:
             updated = ev.TenantUpdated(
                 grants=state.grants if grants is None else check_grants(grants), budget=budget,
                 allow_unknown_price=unknown if allow_unknown_price is None else allow_unknown_price,
-                postings=_change(*await self._issued(tenant), budget),
+                postings=_change(*await self._read_issued(tenant), budget),
             )  # fmt: skip
             guard = _lowering_guard(tenant, updated.postings)
             with suppress(SequenceConflict):  # somebody else changed it: decide anew
@@ -232,7 +232,7 @@ class Tenants:
         await self._refresh(tenant)
         return await self.show(tenant)
 
-    async def _issued(self, tenant: str) -> tuple[int, int]:
+    async def _read_issued(self, tenant: str) -> tuple[int, int]:
         """Return the micro-dollars that budgets have issued so far, and the debt."""
         balances = await self._balances(tenant)
         return -balances.get(BUDGET, 0), -balances.get(DEBT, 0)
@@ -288,7 +288,7 @@ class Tenants:
         await self._services.store.append(Batch(appends=[append], guard=guard))
 
 
-def narrowed(stored: tuple[str, ...], said: tuple[str, ...] | None) -> tuple[str, ...]:
+def narrow_grants(stored: tuple[str, ...], said: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the grants that are both stored and said; None says nothing of them."""
     return stored if said is None else narrow(stored, said)
 

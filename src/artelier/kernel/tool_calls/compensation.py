@@ -50,7 +50,7 @@ class CompensationFailed(Conflict):
     code = "compensation_failed"
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UndoItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing to undo: a completed call, or all that a child run has done."""
 
     child: str = ""
@@ -71,7 +71,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.child or (f"{self.run}:{self.key}" if self.run else self.key)
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class KeptEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A side effect that stays."""
 
     key: str
@@ -86,11 +86,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.run}:{self.key}" if self.run else self.key
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class UndoPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The steps to undo, in that order, and those that cannot be undone."""
 
-    items: tuple[Item, ...] = ()
-    not_undone: tuple[Kept, ...] = ()
+    items: tuple[UndoItem, ...] = ()
+    not_undone: tuple[KeptEffect, ...] = ()
     since: int = 0
     """Position in the log from which on; for children."""
     upto: str = ""
@@ -116,7 +116,7 @@ async def compensate(
         recorded = await core.recorded(key, "compute")
         outcome = recorded.outcome if recorded is not None else None
         if recorded is not None and isinstance(outcome, ev.CompensationPlanned):
-            plan = decode_stored(await core.load(outcome.plan), type=Plan)
+            plan = decode_stored(await core.load(outcome.plan), type=UndoPlan)
             return await _carry_out(core, key, plan, inherited=recorded.inherited, asked=asked)
         await core.boundary()
         if len(note) > NOTE_CHARS_MAX:
@@ -124,7 +124,7 @@ async def compensate(
                 "a note is too long", expected=f"at most {NOTE_CHARS_MAX} characters", got=len(note)
             )
         await core.writer.commit()  # the plan is made of what is in the log
-        plan = await planned(
+        plan = await plan_compensation(
             core.services, core.tenant.id, core.run_id, core.tools, upto=upto, since=since
         )
         plan = msgspec.structs.replace(plan, note=note, upto=upto or "")
@@ -140,7 +140,7 @@ async def compensate(
 # The plan
 
 
-class _Call(msgspec.Struct, kw_only=True):
+class _RecordedToolStep(msgspec.Struct, kw_only=True):
     """A tool step as the log has it."""
 
     stream: int
@@ -152,7 +152,7 @@ class _Call(msgspec.Struct, kw_only=True):
     is_error: bool
 
 
-async def planned(
+async def plan_compensation(
     services: Services,
     tenant: str,
     run_id: str,
@@ -161,7 +161,7 @@ async def planned(
     upto: str | None = None,
     since: int = 0,
     depth: int = 0,
-) -> Plan:
+) -> UndoPlan:
     """Return what can be undone of a run and of those below it, the newest first.
 
     `upto`: no further back than to this step, with it. `since`: nor than to this position.
@@ -169,16 +169,16 @@ async def planned(
     Cost: O(tool steps of the run).
     """
     row = await run_row(services, tenant, run_id)
-    runs = await _owned(services, tenant, row)
+    runs = await _owned_streams(services, tenant, row)
     if upto is not None:
         since = await _position_of(services, tenant, run_id, upto)
-    calls: list[_Call] = []
+    calls: list[_RecordedToolStep] = []
     for stream in runs:
         calls += await _calls(services, stream)
     attempts = _attempts(calls, runs)
     taken = {call.key for call in calls if call.stream == row["id"]}
-    found: list[tuple[int, Item]] = []
-    kept: list[tuple[int, Kept]] = []
+    found: list[tuple[int, UndoItem]] = []
+    kept: list[tuple[int, KeptEffect]] = []
     is_erased = bool(calls) and await _is_erased(services, tenant, run_id)
     for call in calls:
         name = "" if call.stream == row["id"] else runs[call.stream]
@@ -189,10 +189,10 @@ async def planned(
         if why is not None or is_erased:
             why = "erased" if why is None else why
             if why:
-                stays = Kept(key=call.key, tool=call.request.name, why=why, run=name)
+                stays = KeptEffect(key=call.key, tool=call.request.name, why=why, run=name)
                 kept.append((call.position, stays))
             continue
-        item = Item(
+        item = UndoItem(
             key=call.key, run=name, undo=_undo_key(call.key, name, tried, taken),
             tool=call.request.name, arguments=call.request.arguments, result=call.result,
         )  # fmt: skip
@@ -201,13 +201,13 @@ async def planned(
             item = msgspec.structs.replace(item, owner="" if owner == run_id else owner)
         found.append((call.position, item))
     for at, child in await _children(services, tenant, run_id, tools, since, depth):
-        if isinstance(child, Item):
+        if isinstance(child, UndoItem):
             found.append((at, child))
         else:
             kept.append((at, child))
     found.sort(key=lambda one: -one[0])
     kept.sort(key=lambda one: -one[0])
-    return Plan(
+    return UndoPlan(
         items=tuple(item for _, item in found),
         not_undone=tuple(one for _, one in kept),
         since=since,
@@ -223,7 +223,7 @@ async def _is_erased(services: Services, tenant: str, run_id: str) -> bool:
     return False
 
 
-async def _owned(services: Services, tenant: str, row: Mapping[str, Any]) -> dict[int, str]:
+async def _owned_streams(services: Services, tenant: str, row: Mapping[str, Any]) -> dict[int, str]:
     """The runs whose steps are this one's to undo, by stream: itself, and those that it goes on for.
 
     What another fork inherited is its origin's to undo.
@@ -250,7 +250,7 @@ async def _position_of(services: Services, tenant: str, run_id: str, key: str) -
     raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
 
 
-async def _calls(services: Services, stream: int) -> list[_Call]:
+async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
     """All tool steps of a run that were entered."""
     rows = await services.store.query(
         "SELECT s.key, s.status, q.kind, q.version, q.data, c.kind, c.version, c.data,"
@@ -260,7 +260,7 @@ async def _calls(services: Services, stream: int) -> list[_Call]:
         " WHERE s.run = ? AND s.kind IN ('tool', 'undo')",
         (stream,),
     )
-    found: list[_Call] = []
+    found: list[_RecordedToolStep] = []
     for key, status, kind, version, data, c_kind, c_version, c_data, position in rows:
         request = decode_data(kind, version, data.encode())
         if isinstance(request, ev.ToolRefused):
@@ -279,29 +279,29 @@ async def _calls(services: Services, stream: int) -> list[_Call]:
         elif isinstance(end, ev.ToolReconciled):
             result, is_error = end.result, end.answer == "failed"
         found.append(
-            _Call(stream=stream, key=key, status=status, position=position, request=request,
+            _RecordedToolStep(stream=stream, key=key, status=status, position=position, request=request,
                   result=result, is_error=is_error)
         )  # fmt: skip
     return found
 
 
 def _attempts(
-    calls: list[_Call], runs: Mapping[int, str]
-) -> defaultdict[tuple[str, str], list[_Call]]:
+    calls: list[_RecordedToolStep], runs: Mapping[int, str]
+) -> defaultdict[tuple[str, str], list[_RecordedToolStep]]:
     """Return the calls that were to undo a step, by run and step."""
-    found: defaultdict[tuple[str, str], list[_Call]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], list[_RecordedToolStep]] = defaultdict(list)
     for call in calls:
         if call.request.undoes:
             found[call.request.undoes_in or runs[call.stream], call.request.undoes].append(call)
     return found
 
 
-def _has_undone(attempt: _Call) -> bool:
+def _has_undone(attempt: _RecordedToolStep) -> bool:
     return attempt.status == "completed" and not attempt.is_error
 
 
 async def _tool_of(
-    services: Services, tenant: str, call: _Call, tools: Mapping[str, ToolPort]
+    services: Services, tenant: str, call: _RecordedToolStep, tools: Mapping[str, ToolPort]
 ) -> ToolPort | None:
     """The tool that was called, with the facts of this call: of some tools, some calls do nothing."""
     tool = tools.get(call.request.name)
@@ -311,7 +311,7 @@ async def _tool_of(
     return tool
 
 
-def _stays(call: _Call, tool: ToolPort | None) -> str | None:
+def _stays(call: _RecordedToolStep, tool: ToolPort | None) -> str | None:
     """Return why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
     acts = call.request.side_effect or (tool is not None and tool.side_effect)
     if not acts or call.is_error:
@@ -328,7 +328,7 @@ def compensate_of(tool: ToolPort) -> Compensate | None:
     return tool.compensate if isinstance(tool, Reversible) else None
 
 
-def _undo_key(key: str, run: str, tried: list[_Call], taken: set[str]) -> str:
+def _undo_key(key: str, run: str, tried: list[_RecordedToolStep], taken: set[str]) -> str:
     """The key of an attempt that is without an outcome, or of the next one."""
     open_ = [attempt.key for attempt in tried if attempt.status != "completed"]
     base = f"{run}:{key}/undo" if run else f"{key}/undo"
@@ -344,16 +344,16 @@ def _undo_key(key: str, run: str, tried: list[_Call], taken: set[str]) -> str:
 
 async def _children(
     services: Services, tenant: str, run_id: str, tools: Mapping[str, ToolPort], since: int, depth: int
-) -> list[tuple[int, Item | Kept]]:  # fmt: skip
+) -> list[tuple[int, UndoItem | KeptEffect]]:  # fmt: skip
     """Children that have something to undo, each where the newest of it stands; of others, what stays."""
     rows = await services.store.query(
         "SELECT run, id, status FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
     )
-    found: list[tuple[int, Item | Kept]] = []
+    found: list[tuple[int, UndoItem | KeptEffect]] = []
     for child, stream, status in rows:
         if depth >= DEPTH_MAX:
             raise Conflict(f"run {run_id!r} has more generations below it than can be undone")
-        plan = await planned(services, tenant, child, tools, since=since, depth=depth + 1)
+        plan = await plan_compensation(services, tenant, child, tools, since=since, depth=depth + 1)
         if plan.items and status not in ("completed", "failed", "cancelled"):
             raise Conflict(
                 f"run {child!r} has not ended, and what it has done cannot be undone yet",
@@ -365,11 +365,11 @@ async def _children(
             (stream,),
         )
         at = newest[0][0] or 0
-        found += [(at, Item(child=child))] if plan.items else _below(child, plan, at)
+        found += [(at, UndoItem(child=child))] if plan.items else _below(child, plan, at)
     return found
 
 
-def _below(child: str, plan: Plan, at: int) -> list[tuple[int, Item | Kept]]:
+def _below(child: str, plan: UndoPlan, at: int) -> list[tuple[int, UndoItem | KeptEffect]]:
     """Return what stays of a child, as its parent tells it."""
     return [
         (at, msgspec.structs.replace(one, run=f"{child}:{one.run}" if one.run else child))
@@ -423,7 +423,7 @@ async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | Non
 
 
 async def _carry_out(
-    core: RunCore, key: str, plan: Plan, *, inherited: bool, asked: bool
+    core: RunCore, key: str, plan: UndoPlan, *, inherited: bool, asked: bool
 ) -> Compensated:
     """Undo what a plan says, one after the other. With `inherited`, only what the origin had begun with."""
     undone: list[str] = []
@@ -439,12 +439,12 @@ async def _carry_out(
         else:
             result = await _undo(core, item)
             if result.is_error and _code(result) != Erased.code:
-                raise _failed(core, item, result, undone)
+                raise _failure_of(core, item, result, undone)
             (kept if result.is_error else undone).append(item.name)
     return Compensated(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
 
 
-async def _undo(core: RunCore, item: Item) -> ToolResult:
+async def _undo(core: RunCore, item: UndoItem) -> ToolResult:
     tool = core.tools.get(item.tool)
     undo = compensate_of(tool) if tool is not None else None
     port: ToolPort | None = None
@@ -465,8 +465,10 @@ async def _undo(core: RunCore, item: Item) -> ToolResult:
     return await undo_step(core, asked, item.undo)
 
 
-def _failed(core: RunCore, item: Item, result: ToolResult, undone: list[str]) -> CompensationFailed:
-    said = _said(result)
+def _failure_of(
+    core: RunCore, item: UndoItem, result: ToolResult, undone: list[str]
+) -> CompensationFailed:
+    said = _error_of(result)
     return CompensationFailed(
         f"step {item.name} of {core.run_id} was not undone: {str(said.get('message'))[:500]}",
         got=str(said.get("code", "error")),
@@ -475,17 +477,17 @@ def _failed(core: RunCore, item: Item, result: ToolResult, undone: list[str]) ->
     )  # fmt: skip
 
 
-def _said(result: ToolResult) -> dict[str, Any]:
+def _error_of(result: ToolResult) -> dict[str, Any]:
     """Return what a tool's error says."""
     return cast(dict[str, Any], result.value).get("error", {})
 
 
 def _code(result: ToolResult) -> str:
-    return str(_said(result).get("code", ""))
+    return str(_error_of(result).get("code", ""))
 
 
 async def _undo_child(
-    core: RunCore, key: str, item: Item, plan: Plan, *, plan_key: str, asked: bool
+    core: RunCore, key: str, item: UndoItem, plan: UndoPlan, *, plan_key: str, asked: bool
 ) -> Compensated:
     """Undo what a child has done, in its own stream; the outcome is journaled for this run's code."""
     from artelier.kernel.tool_calls.ended_run_compensation import compensate_ended
@@ -506,7 +508,7 @@ async def _undo_child(
             note=plan.note, by=core.writer.name, on_wait=core.on_wait, store_result=core.store_result,
         )  # fmt: skip
     except Erased:  # since the plan was made
-        left = await planned(
+        left = await plan_compensation(
             core.services, core.tenant.id, item.child, core.tools, since=plan.since
         )
         kept = tuple(one.name for one in left.not_undone)

@@ -57,7 +57,7 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
         except TransientError as error:
             if attempt == attempts:
                 raise
-            tool_trace.retried(attempt, error, wait_s)
+            tool_trace.trace_retry(attempt, error, wait_s)
         await core.rest(wait_s)
     raise AssertionError("unreachable: the last attempt returns or raises")
 

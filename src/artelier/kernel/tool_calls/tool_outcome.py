@@ -54,7 +54,7 @@ def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolR
         blobs,
     )
     if (telemetry := core.services.telemetry) is not None:
-        tool_trace.refused(telemetry, core, ask, key, error.code)
+        tool_trace.trace_refusal(telemetry, core, ask, key, error.code)
     return ToolResult(value=value, is_error=True, key=key, call_id=ask.call_id, content=content)
 
 
@@ -152,7 +152,7 @@ async def return_recorded(
     )  # fmt: skip
 
 
-async def replayed(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
+async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
     outcome = recorded.outcome
     artifact, large, settled_by = "", False, ""
     if isinstance(outcome, ev.ToolRefused):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from artelier.kernel.history.fork_effects import ForkEffects
 
 
-class Sight(NamedTuple):
+class VisibleTools(NamedTuple):
     """Under what a list of visible tools was made."""
 
     grants: tuple[str, ...]

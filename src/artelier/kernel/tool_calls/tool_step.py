@@ -22,7 +22,7 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork
-from artelier.kernel.history.fork_effects import TakenElsewhere, acts_outside, stubbed
+from artelier.kernel.history.fork_effects import TakenElsewhere, acts_outside, stub_result
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.policy import RISKS
 from artelier.kernel.privacy.pii_scrubber import wants_values
@@ -47,7 +47,7 @@ from artelier.kernel.tool_calls.tool_outcome import (
     check_arguments,
     complete,
     refuse,
-    replayed,
+    replay_result,
     return_recorded,
 )
 from artelier.kernel.tool_calls.tool_request import ToolAsk, Undo
@@ -76,9 +76,9 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
     if recorded is not None and recorded.status == "completed":
         if isinstance(recorded.request, ev.ToolRequested) and recorded.request.side_effect:
             core.delivery.effects.known(key)
-        result = await replayed(core, recorded, ask)
+        result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
-        return result if telemetry is None else tool_trace.replayed(telemetry, core, result)
+        return result if telemetry is None else tool_trace.trace_replay(telemetry, core, result)
     await core.boundary()
     if recorded is not None:
         request = recorded.request
@@ -133,7 +133,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         ask = replace(ask, arguments=core.pii.passed(ask.arguments))
     tool = core.tools.get(ask.name) if ask.undo is None else ask.undo.port
     try:
-        tool, arguments = _checked(core, ask, tool)
+        tool, arguments = _check(core, ask, tool)
     except ArtelierError as error:
         if recorded and isinstance(request, ev.ToolRequested) and request.side_effect:
             # It was dispatched once; a registry that changed since cannot undo that.
@@ -150,8 +150,8 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         if (done := await _from_record(core, ask, key)) is not None:
             return done
         if mode == "stub":
-            return refuse(core, ask, key, stubbed(tool.name))
-    if (answer := await _approved(core, tool, ask, key, is_held=is_held)) is not None:
+            return refuse(core, ask, key, stub_result(tool.name))
+    if (answer := await _ask_approval(core, tool, ask, key, is_held=is_held)) is not None:
         if not answer:
             why = f": {answer.note}" if answer.note else ""
             return refuse(core, ask, key, ToolFailed(f"a person denied this call{why}"))
@@ -160,7 +160,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
             asked, blobs = core.keep_json(ask.arguments)
             told = replace(ask, arguments=answer.arguments)
         try:
-            tool, arguments = _checked(core, told, tool)  # a grant may be gone since it was asked
+            tool, arguments = _check(core, told, tool)  # a grant may be gone since it was asked
         except ArtelierError as error:
             return refuse(core, ask, key, error)
         ask = told
@@ -228,7 +228,7 @@ async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: lis
         await core.refused(error)
 
 
-def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort, dict[str, Any]]:
+def _check(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort, dict[str, Any]]:
     """Errors: what a model is told instead of a result, before anything is dispatched."""
     if tool is None and ask.undo is not None:
         raise ToolFailed(
@@ -256,15 +256,15 @@ def _checked(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPo
             expected="JSON data, with numbers that are finite",
         ) from None
     if core.pii is not None and wants_values(grant):
-        return _fitted(tool, tool.validate(core.pii.restored(ask.arguments)))
-    return _fitted(tool, tool.validate(ask.arguments))
+        return _fit_arguments(tool, tool.validate(core.pii.restored(ask.arguments)))
+    return _fit_arguments(tool, tool.validate(ask.arguments))
 
 
-def _fitted(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort, dict[str, Any]]:
+def _fit_arguments(tool: ToolPort, arguments: dict[str, Any]) -> tuple[ToolPort, dict[str, Any]]:
     return for_call(tool, arguments), arguments
 
 
-async def _approved(
+async def _ask_approval(
     core: RunCore, tool: ToolPort, ask: ToolAsk, key: str, *, is_held: bool
 ) -> Approval | None:
     """Return a person's answer where the policy, the run's loop or a fork asks for one; None elsewhere."""
@@ -366,7 +366,7 @@ async def _settle_unknown(
             core.deciding.discard(key)
             raise asyncio.CancelledError
         if not error:
-            tool_trace.lost()
+            tool_trace.trace_loss()
             await core.boundary()
             core.redispatched[key] += 1
             core.deciding.discard(key)
@@ -389,7 +389,7 @@ async def _settled_by_person(
         await core.wait_change(None, since=core.turn)
     if said.answer != "retry" or tool is None:
         told = Recorded(key=key, kind="tool", outcome=said, status="completed")
-        return await replayed(core, told, ask)
+        return await replay_result(core, told, ask)
     del core.reconciled[key]
     core.deciding.discard(key)
     await core.boundary()
@@ -426,7 +426,7 @@ async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, aga
     arguments: dict[str, Any] = {}
     with suppress(ArtelierError):
         found = port if request.undoes else core.tools.get(request.name)
-        tool, arguments = _checked(core, ask, found)
+        tool, arguments = _check(core, ask, found)
     if tool is None or not again:
         await _settle_unknown(
             core, tool, arguments, ask, key, "crash", process=request.process, is_wanted=False
@@ -443,13 +443,13 @@ async def _dispatch(
     core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str
 ) -> ToolResult:
     with core.services.draining.at_work():
-        work = _called(core, tool, arguments, ask, key)
+        work = _call(core, tool, arguments, ask, key)
         if (telemetry := core.services.telemetry) is None:
             return await work
-        return await tool_trace.watched(telemetry, core, ask, key, work)
+        return await tool_trace.trace_call(telemetry, core, ask, key, work)
 
 
-async def _called(
+async def _call(
     core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str
 ) -> ToolResult:
     once = tool.side_effect and not tool.idempotent
@@ -465,8 +465,8 @@ async def _called(
     except asyncio.CancelledError as error:
         if is_own(error):
             return await _broken(core, tool, arguments, ask, key, error, once=once)
-        tool_trace.interrupted()
-        await _interrupted(core, once=once, key=key)
+        tool_trace.trace_interruption()
+        await _wait_interruption(core, once=once, key=key)
         return await _entered_again(core, tool, arguments, ask, key, by="kernel")
     except OutOfTime:
         if once:
@@ -506,7 +506,7 @@ def _as_error(error: BaseException) -> ArtelierError:
     return ToolFailed(f"{type(error).__name__}: {words(error)[:1000]}")
 
 
-async def _interrupted(core: RunCore, *, once: bool, key: str) -> None:
+async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
     """A call was cancelled. Returns when a harmless one may be made again.
 
     Errors: `RunSuspended` for a side effect, since what it did is unknown; `CancelledError` if the cancel

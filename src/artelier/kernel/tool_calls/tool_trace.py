@@ -18,7 +18,7 @@ _current: ContextVar[ToolSpan | None] = ContextVar("tool_span", default=None)
 """The call that the current task is in."""
 
 
-async def watched(
+async def trace_call(
     telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, work: Awaitable[ToolResult]
 ) -> ToolResult:
     """A dispatched call's result, its span ended as the call did. Content is what was stored, no more."""
@@ -46,14 +46,14 @@ async def watched(
     return result
 
 
-def replayed(telemetry: Telemetry, core: RunCore, result: ToolResult) -> ToolResult:
+def trace_replay(telemetry: Telemetry, core: RunCore, result: ToolResult) -> ToolResult:
     """The recorded result that it is given; nothing was called."""
     code = error_code(result.value) if result.is_error else ""
     telemetry.step_replayed(core, operation="execute_tool", key=result.key, code=code)
     return result
 
 
-def refused(telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, code: str) -> None:
+def trace_refusal(telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, code: str) -> None:
     """A call that was not dispatched."""
     name = ask.name if ask.name in core.tools else ""
     telemetry.tool_call(core, _facts(core, ask, key, name)).failed(code)
@@ -65,19 +65,19 @@ def _facts(core: RunCore, ask: ToolAsk, key: str, name: str) -> ToolFacts:
     return ToolFacts(key=key, name=name, call_id=ask.call_id, arguments=arguments)
 
 
-def retried(attempt: int, error: BaseException, wait_s: float) -> None:
+def trace_retry(attempt: int, error: BaseException, wait_s: float) -> None:
     """An attempt inside the current call failed in passing."""
     if (span := _current.get()) is not None:
         span.retried(attempt=attempt, code=code_of(error), wait_s=wait_s)
 
 
-def interrupted() -> None:
+def trace_interruption() -> None:
     """The current call is cancelled; if it is made again, that is a call of its own."""
     if (span := _current.get()) is not None:
         span.failed("cancelled")
 
 
-def lost() -> None:
+def trace_loss() -> None:
     """The current call did not happen; if it is made again, that is a call of its own."""
     if (span := _current.get()) is not None:
         span.failed("not_happened")

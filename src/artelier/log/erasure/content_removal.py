@@ -186,7 +186,7 @@ def _parts(items: Sequence[T]) -> Iterable[list[T]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class ErasureReach:
     """The extent of the erasure events of one tenant."""
 
     keys: frozenset[int] = frozenset()
@@ -206,9 +206,9 @@ class Reach:
         return key_id in self.keys or key_id <= self.upto_key
 
 
-def reaches(db: sqlite3.Connection) -> dict[str, Reach]:
+def reaches(db: sqlite3.Connection) -> dict[str, ErasureReach]:
     """Return what the erasures of each tenant say that they took. Cost: one scan of the events."""
-    found: dict[str, Reach] = {}
+    found: dict[str, ErasureReach] = {}
     for tenant, data in db.execute(
         "SELECT s.tenant, e.data FROM events e JOIN streams s ON s.id = e.stream"
         " WHERE e.kind = ? AND e.version = ? AND s.name = 'tenant:' || s.tenant ORDER BY e.position",
@@ -218,9 +218,9 @@ def reaches(db: sqlite3.Connection) -> dict[str, Reach]:
             one = msgspec.json.decode(data, type=ContentErased)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             continue  # changed data, which its chain names
-        before, upto = found.get(tenant, Reach()), one.upto_key
+        before, upto = found.get(tenant, ErasureReach()), one.upto_key
         exact = upto is not None and before.values is not None
-        found[tenant] = Reach(
+        found[tenant] = ErasureReach(
             keys=before.keys.union(one.keys),
             upto_key=max(before.upto_key, upto if one.whole and upto is not None else -1),
             is_open=before.is_open or (one.whole and upto is None),

@@ -57,7 +57,7 @@ def refs_in(content: bytes) -> Iterable[bytes]:
     return (base64.urlsafe_b64decode(found + b"=") for found in _REF.findall(content))
 
 
-def unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Named], int]:
+def find_unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Named], int]:
     """Blobs that nothing refers to, and the position up to which that was looked at.
 
     `db` has one snapshot. Errors: `MissingKey` if content cannot be opened that may refer to other.

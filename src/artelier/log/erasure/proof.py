@@ -11,7 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from artelier.log.erasure.content_removal import Reach, reaches
+from artelier.log.erasure.content_removal import ErasureReach, reaches
 
 
 class GoneKeys:
@@ -31,7 +31,7 @@ class GoneKeys:
         self, tenant: str, key_id: int | None, where: str, *, is_empty: bool
     ) -> Iterator[str]:
         """Yield what is wrong with one content whose key is gone, or that was emptied."""
-        reach = self._reach.get(tenant, Reach())
+        reach = self._reach.get(tenant, ErasureReach())
         if key_id is None:
             if not (is_empty and reach.is_whole):
                 yield f"{where} is empty, and no erasure says so"
@@ -55,7 +55,7 @@ class GoneKeys:
                 " cannot be read"
             )
         for key_id, tenant in self._db.execute("SELECT key_id, tenant FROM keys ORDER BY key_id"):
-            if self._reach.get(tenant, Reach()).names(key_id):
+            if self._reach.get(tenant, ErasureReach()).names(key_id):
                 yield f"key {key_id} of {tenant} was erased, says an event, and it is here"
         yield from self._values()
 
@@ -63,7 +63,7 @@ class GoneKeys:
         lost = "SELECT tenant, count(*) FROM vault WHERE sealed IS NULL GROUP BY tenant"
         found: dict[str, int] = dict(self._db.execute(lost))
         for tenant in sorted(found.keys() | self._reach.keys()):
-            said, count = self._reach.get(tenant, Reach()).values, found.get(tenant, 0)
+            said, count = self._reach.get(tenant, ErasureReach()).values, found.get(tenant, 0)
             if said is not None and said != count:
                 yield (
                     f"the vault of {tenant} has lost {count} values, and its erasures took {said}"
@@ -79,5 +79,5 @@ class GoneKeys:
             )
         lost = "SELECT DISTINCT tenant FROM vault WHERE sealed IS NULL ORDER BY tenant"
         for (tenant,) in self._db.execute(lost):
-            if self._reach.get(tenant, Reach()).values is None:
+            if self._reach.get(tenant, ErasureReach()).values is None:
                 yield f"values erased in {tenant}: an older version counted them before it took them"

@@ -22,14 +22,14 @@ class FileIdentity:
     def __init__(self, path: Path) -> None:
         self._path = os.fspath(path.absolute())
         """Absolute: the process may change its folder."""
-        self._opened = self._found()
+        self._opened = self._read()
 
     def check(self) -> None:
         """Errors: `StoreUnavailable` if the file is gone, or its name belongs to another."""
-        if self._found() != self._opened:
+        if self._read() != self._opened:
             raise self._lost("another file")
 
-    def _found(self) -> tuple[int, int]:
+    def _read(self) -> tuple[int, int]:
         try:
             found = os.stat(self._path)
         except FileNotFoundError:

@@ -73,12 +73,12 @@ _inherited: set[str] = set()
 made now would believe to hold those of the parent (sqlite.org/howtocorrupt.html, 2.6)."""
 
 
-def _forked() -> None:
+def _forget_parent() -> None:
     _inherited.update(+_opened)
     _opened.clear()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_forget_parent)
 
 
 def connect(path: str, *, read_only: bool = False) -> sqlite3.Connection:
@@ -171,7 +171,7 @@ _KEYS_GONE = (
 )
 
 
-def _admitted(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
+def _admit(names: Names, batch: Batch) -> Batch | asyncio.Future[Receipt]:
     """A batch as it may be stored, or its refusal."""
     try:
         return names.admit(batch)
@@ -309,7 +309,7 @@ class SqliteStore:
     def submit_all(self, batches: Sequence[Batch]) -> list[Awaitable[Receipt]]:
         if (names := self.names) is None:
             return list(self._writer.submit_all(batches))
-        admitted = [_admitted(names, batch) for batch in batches]
+        admitted = [_admit(names, batch) for batch in batches]
         queued = iter(self._writer.submit_all([one for one in admitted if isinstance(one, Batch)]))
         return [next(queued) if isinstance(one, Batch) else one for one in admitted]
 
@@ -534,7 +534,7 @@ class SqliteStore:
             db = connect(str(self.path), read_only=True)
             try:
                 db.execute("BEGIN")
-                garbage, position = garbage_collection.unreferenced(db, keyring)
+                garbage, position = garbage_collection.find_unreferenced(db, keyring)
                 plain = garbage_collection.count_plain(db, keyring)
                 size = garbage_collection.size_of(db, garbage) if dry else 0
                 rates = garbage_collection.drop_rates(db, now_us=now_us, dry=True) if dry else 0

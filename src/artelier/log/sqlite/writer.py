@@ -75,7 +75,7 @@ _KEEP_BLOB = (
 """A blob is stored once. One that was erased comes back only with its key, by an import."""
 
 
-class _Head:
+class _StreamHead:
     """The head of a stream, as this process knows it."""
 
     __slots__ = ("hash", "id", "name", "seq")
@@ -87,7 +87,7 @@ class _Head:
         self.hash = hash_
 
 
-class _Job:
+class _WriterJob:
     """A submitted batch, a plain function to run inside a transaction, or both as one."""
 
     __slots__ = ("batch", "call", "error", "future", "loop", "result")
@@ -103,7 +103,7 @@ class _Job:
         self.error: BaseException | None = None
 
 
-def _resolve(jobs: list[_Job]) -> None:
+def _resolve(jobs: list[_WriterJob]) -> None:
     for job in jobs:
         if job.future.done():  # its waiter was cancelled; the batch stands as it was decided
             continue
@@ -206,10 +206,10 @@ class Writer:
         self._newer = ""
         """What a newer Artelier has changed of the store since this process opened it; empty for nothing."""
         self._fault = fault
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[_WriterJob] = deque()
         self._wake = threading.Condition(threading.Lock())
         self._stopping = False
-        self._heads: dict[Stream, _Head] = {}
+        self._heads: dict[Stream, _StreamHead] = {}
         self._leases: dict[Stream, int] = {}
         self._on_keys = on_keys
         self._live_keys: set[int] = set()
@@ -234,25 +234,25 @@ class Writer:
     # -- called from event loops
 
     def submit(self, batch: Batch) -> asyncio.Future[Receipt]:
-        return self._enqueue(_Job(batch, None))
+        return self._enqueue(_WriterJob(batch, None))
 
     def submit_all(self, batches: Sequence[Batch]) -> list[asyncio.Future[Receipt]]:
-        return self._enqueue_all([_Job(batch, None) for batch in batches])
+        return self._enqueue_all([_WriterJob(batch, None) for batch in batches])
 
     def call(self, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
         """Run a function in a write transaction, in order with the batches."""
-        return self._enqueue(_Job(None, function))
+        return self._enqueue(_WriterJob(None, function))
 
     def submit_with(
         self, batch: Batch, function: Callable[[sqlite3.Connection], Any]
     ) -> asyncio.Future[Any]:
         """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
-        return self._enqueue(_Job(batch, function))
+        return self._enqueue(_WriterJob(batch, function))
 
-    def _enqueue(self, job: _Job) -> asyncio.Future[Any]:
+    def _enqueue(self, job: _WriterJob) -> asyncio.Future[Any]:
         return self._enqueue_all([job])[0]
 
-    def _enqueue_all(self, jobs: list[_Job]) -> list[asyncio.Future[Any]]:
+    def _enqueue_all(self, jobs: list[_WriterJob]) -> list[asyncio.Future[Any]]:
         if self._pid != os.getpid():  # before the lock: nobody here would ever release it
             raise another_process()
         with self._wake:
@@ -280,7 +280,7 @@ class Writer:
             else:
                 self._look_abroad()
 
-    def _next_group(self) -> list[_Job] | None:
+    def _next_group(self) -> list[_WriterJob] | None:
         """The next batches to commit; empty after an idle poll interval; None at the end."""
         with self._wake:
             if not self._queue:
@@ -322,7 +322,7 @@ class Writer:
                 self._on_keys()
             self._keys_made = made
 
-    def _commit(self, group: list[_Job]) -> None:
+    def _commit(self, group: list[_WriterJob]) -> None:
         moved = False
         try:
             if self._identity is not None:
@@ -382,7 +382,7 @@ class Writer:
         ]  # fmt: skip
         return ", ".join(changed)
 
-    def _abandon(self, group: list[_Job], error: BaseException) -> None:
+    def _abandon(self, group: list[_WriterJob], error: BaseException) -> None:
         if self._db.in_transaction:
             with suppress(sqlite3.Error):  # a broken disk; the waiters must still learn of it
                 self._db.execute("ROLLBACK")
@@ -393,8 +393,8 @@ class Writer:
             if job.batch is not None and job.batch.fence is not None:
                 self._lost[job.batch.fence] = str(clear)
 
-    def _announce(self, group: list[_Job], *, moved: bool) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    def _announce(self, group: list[_WriterJob], *, moved: bool) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[_WriterJob]] = {}
         for job in group:
             loops.setdefault(job.loop, []).append(job)
         if moved or self._abroad:
@@ -406,7 +406,7 @@ class Writer:
             except RuntimeError:
                 continue  # the loop was closed while its batch was written; nobody waits any more
 
-    def _run_together(self, group: list[_Job], hashes: list[tuple[bytes, bytes]]) -> bool:
+    def _run_together(self, group: list[_WriterJob], hashes: list[tuple[bytes, bytes]]) -> bool:
         """Apply all jobs as if none were refused, which is the rule. If one is, take all of them back.
 
         It saves a savepoint per job: a tenth of the statements of a group.
@@ -425,7 +425,7 @@ class Writer:
             return False
         return True
 
-    def _run(self, job: _Job, hashes: list[tuple[bytes, bytes]]) -> None:
+    def _run(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]]) -> None:
         if job.batch is not None:
             job.result = self._apply(job.batch, hashes)
         if job.call is not None:
@@ -440,7 +440,7 @@ class Writer:
         self._leases.clear()
         self._heads.clear()
 
-    def _run_one(self, job: _Job, hashes: list[tuple[bytes, bytes]], *, alone: bool) -> None:
+    def _run_one(self, job: _WriterJob, hashes: list[tuple[bytes, bytes]], *, alone: bool) -> None:
         """Apply one job; a refused one leaves no trace, neither in the tables nor in the caches."""
         db, position, count = self._db, self._position, len(hashes)
         if not alone:
@@ -463,7 +463,7 @@ class Writer:
             self._position = position
             self._forget(hashes, count)
 
-    def _break_off(self, job: _Job) -> None:
+    def _break_off(self, job: _WriterJob) -> None:
         """Have what was queued behind a refused batch refused too, if it goes on from that."""
         batch = job.batch
         if batch is None or batch.fence is None or not batch.builds:
@@ -551,25 +551,25 @@ class Writer:
             for handler in table.get(type(event.data), ()):
                 handler(event, tx)
 
-    def _find_head(self, stream: Stream, *, make: bool) -> _Head:
+    def _find_head(self, stream: Stream, *, make: bool) -> _StreamHead:
         """Read a head. A stream that is not there is made only for events: it is never empty."""
         row = self._tx.one(
             "SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream
         )
         name = stream.name.encode()
         if row is None and not make:
-            return _Head(0, name, 0, GENESIS)
+            return _StreamHead(0, name, 0, GENESIS)
         if row is None:
             id_ = self._db.execute(
                 "INSERT INTO streams(tenant, space, name) VALUES (?, ?, ?)", stream
             ).lastrowid
-            head = _Head(int(id_ or 0), name, 0, GENESIS)
+            head = _StreamHead(int(id_ or 0), name, 0, GENESIS)
         else:
             last = self._tx.one(
                 "SELECT seq, hash FROM events WHERE stream = ? ORDER BY seq DESC LIMIT 1", row
             )
             seq, hash_ = last if last else (0, GENESIS)
-            head = _Head(row[0], name, seq, hash_)
+            head = _StreamHead(row[0], name, seq, hash_)
         if len(self._heads) > 100_000:  # a bound, not a policy: refilled from the index on demand
             self._heads.clear()
         self._heads[stream] = head

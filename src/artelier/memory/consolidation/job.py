@@ -21,7 +21,7 @@ from artelier.memory.memory_handle import checked_key
 from artelier.memory.view import IdTaken
 
 if TYPE_CHECKING:
-    from artelier.memory.index.index_cache import Card
+    from artelier.memory.index.index_cache import EntryCard
     from artelier.memory.store import LogMemory
 
 CHANGES_MAX = 10_000
@@ -72,7 +72,7 @@ class Consolidation:
     """Losses that are boot text."""
 
 
-class _AtWork(Flow):
+class _RunAtWork(Flow):
     """A run of the agent is being driven."""
 
 
@@ -124,7 +124,7 @@ async def consolidate(
         sifted = await asyncio.to_thread(
             sift, cards, passages, target=keep, fresh_after=fresh_after, changes_max=CHANGES_MAX
         )
-        plan = _Plan(memory, cards, sifted, passages, label)
+        plan = _PlanAttempt(memory, cards, sifted, passages, label)
         await plan.promote(losses)
         if plan.is_empty:
             return plan.outcome(None)
@@ -136,18 +136,23 @@ async def consolidate(
                 guard=_guard(memory) if runs in (None, scope.store) else None,
             )  # fmt: skip
             return plan.outcome(receipt.seqs[0])
-        except _AtWork as at_work:
+        except _RunAtWork as at_work:
             return _skipped(str(at_work))
         except Conflict:
             continue  # somebody wrote meanwhile: sift again
     raise Conflict("this memory changes faster than it can be consolidated", hint="Try later.")
 
 
-class _Plan:
+class _PlanAttempt:
     """One attempt."""
 
     def __init__(
-        self, memory: LogMemory, cards: Sequence[Card], sifted: Sifted, passages: Passages, key: str
+        self,
+        memory: LogMemory,
+        cards: Sequence[EntryCard],
+        sifted: Sifted,
+        passages: Passages,
+        key: str,
     ) -> None:
         self._memory = memory
         self._cards = cards
@@ -280,6 +285,6 @@ def _guard(memory: LogMemory) -> Callable[[Tx], None]:
     def refuse(tx: Tx) -> None:
         row = tx.one(_DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us()))
         if row is not None:
-            raise _AtWork(row[0])
+            raise _RunAtWork(row[0])
 
     return refuse

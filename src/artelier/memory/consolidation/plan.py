@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from artelier.memory.index.index_cache import Card
+from artelier.memory.index.index_cache import EntryCard
 from artelier.memory.index.near_duplicates import (
     Gist,
     Passages,
@@ -47,15 +47,15 @@ class Sifted:
         return len(self.boot) + len(self.aged) + sum(map(len, self.merged.values()))
 
 
-class _Item(NamedTuple):
-    card: Card
+class _PlannedEntry(NamedTuple):
+    card: EntryCard
     gist: Gist
     is_named: bool
     """Whether it speaks of somebody or something by name."""
 
 
 def sift(
-    cards: Sequence[Card],
+    cards: Sequence[EntryCard],
     passages: Passages,
     *,
     target: int,
@@ -69,11 +69,11 @@ def sift(
     Cost: O(entries), each compared with at most 200 others.
     """
     found = Sifted()
-    items: list[_Item] = []
+    items: list[_PlannedEntry] = []
     names = _names(cards)
     for card in cards:
         gist = gist_of(card.text)
-        item = _Item(card, gist, not names.isdisjoint(gist.terms))
+        item = _PlannedEntry(card, gist, not names.isdisjoint(gist.terms))
         if passages.hold(item.gist) and found.gone < changes_max:
             found.boot.append(card.id)
         else:
@@ -94,7 +94,7 @@ def sift(
     return found
 
 
-def _is_idle(item: _Item) -> bool:
+def _is_idle(item: _PlannedEntry) -> bool:
     """Return True if nothing about an entry says that it matters."""
     card = item.card
     return (
@@ -105,11 +105,11 @@ def _is_idle(item: _Item) -> bool:
     )
 
 
-def _merge(items: list[_Item], found: Sifted, changes_max: int) -> list[_Item]:
+def _merge(items: list[_PlannedEntry], found: Sifted, changes_max: int) -> list[_PlannedEntry]:
     """Fill `merged` and `raised`; what is kept, in the order of adding."""
     frequency = Counter(term for item in items for term in item.gist.terms)
-    by_term: dict[str, list[_Item]] = {}
-    groups: dict[str, list[_Item]] = {}
+    by_term: dict[str, list[_PlannedEntry]] = {}
+    groups: dict[str, list[_PlannedEntry]] = {}
     removed = found.gone
     for item in sorted(items, key=_plainness):
         rarest = sorted(item.gist.terms, key=lambda term: (frequency[term], term))[:RAREST]
@@ -125,7 +125,7 @@ def _merge(items: list[_Item], found: Sifted, changes_max: int) -> list[_Item]:
     return sorted(kept, key=lambda item: item.card.position)
 
 
-def _plainness(item: _Item) -> tuple[bool, int, int, int]:
+def _plainness(item: _PlannedEntry) -> tuple[bool, int, int, int]:
     """Return what others are compared with first: trusted, then rich in fields, then without framing, then
     old.
     """
@@ -135,8 +135,8 @@ def _plainness(item: _Item) -> tuple[bool, int, int, int]:
 
 
 def _original(
-    item: _Item, candidates: Sequence[Sequence[_Item]], frequency: Counter[str]
-) -> _Item | None:
+    item: _PlannedEntry, candidates: Sequence[Sequence[_PlannedEntry]], frequency: Counter[str]
+) -> _PlannedEntry | None:
     """The entry that says the same and loses nothing that `item` has."""
     for among in candidates:
         for other in among[:CANDIDATES_MAX]:
@@ -145,7 +145,7 @@ def _original(
     return None
 
 
-def _stands_for(kept: _Item, other: _Item) -> bool:
+def _stands_for(kept: _PlannedEntry, other: _PlannedEntry) -> bool:
     """Return True if it has all the fields of another, and no less trust."""
     return (
         other.card.about == kept.card.about
@@ -156,12 +156,12 @@ def _stands_for(kept: _Item, other: _Item) -> bool:
     )
 
 
-def _settle(group: list[_Item], found: Sifted, frequency: Counter[str]) -> _Item:
+def _settle(group: list[_PlannedEntry], found: Sifted, frequency: Counter[str]) -> _PlannedEntry:
     """Return what is kept of entries that say the same: in words that others use too, without framing."""
     if len(group) == 1:
         return group[0]
 
-    def plain(item: _Item) -> tuple[float, int, bool, int]:
+    def plain(item: _PlannedEntry) -> tuple[float, int, bool, int]:
         own = [frequency[term] for term in item.gist.terms if term not in framing_terms()]
         spelling = sum(map(math.log, own)) / max(1, len(own))
         is_shouted = item.card.text.isupper()
@@ -177,7 +177,7 @@ def _settle(group: list[_Item], found: Sifted, frequency: Counter[str]) -> _Item
     return kept
 
 
-def _by_worth(kept: list[_Item]) -> list[_Item]:
+def _by_worth(kept: list[_PlannedEntry]) -> list[_PlannedEntry]:
     """Return what is worth least first."""
     frequency = Counter(term for item in kept for term in item.gist.terms)
     worth = {
@@ -187,7 +187,7 @@ def _by_worth(kept: list[_Item]) -> list[_Item]:
     return sorted(kept, key=lambda item: (worth[item.card.id], item.card.position))
 
 
-def _worth(item: _Item, youth: float, frequency: Counter[str], total: int) -> float:
+def _worth(item: _PlannedEntry, youth: float, frequency: Counter[str], total: int) -> float:
     """Importance first; then what only this entry says; then its youth (weights are a guess)."""
     # The mean, not the rarest: talk by a pattern holds a rare number too.
     rarity = sum(math.log(total / frequency[term]) for term in item.gist.terms) / (
@@ -198,7 +198,7 @@ def _worth(item: _Item, youth: float, frequency: Counter[str], total: int) -> fl
     return item.card.importance + rarity + 0.1 * telling + named + 0.15 * youth
 
 
-def _names(cards: Sequence[Card]) -> set[str]:
+def _names(cards: Sequence[EntryCard]) -> set[str]:
     """Terms that some entry writes with a capital letter within a sentence."""
     found: set[str] = set()
     for card in cards:

@@ -33,7 +33,7 @@ class DeskPayer:
     ) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
         from artelier.kernel.limits.scopes import count_also, counters_of
-        from artelier.kernel.steps.embedding_step import embedded
+        from artelier.kernel.steps.embedding_step import embed_step
 
         # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.
         key = await self._desk.services.store.data_key(self._desk.id)
@@ -44,7 +44,7 @@ class DeskPayer:
                 if self._scope:
                     services, tenant = self._desk.services, self._desk.id
                     count_also(run.core, await counters_of(services, tenant, [self._scope]))
-                found = await embedded(run.core, "ask", model, texts, ask)
+                found = await embed_step(run.core, "ask", model, texts, ask)
                 run.finish(len(texts))
                 return found
         except RunSuspended as stopped:

@@ -38,7 +38,7 @@ MICROSECONDS_SINCE = 10**14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AskedDays:
     """The days that a question names, both ends included; months without a year fit every year."""
 
     first: int = 0
@@ -51,7 +51,7 @@ class Asked:
         return self.last >= self.first or self.month > 0
 
 
-NO_DAYS = Asked()
+NO_DAYS = AskedDays()
 
 
 @lru_cache(maxsize=4_096)
@@ -65,7 +65,7 @@ def day_of(text: str) -> int:
     return 0
 
 
-def asked_days(question: str, *, newest: int = 0, now: int | None = None) -> Asked:
+def asked_days(question: str, *, newest: int = 0, now: int | None = None) -> AskedDays:
     """The days a question asks about.
 
     `newest`: day of the newest entry, which gives a day without a year its year. `now`: a tick; relative
@@ -75,7 +75,7 @@ def asked_days(question: str, *, newest: int = 0, now: int | None = None) -> Ask
         return _relative(question.lower(), now)
     if found := _ISO.search(question):
         day = _ordinal(int(found[1]), int(found[2]), int(found[3]))
-        return Asked(first=day, last=day, exact=True) if day else NO_DAYS
+        return AskedDays(first=day, last=day, exact=True) if day else NO_DAYS
     for pattern, month_place, day_place in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
         if found := pattern.search(question):
             month, day = _number(found[month_place]), int(found[day_place])
@@ -84,27 +84,27 @@ def asked_days(question: str, *, newest: int = 0, now: int | None = None) -> Ask
     if (found := _MONTH_ONLY.search(question)) and not _is_verb(found[1]):
         month, year = _number(found[1]), found[2] or _year_in(question)
         if not year:
-            return Asked(month=month)
+            return AskedDays(month=month)
         first = _ordinal(int(year), month, 1)
-        return Asked(first=first, last=first + 30, month=month) if first else NO_DAYS
+        return AskedDays(first=first, last=first + 30, month=month) if first else NO_DAYS
     relative = _relative(question.lower(), now)
     if not relative and (year := _year_in(question)):
-        return Asked(first=_ordinal(int(year), 1, 1), last=_ordinal(int(year), 12, 31))
+        return AskedDays(first=_ordinal(int(year), 1, 1), last=_ordinal(int(year), 12, 31))
     return relative
 
 
-def _one_day(year: int, month: int, day: int, newest: int) -> Asked:
+def _one_day(year: int, month: int, day: int, newest: int) -> AskedDays:
     if not year:
         if not newest:
-            return Asked(month=month)
+            return AskedDays(month=month)
         year = date.fromordinal(newest).year
         if _ordinal(year, month, day) > newest + 31:
             year -= 1
     found = _ordinal(year, month, day)
-    return Asked(first=found, last=found, month=month, exact=True) if found else NO_DAYS
+    return AskedDays(first=found, last=found, month=month, exact=True) if found else NO_DAYS
 
 
-def _relative(question: str, now: int | None) -> Asked:
+def _relative(question: str, now: int | None) -> AskedDays:
     if now is None or now < MICROSECONDS_SINCE:
         return NO_DAYS
     today = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=now)).toordinal()
@@ -112,10 +112,10 @@ def _relative(question: str, now: int | None) -> Asked:
         count = _COUNTS.get(found[1]) or int(found[1])
         size = _DAYS[found[2]]
         middle = today - count * size
-        return Asked(first=middle - size // 2, last=middle + size // 2)
+        return AskedDays(first=middle - size // 2, last=middle + size // 2)
     for phrase, start, end in _SAID:
         if re.search(rf"\b{phrase}\b", question):
-            return Asked(first=today - start, last=today - end)
+            return AskedDays(first=today - start, last=today - end)
     return NO_DAYS
 
 

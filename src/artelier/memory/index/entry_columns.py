@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from artelier.memory.index.dates import day_of, month_of
-from artelier.memory.index.growable_arrays import Column
+from artelier.memory.index.growable_arrays import GrowableArray
 from artelier.memory.index.index_entry import Record
 from artelier.memory.index.query_parser import NUMBER_WORDS, TIME_WORDS
-from artelier.memory.index.score import Facts
+from artelier.memory.index.score import ScoreFacts
 from artelier.memory.index.tokenizer import words
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class FactTable:
     """One row of facts per entry, by slot."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, Column[Any]] = {
-            name: Column(kind) for name, kind in _TYPES.items()
+        self._columns: dict[str, GrowableArray[Any]] = {
+            name: GrowableArray(kind) for name, kind in _TYPES.items()
         }
         self._tags: dict[str, array.array[int]] = {}
         self._trusts: dict[str, int] = {}
@@ -81,7 +81,7 @@ class FactTable:
                 del self._tags[tag]
         self._count = int(mask.sum())
 
-    def facts(self, slots: Slots | None, *, places: Slots | None = None) -> Facts:
+    def facts(self, slots: Slots | None, *, places: Slots | None = None) -> ScoreFacts:
         """The facts of some entries, or of all. `places`: where they stand among the living, else slots."""
         take = {
             name: column.values if slots is None else column.values[slots]
@@ -90,7 +90,7 @@ class FactTable:
         }
         if places is None:
             places = np.arange(self._count) if slots is None else slots
-        return Facts(place=places, **take)
+        return ScoreFacts(place=places, **take)
 
     def passing(
         self,

@@ -22,7 +22,7 @@ AT_ONCE = 64
 Kind = TypeVar("Kind", bound=np.generic)
 
 
-class Column(Generic[Kind]):
+class GrowableArray(Generic[Kind]):
     """One value per row, of one type."""
 
     def __init__(self, kind: type[Kind]) -> None:
@@ -68,7 +68,7 @@ class VectorColumn:
     def __init__(self, dims: int) -> None:
         self.dims = dims
         self._matrix: NDArray[np.float32] = np.zeros((START, dims), dtype=np.float32)
-        self._has = Column(np.bool_)
+        self._has = GrowableArray(np.bool_)
 
     def __len__(self) -> int:
         return len(self._has)

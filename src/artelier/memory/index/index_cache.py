@@ -10,7 +10,7 @@ import msgspec
 
 from artelier.log import missing_mark
 from artelier.memory.index.vectors import as_list
-from artelier.memory.memory_handle import EVERYBODYS, NOBODYS, Opened, Scope, Sight
+from artelier.memory.memory_handle import EVERYBODYS, NOBODYS, MemoryScope, Opened, Sight
 from artelier.ports.memory import Entry, Recalled
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _POSITION = 6
 """Of the position in such a row."""
 
 
-class Card(NamedTuple):
+class EntryCard(NamedTuple):
     """An entry as the view and its blobs give it."""
 
     id: str
@@ -75,7 +75,9 @@ class _Content(msgspec.Struct, frozen=True):
 _content = msgspec.json.Decoder(_Content)
 
 
-async def cards_from(scope: Scope, rows: Sequence[tuple[Any, ...]], *, sight: Sight) -> list[Card]:
+async def cards_from(
+    scope: MemoryScope, rows: Sequence[tuple[Any, ...]], *, sight: Sight
+) -> list[EntryCard]:
     """Rows of `CARDS` with their content, as far as they may be seen. Errors: `CorruptStore`."""
     names = list({name for row in rows for name in row[-2:] if name is not None})
     found: dict[bytes, bytes] = {}
@@ -83,7 +85,7 @@ async def cards_from(scope: Scope, rows: Sequence[tuple[Any, ...]], *, sight: Si
     for start in range(0, len(names), 500):
         found.update(await scope.store.blobs(scope.tenant, names[start : start + 500]))
         subjects.update(await scope.subjects_of(names[start : start + 500]))
-    cards: list[Card] = []
+    cards: list[EntryCard] = []
     for *head, name, vector in rows:
         id_, embedder, importance, trust, run_id, at_us, position, gone, moved = head
         about = subjects.get(name, NOBODYS)
@@ -94,7 +96,7 @@ async def cards_from(scope: Scope, rows: Sequence[tuple[Any, ...]], *, sight: Si
             content = _Content(text=await missing_mark(scope.store, scope.tenant, name))
         else:
             content = _content.decode(found[name])
-        card = Card(
+        card = EntryCard(
             id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
             content.text, content.tags, content.speaker, content.date, found.get(vector), is_erased,
             about,
@@ -103,23 +105,23 @@ async def cards_from(scope: Scope, rows: Sequence[tuple[Any, ...]], *, sight: Si
     return cards
 
 
-class Shelf:
+class CachedIndex:
     """The cache of one memory. It is never asked about what exists, only about what is alike."""
 
-    def __init__(self, scope: Scope, embedder: str, sight: Sight) -> None:
+    def __init__(self, scope: MemoryScope, embedder: str, sight: Sight) -> None:
         self._scope = scope
         self._sight = sight
         self._embedder = embedder
         self.lock = threading.Lock()
         """Held while the index is changed or searched: it is not made for two threads."""
         self._index: MemoryIndex | None = None
-        self._cards: dict[str, Card] = {}
+        self._cards: dict[str, EntryCard] = {}
         self._erasures = -1
         """How many there had been when it was begun: what is erased since then must not be found."""
         self._seen = 0
         """Position up to which everything is on the shelf; some of what came later may be as well."""
 
-    async def filled(self, opened: Opened) -> tuple[MemoryIndex, dict[str, Card]]:
+    async def filled(self, opened: Opened) -> tuple[MemoryIndex, dict[str, EntryCard]]:
         """The index and the living cards, with everything that `opened` counts.
 
         Cost: O(what changed since the last call). After entries came back or were weighed anew all are
@@ -180,7 +182,7 @@ class Shelf:
             if len(rows) < PAGE:
                 return
 
-    def _put(self, index: MemoryIndex, card: Card) -> None:
+    def _put(self, index: MemoryIndex, card: EntryCard) -> None:
         from artelier.memory.index.index_entry import Record
 
         if card.is_erased:

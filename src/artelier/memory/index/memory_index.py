@@ -14,9 +14,9 @@ import numpy as np
 
 from artelier.errors import InvalidRequest
 from artelier.memory.index.entry_columns import FactTable
-from artelier.memory.index.growable_arrays import Column, VectorColumn
+from artelier.memory.index.growable_arrays import GrowableArray, VectorColumn
 from artelier.memory.index.index_entry import Record
-from artelier.memory.index.query_parser import Question, read_question, without_names
+from artelier.memory.index.query_parser import ParsedQuery, read_question, without_names
 from artelier.memory.index.score import Weights, is_evident, parts_of, shares, total, weights_for
 from artelier.memory.index.term_index import FEW, TermIndex
 from artelier.memory.index.tokenizer import terms
@@ -67,7 +67,7 @@ class MemoryIndex:
         self._facts = FactTable()
         self._ids: list[str] = []
         self._slots: dict[str, int] = {}
-        self._alive = Column(np.bool_)
+        self._alive = GrowableArray(np.bool_)
         self._vectors = VectorColumn(dims)
 
     def __len__(self) -> int:
@@ -156,7 +156,7 @@ class MemoryIndex:
         return self._hits(_best(score, limit), slots, score, parts)
 
     def _parts(
-        self, question: Question, near: Vector | None, slots: Slots | None
+        self, question: ParsedQuery, near: Vector | None, slots: Slots | None
     ) -> tuple[Parts, NDArray[np.float32] | None]:
         """All parts of the score, and the plain similarity, of the entries that are searched."""
         match = self._terms.match(question, slots)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from artelier.memory.index.dates import MONTHS, NO_DAYS, Asked, asked_days
+from artelier.memory.index.dates import MONTHS, NO_DAYS, AskedDays, asked_days
 from artelier.memory.index.synonyms import WEAK, weak_terms
 from artelier.memory.index.tokenizer import stop_words, term_of, words
 
@@ -24,21 +24,21 @@ NUMBER_WORDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ParsedQuery:
     """The query of a memory search."""
 
     terms: Mapping[str, float] = field(default_factory=dict[str, float])
     """Each term once, with what it is worth."""
     speaker: int | None = None
     """The one speaker who is named."""
-    asked: Asked = NO_DAYS
+    asked: AskedDays = NO_DAYS
     wants_time: bool = False
     wants_number: bool = False
 
 
 def read_question(
     query: str, speakers: Mapping[str, int], *, newest: int = 0, now: int | None = None
-) -> Question:
+) -> ParsedQuery:
     """Understand a query. `speakers`: words of speakers' names, lower case, to the speaker's number.
 
     Names of speakers are a field of the entries, so they are no terms, unless nothing else is left.
@@ -52,7 +52,7 @@ def read_question(
         for word in kept or [word for word in said if word not in stop_words()] or said
     )
     weak = weak_terms()
-    return Question(
+    return ParsedQuery(
         terms={term: WEAK if term in weak else 1.0 for term in list(terms)[:TERMS_MAX]},
         speaker=found.pop() if len(found) == 1 else None,
         asked=asked_days(query, newest=newest, now=now),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from artelier.memory.index.query_parser import Question
+from artelier.memory.index.query_parser import ParsedQuery
 from artelier.memory.index.term_index import Match
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def weights_for(embedder: str) -> Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ScoreFacts:
     """The facts about the entries that are searched: one value for each, in their order."""
 
     place: NDArray[np.int64]
@@ -113,7 +113,11 @@ class Facts:
 
 
 def parts_of(
-    question: Question, match: Match, facts: Facts, similarity: Floats | None, weights: Weights
+    question: ParsedQuery,
+    match: Match,
+    facts: ScoreFacts,
+    similarity: Floats | None,
+    weights: Weights,
 ) -> Parts:
     """All parts that count, as arrays over the entries. Pure. Cost: O(entries x terms)."""
     nearness = _Nearness(facts)
@@ -168,7 +172,7 @@ def is_evident(parts: Parts, similarity: Floats | None, count: int) -> NDArray[n
 class _Nearness:
     """The neighbourhood of entries: those of one session, at most `REACH` apart."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: ScoreFacts) -> None:
         self._factors: list[Floats] = []
         for distance in range(1, REACH + 1):
             gaps = facts.place[distance:] - facts.place[:-distance]
@@ -207,7 +211,7 @@ class _Nearness:
         return (summed / np.float32(CONTEXT_BEST))[self._session]
 
 
-def _lexical(match: Match, facts: Facts, nearness: _Nearness) -> Parts:
+def _lexical(match: Match, facts: ScoreFacts, nearness: _Nearness) -> Parts:
     count = len(facts.place)
     answering = nearness.adjacent() * facts.asks[:-1] * np.float32(ANSWER)
     words, near, reply = (np.zeros(count, dtype=np.float32) for _ in range(3))
@@ -225,7 +229,7 @@ def _lexical(match: Match, facts: Facts, nearness: _Nearness) -> Parts:
     return {"words": words, "near": _of_best(near), "reply": reply, "bm25": _of_best(match.bm25)}
 
 
-def _dated(question: Question, facts: Facts) -> Parts:
+def _dated(question: ParsedQuery, facts: ScoreFacts) -> Parts:
     asked = question.asked
     if asked.month and asked.last < asked.first:
         return {"date": _float(facts.month == asked.month)}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from artelier.memory.index.growable_arrays import Column
-from artelier.memory.index.query_parser import Question
+from artelier.memory.index.growable_arrays import GrowableArray
+from artelier.memory.index.query_parser import ParsedQuery
 from artelier.memory.index.synonyms import associated
 
 if TYPE_CHECKING:
@@ -66,14 +66,14 @@ class TermIndex:
         self._alike: dict[str, tuple[int, dict[str, float]]] = {}
         self._entries_with = array("q")
         """By term: plain numbers, since they are read and changed one by one."""
-        self._terms = Column(np.int64)
+        self._terms = GrowableArray(np.int64)
         """As wide as an index is: narrower ones are widened at each look-up, which costs more."""
-        self._counts = Column(np.uint8)
-        self._shown = Column(np.bool_)
-        self._owners = Column(np.int64)
-        self._starts = Column(np.int64)
+        self._counts = GrowableArray(np.uint8)
+        self._shown = GrowableArray(np.bool_)
+        self._owners = GrowableArray(np.int64)
+        self._starts = GrowableArray(np.int64)
         self._starts.append(0)
-        self._lengths = Column(np.float32)
+        self._lengths = GrowableArray(np.float32)
         self._alive = 0
         self._total = 0.0
 
@@ -109,11 +109,11 @@ class TermIndex:
         for column in (self._terms, self._counts, self._shown):
             column.keep(rows)
         self._lengths.keep(mask)
-        self._starts, self._owners = Column(np.int64), Column(np.int64)
+        self._starts, self._owners = GrowableArray(np.int64), GrowableArray(np.int64)
         self._starts.extend(np.concatenate(([0], np.cumsum(sizes))))
         self._owners.extend(np.repeat(np.arange(len(sizes)), sizes))
 
-    def match(self, question: Question, slots: Slots | None) -> Match:
+    def match(self, question: ParsedQuery, slots: Slots | None) -> Match:
         """Match the entries of `slots` (ascending), or all.
 
         Cost: O(their terms) if they are few, else O(all terms); nothing here is a loop over entries.
@@ -157,7 +157,7 @@ class TermIndex:
         return math.log1p((self._alive - with_it + 0.5) / (with_it + 0.5))
 
     def _plan(
-        self, terms: list[str], question: Question
+        self, terms: list[str], question: ParsedQuery
     ) -> tuple[Floats, Floats, NDArray[np.integer]]:
         """Strengths (place 0 is no match) and BM25 factors of all terms that count, and where they stand."""
         rows: dict[int, dict[int, float]] = {}

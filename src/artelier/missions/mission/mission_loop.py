@@ -33,12 +33,12 @@ from artelier.missions import events as ev
 from artelier.missions.definition import Plan
 from artelier.missions.membranes import Membranes
 from artelier.missions.mission.report import report_of
-from artelier.missions.plan.estimate import Estimate, estimated
+from artelier.missions.plan.estimate import PlanEstimate, estimated
 from artelier.missions.plan.launch import launched
 from artelier.missions.plan.planner import MissionJob, PlanInvalid, mistakes_of, planned
 from artelier.missions.task.task_assignment import task_job
 from artelier.missions.task.task_runner import drive_task
-from artelier.missions.task.task_status import Standing, fresh_tasks, standing_of
+from artelier.missions.task.task_status import TaskStanding, fresh_tasks, standing_of
 
 QUESTION = "Launch this plan?"
 LAUNCH = "launch"
@@ -86,8 +86,8 @@ class MissionLoop:
         self._job = job
         self._desk = desk
         self._tasks: dict[str, Placed] = {}
-        self._ended: dict[str, Standing] = {}
-        self._working: dict[str, asyncio.Task[Standing]] = {}
+        self._ended: dict[str, TaskStanding] = {}
+        self._working: dict[str, asyncio.Task[TaskStanding]] = {}
         self._held: dict[str, RunSuspended] = {}
         """Tasks whose run waits and is driven no more in this drive."""
         self._stop: BaseException | None = None
@@ -181,7 +181,7 @@ class MissionLoop:
 
         return make
 
-    async def _estimated(self, plan: dict[str, Any]) -> Estimate:
+    async def _estimated(self, plan: dict[str, Any]) -> PlanEstimate:
         core, found = self._run.core, Plan.model_validate(plan)
         return await estimated(core.services, core.tenant.id, found, model=self._job.model)
 
@@ -287,7 +287,7 @@ class MissionLoop:
             if not done:
                 self._leave_waiting()
 
-    def _take(self, task: str, work: asyncio.Task[Standing]) -> None:
+    def _take(self, task: str, work: asyncio.Task[TaskStanding]) -> None:
         """Note how a task came out of this drive. Others at work come to rest by themselves: whatever stops
         the mission stops them too, and to tear a side effect would leave its outcome unknown."""
         try:
@@ -315,14 +315,14 @@ class MissionLoop:
                 elif all(before) and len(self._working) < AT_ONCE_MAX:
                     self._working[task.id] = asyncio.ensure_future(self._work_on(task))
 
-    async def _blocked(self, task: Placed, by: str) -> Standing:
+    async def _blocked(self, task: Placed, by: str) -> TaskStanding:
         slug, number = self._slug(task.id), 1
         while await self._knows(f"blocked/{slug}/{number}"):
             await self._block(task, by, f"blocked/{slug}/{number}")
             number += 1
         if number == 1:
             await self._block(task, by, f"blocked/{slug}/1")
-        return Standing(task.id, "blocked", "dependency_failed", ())
+        return TaskStanding(task.id, "blocked", "dependency_failed", ())
 
     async def _block(self, task: Placed, by: str, key: str) -> None:
         async def make(full: str) -> tuple[ev.TaskBlocked, list[Blob]]:
@@ -330,7 +330,7 @@ class MissionLoop:
 
         await self._run.receipt(ev.TaskBlocked, make, key=key)
 
-    async def _work_on(self, task: Placed) -> Standing:
+    async def _work_on(self, task: Placed) -> TaskStanding:
         """The end of a task: the recorded one, or what driving it comes to."""
         slug, number = self._slug(task.id), 1
         while await self._knows(f"blocked/{slug}/{number}"):  # before its mission was reopened
@@ -343,7 +343,7 @@ class MissionLoop:
             if not is_recorded:
                 await self._driven(task)
             found = await self._run.step("task", self._standing, task.id, key=key)
-            ended = Standing(task.id, found["status"], found["reason"], tuple(found["outputs"]))
+            ended = TaskStanding(task.id, found["status"], found["reason"], tuple(found["outputs"]))
             again = await self._knows(f"task/{slug}/{attempt + 1}")
             if not again and is_recorded and self._is_live:
                 again = await self._wanted_again(ended, attempt)
@@ -387,7 +387,7 @@ class MissionLoop:
         found = await standing_of(self._desk, task)
         return {"status": found.status, "reason": found.reason, "outputs": list(found.outputs)}
 
-    async def _wanted_again(self, ended: Standing, attempt: int) -> bool:
+    async def _wanted_again(self, ended: TaskStanding, attempt: int) -> bool:
         """Return True if a task that had ended is to be tried once more: somebody has retried it, or its
         mission.
         """

@@ -12,7 +12,7 @@ from artelier.missions.mission.goal_status import goal_status
 from artelier.missions.plan.planner import LOOP
 from artelier.missions.queries import standings
 from artelier.missions.shipped_texts import template
-from artelier.missions.task.task_status import Standing, standing_of
+from artelier.missions.task.task_status import TaskStanding, standing_of
 from artelier.missions.verdict.human_verdict import judgements_of
 from artelier.missions.view import REJECTED
 
@@ -44,7 +44,7 @@ async def _redo_rejected(desk: Any, task: str, *, by: str) -> None:
         await redo(desk, standing, by=by)
 
 
-async def redo(desk: Any, standing: Standing, *, by: str) -> None:
+async def redo(desk: Any, standing: TaskStanding, *, by: str) -> None:
     """Reopen the run of a task whose output was rejected, and tell its agent why."""
     task = standing.task
     key = kernel_commands.REJECTED if standing.run_status == "completed" else ""

@@ -21,14 +21,14 @@ CALLS_NEEDED = 10
 """Calls from which on what was used before is believed."""
 
 
-class Estimate(NamedTuple):
+class PlanEstimate(NamedTuple):
     """The cost if each task needs all its iterations; `cost_microusd` is None if a price is unknown."""
 
     calls: int
     cost_microusd: int | None
 
 
-async def estimated(services: Services, tenant: str, plan: Plan, *, model: str) -> Estimate:
+async def estimated(services: Services, tenant: str, plan: Plan, *, model: str) -> PlanEstimate:
     """Return what the tasks of a plan take if each needs all its iterations.
 
     The size of a call is what earlier tasks of this tenant have used, else a guess that grows with the texts
@@ -48,7 +48,7 @@ async def estimated(services: Services, tenant: str, plan: Plan, *, model: str) 
         is_known = is_known and price is not None
         if price is not None:
             cost += number * cost_microusd(price, usage)
-    return Estimate(calls, cost if is_known else None)
+    return PlanEstimate(calls, cost if is_known else None)
 
 
 def _price(services: Services, model: str) -> Price | None:

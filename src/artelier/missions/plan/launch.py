@@ -34,7 +34,7 @@ ALL_OFF = frozenset(("web_fetch",))
 """Tools that are off unless a plan names them."""
 
 
-class Launch(NamedTuple):
+class LaunchEffects(NamedTuple):
     """The effects of launching a plan."""
 
     event: ev.MissionLaunched
@@ -47,13 +47,13 @@ class Launch(NamedTuple):
 async def launched(
     desk: Any, mission: str, plan: Plan, *, key: str, tools: Collection[str], edited: bool, by: str,
     budget: int | None = None,
-) -> Launch:  # fmt: skip
+) -> LaunchEffects:  # fmt: skip
     """The appends of a launch. `budget`: what its plan may cost at most, if that is a limit.
 
     Errors: `VersionConflict` if something of that name is there already; `InvalidRequest` for a name that
     is reserved.
     """
-    maker = _Maker(desk, check_name(mission, what="a mission"), by=by, key=key)
+    maker = _LaunchMaker(desk, check_name(mission, what="a mission"), by=by, key=key)
     for agent in plan.agents:
         await maker.agent(agent, plan, tools=tools)
     membranes = [(one.slug, one.name, one.members, one.budget_usd) for one in plan.membranes] or [
@@ -74,7 +74,7 @@ async def launched(
         tasks=tuple(f"{mission}/{one.slug}" for one in plan.tasks),
         membranes=tuple(f"{mission}/{slug}" for slug, *_ in membranes),
     )  # fmt: skip
-    return Launch(event, maker.appends, [blob, *maker.blobs], maker.caps)
+    return LaunchEffects(event, maker.appends, [blob, *maker.blobs], maker.caps)
 
 
 def steering(
@@ -95,7 +95,7 @@ def toggles(wanted: Collection[str], tools: Iterable[str]) -> dict[str, bool]:
     return {name: False for name in sorted(tools) if name in ALL_OFF}
 
 
-class _Maker:
+class _LaunchMaker:
     def __init__(self, desk: Any, mission: str, *, by: str, key: str) -> None:
         self._desk = desk
         self._mission = mission

@@ -16,7 +16,7 @@ from artelier.missions.task.task_config import TaskJob
 Items = Sequence[Mapping[str, Any]]
 
 
-class Seen(Protocol):
+class DecisionReadings(Protocol):
     """Readings of the iteration at hand."""
 
     def items(self, name: str) -> list[dict[str, Any]]: ...
@@ -26,7 +26,7 @@ class Seen(Protocol):
 
 
 def decision(
-    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen,
+    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: DecisionReadings,
     conversation: RangePart | None,
 ) -> list[Section]:  # fmt: skip
     """The sections of a decision, in their order."""
@@ -45,7 +45,7 @@ def told(
     state: TaskState,
     *,
     guidance: Guidance,
-    seen: Seen,
+    seen: DecisionReadings,
 ) -> list[Section]:
     """Return what stands before the conversation."""
     policy = guidance.policy(iterations=state.allowed)
@@ -58,7 +58,7 @@ def told(
 
 
 def tools(
-    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: Seen
+    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: DecisionReadings
 ) -> Items:
     """Return the tools that are listed: steering may ask for fewer than are on."""
     words = f"{task.goal}\n{task.success_criteria}"
@@ -66,7 +66,7 @@ def tools(
     return listed(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
 
 
-def tail(state: TaskState, *, seen: Seen) -> Section:
+def tail(state: TaskState, *, seen: DecisionReadings) -> Section:
     """Return how far the task is, and what is left to spend."""
     return prompt_sections.now(
         state.iteration + 1, last=state.base + state.allowed, repeats=state.repeats,

@@ -31,14 +31,14 @@ from artelier.missions.steering.document import Steering
 from artelier.missions.steering.resolution import guidance, joined, steering_of
 from artelier.missions.task.loop_state import TaskState
 from artelier.missions.task.task_loop import NOTES_MAX
-from artelier.missions.task.tool_availability import Place, offers, place_of
+from artelier.missions.task.tool_availability import Workplace, offers, place_of
 from artelier.ports.model import ChatMessage
 
 CONVERSATION = "main"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class PromptPreview:
     """A prompt that nobody has sent."""
 
     agent: str
@@ -63,7 +63,7 @@ class Preview:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Seen:
+class _PreviewReadings:
     """Readings, taken now."""
 
     found: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
@@ -74,10 +74,10 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stand:
+class _TaskProgress:
     """The progress of the task, and the place where it is worked on."""
 
-    place: Place
+    place: Workplace
     state: TaskState
     messages: tuple[ChatMessage, ...] = ()
     scopes: tuple[str, ...] = ("tenant",)
@@ -85,7 +85,7 @@ class _Stand:
     missing: str | None = None
 
 
-async def next_prompt(desk: Any, agent: str) -> Preview:
+async def next_prompt(desk: Any, agent: str) -> PromptPreview:
     """Return the next prompt of the task that the agent works on, else of the oldest that waits for it.
 
     Errors: `NotFound` for no such agent; `Conflict` if nothing is left for it to decide; `ContextTooLong` and
@@ -100,7 +100,7 @@ async def next_prompt(desk: Any, agent: str) -> Preview:
     return await preview_of(desk, comes)
 
 
-async def preview_of(desk: Any, comes: Upcoming) -> Preview:
+async def preview_of(desk: Any, comes: Upcoming) -> PromptPreview:
     """Return the preview of `next_prompt`, for a caller who already knows the upcoming iteration."""
     stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await context_sources.steering_now(desk, stand.place.job)
@@ -118,8 +118,8 @@ async def check_agent(desk: Any, agent: str) -> None:
 
 
 async def _preview(
-    desk: Any, comes: Upcoming, stand: _Stand, guided: Guidance, steering: Steering | None
-) -> Preview:
+    desk: Any, comes: Upcoming, stand: _TaskProgress, guided: Guidance, steering: Steering | None
+) -> PromptPreview:
     job = stand.place.job
     task = job.content()
     allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
@@ -134,7 +134,7 @@ async def _preview(
     )
     listed = decision_prompt.tools(job, task, state, guidance=guided, seen=seen)
     number = state.iteration + 1
-    return Preview(
+    return PromptPreview(
         agent=comes.agent, task=comes.task, iteration=number,
         last_iteration=last_iteration(state.base, allowed),
         model=stand.place.changes.get("model") or job.model, temperature=guided.temperature,
@@ -146,9 +146,9 @@ async def _preview(
     )  # fmt: skip
 
 
-async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
+async def _seen(desk: Any, stand: _TaskProgress, steering: Steering | None) -> _PreviewReadings:
     job, state = stand.place.job, stand.state
-    seen = _Seen(memory=cast("Any", await context_sources.memory_now(desk, job)))
+    seen = _PreviewReadings(memory=cast("Any", await context_sources.memory_now(desk, job)))
     seen.found["tools"] = (await _tools(desk, stand, steering))[: context_sources.TOOLS_MAX]
     seen.found["budget"] = await context_sources.budget_now(desk, stand.scopes) or []
     if state.inputs:
@@ -157,7 +157,9 @@ async def _seen(desk: Any, stand: _Stand, steering: Steering | None) -> _Seen:
     return seen
 
 
-async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[dict[str, Any]]:
+async def _tools(
+    desk: Any, stand: _TaskProgress, steering: Steering | None
+) -> list[dict[str, Any]]:
     """Return the tools as the loop's reading of tools gives them."""
     schemas = [
         (one.tool.schema, one.tool.trust)
@@ -173,19 +175,19 @@ async def _tools(desk: Any, stand: _Stand, steering: Steering | None) -> list[di
     ]  # fmt: skip
 
 
-async def _fresh(desk: Any, comes: Upcoming) -> _Stand:
+async def _fresh(desk: Any, comes: Upcoming) -> _TaskProgress:
     """A task that no run works on yet."""
     place = await place_of(desk, comes)
     job = place.job
     refs, missing = await context_sources.found_inputs(desk, job)
     above = (f"run:{job.mission}",) if job.mission else ()
-    return _Stand(
+    return _TaskProgress(
         place=place, state=TaskState(inputs=tuple(refs)), missing=missing or None,
         scopes=("tenant", *above, *job.scopes),
     )  # fmt: skip
 
 
-async def _begun(desk: Any, comes: Upcoming) -> _Stand:
+async def _begun(desk: Any, comes: Upcoming) -> _TaskProgress:
     """A task whose run is there, as it stood after its newest iteration."""
     services = desk.services
     place = await place_of(desk, comes)
@@ -199,7 +201,7 @@ async def _begun(desk: Any, comes: Upcoming) -> _Stand:
     messages, state = await _conversation(desk, comes, state)
     extra = await scopes_of(services, places)
     scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
-    return _Stand(
+    return _TaskProgress(
         place=place, state=state, messages=messages, scopes=scopes, missing=missing or None
     )
 

@@ -16,7 +16,7 @@ from artelier.missions.task.task_config import TaskJob
 Items = list[dict[str, Any]]
 
 
-class Sight:
+class TaskSight:
     """The readings of the iteration at hand."""
 
     def __init__(self, run: Run, job: TaskJob, *, desk: Any) -> None:

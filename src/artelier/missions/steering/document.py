@@ -62,7 +62,7 @@ class Steering:
     @classmethod
     def parse(cls, value: object) -> Steering:
         """Parse an artifact's JSON. Errors: `InvalidRequest` that names all mistakes with their paths."""
-        reader = _Reader()
+        reader = _SteeringReader()
         found = reader.steering(value)
         if reader.mistakes:
             told = reader.mistakes[:MISTAKES_MAX]
@@ -140,7 +140,7 @@ def _mean(values: Sequence[float]) -> float:
     return round(math.fsum(values) / len(values), 6)
 
 
-class _Reader:
+class _SteeringReader:
     """Reads a document and collects what is wrong with it."""
 
     def __init__(self) -> None:

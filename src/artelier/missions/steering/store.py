@@ -29,7 +29,7 @@ DEPTH_MAX = 8
 """Of a patch: steering itself has three levels."""
 
 
-class Kept(NamedTuple):
+class StoredSteering(NamedTuple):
     """Steering as it stands."""
 
     about: str
@@ -93,7 +93,7 @@ class SteeringStore:
             f"{id}{SUFFIX} is changed by others all the time", hint="Try again in a moment."
         )
 
-    async def _write(self, kept: Kept, changed: Steering, *, by: str) -> None:
+    async def _write(self, kept: StoredSteering, changed: Steering, *, by: str) -> None:
         """The new version and the cap that it sets, as one batch."""
         desk, services = self._desk, self._desk.services
         readers = [kept.about if kept.kind == "agent" else f"membrane:{kept.about}"]
@@ -117,7 +117,7 @@ class SteeringStore:
     def _artifacts(self) -> Artifacts:
         return self._desk.as_principal(OPERATOR).artifacts
 
-    async def _kept(self, id: str) -> Kept:
+    async def _kept(self, id: str) -> StoredSteering:
         about = id.removesuffix(SUFFIX)
         subject = await self._artifacts.read(about)
         if subject.kind not in KINDS:
@@ -126,10 +126,12 @@ class SteeringStore:
             )
         artifact = await steering_at(self._desk, about + SUFFIX)
         if artifact is None:
-            return Kept(about, subject.kind, 0, Steering())
-        return Kept(about, subject.kind, artifact.version, Steering.parse(artifact.content))
+            return StoredSteering(about, subject.kind, 0, Steering())
+        return StoredSteering(
+            about, subject.kind, artifact.version, Steering.parse(artifact.content)
+        )
 
-    async def _shown(self, kept: Kept) -> dict[str, Any]:
+    async def _shown(self, kept: StoredSteering) -> dict[str, Any]:
         asked = bias(kept.steering)
         holds = kept.steering
         if kept.kind == "agent":

@@ -14,7 +14,7 @@ from artelier.kernel.prompt.manifest import encoded
 from artelier.missions.definition import Decision
 from artelier.missions.shipped_texts import template
 from artelier.missions.task.delegation import DELEGATE
-from artelier.missions.task.loop_state import Output, Source
+from artelier.missions.task.loop_state import TaskOutput, ToolSourceResult
 
 CODE_CHARS_MAX = 64
 READ = "read_artifact"
@@ -32,8 +32,8 @@ class Acted:
     step: str = ""
     is_error: bool = False
     code: str = ""
-    source: Source | None = None
-    output: Output | None = None
+    source: ToolSourceResult | None = None
+    output: TaskOutput | None = None
 
 
 def digest(*parts: str | bytes) -> str:
@@ -78,7 +78,7 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     if not result.is_error:
         given, _ = run.core.keep_json(decision.input or {})  # stored with the call
         content = run.core.keep(result.content)[0]
-        source = Source(name[:200], result.key, content, given, made)
+        source = ToolSourceResult(name[:200], result.key, content, given, made)
     # A call that was cut off before it did anything says nothing of the decision, which may be made again.
     torn = result.key if result.is_error and result.settled_by else ""
     return Acted(

@@ -17,7 +17,7 @@ from artelier.kernel import ModelResult, Run, RunCore
 from artelier.missions.definition import slug_of
 from artelier.missions.membranes import Membranes
 from artelier.missions.task.decision import Mistake, json_of
-from artelier.missions.task.loop_state import Output
+from artelier.missions.task.loop_state import TaskOutput
 from artelier.missions.task.task_config import TaskJob
 from artelier.ports.model import ModelReply
 
@@ -31,7 +31,7 @@ KINDS = {"markdown": "report", "json": "document", "text": "document"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenContent:
     """Content that a model gave, and that fits."""
 
     text: str
@@ -53,7 +53,7 @@ def reader(media: str, *, bytes_max: int) -> Any:
     return read
 
 
-def checked(result: ModelResult, media: str, *, bytes_max: int) -> Written:
+def checked(result: ModelResult, media: str, *, bytes_max: int) -> WrittenContent:
     """Return what a reply becomes. Errors: `ToolFailed` and others that say why nothing is written."""
     text = result.text
     if not any(char.isprintable() and not char.isspace() for char in text):
@@ -73,7 +73,7 @@ def checked(result: ModelResult, media: str, *, bytes_max: int) -> Written:
             got=size, hint="Write less.",
         )  # fmt: skip
     value = msgspec.json.decode(text.encode()) if media == "json" else text
-    return Written(text=text, value=value, result=result)
+    return WrittenContent(text=text, value=value, result=result)
 
 
 def folder_of(run: Run, job: TaskJob, *, is_fork: bool) -> str:
@@ -91,8 +91,8 @@ def folder_of(run: Run, job: TaskJob, *, is_fork: bool) -> str:
 
 
 def place_of(
-    outputs: Sequence[Output], title: str, folder: str
-) -> tuple[str, Output | None]:  # fmt: skip
+    outputs: Sequence[TaskOutput], title: str, folder: str
+) -> tuple[str, TaskOutput | None]:  # fmt: skip
     """`(slug, what the task has made under it)`, as far as it lies in the folder of this run."""
     slug = slug_of(title, fallback="output")
     own = next((one for one in outputs if one.slug == slug), None)
@@ -100,8 +100,8 @@ def place_of(
 
 
 async def plan_write(
-    run: Run, desk: Any, job: TaskJob, written: Written, *, slug: str, title: str, media: str,
-    folder: str, own: Output | None, sources: Sequence[str],
+    run: Run, desk: Any, job: TaskJob, written: WrittenContent, *, slug: str, title: str, media: str,
+    folder: str, own: TaskOutput | None, sources: Sequence[str],
 ) -> str:  # fmt: skip
     """Note the version, to be written in the batch of the next receipt; its ref.
 

@@ -39,7 +39,7 @@ class Mistake(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked(Generic[ValueT]):
+class ModelAnswer(Generic[ValueT]):
     """The answer of a model, after one repair at most."""
 
     value: ValueT | None
@@ -93,7 +93,7 @@ async def ask(
     repair: str,
     form: type[BaseModel] | None = None,
     **params: Any,
-) -> Asked[Any]:
+) -> ModelAnswer[Any]:
     """Ask a model, and once again if its reply cannot be read by `read`.
 
     `form`: whose JSON schema the request names.
@@ -103,16 +103,16 @@ async def ask(
     call: dict[str, Any] = {"model": model, "output": output, **params}
     first = await run.step_model(key=key, messages=prompt, **call)
     try:
-        return Asked(value=read(_of(first)), result=first)
+        return ModelAnswer(value=read(_of(first)), result=first)
     except Mistake as mistake:
         said = str(mistake)[:MISTAKES_CHARS]
     again = _repairing(prompt, _of(first), f"{template(repair)}\n\n{said}")
     second = await run.step_model(key=f"{key}/repair", messages=again, **call)
     try:
-        return Asked(value=read(_of(second)), result=second, repaired=True)
+        return ModelAnswer(value=read(_of(second)), result=second, repaired=True)
     except Mistake as mistake:
         said = str(mistake)[:MISTAKES_CHARS]
-        return Asked(value=None, result=second, repaired=True, mistakes=said)
+        return ModelAnswer(value=None, result=second, repaired=True, mistakes=said)
 
 
 def _unjudged(form: type[BaseModel]) -> type:

@@ -14,7 +14,7 @@ STUCK_AFTER = 2
 """Equal decisions without new evidence before a third that end a task."""
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An artifact that the task has made."""
 
     id: str
@@ -31,7 +31,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{self.id}@{self.version}"
 
 
-class Source(msgspec.Struct, frozen=True, array_like=True):
+class ToolSourceResult(msgspec.Struct, frozen=True, array_like=True):
     """A result of a tool that the task has received."""
 
     name: str
@@ -63,9 +63,9 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How often the inputs were looked for."""
     inputs: tuple[str, ...] = ()
     """Refs with versions."""
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[TaskOutput, ...] = ()
     """The newest version of each, in the order of their writing."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ToolSourceResult, ...] = ()
     reads: dict[str, BlobRef] = {}
     """Newest readings of what prompts depend on, by name."""
     tools: tuple[str, ...] = ()
@@ -101,11 +101,11 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def changed(self, **fields: Any) -> TaskState:
         return msgspec.structs.replace(self, **fields)
 
-    def of_made(self, source: Source, read: str) -> Source:
+    def of_made(self, source: ToolSourceResult, read: str) -> ToolSourceResult:
         """A source that is the reading of what a delegated task made: from the arguments of that."""
         for one in self.sources:
             if read and read in map(id_of, one.made):
-                return Source(source.name, source.key, source.content, one.given)
+                return ToolSourceResult(source.name, source.key, source.content, one.given)
         return source
 
     @property

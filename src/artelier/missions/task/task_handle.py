@@ -22,7 +22,7 @@ from artelier.missions.plan.launch import task_made, with_event
 from artelier.missions.task.dependencies import REASON
 from artelier.missions.task.task_assignment import agent_content, task_job
 from artelier.missions.task.task_config import TaskJob
-from artelier.missions.task.task_status import Standing, needed_by, standing_of
+from artelier.missions.task.task_status import TaskStanding, needed_by, standing_of
 from artelier.missions.verdict.human_verdict import judge_output
 from artelier.missions.view import REJECTED
 
@@ -307,7 +307,7 @@ async def worked_on(desk: Any, task: str, *, on_wait: str = "await") -> AgentRes
     return await agent_result(desk.services, desk.id, task)
 
 
-async def check_start(desk: Any, task: str) -> Standing:
+async def check_start(desk: Any, task: str) -> TaskStanding:
     """Return where a task stands that may be worked on now, or has ended. Errors: see `Tasks.start`."""
     standing = await standing_of(desk, task)
     if standing.run_status is None:
@@ -317,7 +317,7 @@ async def check_start(desk: Any, task: str) -> Standing:
     return standing
 
 
-async def job_of(desk: Any, standing: Standing) -> TaskJob:
+async def job_of(desk: Any, standing: TaskStanding) -> TaskJob:
     """Return what a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
     mission = await _mission_job(desk, standing.mission)
     return await task_job(desk, standing.task, mission=standing.mission, **mission)
@@ -333,7 +333,7 @@ async def _mission_job(desk: Any, mission: str) -> dict[str, str]:
     return {} if job is None else {"model": job.model, "workspace": job.workspace}
 
 
-async def _check_startable(desk: Any, standing: Standing) -> None:
+async def _check_startable(desk: Any, standing: TaskStanding) -> None:
     """Errors: `Conflict` for a task that is not to be begun now."""
     await _check_own(desk, standing)
     if standing.status != "pending":
@@ -349,7 +349,7 @@ async def _check_startable(desk: Any, standing: Standing) -> None:
             )
 
 
-async def _check_own(desk: Any, standing: Standing) -> None:
+async def _check_own(desk: Any, standing: TaskStanding) -> None:
     """Errors: `Conflict` for a task that a run above it drives."""
     mission = await status_of_mission(desk, standing.mission)
     if mission is not None and not is_final(mission):

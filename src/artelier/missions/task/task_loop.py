@@ -19,21 +19,21 @@ from artelier.loops import Outcome, Parts, cycle
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent
 from artelier.missions.prompt import context_sources, decision_prompt, prompt_sections
-from artelier.missions.prompt.task_context import Sight
+from artelier.missions.prompt.task_context import TaskSight
 from artelier.missions.shipped_texts import template
 from artelier.missions.steering.directives import Guidance
 from artelier.missions.steering.resolution import guidance_of
 from artelier.missions.task import actions, artifact_writer
 from artelier.missions.task.actions import Acted
-from artelier.missions.task.decision import Asked, ask, read_as
+from artelier.missions.task.decision import ModelAnswer, ask, read_as
 from artelier.missions.task.delegation import DELEGATE
-from artelier.missions.task.loop_state import STUCK_AFTER, Output, TaskState, id_of
+from artelier.missions.task.loop_state import STUCK_AFTER, TaskOutput, TaskState, id_of
 from artelier.missions.task.task_config import TaskJob
 from artelier.missions.task.termination import Ended, Endings, failed_by
-from artelier.missions.verdict.evaluation import Judgement, evaluate
+from artelier.missions.verdict.evaluation import EvaluationResult, evaluate
 from artelier.missions.verdict.human_verdict import rejected_in
-from artelier.missions.verdict.number_sources import Told
-from artelier.missions.verdict.output_lint import RULES, Fault, Grounds, Judged
+from artelier.missions.verdict.number_sources import ToolStatement
+from artelier.missions.verdict.output_lint import RULES, Grounds, Judged, OutputFault
 from artelier.missions.view import REJECTED
 from artelier.ports.model import ModelReply
 
@@ -63,8 +63,8 @@ class TaskLoop:
         self._guidance = Guidance()
         self._looks = 0
         """How often the inputs were looked for."""
-        self.sight = Sight(run, job, desk=desk)
-        self._asked: Asked[Decision] | None = None
+        self.sight = TaskSight(run, job, desk=desk)
+        self._asked: ModelAnswer[Decision] | None = None
         self._is_fresh = False
         """Whether people or other artifacts have brought something new."""
         self._texts: dict[str, str] = {}
@@ -222,7 +222,7 @@ class TaskLoop:
             await self._undecided(number, self._asked)
         return self._asked.result
 
-    async def _undecided(self, number: int, asked: Asked[Any]) -> None:
+    async def _undecided(self, number: int, asked: ModelAnswer[Any]) -> None:
         """Errors: `Ended`, always."""
         core = self.run.core
 
@@ -354,7 +354,7 @@ class TaskLoop:
             return actions.refused(ToolFailed("it could not be written", got=executed.code))
         id_, _, version = executed.artifact.rpartition("@")
         assert asked.result.reply is not None
-        output = Output(
+        output = TaskOutput(
             id=id_, version=int(version), slug=slug, media=media,
             reply=self.run.core.ref_of(asked.result.reply),
         )  # fmt: skip
@@ -421,7 +421,7 @@ class TaskLoop:
         stands = bool(state.outputs) and state.judged == state.refs
         if stands and state.void in RULES and len(state.sources) != state.judged_by:
             stands = False  # what broke a rule for want of sources may keep it now
-        judgement: Judgement | None = None
+        judgement: EvaluationResult | None = None
         if not stands:
             judgement = await self._judged(state, number)
 
@@ -450,7 +450,7 @@ class TaskLoop:
         stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
         return state, prompt_sections.verdict(stored, void=evaluated.void, stands=stands)
 
-    async def _judged(self, state: TaskState, number: int) -> Judgement:
+    async def _judged(self, state: TaskState, number: int) -> EvaluationResult:
         outputs = [
             Judged(ref=one.ref, media=one.media, text=await self._text(one))
             for one in state.outputs
@@ -461,7 +461,7 @@ class TaskLoop:
             key=f"c{number}/evaluation",
         )  # fmt: skip
 
-    async def _rejected(self, refs: tuple[str, ...]) -> list[Fault]:
+    async def _rejected(self, refs: tuple[str, ...]) -> list[OutputFault]:
         """Find what a person has rejected among the outputs."""
         await self.run.core.writer.commit()  # the newest of them may not be in the log yet
         return await rejected_in(self._desk, (self.job.task, self.run.id), refs)
@@ -470,12 +470,12 @@ class TaskLoop:
         """All that the task was asked, and all that it was shown."""
         made = {id_of(ref) for one in state.sources for ref in one.made}
         shown = self.sight.texts(own=state.own, made=made)
-        told: list[Told] = []
+        told: list[ToolStatement] = []
         for one in state.sources:
             given = "" if one.given is None else await self._stored(one.given)
             said = [await self._stored(one.content), *self.sight.inputs_at(one.made)]
             computes = one.name in COMPUTING
-            told += [Told(text=text, given=given, computes=computes) for text in said]
+            told += [ToolStatement(text=text, given=given, computes=computes) for text in said]
         asked = [self.task.goal, self.task.success_criteria, self.job.role]
         asked += [str(block["text"]) for block in self.sight.memory or []]
         count = len(self.conversation)
@@ -489,7 +489,7 @@ class TaskLoop:
     async def _stored(self, ref: BlobRef) -> str:
         return (await self.run.core.load(ref)).decode("utf-8", "replace")
 
-    async def _text(self, output: Output) -> str:
+    async def _text(self, output: TaskOutput) -> str:
         if output.reply not in self._texts:
             reply = decode_reply(await self.run.core.load(output.reply))
             self._texts[output.reply] = reply.text
@@ -499,7 +499,7 @@ class TaskLoop:
         self.run.complete_cycle(state.iteration, state.stored())
 
 
-def _with(outputs: tuple[Output, ...], made: Output | None) -> tuple[Output, ...]:
+def _with(outputs: tuple[TaskOutput, ...], made: TaskOutput | None) -> tuple[TaskOutput, ...]:
     """The outputs with a new one in its place: the newest stands last."""
     if made is None:
         return outputs

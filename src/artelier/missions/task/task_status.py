@@ -14,7 +14,7 @@ ADDED_MAX = 100
 """Tasks that one look takes up."""
 
 
-class Standing(NamedTuple):
+class TaskStanding(NamedTuple):
     """One task."""
 
     task: str
@@ -33,7 +33,7 @@ class Standing(NamedTuple):
     """Whether it is worked on without its mission."""
 
 
-async def standing_of(desk: Any, task: str) -> Standing:
+async def standing_of(desk: Any, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
         "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, r.status, r.reason, t.alone"
@@ -44,7 +44,7 @@ async def standing_of(desk: Any, task: str) -> Standing:
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
     ended, reason, outputs, mission, agent, parent, run_status, run_reason, alone = rows[0]
-    return Standing(
+    return TaskStanding(
         task=task, status=status_of(ended, run_status), reason=reason_of(reason, run_status, run_reason),
         outputs=tuple(msgspec.json.decode(outputs)), run_status=run_status,
         run_reason=run_reason or "", mission=mission, agent=agent, parent=parent,

@@ -19,7 +19,7 @@ from artelier.kernel.steps.failures import RecordedError, code_of, words
 from artelier.log import Blob, BlobRef
 from artelier.missions import events as ev
 from artelier.missions.iteration_limit import begins_anew, goes_on
-from artelier.missions.task.loop_state import Output
+from artelier.missions.task.loop_state import TaskOutput
 
 _FAILURES = (External, Refused, Exhausted, OutputInvalid, UnknownModel, RecordedError)
 
@@ -29,7 +29,7 @@ class Ended(Exception):
 
     def __init__(
         self, status: str, reason: str, *, iteration: int = 0, by: str = "", message: str = "",
-        outputs: tuple[Output, ...] | None = None, verdict: BlobRef | None = None,
+        outputs: tuple[TaskOutput, ...] | None = None, verdict: BlobRef | None = None,
     ) -> None:  # fmt: skip
         super().__init__(message or reason or status)
         self.status = status

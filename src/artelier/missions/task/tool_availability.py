@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from artelier.kernel.history.fork_lineage import changes_of, grants_of, lineage
-from artelier.kernel.policy import granted
+from artelier.kernel.policy import is_granted
 from artelier.missions.prompt.next_iteration import Upcoming
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.delegation import DELEGATE
@@ -24,7 +24,7 @@ NO_SERVERS = "no server is allowed: [tools.http] allow in artelier.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Workplace:
     """The place where an agent works: it decides, beside steering, which tools the agent has."""
 
     job: TaskJob
@@ -35,7 +35,7 @@ class Place:
     """How many tasks above it have handed it on."""
 
 
-class Offer(NamedTuple):
+class OfferedTool(NamedTuple):
     """A tool that there is."""
 
     tool: ToolPort
@@ -43,47 +43,51 @@ class Offer(NamedTuple):
     """None if it is on."""
 
 
-async def place_of(desk: Any, comes: Upcoming) -> Place:
+async def place_of(desk: Any, comes: Upcoming) -> Workplace:
     """Return the place of an agent's current or next task. Errors: those of `task_handle.job_of`."""
     if not comes.is_begun:
-        return Place(job=await job_of(desk, await standing_of(desk, comes.task)))
+        return Workplace(job=await job_of(desk, await standing_of(desk, comes.task)))
     job = await recorded_job(desk, comes.task)
     assert job is not None, "the view has its run"
     services = desk.services
     places = await lineage(services, desk.id, comes.task)
-    return Place(
+    return Workplace(
         job=job, changes=await changes_of(services, places), grants=await grants_of(services, places),
         depth=await _depth(desk, comes.task),
     )  # fmt: skip
 
 
-def place_without_task(agent: str, *, workspace: str) -> Place:
+def place_without_task(agent: str, *, workspace: str) -> Workplace:
     """Return the place of an agent that no task waits for."""
-    return Place(job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace))
+    return Workplace(
+        job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace)
+    )
 
 
-async def offers(desk: Any, place: Place, steering: Steering | None) -> list[Offer]:
+async def offers(desk: Any, place: Workplace, steering: Steering | None) -> list[OfferedTool]:
     """All tools that a task of this place has, as its loop would bar them; `steering` is None without any.
 
     Errors: `NotFound` if the workspace is gone.
     """
     tenant = await desk.state()
     depth = 0 if steering is None else steering.delegation_depth
-    found: list[Offer] = []
+    found: list[OfferedTool] = []
     for tool in kit(desk, place.job).values():
         grant = tool.grant or f"tools:{tool.name}"
         why = None
-        if not granted(tenant.grants, grant):
+        if not is_granted(tenant.grants, grant):
             why = "not granted to the tenant"
-        elif not granted(place.grants, grant):
+        elif not is_granted(place.grants, grant):
             why = "not granted to its run"
         elif steering is not None:
             why = steering.why_off(tool)
         if why is None and tool.name == DELEGATE and depth <= place.depth:
             why = NO_DELEGATION
-        found.append(Offer(tool, why))
+        found.append(OfferedTool(tool, why))
     if place.job.workspace and all(one.tool.name != HTTP_JSON for one in found):
-        found.append(Offer(http_json_tool(()), NO_SERVERS))  # shipped too, and on with a list alone
+        found.append(
+            OfferedTool(http_json_tool(()), NO_SERVERS)
+        )  # shipped too, and on with a list alone
     return found
 
 

@@ -21,7 +21,7 @@ from artelier.missions.task.decision import ask, read_as
 from artelier.missions.task.task_config import TaskJob
 from artelier.missions.verdict.declared_checks import by_rule, by_tool, shown_to_tools
 from artelier.missions.verdict.evidence_check import void_of
-from artelier.missions.verdict.output_lint import ADVICE, Fault, Grounds, Judged, faults_of
+from artelier.missions.verdict.output_lint import ADVICE, Grounds, Judged, OutputFault, faults_of
 
 if TYPE_CHECKING:
     from artelier.missions.definition import Answer, TaskContent, Verdict
@@ -31,7 +31,7 @@ VERDICT_TOKENS_MAX = 8_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class EvaluationResult:
     """The result of an evaluation."""
 
     passed: bool
@@ -49,9 +49,9 @@ async def evaluate(
     outputs: Sequence[Judged],
     grounds: Grounds,
     *,
-    rejected: Callable[[], Awaitable[list[Fault]]],
+    rejected: Callable[[], Awaitable[list[OutputFault]]],
     key: str,
-) -> Judgement:
+) -> EvaluationResult:
     """Judge the outputs; steps are keyed below `key`. `rejected` finds what a person has rejected in them.
 
     Errors: those of `Run.step_model`; a reply that is no verdict makes it void.
@@ -71,16 +71,16 @@ async def evaluate(
     if advice := ruled.get("advice"):
         stored["advice"] = [{**one, "is_fault": None, "why": ""} for one in advice]
     if ruled["faults"]:
-        return Judgement(passed=False, stored=stored, void=str(ruled["faults"][0]["rule"]))
+        return EvaluationResult(passed=False, stored=stored, void=str(ruled["faults"][0]["rule"]))
     for number, check in enumerate(task.checks):
         if check.kind == "tool":
             given = shown_to_tools(outputs)
             said = await run.step_tool(check.tool or "", given, key=f"{key}/check/{number}")
             stored["checks"].append(by_tool(check, said.value, is_error=said.is_error))
     if not all(check["passed"] for check in stored["checks"]):
-        return Judgement(passed=False, stored=stored)
+        return EvaluationResult(passed=False, stored=stored)
     if task.only_checks and task.checks:
-        return Judgement(passed=True, stored=stored)
+        return EvaluationResult(passed=True, stored=stored)
     return await _judged(run, job, task, outputs, stored, key=key)
 
 
@@ -100,7 +100,7 @@ def _ruled(
 async def _judged(
     run: Run, job: TaskJob, task: TaskContent, outputs: Sequence[Judged], stored: dict[str, Any], *,
     key: str,
-) -> Judgement:  # fmt: skip
+) -> EvaluationResult:  # fmt: skip
     from artelier.missions.definition import AdvisedVerdict, Verdict
 
     advice: list[dict[str, Any]] = stored.get("advice", [])
@@ -115,7 +115,9 @@ async def _judged(
         max_output_tokens=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
     )  # fmt: skip
     if asked.value is None:
-        return Judgement(passed=False, stored={**stored, "summary": asked.mistakes}, void="invalid")
+        return EvaluationResult(
+            passed=False, stored={**stored, "summary": asked.mistakes}, void="invalid"
+        )
     verdict: Verdict = asked.value
     stored = {**stored, **verdict.model_dump(mode="json", exclude={"findings"})}
     if advice:
@@ -123,7 +125,7 @@ async def _judged(
     void = _passed_over(stored) or void_of(verdict, task.success_criteria, outputs)
     met = all(one.met for one in verdict.criteria)
     met = met and not any(one["is_fault"] for one in stored.get("advice", []))
-    return Judgement(passed=met and not void, stored=stored, void=void)
+    return EvaluationResult(passed=met and not void, stored=stored, void=void)
 
 
 def _answered(advice: Sequence[dict[str, Any]], verdict: Verdict) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ from artelier.kernel.queries import shown_json
 from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
-from artelier.missions.task.task_status import Standing, standing_of
-from artelier.missions.verdict.output_lint import Fault
+from artelier.missions.task.task_status import TaskStanding, standing_of
+from artelier.missions.verdict.output_lint import OutputFault
 from artelier.missions.view import REJECTED
 
 NOTE_CHARS_MAX = 20_000
@@ -66,7 +66,7 @@ def _check_verdict(accepted: object, by: object) -> None:
         )  # fmt: skip
 
 
-def _chosen(standing: Standing, output: str | None) -> str:
+def _chosen(standing: TaskStanding, output: str | None) -> str:
     """The ref of the output that is judged. Errors: `NotFound`; `Conflict` for a task without any."""
     if not standing.outputs:
         raise Conflict(
@@ -84,7 +84,7 @@ def _chosen(standing: Standing, output: str | None) -> str:
     )
 
 
-def _may_be_judged(tenant: str, standing: Standing) -> Any:
+def _may_be_judged(tenant: str, standing: TaskStanding) -> Any:
     """Refuses the batch if the task is being worked on by now."""
 
     def guard(tx: Tx) -> None:
@@ -141,7 +141,7 @@ async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str,
     return found
 
 
-async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> list[Fault]:
+async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> list[OutputFault]:
     """Return a fault for each output whose content equals what a person has rejected and not accepted since.
 
     `tasks` are a task and, of a fork, the task that it was forked from; `refs` are its outputs.
@@ -154,7 +154,7 @@ async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> l
     for ref in (*refs, *(one["output"] for one in said)):
         if ref not in contents:
             contents[ref] = await _content(desk, ref)
-    faults: list[Fault] = []
+    faults: list[OutputFault] = []
     for ref in refs:
         equal = [one for one in said if contents[ref] and contents[one["output"]] == contents[ref]]
         if equal and not equal[-1]["accepted"]:
@@ -164,7 +164,7 @@ async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> l
             note = last["note"][:FOUND_CHARS_MAX]
             words = f"equal to version {version}{other}, which {last['by']} rejected"
             faults.append(
-                Fault(rule=REJECTED, ref=ref, found=(f"{words}: {note}" if note else words,))
+                OutputFault(rule=REJECTED, ref=ref, found=(f"{words}: {note}" if note else words,))
             )
     return faults
 

@@ -69,7 +69,7 @@ class Figure(NamedTuple):
         return self.text.endswith(("%", "cent"))
 
 
-class Told(NamedTuple):
+class ToolStatement(NamedTuple):
     """The result of a tool, and its arguments."""
 
     text: str
@@ -79,10 +79,10 @@ class Told(NamedTuple):
     """Whether it knows nothing but its arguments, as a calculator does."""
 
 
-class Found:
+class SourceFigures:
     """The figures of all sources, ready to be looked up."""
 
-    def __init__(self, texts: Iterable[str], told: Iterable[Told] = ()) -> None:
+    def __init__(self, texts: Iterable[str], told: Iterable[ToolStatement] = ()) -> None:
         """`told`: in the order of the calls; a figure of an earlier one may be used in a later one."""
         values: set[Decimal] = set()
         for text in texts:
@@ -128,7 +128,7 @@ def _is_near(values: Sequence[Decimal], value: Decimal, half: Decimal) -> bool:
     return at < len(values) and values[at] <= value + half
 
 
-def unfounded(text: str, found: Found) -> list[str]:
+def unfounded(text: str, found: SourceFigures) -> list[str]:
     """The figures of a text that are in no source and cannot be worked out from those that are."""
     missing: list[str] = []
     derived = _Derived()

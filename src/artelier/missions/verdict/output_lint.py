@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.missions.verdict.number_sources import Found, Told, unfounded
+from artelier.missions.verdict.number_sources import SourceFigures, ToolStatement, unfounded
 from artelier.missions.verdict.prose import Prose, prose_of
 
 TEXT_CHARS_MAX = 400_000
@@ -98,7 +98,7 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class OutputFault:
     """A rule that an output breaks."""
 
     rule: str
@@ -115,11 +115,11 @@ class Grounds:
     """The texts that outputs may rely on: the task's own words, and everything it was shown."""
 
     def __init__(
-        self, *, asked: Iterable[str], shown: Iterable[str], told: Sequence[Told] = ()
+        self, *, asked: Iterable[str], shown: Iterable[str], told: Sequence[ToolStatement] = ()
     ) -> None:
         """`asked`: goal, criteria, notes; `shown`: inputs, artifacts; `told`: by tools, in their order."""
         texts = [*asked, *shown]
-        self.found = Found(texts, told)
+        self.found = SourceFigures(texts, told)
         self._known = "\n".join([*texts, *(one.text for one in told)]).casefold()
 
     def unknown(self, words: Iterable[str]) -> list[str]:
@@ -157,18 +157,18 @@ class Grounds:
 
 def faults_of(
     outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool = True
-) -> list[Fault]:
+) -> list[OutputFault]:
     """Return what is wrong with the outputs by rule. Cost: O(size of outputs and grounds).
 
     `only_prose`: hold rules about words and figures against prose alone, not against code.
     """
     if not outputs:
-        return [Fault(rule="no_outputs", ref="")]
-    found: list[Fault] = []
+        return [OutputFault(rule="no_outputs", ref="")]
+    found: list[OutputFault] = []
     for output in outputs:
         text = output.text[:TEXT_CHARS_MAX]
         if not any(char.isalnum() for char in text):
-            found.append(Fault(rule="empty", ref=output.ref))
+            found.append(OutputFault(rule="empty", ref=output.ref))
             continue
         prose = Prose(text, text)
         if only_prose and output.media != "json":
@@ -186,7 +186,7 @@ def faults_of(
         ):
             if words:
                 cut = tuple(word[:120] for word in words[:SHOWN])
-                found.append(Fault(rule=rule, ref=output.ref, found=cut))
+                found.append(OutputFault(rule=rule, ref=output.ref, found=cut))
     return found
 
 

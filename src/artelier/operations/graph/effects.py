@@ -41,7 +41,7 @@ TEXT_CHARS_MAX = 262_144
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class WishedEffect:
     """One effect with its text or value: what an operation wants to change."""
 
     effect: Effect
@@ -58,14 +58,15 @@ class Wish:
         }
 
 
-def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[Wish, ...]:
+def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[WishedEffect, ...]:
     """Return what `Wish.stored` gave."""
     return tuple(
-        Wish(effect=_effect(one["effect"]), value=one["value"], code=one["code"]) for one in stored
+        WishedEffect(effect=_effect(one["effect"]), value=one["value"], code=one["code"])
+        for one in stored
     )
 
 
-def wishes_of(slot: Slot, found: Found, scope: Scope) -> tuple[Wish, ...]:
+def wishes_of(slot: Slot, found: Found, scope: Scope) -> tuple[WishedEffect, ...]:
     """The effects of an operation that is done, with their texts.
 
     Errors: `OperationFailed` for what is too large or no effect at all; those of templates.
@@ -74,7 +75,7 @@ def wishes_of(slot: Slot, found: Found, scope: Scope) -> tuple[Wish, ...]:
         return tuple(_own(slot.operation, slot.hook, one) for one in _bounded(found.effects))
     names = {"value": found.value}
     return tuple(
-        Wish(effect=effect, value=_value_of(effect, found.value, scope, names))
+        WishedEffect(effect=effect, value=_value_of(effect, found.value, scope, names))
         for effect in slot.operation.effects
         if _fits(effect, slot.hook)
     )
@@ -96,7 +97,7 @@ def _bounded(effects: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any],
     return effects
 
 
-def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> Wish:
+def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> WishedEffect:
     """An effect that the operation's code asks for: one that the profile declares, with a text of its own.
 
     What code gives is data: its text is never a template.
@@ -106,16 +107,18 @@ def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> Wish:
     effect = _effect(data)
     declared = next((one for one in operation.effects if _is_same(one, effect)), None)
     if not _fits(effect, hook):
-        return Wish(effect=effect, value=value, code="wrong_hook")
+        return WishedEffect(effect=effect, value=value, code="wrong_hook")
     if isinstance(effect, ArtifactUpsert):
         if declared is None:
-            return Wish(effect=effect, value=value, code="tag_not_declared")
-        return Wish(effect=declared, value=value)
+            return WishedEffect(effect=effect, value=value, code="tag_not_declared")
+        return WishedEffect(effect=declared, value=value)
     if declared is None:
-        return Wish(effect=effect, value=None, code="effect_not_declared")
+        return WishedEffect(effect=effect, value=None, code="effect_not_declared")
     if isinstance(effect, AssistantBlocks):
-        return Wish(effect=declared, value=[_literal(block, value) for block in effect.blocks])
-    return Wish(
+        return WishedEffect(
+            effect=declared, value=[_literal(block, value) for block in effect.blocks]
+        )
+    return WishedEffect(
         effect=declared, value=_checked_text(text_of(value if effect.text is None else effect.text))
     )
 
@@ -240,7 +243,7 @@ def check_size(value: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class AuthoredText:
     """A text with who put it there."""
 
     text: str
@@ -261,7 +264,7 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class OperationOutcome:
     """The outcome of an operation, for its commit."""
 
     slot: Slot
@@ -269,11 +272,11 @@ class Outcome:
     reason: str = ""
     code: str = ""
     value: Any = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[WishedEffect, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedEffect:
     """The result of one effect."""
 
     operation: str
@@ -293,22 +296,22 @@ class Turned:
     state: ArtState
     written: tuple[tuple[str, ArtifactUpsert, Any], ...] = ()
     """Persisted artifacts in order of commit: `(operation, effect, value)`."""
-    system: tuple[Said, ...] = ()
+    system: tuple[AuthoredText, ...] = ()
     replaced: bool = False
     """Whether `system` stands for the whole system prompt, not around it."""
     appended: int = 0
     """How many of `system`, from its end, stand behind the base."""
-    after_user: tuple[Said, ...] = ()
-    at_depth: tuple[Said, ...] = ()
-    user: Said | None = None
-    reply: Said | None = None
+    after_user: tuple[AuthoredText, ...] = ()
+    at_depth: tuple[AuthoredText, ...] = ()
+    user: AuthoredText | None = None
+    reply: AuthoredText | None = None
     """The reply, if an operation changed it."""
     blocks: tuple[Blocked, ...] = ()
-    applied: tuple[Applied, ...] = field(default=())
+    applied: tuple[AppliedEffect, ...] = field(default=())
 
 
 def apply(
-    turned: Turned, outcomes: Iterable[Outcome], *, at_us: int, reply: str | None = None
+    turned: Turned, outcomes: Iterable[OperationOutcome], *, at_us: int, reply: str | None = None
 ) -> Turned:
     """The turn after the effects of these operations, which stand in the order of commit.
 
@@ -331,12 +334,18 @@ def apply(
 
 
 def _reported(
-    turned: Turned, outcome: Outcome, index: int, wish: Wish, *, status: str, code: str = ""
+    turned: Turned,
+    outcome: OperationOutcome,
+    index: int,
+    wish: WishedEffect,
+    *,
+    status: str,
+    code: str = "",
 ) -> Turned:
     effect = wish.effect
     tag = effect.tag if isinstance(effect, ArtifactUpsert) else ""
     is_there = status == "applied" and tag in turned.state.arts
-    one = Applied(
+    one = AppliedEffect(
         operation=outcome.slot.id, index=index, type=effect.type, status=status, tag=tag, code=code,
         value=wish.value if status == "applied" else None,
         version=turned.state.arts[tag].version if is_there else 0,
@@ -345,7 +354,7 @@ def _reported(
 
 
 def _changed(
-    turned: Turned, operation: str, wish: Wish, *, at_us: int, reply: str | None
+    turned: Turned, operation: str, wish: WishedEffect, *, at_us: int, reply: str | None
 ) -> Turned | str:
     """The turn after one effect, or why it is skipped."""
     effect, value = wish.effect, wish.value
@@ -368,13 +377,13 @@ def _changed(
                 return "no_reply"
             before = turned.reply.text if turned.reply is not None else reply
             return replace(
-                turned, reply=Said(text=_joined(effect, before, value), operation=operation)
+                turned, reply=AuthoredText(text=_joined(effect, before, value), operation=operation)
             )
         case _:
             pass
     if not value.strip():
         return "empty"
-    said = Said(text=value, operation=operation)
+    said = AuthoredText(text=value, operation=operation)
     match effect:
         case UserVariant():
             return replace(turned, user=said)
@@ -396,7 +405,7 @@ def _joined(effect: AssistantPatch, before: str, text: str) -> str:
     return f"{first}\n\n{second}" if first and second else first or second
 
 
-def _system(turned: Turned, mode: str, said: Said) -> Turned:
+def _system(turned: Turned, mode: str, said: AuthoredText) -> Turned:
     if mode == "replace":
         return replace(turned, system=(said,), replaced=True, appended=0)
     if mode == "prepend":

@@ -15,7 +15,7 @@ from artelier.context import Section
 from artelier.context.section import Source
 from artelier.errors import ArtelierError, InvalidRequest
 from artelier.operations.graph.artifact_state import Art, ArtState
-from artelier.operations.graph.effects import Said, Turned, text_of
+from artelier.operations.graph.effects import AuthoredText, Turned, text_of
 from artelier.operations.profile.definition import PromptInclusion
 from artelier.tokens import estimate_tokens
 
@@ -184,7 +184,7 @@ def _system(base: Sequence[Section], turned: Turned, profile: str) -> list[Secti
     return [*parts[:split], *base, *parts[split:]]
 
 
-def _effect_section(said: Said, profile: str, place: str) -> Section:
+def _effect_section(said: AuthoredText, profile: str, place: str) -> Section:
     return Section(
         tag=f"effect:{said.operation}", text=said.text, role=_role(said.role), priority=PRIORITY,
         stability="append_only",

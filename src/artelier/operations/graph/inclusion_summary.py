@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from artelier.errors import ArtelierError, Conflict, CorruptStore, StoreUnavailable
 from artelier.kernel import Run
-from artelier.kernel.prompt.delimiters import balanced
+from artelier.kernel.prompt.delimiters import balance_fences
 from artelier.operations.graph.inclusion import Included
 from artelier.operations.graph.shipped_texts import wording
 from artelier.tokens.cut import cut
@@ -43,7 +43,7 @@ def _cut(item: Included, text: str, limit: int, *, note: str) -> Included:
     kept = cut(text, tokens=limit, where="end")
     if kept == text:
         return replace(item, text=text, shortened=note)
-    kept = balanced(kept)
+    kept = balance_fences(kept)
     if not kept:  # not even the mark of what is gone has room
         return replace(item, text="", dropped="over_limit", shortened=note)
     return replace(item, text=kept, cut="end", shortened=note)

@@ -27,8 +27,8 @@ from artelier.log import Blob
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_state import Art, ArtState
 from artelier.operations.graph.effects import (
-    Outcome,
-    Wish,
+    OperationOutcome,
+    WishedEffect,
     check_size,
     wishes_from,
     wishes_of,
@@ -80,9 +80,9 @@ class Surroundings:
 class _Progress:
     """One hook at work."""
 
-    outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
-    running: dict[asyncio.Task[Outcome], Slot] = field(
-        default_factory=dict["asyncio.Task[Outcome]", "Slot"]
+    outcomes: dict[str, OperationOutcome] = field(default_factory=dict[str, OperationOutcome])
+    running: dict[asyncio.Task[OperationOutcome], Slot] = field(
+        default_factory=dict["asyncio.Task[OperationOutcome]", "Slot"]
     )
     waiting: list[Slot] = field(default_factory=list["Slot"])
 
@@ -109,7 +109,7 @@ class Hooked:
         self._above = _ancestors(slots)
         self._made: dict[str, tuple[Art, dict[str, Any]] | None] = {}
 
-    async def run_all(self) -> list[Outcome]:
+    async def run_all(self) -> list[OperationOutcome]:
         """Errors: Flow, when a command, a limit or a wait ends the drive; then nothing goes on alone."""
         progress = _Progress(waiting=list(self._slots))
         sequential = self._around.profile.execution_mode == "sequential"
@@ -151,7 +151,9 @@ class Hooked:
             progress.running[task] = slot
         progress.waiting = later
 
-    def _skipped(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> ev.OperationFinished | None:
+    def _skipped(
+        self, slot: Slot, outcomes: Mapping[str, OperationOutcome]
+    ) -> ev.OperationFinished | None:
         """Return how an operation ends that is not started; None for one that is."""
         if slot.skipped:
             return self._end(slot, "skipped", reason=slot.skipped)
@@ -174,8 +176,8 @@ class Hooked:
         )
 
     async def _ended(
-        self, slot: Slot, event: ev.OperationFinished, outcomes: Mapping[str, Outcome]
-    ) -> Outcome:
+        self, slot: Slot, event: ev.OperationFinished, outcomes: Mapping[str, OperationOutcome]
+    ) -> OperationOutcome:
         import msgspec
 
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
@@ -194,7 +196,7 @@ class Hooked:
         )
         return await outcome_of(self._run, slot, finished)
 
-    def _seen(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    def _seen(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> dict[str, Any]:
         """Return what a person needs to know of an operation that was not started."""
         ended = {id_: outcomes[id_] for id_ in slot.operation.depends_on}
         return {
@@ -208,7 +210,7 @@ class Hooked:
             ],
         }  # fmt: skip
 
-    async def _one(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Outcome:
+    async def _one(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> OperationOutcome:
         """Run an operation, or take what the run has recorded of it."""
         run, key = self._run, f"{self._around.prefix}{slot.key}"
 
@@ -228,7 +230,7 @@ class Hooked:
     # One operation at work
 
     async def _attempt(
-        self, slot: Slot, outcomes: Mapping[str, Outcome], full: str
+        self, slot: Slot, outcomes: Mapping[str, OperationOutcome], full: str
     ) -> tuple[ev.OperationFinished, list[Blob]]:
         if (needed := self._forbidden(slot)) is not None:
             details, blobs = self._run.core.keep_json({"not_granted": needed})
@@ -295,7 +297,7 @@ class Hooked:
         )  # fmt: skip
         return finished, blobs
 
-    def _scope(self, slot: Slot, outcomes: Mapping[str, Outcome]) -> Scope:
+    def _scope(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> Scope:
         """Return what an operation sees: of this hook only what it depends on, however far."""
         above = self._above[slot.id]
         deps = {id_: outcomes[id_].value for id_ in above}
@@ -309,7 +311,7 @@ class Hooked:
         names = {**self._names, "art": art, "rag": {**self._rag, **rag}, "deps": deps}
         return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui, unseen=self._unseen)
 
-    def _made_by(self, outcome: Outcome) -> tuple[Art, dict[str, Any]] | None:
+    def _made_by(self, outcome: OperationOutcome) -> tuple[Art, dict[str, Any]] | None:
         """The artifact that an operation has written, and its names. It is the only writer of its tag."""
         id_ = outcome.slot.id
         if id_ not in self._made:
@@ -415,20 +417,20 @@ def aborted(slot: Slot, key: str, code: str) -> ev.OperationFinished:
     )
 
 
-async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Outcome:
+async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> OperationOutcome:
     """An outcome from its record."""
     value: Any = None
-    wishes: tuple[Wish, ...] = ()
+    wishes: tuple[WishedEffect, ...] = ()
     if finished.result is not None:
         stored = await run.core.load_json(finished.result)
         value, wishes = stored["value"], wishes_from(stored["effects"])
-    return Outcome(
+    return OperationOutcome(
         slot=slot, status=finished.status, reason=finished.reason, code=finished.code, value=value,
         wishes=wishes,
     )  # fmt: skip
 
 
-def artifacts_of(outcomes: Sequence[Outcome]) -> list[Art]:
+def artifacts_of(outcomes: Sequence[OperationOutcome]) -> list[Art]:
     """Values of artifacts that are not there for anybody but this run."""
     return [
         Art(tag=wish.effect.tag, value=wish.value, usage=wish.effect.usage, persisted=False)
@@ -438,7 +440,7 @@ def artifacts_of(outcomes: Sequence[Outcome]) -> list[Art]:
     ]
 
 
-def passages_of(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def passages_of(outcomes: Sequence[OperationOutcome]) -> dict[str, Any]:
     """Return what searches found, by operation."""
     return {
         one.slot.id: one.value
@@ -456,7 +458,7 @@ _EXEMPT = ("disabled", "trigger_mismatch", "not_due", "guard_not_matched")
 """Reasons for which a required operation may have been skipped."""
 
 
-def not_done(outcomes: Sequence[Outcome]) -> Outcome | None:
+def not_done(outcomes: Sequence[OperationOutcome]) -> OperationOutcome | None:
     """The first required operation, in order of commit, that had to be done and is not."""
     for one in outcomes:
         exempt = one.status == "skipped" and one.reason in _EXEMPT
@@ -465,7 +467,7 @@ def not_done(outcomes: Sequence[Outcome]) -> Outcome | None:
     return None
 
 
-def fault_of(outcome: Outcome) -> tuple[str, str]:
+def fault_of(outcome: OperationOutcome) -> tuple[str, str]:
     """Code and message of what `not_done` has found."""
     code = outcome.code or outcome.reason or outcome.status
     return code, f"required operation {outcome.slot.id!r} is {outcome.status} ({code})"

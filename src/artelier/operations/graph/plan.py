@@ -40,7 +40,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class OperationPlan:
     """Everything that a run may start; each hook in the order of commit."""
 
     before: tuple[Slot, ...] = ()
@@ -55,14 +55,14 @@ class Plan:
 
 def plan(
     profile: OperationProfile | None, *, trigger: str, turn: int, tokens: int, marks: Marks
-) -> Plan:
+) -> OperationPlan:
     """The plan of a run.
 
     `tokens`: estimated tokens of the conversation so far. `marks`: when each operation was done last.
     Cost: O(n log n) in the operations and their dependencies.
     """
     if profile is None or not profile.enabled:
-        return Plan()
+        return OperationPlan()
     before, after = (
         tuple(
             Slot(operation=one, hook=hook, skipped=_skipped(one, trigger, turn, tokens, marks))
@@ -70,7 +70,7 @@ def plan(
         )
         for hook in HOOKS
     )
-    return Plan(before=before, after=after)
+    return OperationPlan(before=before, after=after)
 
 
 def _skipped(operation: Operation, trigger: str, turn: int, tokens: int, marks: Marks) -> str:
@@ -114,7 +114,7 @@ def in_commit_order(operations: Iterable[Operation]) -> list[Operation]:
 
 
 def marked(
-    plan: Plan, done: Iterable[Slot], *, turn: int, tokens: int, marks: Marks
+    plan: OperationPlan, done: Iterable[Slot], *, turn: int, tokens: int, marks: Marks
 ) -> dict[str, tuple[int, int]]:
     """The marks that change: of what was done now, and of what is counted from now on."""
     counted = [

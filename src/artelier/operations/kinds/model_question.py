@@ -13,7 +13,7 @@ from artelier.kernel import Run
 from artelier.kernel.limits.budget import CallSize, price_for, reserve
 from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.steps.json_schema import check_schema
-from artelier.kernel.steps.structured_output import fitted
+from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
 from artelier.operations.graph.shipped_texts import wording
 from artelier.operations.kinds.contract import Call, OperationFailed, Problem
@@ -151,7 +151,7 @@ async def _forgiven(
         value = parsed(reply.text)
     except ValueError:
         return reply, None, misfit
-    fit = await fitted(ModelReply(output=value), schema)
+    fit = await fit_reply(ModelReply(output=value), schema)
     return reply, fit.output, "" if fit.misfit is None else misfit
 
 

@@ -19,8 +19,8 @@ import msgspec
 from artelier.operations.lore.key_match import (
     SEARCHED_CHARS_MAX,
     Needles,
-    Text,
-    Work,
+    SearchedText,
+    WorkAllowance,
     is_pattern,
     needles,
 )
@@ -171,7 +171,7 @@ def _begun(lorebook: Lorebook, state: Mapping[str, object], turn: int) -> dict[s
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedEntry:
     """An entry that can become active, with its keys ready."""
 
     number: int
@@ -182,9 +182,9 @@ class _Prepared:
 
 
 @lru_cache(maxsize=_BOOKS_KEPT)
-def _prepared(same: _Same) -> tuple[_Prepared, ...]:
+def _prepared(same: _Same) -> tuple[_PreparedEntry, ...]:
     return tuple(
-        _Prepared(
+        _PreparedEntry(
             number,
             entry,
             _ready(entry, entry.keys),
@@ -200,7 +200,7 @@ def _ready(entry: Entry, keys: tuple[str, ...]) -> Needles:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hit:
+class _ActivationHit:
     """An entry that a round found."""
 
     number: int
@@ -228,12 +228,12 @@ class _Scan:
         self._seed = seed
         self._estimate = estimate
         self._begun = begun
-        self._work = Work()
-        self._texts: dict[tuple[int | None, bool], Text] = {}
+        self._work = WorkAllowance()
+        self._texts: dict[tuple[int | None, bool], SearchedText] = {}
         """The messages of each view."""
-        self._news: dict[bool, list[Text]] = {False: [], True: []}
+        self._news: dict[bool, list[SearchedText]] = {False: [], True: []}
         """Content of active entries, a text for each round."""
-        self._waiting: Sequence[_Prepared] = _prepared(_Same(lorebook))
+        self._waiting: Sequence[_PreparedEntry] = _prepared(_Same(lorebook))
         self._found: dict[str, str] = {}
         """Keys of waiting entries whose secondary keys did not agree yet."""
         self._active: list[tuple[int, Active]] = []
@@ -246,8 +246,8 @@ class _Scan:
 
     def first_round(self) -> None:
         """Activate what the messages, the earlier turns and the book itself bring in."""
-        hits: list[_Hit] = []
-        waiting: list[_Prepared] = []
+        hits: list[_ActivationHit] = []
+        waiting: list[_PreparedEntry] = []
         for item in self._waiting:
             entry = item.entry
             key: str | None = None
@@ -261,7 +261,7 @@ class _Scan:
                 waiting.append(item)
                 continue
             if because == "sticky" or self._may(entry):
-                hits.append(_Hit(item.number, entry, because, key))
+                hits.append(_ActivationHit(item.number, entry, because, key))
         self._waiting = waiting
         self._admit(hits)
 
@@ -272,9 +272,9 @@ class _Scan:
         fresh = "\n".join(self._fresh)
         self._fresh = []
         for case_sensitive, texts in self._news.items():
-            texts.append(Text(fresh, case_sensitive=case_sensitive))
-        hits: list[_Hit] = []
-        waiting: list[_Prepared] = []
+            texts.append(SearchedText(fresh, case_sensitive=case_sensitive))
+        hits: list[_ActivationHit] = []
+        waiting: list[_PreparedEntry] = []
         for item in self._waiting:
             entry = item.entry
             key = None
@@ -283,7 +283,7 @@ class _Scan:
             if key is None:
                 waiting.append(item)
             elif self._may(entry):
-                hits.append(_Hit(item.number, entry, "recursion", key))
+                hits.append(_ActivationHit(item.number, entry, "recursion", key))
         self._waiting = waiting
         self._admit(hits)
         return True
@@ -330,10 +330,10 @@ class _Scan:
         said = f"{self._seed}/{self._turn}/{entry.id}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") % 100
 
-    def _admit(self, hits: list[_Hit]) -> None:
+    def _admit(self, hits: list[_ActivationHit]) -> None:
         """Take what fits into the budget, the highest priority first."""
 
-        def rank(hit: _Hit) -> tuple[int, bool, int, int]:
+        def rank(hit: _ActivationHit) -> tuple[int, bool, int, int]:
             entry = hit.entry
             is_found = hit.because not in ("constant", "sticky")
             return (-entry.priority, is_found, -entry.order, hit.number)
@@ -351,7 +351,7 @@ class _Scan:
                 self._fresh.append(entry.content[: SEARCHED_CHARS_MAX - self._fed])
                 self._fed += len(self._fresh[-1])
 
-    def _key(self, item: _Prepared, text: Text) -> str | None:
+    def _key(self, item: _PreparedEntry, text: SearchedText) -> str | None:
         """The first key that stands in a text or stood in one before, if the secondary keys agree."""
         entry = item.entry
         key = self._found.get(entry.id) if self._found else None
@@ -378,14 +378,14 @@ class _Scan:
         self._found[entry.id] = key
         return None
 
-    def _messages_for(self, view: tuple[int | None, bool]) -> Text:
+    def _messages_for(self, view: tuple[int | None, bool]) -> SearchedText:
         text = self._texts.get(view)
         if text is None:
             if self._work.is_spent:  # else each depth of a hostile book would cost a copy
-                return Text("", case_sensitive=view[1])
+                return SearchedText("", case_sensitive=view[1])
             depth = self._book.scan_depth if view[0] is None else view[0]
             newest = "\n".join(_newest(self._messages, min(depth, len(self._messages))))
-            text = self._texts[view] = Text(newest, case_sensitive=view[1])
+            text = self._texts[view] = SearchedText(newest, case_sensitive=view[1])
         return text
 
 

@@ -18,7 +18,13 @@ from artelier.operations.lore.schemas import (
     Lorebook,
     read_form,
 )
-from artelier.operations.lore.untrusted_files import Fields, Notes, Source, read_json, source_bytes
+from artelier.operations.lore.untrusted_files import (
+    FileProblems,
+    ForeignFields,
+    Source,
+    read_json,
+    source_bytes,
+)
 from artelier.operations.lore.world_info import book_object, read_book
 
 FILE_BYTES_MAX = 32 * 1024 * 1024
@@ -91,7 +97,7 @@ def read_card(source: Source) -> Card:
     value = read_json(data, what="the card")
     if not isinstance(value, dict):
         raise InvalidImport("this is no character card", expected="an object", got=shown(value))
-    notes = Notes()
+    notes = FileProblems()
     version, fields = _fields(cast("dict[str, Any]", value), notes)
     book = fields.mapping("character_book")
     character = _character(fields, notes)
@@ -104,7 +110,9 @@ def read_card(source: Source) -> Card:
     return Card(character=character, lorebook=lorebook, version=version, warnings=notes.warnings)
 
 
-def _fields(value: dict[str, Any], notes: Notes) -> tuple[Literal["1", "2", "3"], Fields]:
+def _fields(
+    value: dict[str, Any], notes: FileProblems
+) -> tuple[Literal["1", "2", "3"], ForeignFields]:
     """The object that holds the character, and by which version of the format."""
     spec, data = value.get("spec"), value.get("data")
     if isinstance(data, dict) and (isinstance(spec, str) or "name" in data):
@@ -116,9 +124,11 @@ def _fields(value: dict[str, Any], notes: Notes) -> tuple[Literal["1", "2", "3"]
         if left := sorted(value.keys() - _OUTSIDE):
             notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
         inside = cast("dict[str, Any]", data)
-        return "2" if spec == "chara_card_v2" else "3", Fields(inside, path="data.", notes=notes)
+        return "2" if spec == "chara_card_v2" else "3", ForeignFields(
+            inside, path="data.", notes=notes
+        )
     if "spec" not in value and "name" in value and not value.keys().isdisjoint(_V1[1:]):
-        return "1", Fields(value, path="", notes=notes)
+        return "1", ForeignFields(value, path="", notes=notes)
     hint = None
     if "entries" in value:
         hint = "It looks like a lorebook; read it as one."
@@ -130,7 +140,7 @@ def _fields(value: dict[str, Any], notes: Notes) -> tuple[Literal["1", "2", "3"]
     )
 
 
-def _character(fields: Fields, notes: Notes) -> Character:
+def _character(fields: ForeignFields, notes: FileProblems) -> Character:
     """Wrong fields go to `notes`; then it is somebody without properties."""
     name = fields.line("name", chars_max=NAME_CHARS_MAX)
     if not name:
@@ -161,14 +171,14 @@ def _character(fields: Fields, notes: Notes) -> Character:
         return Character(name="Unnamed")
 
 
-def _at_most(fields: Fields, name: str, most: int, notes: Notes) -> tuple[str, ...]:
+def _at_most(fields: ForeignFields, name: str, most: int, notes: FileProblems) -> tuple[str, ...]:
     found = fields.texts(name, split=name == "tags")
     if len(found) > most:
         notes.warn(f"{fields.path}{name}: the first {most} of {len(found)} are kept")
     return found[:most]
 
 
-def _extensions(fields: Fields, notes: Notes) -> dict[str, Any]:
+def _extensions(fields: ForeignFields, notes: FileProblems) -> dict[str, Any]:
     """The card's extensions, and in one of ours all fields that nobody took."""
     extensions = fields.mapping("extensions")
     if CARRIED in extensions:

@@ -37,7 +37,7 @@ _SHOWN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cast:
+class ImportedCharacter:
     """A character as a chat takes it: `char` and `greetings` of `Session.open`."""
 
     char: Mapping[str, Any]
@@ -50,7 +50,9 @@ class Cast:
     """What was changed, left out, or is kept without being followed."""
 
 
-async def cast_character(desk: Any, source: Source, *, by: str, user: str = "User") -> Cast:
+async def cast_character(
+    desk: Any, source: Source, *, by: str, user: str = "User"
+) -> ImportedCharacter:
     """A character from a card (V1, V2, V3; JSON or PNG), stored in the name of `by`.
 
     `desk` is the kernel bound to a tenant. `user` is what greetings call the person.
@@ -67,7 +69,7 @@ async def cast_character(desk: Any, source: Source, *, by: str, user: str = "Use
         character = msgspec.structs.replace(character, lorebook=book)
         refs.append(book)
     ref = await _kept(artifacts, place, "character", character)
-    return Cast(
+    return ImportedCharacter(
         char=_settings(character, ref), greetings=_greetings(character, user),
         refs=(ref, *refs), warnings=_warnings(card),
     )  # fmt: skip

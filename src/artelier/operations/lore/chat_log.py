@@ -15,8 +15,8 @@ from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidImport
 from artelier.operations.lore.schemas import NAME_CHARS_MAX, TEXT_CHARS_MAX
 from artelier.operations.lore.untrusted_files import (
-    Fields,
-    Notes,
+    FileProblems,
+    ForeignFields,
     Source,
     one_line,
     read_json,
@@ -117,7 +117,7 @@ def read_chat(source: Source) -> ImportedChat:
     Errors: `InvalidImport` naming every line that cannot be read; then nothing is taken. `NotFound`.
     """
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
-    notes = Notes()
+    notes = FileProblems()
     header: dict[str, Any] = {}
     messages: list[Message] = []
     for number, line in enumerate(BytesIO(data), start=1):  # a list of lines can be very long
@@ -133,7 +133,7 @@ def read_chat(source: Source) -> ImportedChat:
                 "the chat is too long", expected=f"at most {MESSAGES_MAX:,} messages"
             )
         else:
-            message = _message(Fields(value, path=f"line {number}: ", notes=notes), notes)
+            message = _message(ForeignFields(value, path=f"line {number}: ", notes=notes), notes)
             if message is not None:
                 messages.append(message)
     if header and not messages and "chat_metadata" not in header and "user_name" not in header:
@@ -144,7 +144,7 @@ def read_chat(source: Source) -> ImportedChat:
     return _chat(header, messages, notes)
 
 
-def _object(line: bytes, number: int, notes: Notes) -> dict[str, Any] | None:
+def _object(line: bytes, number: int, notes: FileProblems) -> dict[str, Any] | None:
     if len(line) > LINE_BYTES_MAX:
         notes.problem(f"line {number}: {len(line):,} bytes, expected at most {LINE_BYTES_MAX:,}")
         return None
@@ -159,8 +159,8 @@ def _object(line: bytes, number: int, notes: Notes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value)
 
 
-def _chat(header: dict[str, Any], messages: list[Message], notes: Notes) -> ImportedChat:
-    head = Fields(header, path="line 1: ", notes=notes)
+def _chat(header: dict[str, Any], messages: list[Message], notes: FileProblems) -> ImportedChat:
+    head = ForeignFields(header, path="line 1: ", notes=notes)
 
     def named(field: str, role: str, fallback: str) -> str:
         name = head.line(field, chars_max=NAME_CHARS_MAX)
@@ -182,7 +182,7 @@ def _chat(header: dict[str, Any], messages: list[Message], notes: Notes) -> Impo
     )
 
 
-def _message(fields: Fields, notes: Notes) -> Message | None:
+def _message(fields: ForeignFields, notes: FileProblems) -> Message | None:
     path = fields.path
     if "mes" not in fields and "swipes" not in fields:
         notes.problem(f"{path}expected `mes`")
@@ -209,7 +209,7 @@ def _message(fields: Fields, notes: Notes) -> Message | None:
 
 
 def _variants(
-    fields: Fields, extra: dict[str, Any], notes: Notes
+    fields: ForeignFields, extra: dict[str, Any], notes: FileProblems
 ) -> tuple[tuple[Variant, ...], int]:
     """The wordings, and which one stands in the chat: that is `mes`, whatever the number says."""
     path = fields.path
@@ -259,7 +259,7 @@ def _date(value: object) -> str:
     return one_line(str(value))[:NAME_CHARS_MAX] if isinstance(value, str | int | float) else ""
 
 
-def _bounded(extensions: dict[str, Any], path: str, notes: Notes) -> dict[str, Any]:
+def _bounded(extensions: dict[str, Any], path: str, notes: FileProblems) -> dict[str, Any]:
     """Return what is kept beside a text; the largest fields are left out until it is small."""
     if not extensions:
         return extensions

@@ -49,7 +49,7 @@ _UNSPACED = (
 )  # fmt: skip
 
 
-class Work:
+class WorkAllowance:
     """The remaining work allowance of one activation."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ def needles(keys: tuple[str, ...], *, case_sensitive: bool, use_regex: bool) -> 
     return Needles(tuple(plain), tuple(patterns))
 
 
-class Text:
+class SearchedText:
     """A text, ready to be searched for many keys."""
 
     __slots__ = ("_case_sensitive", "_folded", "_grams", "_raw")
@@ -133,7 +133,7 @@ class Text:
         self._folded = folded(raw, case_sensitive=case_sensitive)
         self._grams: set[int] | None = None
 
-    def first(self, wanted: Needles, *, whole_words: bool, work: Work) -> str | None:
+    def first(self, wanted: Needles, *, whole_words: bool, work: WorkAllowance) -> str | None:
         """The first of the keys that is there, as it was given; None, too, when no work is left."""
         if work.is_spent:
             return None
@@ -147,7 +147,7 @@ class Text:
                     return key
         return next((key for key in wanted.patterns if self._matches(key, work)), None)
 
-    def _has(self, compared: str, whole_words: bool, work: Work) -> bool:
+    def _has(self, compared: str, whole_words: bool, work: WorkAllowance) -> bool:
         if work.is_spent:
             return False
         text = self._folded
@@ -162,7 +162,7 @@ class Text:
             at = -1 if work.is_spent else text.find(compared, at + 1)
         return False
 
-    def _matches(self, key: str, work: Work) -> bool:
+    def _matches(self, key: str, work: WorkAllowance) -> bool:
         """Return True if a pattern matches; one that takes too long does not, and is not tried again."""
         work.chars -= _PATTERN_WORK
         if work.is_spent:

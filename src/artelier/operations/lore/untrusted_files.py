@@ -89,7 +89,7 @@ def _whole(match: re.Match[bytes]) -> bytes:
     return _REPLACEMENT if len(match[0]) == 6 else match[0]
 
 
-class Notes:
+class FileProblems:
     """The problems of a file, and what was done about them."""
 
     def __init__(self) -> None:
@@ -126,10 +126,10 @@ def _counted(notes: Iterable[str], unnamed: int) -> tuple[str, ...]:
     return (*notes, f"and {unnamed} more") if unnamed else tuple(notes)
 
 
-class Fields:
+class ForeignFields:
     """The fields of one foreign object; each is taken at most once, and `rest` is what nobody took."""
 
-    def __init__(self, value: dict[str, Any], *, path: str, notes: Notes) -> None:
+    def __init__(self, value: dict[str, Any], *, path: str, notes: FileProblems) -> None:
         """`path` names the object in notes, such as `data.` with its dot."""
         self._left = dict(value)
         self.path = path

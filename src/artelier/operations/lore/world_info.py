@@ -30,8 +30,8 @@ from artelier.operations.lore.schemas import (
     read_form,
 )
 from artelier.operations.lore.untrusted_files import (
-    Fields,
-    Notes,
+    FileProblems,
+    ForeignFields,
     Source,
     one_line,
     read_json,
@@ -112,7 +112,7 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
             got=", ".join(list(book)[:10])[:200],
             hint="It looks like a character card; read it as one." if is_card else None,
         )
-    notes = Notes()
+    notes = FileProblems()
     lorebook = read_book(book, path="", notes=notes)
     notes.check("the lorebook")
     if warnings is not None:
@@ -120,12 +120,12 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
     return lorebook
 
 
-def read_book(value: dict[str, Any], *, path: str, notes: Notes, name: str = "") -> Lorebook:
+def read_book(value: dict[str, Any], *, path: str, notes: FileProblems, name: str = "") -> Lorebook:
     """A `character_book`, or the object of a World Info file; one without a name gets `name`.
 
     Problems go to `notes`; then it is empty.
     """
-    fields = Fields(value, path=path, notes=notes)
+    fields = ForeignFields(value, path=path, notes=notes)
     entries = _entries(fields.raw("entries"), path=f"{path}entries", notes=notes)
     if fields.raw("originalData") is not None:  # the card's book once more
         notes.warn(f"{path}originalData: left out")
@@ -147,7 +147,7 @@ def read_book(value: dict[str, Any], *, path: str, notes: Notes, name: str = "")
         return Lorebook()
 
 
-def _entries(value: object, *, path: str, notes: Notes) -> list[Entry]:
+def _entries(value: object, *, path: str, notes: FileProblems) -> list[Entry]:
     if isinstance(value, dict):
         value = list(cast("dict[str, object]", value).values())
     if not isinstance(value, list):
@@ -186,17 +186,17 @@ def _other_id(wanted: str, taken: dict[str, int]) -> str:
             return other
 
 
-def _entry(value: dict[str, Any], path: str, number: int, notes: Notes) -> Entry:
+def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -> Entry:
     if "keys" not in value and not value.keys().isdisjoint(("key", "keysecondary", "uid")):
         value = _as_book_entry(value)
     # Some programs write beside `content` what others write into `extensions`.
     beside = {name: item for name, item in value.items() if name not in _ENTRY_FIELDS}
-    fields = Fields(value, path=path, notes=notes)
+    fields = ForeignFields(value, path=path, notes=notes)
     within = beside | fields.mapping("extensions")
     if ours := [name for name in within if name.startswith(_OURS)]:
         notes.warn(f"{path}extensions: left out {', '.join(ours)[:200]}")
         within = {name: item for name, item in within.items() if name not in ours}
-    more = Fields(within, path=f"{path}extensions.", notes=notes)
+    more = ForeignFields(within, path=f"{path}extensions.", notes=notes)
     # SillyTavern says `use_regex` of every entry, and means keys between slashes.
     is_theirs = "selectiveLogic" in more or "display_index" in more
     order = fields.whole("insertion_order", 100, low=-ORDER_MAX, high=ORDER_MAX)
@@ -271,7 +271,7 @@ def _as_book_entry(value: dict[str, Any]) -> dict[str, Any]:
     return entry | {"extensions": more}
 
 
-def _keys(fields: Fields, name: str) -> tuple[str, ...]:
+def _keys(fields: ForeignFields, name: str) -> tuple[str, ...]:
     stripped = (item.strip() for item in fields.texts(name, split=True))
     return tuple(dict.fromkeys(key for key in stripped if key))
 
@@ -287,14 +287,14 @@ def _escaped(pattern: str) -> str:
     return re.sub(r"\\.|/", lambda match: match[0] if match[0] != "/" else "\\/", pattern)
 
 
-def _id(fields: Fields, number: int) -> str:
+def _id(fields: ForeignFields, number: int) -> str:
     value = fields.raw("id")
     if isinstance(value, int | str) and not isinstance(value, bool) and value != "":
         return one_line(str(value))[:100] or str(number)
     return str(number)
 
 
-def _name(fields: Fields, kept: dict[str, Any]) -> str:
+def _name(fields: ForeignFields, kept: dict[str, Any]) -> str:
     """`name`, or else `comment`, which other programs use for the same; a longer comment is kept."""
     name, comment = fields.text("name"), fields.text("comment")
     line = one_line(name or comment)[:NAME_CHARS_MAX]
@@ -303,7 +303,7 @@ def _name(fields: Fields, kept: dict[str, Any]) -> str:
     return line
 
 
-def _place(fields: Fields, more: Fields) -> tuple[Place, int]:
+def _place(fields: ForeignFields, more: ForeignFields) -> tuple[Place, int]:
     """Return where it stands, and the number that says so (-1: a word said it)."""
     word, number = fields.raw("position"), more.raw("position")
     if number is None and isinstance(word, int):
@@ -313,24 +313,24 @@ def _place(fields: Fields, more: Fields) -> tuple[Place, int]:
     return ("before" if word == "before_char" else "after"), -1
 
 
-def _scan_depth(more: Fields) -> int | None:
+def _scan_depth(more: ForeignFields) -> int | None:
     depth = more.whole("scan_depth", -1, low=-1, high=SCAN_DEPTH_MAX)
     return None if depth < 0 else depth
 
 
-def _role(more: Fields) -> Role:
+def _role(more: ForeignFields) -> Role:
     value = more.raw("role")
     if isinstance(value, str) and value in _ROLES:
         return value
     return _ROLES[value] if isinstance(value, int) and 0 <= value < len(_ROLES) else "system"
 
 
-def _probability(more: Fields) -> int:
+def _probability(more: ForeignFields) -> int:
     percent = more.whole("probability", 100, low=0, high=100)
     return percent if more.flag("useProbability", True) else 100
 
 
-def _kept(more: Fields, position: int, notes: Notes, path: str) -> dict[str, Any]:
+def _kept(more: ForeignFields, position: int, notes: FileProblems, path: str) -> dict[str, Any]:
     """Return what has no field here, without what every file says."""
     kept: dict[str, Any] = {}
     for name, value in more.rest().items():

@@ -30,7 +30,7 @@ CONFIG = "config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class OperationDraft:
     """One operation: what can be read of it, and where that stands."""
 
     at: tuple[Step, ...]
@@ -59,7 +59,7 @@ class Draft:
         return (name for _, name in self.depends_on)
 
 
-def drafted(item: object, at: tuple[Step, ...], mistakes: Mistakes) -> Draft | None:
+def drafted(item: object, at: tuple[Step, ...], mistakes: Mistakes) -> OperationDraft | None:
     """An item of `operations`; None if it is no object. Every mistake of its form is noted."""
     if not isinstance(item, dict):
         mistakes.add(at, "not_an_object", f"an operation is a JSON object, got {shown(item)}")
@@ -72,7 +72,7 @@ def drafted(item: object, at: tuple[Step, ...], mistakes: Mistakes) -> Draft | N
     if operation is not None:
         operation = operation.model_copy(update={"params": whole}) if whole is not None else None
     raw_id = data.get("operation_id")
-    return Draft(
+    return OperationDraft(
         at=at, data=data, configured=configured, kind=kind, params=params, operation=operation,
         id=raw_id if isinstance(raw_id, str) and raw_id.strip() else "",
         hooks=tuple(one for one in HOOKS if one in _items(data.get("hooks", [HOOKS[0]]))),

@@ -14,13 +14,13 @@ from artelier.operations.profile.definition import (
     TAG,
     ArtifactUpsert,
 )
-from artelier.operations.profile.draft_parser import Draft, order_mistake, texts_in
+from artelier.operations.profile.draft_parser import OperationDraft, order_mistake, texts_in
 from artelier.operations.profile.validation_errors import Mistakes, shown, steps_of
 
 RINGS_MAX = 20
 """Named in one answer."""
 
-Drafts = Sequence[Draft]
+Drafts = Sequence[OperationDraft]
 
 _TAG = re.compile(TAG)
 
@@ -39,12 +39,12 @@ def check_operations(drafts: Drafts, mistakes: Mistakes) -> None:
     _params(drafts, mistakes)
 
 
-def by_id(drafts: Drafts) -> Mapping[str, Draft]:
+def by_id(drafts: Drafts) -> Mapping[str, OperationDraft]:
     """The first operation of each id."""
     return {draft.id: draft for draft in reversed(drafts) if draft.id}
 
 
-def upserts(draft: Draft) -> list[tuple[int, ArtifactUpsert]]:
+def upserts(draft: OperationDraft) -> list[tuple[int, ArtifactUpsert]]:
     """Return what an operation may write, each with its place among the effects."""
     return [(index, one) for index, one in draft.effects if isinstance(one, ArtifactUpsert)]
 
@@ -170,7 +170,7 @@ def _tags(drafts: Drafts, mistakes: Mistakes) -> None:
             _written(draft, index, effect, mistakes)
 
 
-def _written(draft: Draft, index: int, effect: ArtifactUpsert, mistakes: Mistakes) -> None:
+def _written(draft: OperationDraft, index: int, effect: ArtifactUpsert, mistakes: Mistakes) -> None:
     path = draft.path("params", "effects", index)
     appends, kept = effect.write_mode == "append", effect.retention
     if effect.persistence == "run_only":
@@ -186,7 +186,7 @@ def _written(draft: Draft, index: int, effect: ArtifactUpsert, mistakes: Mistake
 
 
 def _writers(drafts: Drafts, mistakes: Mistakes) -> None:
-    writers: dict[str, Draft] = {}
+    writers: dict[str, OperationDraft] = {}
     for draft in drafts:
         for index, effect in upserts(draft):
             writer = writers.setdefault(effect.tag, draft)

@@ -18,7 +18,7 @@ ATTEMPTS_MAX = 5
 _JSON: frozenset[Media] = frozenset(("json",))
 
 
-class Desk(Protocol):
+class ProfileKernel(Protocol):
     """The kernel bound to a tenant."""
 
     def as_principal(self, principal: str, *, world: str | None = None) -> Space: ...
@@ -44,12 +44,14 @@ def _check(content: Any) -> None:
         raise InvalidArtifact(error.message, hint=error.hint, errors=error.errors) from None
 
 
-def desk_of(kernel: Any, *, tenant: str | None = None) -> Desk:
+def desk_of(kernel: Any, *, tenant: str | None = None) -> ProfileKernel:
     """The bound kernel of whatever was given: a tenant's handle, or a kernel and the name of a tenant."""
     return kernel.for_tenant(tenant) if hasattr(kernel, "for_tenant") else kernel
 
 
-async def save_profile(desk: Desk, profile: OperationProfile, *, by: str = "operator") -> str:
+async def save_profile(
+    desk: ProfileKernel, profile: OperationProfile, *, by: str = "operator"
+) -> str:
     """Store a profile as the artifact of its `profile_id`, in the name of `by`; its ref `id@version`.
 
     What is stored already as it is gets no new version.
@@ -86,7 +88,7 @@ async def _newest(artifacts: Artifacts, id: str) -> Artifact | None:
 
 
 async def load_profile(
-    desk: Desk, ref: str, *, by: str = "operator"
+    desk: ProfileKernel, ref: str, *, by: str = "operator"
 ) -> tuple[OperationProfile, str]:
     """A stored profile (`rp-basic`, `rp-basic@3`) and the ref `id@version` of what was read.
 
@@ -99,7 +101,7 @@ async def load_profile(
     return parsed(content)[0], found
 
 
-async def read_profile(desk: Desk, ref: str, *, by: str = "operator") -> tuple[Any, str]:
+async def read_profile(desk: ProfileKernel, ref: str, *, by: str = "operator") -> tuple[Any, str]:
     """Return what is stored as a profile, unchecked, and the ref `id@version` of it. Errors: as
     `load_profile`.
     """

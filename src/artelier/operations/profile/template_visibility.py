@@ -15,7 +15,7 @@ from artelier.operations.profile.definition import (
     PromptInclusion,
     UserVariant,
 )
-from artelier.operations.profile.draft_parser import Draft
+from artelier.operations.profile.draft_parser import OperationDraft
 from artelier.operations.profile.rules import upserts
 from artelier.operations.profile.validation_errors import Mistakes, Step, shown, steps_of
 from artelier.operations.profile.value_visibility import Reader, hidden_values, reads
@@ -49,7 +49,7 @@ class _Hidden:
 
 
 def check_texts(
-    drafts: Sequence[Draft],
+    drafts: Sequence[OperationDraft],
     inclusions: Sequence[tuple[int, PromptInclusion]],
     system: object,
     mistakes: Mistakes,
@@ -69,7 +69,7 @@ def check_texts(
     _check_dependencies(drafts, mistakes)
 
 
-def _check_dependencies(drafts: Sequence[Draft], mistakes: Mistakes) -> None:
+def _check_dependencies(drafts: Sequence[OperationDraft], mistakes: Mistakes) -> None:
     """A text of an operation reads values only of what the operation waits for, however far."""
     passages = {draft.id for draft in drafts if draft.kind is None or draft.kind.name == "rag"}
     above = _above(drafts)
@@ -86,7 +86,7 @@ def _check_dependencies(drafts: Sequence[Draft], mistakes: Mistakes) -> None:
                 mistakes.add(one.at, "unknown_dependency", said)
 
 
-def _of_operation(draft: Draft) -> Iterator[_Text]:
+def _of_operation(draft: OperationDraft) -> Iterator[_Text]:
     """All templates of an operation, whoever sees them."""
     for index, effect in draft.effects:
         yield from _of_effect(effect, draft.path("params", "effects", index))
@@ -100,7 +100,7 @@ def _of_operation(draft: Draft) -> Iterator[_Text]:
         yield _Text(at=draft.path("params", *steps_of(name)), text=text)
 
 
-def _above(drafts: Sequence[Draft]) -> Mapping[str, set[str]]:
+def _above(drafts: Sequence[OperationDraft]) -> Mapping[str, set[str]]:
     """Return what each operation waits for, directly or through others."""
     needs = {draft.id: set(draft.dependencies()) for draft in drafts}
     found: dict[str, set[str]] = {}
@@ -116,7 +116,7 @@ def _above(drafts: Sequence[Draft]) -> Mapping[str, set[str]]:
 
 
 def _hidden(
-    reader: Reader, drafts: Sequence[Draft], written: Mapping[str, ArtifactUpsert]
+    reader: Reader, drafts: Sequence[OperationDraft], written: Mapping[str, ArtifactUpsert]
 ) -> _Hidden:
     tags = {
         tag: effect.usage
@@ -132,7 +132,9 @@ def _hidden(
 
 
 def _texts(
-    drafts: Sequence[Draft], inclusions: Sequence[tuple[int, PromptInclusion]], system: object
+    drafts: Sequence[OperationDraft],
+    inclusions: Sequence[tuple[int, PromptInclusion]],
+    system: object,
 ) -> Iterator[_Text]:
     if isinstance(system, str):
         yield _Text(at=("system",), text=system, prompt=True)
@@ -161,7 +163,7 @@ def _of_effect(effect: Effect, at: tuple[Step, ...]) -> Iterator[_Text]:
         yield _Text(at=(*at, "text"), text=effect.text, prompt=True, ui=is_said)
 
 
-def _of_params(draft: Draft) -> Iterator[_Text]:
+def _of_params(draft: OperationDraft) -> Iterator[_Text]:
     """Templates of params: those of prompts that an operation asks, and one whose text is its value."""
     if draft.kind is None or draft.params is None:
         return

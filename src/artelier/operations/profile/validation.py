@@ -13,7 +13,7 @@ from artelier.operations.profile.definition import (
     OperationProfile,
     PromptInclusion,
 )
-from artelier.operations.profile.draft_parser import Draft, drafted, form_of
+from artelier.operations.profile.draft_parser import OperationDraft, drafted, form_of
 from artelier.operations.profile.rules import check_operations, upserts
 from artelier.operations.profile.template_visibility import check_texts
 from artelier.operations.profile.untrusted_json import taken
@@ -87,7 +87,7 @@ def _container(given: dict[str, Any], mistakes: Mistakes) -> OperationProfile | 
 
 
 def _inclusions(
-    given: dict[str, Any], drafts: Sequence[Draft], mistakes: Mistakes
+    given: dict[str, Any], drafts: Sequence[OperationDraft], mistakes: Mistakes
 ) -> list[tuple[int, PromptInclusion]]:
     """The rules that are of the form, each checked against what the operations write."""
     written = {effect.tag: effect for draft in drafts for _, effect in upserts(draft)}

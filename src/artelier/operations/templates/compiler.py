@@ -28,7 +28,12 @@ from liquid.exceptions import LiquidError
 from liquid.parser import get_parser
 from liquid.stream import TokenStream
 
-from artelier.operations.templates.expressions import Evaluate, Names, compile_expression, equality
+from artelier.operations.templates.expressions import (
+    Evaluate,
+    TemplatePaths,
+    compile_expression,
+    equality,
+)
 from artelier.operations.templates.failures import InvalidTemplate
 from artelier.operations.templates.lexer import Lexer, invalid
 from artelier.operations.templates.loops import Signal, loop
@@ -75,14 +80,14 @@ class _Environment(Environment):
 _ENVIRONMENT = _Environment()
 
 
-class Program:
+class TemplateProgram:
     """A parsed template: `run` renders it, `paths` is what it reads."""
 
     __slots__ = ("paths", "run")
 
     def __init__(self, source: str) -> None:
         """Errors: `InvalidTemplate` with the line."""
-        names = Names()
+        names = TemplatePaths()
         compiler = _Compiler(source, names)
         try:
             self.run = compiler.sequence(_parse(source))
@@ -121,7 +126,7 @@ def _chained(runs: list[Run]) -> Run:
 
 
 class _Compiler:
-    def __init__(self, source: str, names: Names) -> None:
+    def __init__(self, source: str, names: TemplatePaths) -> None:
         self._source = source
         self._names = names
         self._loops = 0

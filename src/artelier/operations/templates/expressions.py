@@ -51,7 +51,7 @@ Paths = set[tuple[str, ...]]
 DYNAMIC = "*"
 
 
-class Names:
+class TemplatePaths:
     """The paths that a template reads from its scope, and the names that are surely its own at a place."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Names:
             self._own.pop()
 
 
-def compile_expression(node: Expression | None, names: Names) -> Evaluate:
+def compile_expression(node: Expression | None, names: TemplatePaths) -> Evaluate:
     """Errors: `InvalidTemplate` for a filter, an argument or a form that does not exist here."""
     if isinstance(node, FilteredExpression):
         return _filtered(node, names)
@@ -107,7 +107,7 @@ def _constant(node: Literal[Any]) -> Evaluate:
     return lambda state: value
 
 
-def _range(node: RangeLiteral, names: Names) -> Evaluate:
+def _range(node: RangeLiteral, names: TemplatePaths) -> Evaluate:
     start, stop = compile_expression(node.start, names), compile_expression(node.stop, names)
 
     def evaluate(state: Rendering) -> Any:
@@ -122,7 +122,7 @@ def _range(node: RangeLiteral, names: Names) -> Evaluate:
 # --------------------------------------------------------------------------- paths
 
 
-def _path(node: Path, names: Names) -> Evaluate:
+def _path(node: Path, names: TemplatePaths) -> Evaluate:
     root, *rest = node.path
     if not isinstance(root, str):
         raise invalid(
@@ -173,14 +173,14 @@ def _root(name: str) -> Evaluate:
 # --------------------------------------------------------------------------- filters
 
 
-def _filtered(node: FilteredExpression, names: Names) -> Evaluate:
+def _filtered(node: FilteredExpression, names: TemplatePaths) -> Evaluate:
     evaluate = compile_expression(node.left, names)
     for each in node.filters or ():
         evaluate = _filter(each, evaluate, names)
     return evaluate
 
 
-def _filter(node: Filter, left: Evaluate, names: Names) -> Evaluate:
+def _filter(node: Filter, left: Evaluate, names: TemplatePaths) -> Evaluate:
     name = node.name
     found = FILTERS.get(name)
     source, at = node.token.source, max(0, node.token.start_index)
@@ -235,7 +235,7 @@ def _defined(value: Any, state: Rendering) -> Any:
 # --------------------------------------------------------------------------- operators
 
 
-def _operator(node: Expression | None, names: Names) -> Evaluate | None:
+def _operator(node: Expression | None, names: TemplatePaths) -> Evaluate | None:
     match node:
         case LogicalAndExpression():
             left, right = _sides(node, names)
@@ -267,11 +267,11 @@ def _operator(node: Expression | None, names: Names) -> Evaluate | None:
             return None
 
 
-def _sides(node: Any, names: Names) -> tuple[Evaluate, Evaluate]:
+def _sides(node: Any, names: TemplatePaths) -> tuple[Evaluate, Evaluate]:
     return compile_expression(node.left, names), compile_expression(node.right, names)
 
 
-def equality(left: Expression, right: Expression, names: Names) -> Evaluate:
+def equality(left: Expression, right: Expression, names: TemplatePaths) -> Evaluate:
     """`==`, where `empty` and `blank` are questions, not values."""
     for special, other in ((right, left), (left, right)):
         if isinstance(special, Empty | Blank):

@@ -25,7 +25,7 @@ from artelier.operations.templates.renderer import OUTPUT_BYTES_MAX, Rendering
 from artelier.operations.templates.values import Messages, Named
 
 if TYPE_CHECKING:
-    from artelier.operations.templates.compiler import Program
+    from artelier.operations.templates.compiler import TemplateProgram
 
 __all__ = [
     "InvalidTemplate",
@@ -51,7 +51,7 @@ class Template:
 
     text: str
     strict: bool = True
-    _program: Program = field(repr=False, compare=False)
+    _program: TemplateProgram = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, text: str, *, strict: bool = True) -> Template:
@@ -110,10 +110,10 @@ class _Programs:
     def __init__(self, *, chars_max: int) -> None:
         self._chars_max = chars_max
         self._chars = 0
-        self._kept: OrderedDict[str, Program] = OrderedDict()
+        self._kept: OrderedDict[str, TemplateProgram] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, text: str) -> Program:
+    def get(self, text: str) -> TemplateProgram:
         with self._lock:
             found = self._kept.get(text) if type(text) is str else None
             if found is not None:
@@ -130,7 +130,7 @@ class _Programs:
         return program
 
 
-def _read(text: object) -> Program:
+def _read(text: object) -> TemplateProgram:
     if not isinstance(text, str):
         raise InvalidTemplate("not a template", expected="a text", got=type(text).__name__[:80])
     if len(text) > TEMPLATE_BYTES_MAX:
@@ -144,9 +144,9 @@ def _read(text: object) -> Program:
         raise InvalidTemplate(
             "the template is too long", expected=f"at most {TEMPLATE_BYTES_MAX} bytes"
         )
-    from artelier.operations.templates.compiler import Program
+    from artelier.operations.templates.compiler import TemplateProgram
 
-    return Program(text)
+    return TemplateProgram(text)
 
 
 _programs = _Programs(chars_max=CACHED_CHARS_MAX)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from artelier.pii.detectors.context_words import CARD
-from artelier.pii.detectors.text_view import Reading, Run, Shipped, joins
+from artelier.pii.detectors.text_view import DigitRun, Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _ANY = range(16, 20)
@@ -41,7 +41,7 @@ _BARE_LENGTHS = (14, 15, 16)
 """Lengths that are enough without groups or a word; 62 with 19 digits is too (UnionPay)."""
 
 
-def issued(digits: str) -> bool:
+def is_issued(digits: str) -> bool:
     """Return True if a scheme issues cards that begin so and are as long."""
     length = len(digits)
     return any(
@@ -70,7 +70,7 @@ class Cards(Shipped):
     def __init__(self) -> None:
         super().__init__("CARD")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         for run in reading.runs:
             at = 0
             while at < len(run.groups):
@@ -82,7 +82,7 @@ class Cards(Shipped):
                 at += size or 1
 
 
-def _window(reading: Reading, run: Run, at: int) -> int:
+def _window(reading: TextReading, run: DigitRun, at: int) -> int:
     """Return how many groups from `at` on are a card; 0 for none."""
     if run.groups[at][0] not in _BY_FIRST:
         return 0
@@ -95,14 +95,14 @@ def _window(reading: Reading, run: Run, at: int) -> int:
         groups = run.groups[at : at + size]
         if len(groups) == size and tuple(map(len, groups)) in _GROUPINGS:
             digits = "".join(groups)
-            if issued(digits) and luhn_fits(digits) and _grouped(reading, run, at, size):
+            if is_issued(digits) and luhn_fits(digits) and _is_grouped(reading, run, at, size):
                 return size
     return 0
 
 
-def _bare(reading: Reading, run: Run, at: int) -> bool:
+def _bare(reading: TextReading, run: DigitRun, at: int) -> bool:
     digits = run.groups[at]
-    if not (issued(digits) and luhn_fits(digits)):
+    if not (is_issued(digits) and luhn_fits(digits)):
         return False
     start, end = run.starts[at], run.ends_at(at)
     if reading.says(start, CARD):
@@ -113,12 +113,12 @@ def _bare(reading: Reading, run: Run, at: int) -> bool:
     return usual and reading.stands_alone(start, end)
 
 
-def _is_card(run: Run, at: int, size: int) -> bool:
+def _is_card(run: DigitRun, at: int, size: int) -> bool:
     digits = "".join(run.groups[at : at + size]) if at >= 0 else ""
-    return issued(digits) and luhn_fits(digits)
+    return is_issued(digits) and luhn_fits(digits)
 
 
-def _grouped(reading: Reading, run: Run, at: int, size: int) -> bool:
+def _is_grouped(reading: TextReading, run: DigitRun, at: int, size: int) -> bool:
     gaps = run.gaps[at : at + size - 1]
     if len(set(gaps)) != 1 or gaps[0] not in (" ", "-", ".", " - ", "  "):
         return False

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from artelier.pii.detectors.text_view import CJK_FIRST, Reading, Shipped
+from artelier.pii.detectors.text_view import CJK_FIRST, Shipped, TextReading
 from artelier.ports.pii import Found
 
 _LOCAL_CHARS_MAX = 64
@@ -58,12 +58,12 @@ class Emails(Shipped):
     def __init__(self) -> None:
         super().__init__("EMAIL")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         yield from self._signed(reading)
         if any(hint in reading.lower for hint in _SPELT_HINTS):
             yield from self._spelt(reading)
 
-    def _spelt(self, reading: Reading) -> Iterator[Found]:
+    def _spelt(self, reading: TextReading) -> Iterator[Found]:
         """Addresses whose sign is a word."""
         text, last = reading.text, 0
         for sign in _SPELT_SIGN.finditer(text):
@@ -77,7 +77,7 @@ class Emails(Shipped):
                 normal = _normal(local[0], host, escaped=False)
                 yield reading.found(local.start(), last, self.kind, normal)
 
-    def _signed(self, reading: Reading) -> Iterator[Found]:
+    def _signed(self, reading: TextReading) -> Iterator[Found]:
         text = reading.text
         if "@" not in text and ("%" not in text or "%40" not in text):
             return

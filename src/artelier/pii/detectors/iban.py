@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.text_view import Reading, Shipped, joins
+from artelier.pii.detectors.text_view import Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _LENGTHS_TEXT = """
@@ -45,7 +45,7 @@ class Ibans(Shipped):
     def __init__(self) -> None:
         super().__init__("IBAN")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         for head in _HEADS:
             last = 0
             start = reading.parts.find(head)
@@ -59,7 +59,7 @@ class Ibans(Shipped):
                 start = reading.parts.find(head, start + 1)
 
 
-def _end(reading: Reading, start: int) -> int | None:
+def _end(reading: TextReading, start: int) -> int | None:
     """The place behind as many letters and digits as the country has, parted by single signs or none."""
     text, at = reading.text, start
     left = LENGTHS.get(text[start : start + 2].upper(), 0)

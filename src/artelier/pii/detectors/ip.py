@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from artelier.pii.detectors.preceding_words import words
-from artelier.pii.detectors.text_view import Reading, Shipped, joins
+from artelier.pii.detectors.text_view import Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _RESOLVERS = frozenset(
@@ -49,7 +49,7 @@ class Ips(Shipped):
     def __init__(self) -> None:
         super().__init__("IP")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         last = 0
         for inner in _INNER.finditer(reading.shape):
             span = _four(reading, inner.start())
@@ -61,7 +61,7 @@ class Ips(Shipped):
                 yield reading.found(start, last, self.kind, str(address))
         yield from self._six(reading)
 
-    def _six(self, reading: Reading) -> Iterator[Found]:
+    def _six(self, reading: TextReading) -> Iterator[Found]:
         last = 0
         if ":" not in reading.text:
             return
@@ -106,7 +106,7 @@ def _is_network(
     return bits > 0 and address.is_private and int(address) & ((1 << bits) - 1) == 0
 
 
-def _four(reading: Reading, dot: int) -> tuple[int, int] | None:
+def _four(reading: TextReading, dot: int) -> tuple[int, int] | None:
     """The span of a dotted quad whose first dot is given."""
     text = reading.text
     before = _DIGITS_BEFORE.search(text, max(0, dot - 3), dot)

@@ -12,7 +12,7 @@ from artelier.pii.detectors.ip import Ips
 from artelier.pii.detectors.national.ids import NationalIds
 from artelier.pii.detectors.phone import Phones
 from artelier.pii.detectors.secret import Secrets
-from artelier.pii.detectors.text_view import Reading, Shipped
+from artelier.pii.detectors.text_view import Shipped, TextReading
 from artelier.ports.pii import Detector, Found
 
 
@@ -29,7 +29,7 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
     kind. Then the text was not searched whole and may not be sent on.
     Cost: about 30 µs for 1,000 characters of prose with the shipped ones, which read the text together.
     """
-    reading = Reading(text)
+    reading = TextReading(text)
     ranked: list[tuple[int, int, Found]] = []
     for rank, detector in enumerate(detectors):
         if isinstance(detector, Shipped):
@@ -38,7 +38,7 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
             )
         else:
             ranked.extend(
-                (found.start - found.end, rank, found) for found in _checked(detector, text)
+                (found.start - found.end, rank, found) for found in _find_checked(detector, text)
             )
     if len(ranked) < 2:
         return [found for _, _, found in ranked]
@@ -56,7 +56,7 @@ def _apart(ranked: Sequence[tuple[int, int, Found]], length: int) -> Iterator[Fo
             yield found
 
 
-def _checked(detector: Detector, text: str) -> Iterable[Found]:
+def _find_checked(detector: Detector, text: str) -> Iterable[Found]:
     for found in detector.find(text):
         if not (0 <= found.start < found.end <= len(text)) or found.kind != detector.kind:
             raise InvalidRequest(

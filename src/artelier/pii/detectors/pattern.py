@@ -32,10 +32,10 @@ def pattern(kind: str, expression: str) -> Detector:
             "the kind of a pattern is not a name",
             expected="2 to 24 of A-Z, 0-9 and _, a letter first", got=repr(kind),
         )  # fmt: skip
-    return TenantPattern(kind, expression, _compiled(kind, expression))
+    return TenantPattern(kind, expression, _compile(kind, expression))
 
 
-def _compiled(kind: str, expression: str) -> regex.Pattern[str]:
+def _compile(kind: str, expression: str) -> regex.Pattern[str]:
     import regex
 
     from artelier.patterns import check_pattern

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from artelier.pii.detectors.context_words import PHONE, PHONE_SURELY
 from artelier.pii.detectors.phone_plans import international, national, written_nationally
 from artelier.pii.detectors.preceding_words import adjoins, is_figure
-from artelier.pii.detectors.text_view import Reading, Run, Shipped, joins
+from artelier.pii.detectors.text_view import DigitRun, Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _DIGITS_MAX = 15
@@ -32,7 +32,7 @@ class Phones(Shipped):
     def __init__(self) -> None:
         super().__init__("PHONE")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         for run in reading.runs:
             said = reading.says(run.starts[0], PHONE)
             if len(run.groups) == 1 and not (said or _is_led(reading, run)):
@@ -46,13 +46,13 @@ class Phones(Shipped):
                 at += size or 1
 
 
-def _is_led(reading: Reading, run: Run) -> bool:
+def _is_led(reading: TextReading, run: DigitRun) -> bool:
     """Return True if a plus or two zeros begin the run: without them or a word a bare number is none."""
     start = run.starts[0]
     return run.groups[0].startswith("00") or "+" in reading.text[max(0, start - 3) : start]
 
 
-def _phone(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
+def _phone(reading: TextReading, run: DigitRun, at: int, *, said: bool) -> tuple[int, str]:
     """Return how many groups from `at` on are a phone number, and its normal form; (0, "") for none.
 
     `said`: a word before the run says that it holds one. No word stands within a run.
@@ -75,7 +75,7 @@ def _phone(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str
     return _nationally(reading, run, at, said=said)
 
 
-def _begins(reading: Reading, run: Run, at: int) -> bool:
+def _begins(reading: TextReading, run: DigitRun, at: int) -> bool:
     """Return True if a number may begin with this group: none goes on from what stands before."""
     start = run.starts[at]
     if at:
@@ -86,11 +86,11 @@ def _begins(reading: Reading, run: Run, at: int) -> bool:
     return not joins(before)
 
 
-def _digits(run: Run, at: int, size: int) -> str:
+def _digits(run: DigitRun, at: int, size: int) -> str:
     return "".join(run.groups[at : at + size])
 
 
-def _sizes(run: Run, at: int, low: int) -> Iterator[int]:
+def _sizes(run: DigitRun, at: int, low: int) -> Iterator[int]:
     """Numbers of groups that could be one phone number, the most first."""
     total = 0
     sizes: list[int] = []
@@ -103,7 +103,7 @@ def _sizes(run: Run, at: int, low: int) -> Iterator[int]:
     return reversed(sizes)
 
 
-def _ends(reading: Reading, run: Run, at: int, size: int) -> bool:
+def _ends(reading: TextReading, run: DigitRun, at: int, size: int) -> bool:
     """Return True if nothing goes on behind the last group: no letter, no decimal, no percent sign."""
     end = run.ends_at(at + size - 1)
     after = reading.after(end)
@@ -114,7 +114,7 @@ def _ends(reading: Reading, run: Run, at: int, size: int) -> bool:
     )
 
 
-def _with_plus(reading: Reading, run: Run, at: int) -> tuple[int, str]:
+def _with_plus(reading: TextReading, run: DigitRun, at: int) -> tuple[int, str]:
     for size in _sizes(run, at, 8):
         if _ends(reading, run, at, size):
             digits = _without_trunk(run, at, size)
@@ -124,7 +124,7 @@ def _with_plus(reading: Reading, run: Run, at: int) -> tuple[int, str]:
     return 0, ""
 
 
-def _without_trunk(run: Run, at: int, size: int) -> str:
+def _without_trunk(run: DigitRun, at: int, size: int) -> str:
     """All digits, without the zero in brackets of `+49 (0) 30 123`."""
     kept = [run.groups[at]]
     for index in range(at + 1, at + size):
@@ -135,7 +135,7 @@ def _without_trunk(run: Run, at: int, size: int) -> str:
     return "".join(kept)
 
 
-def _with_zeros(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
+def _with_zeros(reading: TextReading, run: DigitRun, at: int, *, said: bool) -> tuple[int, str]:
     for size in _sizes(run, at, 10):
         if not _ends(reading, run, at, size):
             continue
@@ -158,7 +158,7 @@ def _is_article(digits: str) -> bool:
     return len(digits) in (13, 14) and (sum(values[0::2]) + 3 * sum(values[1::2])) % 10 == 0
 
 
-def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
+def _nationally(reading: TextReading, run: DigitRun, at: int, *, said: bool) -> tuple[int, str]:
     american = _american(reading, run, at, said=said)
     if american[0]:
         return american
@@ -191,7 +191,7 @@ def _nationally(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int
     return 0, ""
 
 
-def _is_of_a_program(reading: Reading, run: Run) -> bool:
+def _is_of_a_program(reading: TextReading, run: DigitRun) -> bool:
     """Return True if a bare number is a colour, or the time of a call: `call 1763816263 took 3 s`."""
     start, digits = run.starts[0], run.groups[0]
     if reading.before(start) == "#" and len(digits) == 8:
@@ -199,7 +199,7 @@ def _is_of_a_program(reading: Reading, run: Run) -> bool:
     return _TIME.fullmatch(digits) is not None and not reading.says(start, PHONE_SURELY)
 
 
-def _is_row(reading: Reading, run: Run, at: int, size: int) -> bool:
+def _is_row(reading: TextReading, run: DigitRun, at: int, size: int) -> bool:
     """Return True if the groups are some of a row of bytes, characters or figures: more of the same go on
     behind.
     """
@@ -219,7 +219,7 @@ def _is_row(reading: Reading, run: Run, at: int, size: int) -> bool:
     return all(group.startswith("0") for group in groups)
 
 
-def _goes_on(reading: Reading, run: Run, at: int) -> bool:
+def _goes_on(reading: TextReading, run: DigitRun, at: int) -> bool:
     """Return True if something longer begins before: digits a space away, an account, the name of a
     figure.
     """
@@ -228,7 +228,7 @@ def _goes_on(reading: Reading, run: Run, at: int) -> bool:
     return at > 0 or parted or reading.in_account(start) or is_figure(reading.text, start)
 
 
-def _like_a_phone(run: Run, at: int, size: int) -> bool:
+def _like_a_phone(run: DigitRun, at: int, size: int) -> bool:
     """Return True if it may be a number of nobody's plan, where a word has said that a number follows."""
     gaps = run.gaps[at : at + size - 1]
     return (
@@ -239,7 +239,7 @@ def _like_a_phone(run: Run, at: int, size: int) -> bool:
     )
 
 
-def _by_form(run: Run, at: int, size: int, *, bracketed: bool) -> str | None:
+def _by_form(run: DigitRun, at: int, size: int, *, bracketed: bool) -> str | None:
     """A number with separators and without a word before: only in a form that its country uses."""
     digits = _digits(run, at, size)
     groups = run.groups[at : at + size]
@@ -252,7 +252,7 @@ def _by_form(run: Run, at: int, size: int, *, bracketed: bool) -> str | None:
     return written_nationally(digits, groups, loose=loose)
 
 
-def _american(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, str]:
+def _american(reading: TextReading, run: DigitRun, at: int, *, said: bool) -> tuple[int, str]:
     """Three, three and four digits: the form of North America, which nothing else has."""
     lead = int(run.groups[at] == "1")
     groups = run.groups[at + lead : at + lead + 3]
@@ -276,7 +276,7 @@ def _american(reading: Reading, run: Run, at: int, *, said: bool) -> tuple[int, 
     return 0, ""
 
 
-def _span(reading: Reading, run: Run, at: int, size: int) -> tuple[int, int]:
+def _span(reading: TextReading, run: DigitRun, at: int, size: int) -> tuple[int, int]:
     """Return the span from the plus or bracket before the first group to behind the last one."""
     start, end = run.starts[at], run.ends_at(at + size - 1)
     floor = run.ends_at(at - 1) if at else 0

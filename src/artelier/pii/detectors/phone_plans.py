@@ -31,7 +31,7 @@ _GROUPINGS_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _NumberPlan:
     """The shape of a country's numbers, without its code and the prefix of national calls."""
 
     code: int
@@ -54,7 +54,7 @@ def _union(descriptions: Iterable[PhoneNumberDesc | None]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in known) or r"(?!)")
 
 
-def _plan_of(code: int, regions: Sequence[PhoneMetadata]) -> _Plan:
+def _plan_of(code: int, regions: Sequence[PhoneMetadata]) -> _NumberPlan:
     usual = [
         one for region in regions for one in (region.fixed_line, region.mobile, region.toll_free)
     ]
@@ -64,7 +64,7 @@ def _plan_of(code: int, regions: Sequence[PhoneMetadata]) -> _Plan:
         for one in (region.premium_rate, region.shared_cost, region.voip, region.personal_number,
                     region.pager, region.uan, region.voicemail)
     ]  # fmt: skip
-    return _Plan(
+    return _NumberPlan(
         code=code,
         general=_union(region.general_desc for region in regions),
         assigned=_union(usual + others),
@@ -74,7 +74,7 @@ def _plan_of(code: int, regions: Sequence[PhoneMetadata]) -> _Plan:
 
 
 @lru_cache(maxsize=512)
-def _plan(code: int) -> _Plan | None:
+def _plan(code: int) -> _NumberPlan | None:
     """The plan of all countries that share a calling code."""
     from phonenumbers import PhoneMetadata, region_codes_for_country_code
 
@@ -87,7 +87,7 @@ def _plan(code: int) -> _Plan | None:
 
 
 @lru_cache(maxsize=64)
-def _regional(region: str) -> _Plan:
+def _regional(region: str) -> _NumberPlan:
     from phonenumbers import PhoneMetadata
 
     metadata = PhoneMetadata.metadata_for_region(region, None)
@@ -116,7 +116,7 @@ def international(digits: str, *, strictly: bool = False) -> str | None:
     return None
 
 
-def _dialled(digits: str, *, personally: bool = False) -> Iterator[str]:
+def _find_dialled(digits: str, *, personally: bool = False) -> Iterator[str]:
     """E.164 in each of `REGIONS` where these digits reach somebody."""
     for region in REGIONS:
         plan = _regional(region)
@@ -137,7 +137,7 @@ def national(digits: str, groups: Sequence[str]) -> str | None:
     """
     if digits.startswith(_BRITISH_EXAMPLES) and len(digits) == 11:
         return "+44" + digits[1:]
-    numbers = list(_dialled(digits))
+    numbers = list(_find_dialled(digits))
     if numbers:
         grouped = _grouped_so(numbers, groups) if len(groups) > 1 else None
         return grouped or numbers[0]
@@ -154,7 +154,7 @@ def written_nationally(digits: str, groups: Sequence[str], *, loose: bool) -> st
     """
     if not digits.startswith("0"):
         return None
-    numbers = list(_dialled(digits, personally=True))
+    numbers = list(_find_dialled(digits, personally=True))
     grouped = _grouped_so(numbers, groups)
     return numbers[0] if grouped is None and loose and numbers else grouped
 

@@ -39,11 +39,11 @@ def words_before(text: str, start: int) -> str:
     before = before[before.rfind("\n") + 1 :]
     if _LETTER.search(before) is None:
         return ""
-    return _said(_DIGITS.sub("0", before))
+    return _phrase_of(_DIGITS.sub("0", before))
 
 
 @lru_cache(maxsize=4_096)
-def _said(before: str) -> str:
+def _phrase_of(before: str) -> str:
     """Rows of a table say the same again and again, but for their figures."""
     plain, split = before.lower(), _CAMEL.sub("_", before).lower()
     return (

@@ -16,7 +16,7 @@ from artelier.pii.detectors.secret_forms import (
     TOKEN_CHARS_MIN,
     TOKEN_KEYS,
 )
-from artelier.pii.detectors.text_view import Reading, Shipped, joins
+from artelier.pii.detectors.text_view import Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _TOKEN_SIGNS = (
@@ -69,15 +69,15 @@ class Secrets(Shipped):
     def __init__(self) -> None:
         super().__init__("SECRET")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         for start, end in sorted(_spans(reading)):
             yield reading.found(start, end, self.kind, reading.text[start:end])
 
 
-def _spans(reading: Reading) -> Iterator[tuple[int, int]]:
+def _spans(reading: TextReading) -> Iterator[tuple[int, int]]:
     tokens = reading.bytes.translate(_TOKEN_SIGNS)
     if _LONG in tokens:
-        yield from _issued(reading, tokens)
+        yield from _find_issued(reading, tokens)
         if b"earer" in reading.lower or b"authorization" in reading.lower:
             for match in _HEADER.finditer(reading.text):
                 if _is_random(match[1]):
@@ -88,10 +88,10 @@ def _spans(reading: Reading) -> Iterator[tuple[int, int]]:
         for match in _USERINFO.finditer(reading.text):
             if not NO_VALUE.fullmatch(match[2]):
                 yield match.span(2)
-    yield from _named(reading)
+    yield from _find_named(reading)
 
 
-def _issued(reading: Reading, tokens: bytes) -> Iterator[tuple[int, int]]:
+def _find_issued(reading: TextReading, tokens: bytes) -> Iterator[tuple[int, int]]:
     """Keys in the form of a known issuer: only long words with a digit are looked at."""
     last = 0
     for token in _TOKENS.finditer(tokens):
@@ -111,7 +111,7 @@ def _issued(reading: Reading, tokens: bytes) -> Iterator[tuple[int, int]]:
                     break
 
 
-def _is_key(reading: Reading, match: re.Match[str]) -> bool:
+def _is_key(reading: TextReading, match: re.Match[str]) -> bool:
     before = reading.before(match.start())
     if joins(before) or (
         before == "-" and match.start() > 1 and joins(reading.text[match.start() - 2])
@@ -140,7 +140,7 @@ def _is_random(value: str) -> bool:
     return any(sign.isdigit() for sign in value) and any(sign.isalpha() for sign in value)
 
 
-def _named(reading: Reading) -> Iterator[tuple[int, int]]:
+def _find_named(reading: TextReading) -> Iterator[tuple[int, int]]:
     """Values behind a name such as `password=` or `"api_key":`."""
     for names, is_value in (
         (PLAIN_KEYS, _is_password),
@@ -157,7 +157,7 @@ def _named(reading: Reading) -> Iterator[tuple[int, int]]:
                 at = reading.lower.find(hint, at + len(hint))
 
 
-def _value(reading: Reading, key: re.Match[bytes], hint: bytes) -> tuple[int, int, str] | None:
+def _value(reading: TextReading, key: re.Match[bytes], hint: bytes) -> tuple[int, int, str] | None:
     """Return where the value behind a name stands, and what it stands behind: `=`, `:`, `is`, `"`."""
     text, (start, end) = reading.text, key.span()
     if hint == b"key" and KEY_OF.search(reading.lower, max(0, start - 12), start) is None:

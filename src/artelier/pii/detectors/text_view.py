@@ -69,7 +69,7 @@ def joins(sign: str) -> bool:
     return sign == "_" or (sign.isalnum() and sign < CJK_FIRST)
 
 
-class Run(NamedTuple):
+class DigitRun(NamedTuple):
     """Groups of digits with at most three separators between two: a number as people write it."""
 
     starts: tuple[int, ...]
@@ -88,7 +88,7 @@ class Run(NamedTuple):
         return self.starts[index] + len(self.groups[index])
 
 
-class Reading:
+class TextReading:
     """One text during one search. Places are those of the folded text; `found` leads back to the original."""
 
     def __init__(self, text: str) -> None:
@@ -114,16 +114,16 @@ class Reading:
         return b" " + self.shape.translate(_PARTS) + b" "
 
     @cached_property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[DigitRun, ...]:
         """All digit runs of at least `RUN_DIGITS_MIN` digits; dates are cut out of them."""
         return tuple(self._runs())
 
-    def _runs(self) -> Iterator[Run]:
+    def _runs(self) -> Iterator[DigitRun]:
         text, shape = self.text, self.shape
         for start, end in self._candidates():
             if shape.count(b"0", start, end) == end - start:
                 if end - start >= BARE_DIGITS_MIN or not self._is_idle(start):
-                    yield Run((start,), (text[start:end],), ())
+                    yield DigitRun((start,), (text[start:end],), ())
                 continue
             written = _DATE.sub(lambda date: "\0" * len(date[0]), text[start:end])
             for part in _PART.finditer(written):
@@ -132,7 +132,7 @@ class Reading:
                     continue
                 base = start + part.start()
                 ends = [group.end() for group in groups]
-                yield Run(
+                yield DigitRun(
                     tuple(base + group.start() for group in groups),
                     tuple(group[0] for group in groups),
                     tuple(
@@ -240,8 +240,8 @@ class Shipped(ABC):
 
     def find(self, text: str, /) -> list[Found]:
         """Values of this kind in the text."""
-        return list(self.read(Reading(text)))
+        return list(self.read(TextReading(text)))
 
     @abstractmethod
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         """The same for a reading that may be shared."""

@@ -27,7 +27,7 @@ from artelier.agents.autonomous import LOOP as AGENT
 from artelier.chat.turn.turn_config import LOOP as CHAT
 from artelier.chat.turn.turn_config import chat_of
 from artelier.missions.task.task_config import LOOP as TASK
-from artelier.server.agui.task_state import Tasks
+from artelier.server.agui.task_state import TaskStates
 from artelier.server.live.event_encoder import BLOB, of_operation
 
 PROTOCOL = "1.0"
@@ -63,7 +63,7 @@ class Fact(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class LazyText:
     """Content that is read when an event is sent, and not when the past is only folded."""
 
     source: Literal["reply", "blob", "said"]
@@ -79,7 +79,7 @@ class Outline:
 
     made: type[agui.BaseEvent]
     fields: dict[str, Any]
-    text: Text | None = None
+    text: LazyText | None = None
     into: str = ""
 
 
@@ -99,7 +99,7 @@ class Fold:
     """`take` facts in the order of the log. `root` is the run that it is about; empty for all runs."""
 
     root: str = ""
-    tasks: Tasks = field(default_factory=Tasks)
+    tasks: TaskStates = field(default_factory=TaskStates)
     tracks: dict[str, Track] = field(default_factory=dict[str, Track])
 
     @property
@@ -116,7 +116,7 @@ class Fold:
         if kind_of_stream == "session" and fact.kind == "variant.ended":
             run = str(fact.data.get("run", ""))
             if self._tells_reply(run):
-                found += _message(run, "reply", Text("said", run, is_message=True))
+                found += _message(run, "reply", LazyText("said", run, is_message=True))
         if fact.kind in CUSTOM and kind_of_stream in ("run", "artifact"):
             found.append(Outline(agui.CustomEvent, _custom(fact)))
         loop = self.tracks[id_].loop if id_ in self.tracks else ""
@@ -149,7 +149,9 @@ class Fold:
         if not of_operation(key):
             yield from _of_tool(run, key, fact)
             if fact.kind == "model.completed" and _is_said(track.loop, key, fact.data):
-                yield from _message(run, key, Text("reply", fact.data["reply"], is_message=True))
+                yield from _message(
+                    run, key, LazyText("reply", fact.data["reply"], is_message=True)
+                )
 
     def _begun(self, run: str, fact: Fact) -> Iterator[Outline]:
         known = self.tracks.get(run)
@@ -247,7 +249,7 @@ def _is_said(loop: str, key: str, data: dict[str, Any]) -> bool:
     return not loop and _TICK.match(key) is None
 
 
-def _message(run: str, key: str, text: Text) -> Iterator[Outline]:
+def _message(run: str, key: str, text: LazyText) -> Iterator[Outline]:
     id_ = {"message_id": f"{run}#{key}"}
     yield Outline(agui.TextMessageStartEvent, {**id_, "role": "assistant"}, text)
     yield Outline(agui.TextMessageContentEvent, id_, text, "delta")
@@ -259,12 +261,12 @@ def _of_tool(run: str, key: str, fact: Fact) -> Iterator[Outline]:
     if fact.kind in ("tool.requested", "tool.refused"):
         yield Outline(agui.ToolCallStartEvent, {**call, "tool_call_name": fact.data["name"]})
         if ref := fact.data.get("arguments"):
-            yield Outline(agui.ToolCallArgsEvent, call, Text("blob", ref), "delta")
+            yield Outline(agui.ToolCallArgsEvent, call, LazyText("blob", ref), "delta")
         yield Outline(agui.ToolCallEndEvent, call)
     result = {**call, "message_id": f"{run}#{key}/result", "role": "tool"}
     if fact.kind in ("tool.completed", "tool.refused"):
         yield Outline(
-            agui.ToolCallResultEvent, result, Text("blob", fact.data["result"]), "content"
+            agui.ToolCallResultEvent, result, LazyText("blob", fact.data["result"]), "content"
         )
     elif fact.kind == "tool.reconciled" and fact.data.get("answer") != "retry":
         yield Outline(agui.ToolCallResultEvent, {**result, "content": str(fact.data.get("answer"))})

@@ -27,7 +27,7 @@ from artelier.kernel import run_row
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
-from artelier.server.agui.event_fold import Fact, Fold, Outline, Text
+from artelier.server.agui.event_fold import Fact, Fold, LazyText, Outline
 from artelier.server.live.event_encoder import Filter, WireEvent, shortened
 from artelier.server.live.hub import Hub
 
@@ -38,7 +38,7 @@ _SEEN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope(Filter):
+class FollowedScope(Filter):
     """The events of one run and all below it, with the chat that it is a turn of; or those of all runs."""
 
     chat: str = ""
@@ -68,7 +68,7 @@ class Following:
         self._hub = hub
         self._run_id = run_id
         self._fold = Fold(run_id)
-        self._wants = Scope(tenant=desk.id, prefix=run_id)
+        self._wants = FollowedScope(tenant=desk.id, prefix=run_id)
         self._after = 0
         """Position of what was folded last."""
         self._ahead: list[tuple[int, int, Outline]] = []
@@ -95,7 +95,7 @@ class Following:
         desk, id_ = self._desk, self._run_id
         row = await run_row(desk.services, desk.id, id_)
         if row["loop"] == CHAT:
-            self._wants = Scope(tenant=desk.id, prefix=id_, chat=chat_of(id_))
+            self._wants = FollowedScope(tenant=desk.id, prefix=id_, chat=chat_of(id_))
         store = desk.services.store
         start = (await store.read(run_stream(desk.id, id_), limit=1))[0].position
         for event in await store.read(Stream(desk.id, MAIN_SPACE, f"artifact:{id_}")):
@@ -178,7 +178,7 @@ class Following:
                 fields = {**fields, outline.into: text}
         return b"id: %d.%d\ndata: %s\n\n" % (position, number, json_of(outline.made(**fields)))
 
-    async def _text(self, text: Text) -> str:
+    async def _text(self, text: LazyText) -> str:
         """Content in full; empty if it was erased or is damaged, which `artelier verify` tells."""
         desk = self._desk
         try:

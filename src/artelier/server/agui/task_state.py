@@ -30,7 +30,7 @@ class _Mark(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownTask:
     """The parts of a task's status."""
 
     ended: str = ""
@@ -53,10 +53,10 @@ class _Known:
 
 
 @dataclass(slots=True)
-class Tasks:
+class TaskStates:
     """Tasks by id, each `{status, reason, iteration, max_iterations, last_iteration, agent, outputs}`."""
 
-    _known: dict[str, _Known] = field(default_factory=dict[str, _Known])
+    _known: dict[str, _KnownTask] = field(default_factory=dict[str, _KnownTask])
 
     def copied(self) -> dict[str, Any]:
         return {id_: one.to_show() for id_, one in self._known.items()}
@@ -86,7 +86,7 @@ class Tasks:
 
     def _of_artifact(self, task: str, kind: str, data: dict[str, Any]) -> None:
         if kind == "task.created":
-            self._known[task] = _Known()
+            self._known[task] = _KnownTask()
         known = self._known.get(task)
         if known is None:
             return
@@ -107,7 +107,7 @@ class Tasks:
         if kind == "run.forked":
             self._forked(task, data)
             return
-        known = self._known.setdefault(task, _Known())
+        known = self._known.setdefault(task, _KnownTask())
         at = known.marks[-1]
         if kind == "run.reopened":
             is_anew = counts_anew(at.ended, at.reason, at.iteration)
@@ -132,7 +132,7 @@ class Tasks:
     def _forked(self, task: str, data: dict[str, Any]) -> None:
         """A fork of a task's run is a task of its own, as far on as the history that it shares."""
         origin = self._known.get(str(data.get("origin", "")))
-        known = self._known[task] = _Known(run="running")
+        known = self._known[task] = _KnownTask(run="running")
         if origin is None:
             return
         at = [one for one in origin.marks if one.seq <= data["at"]][-1]
@@ -140,7 +140,7 @@ class Tasks:
         known.shown |= {name: origin.shown.get(name) for name in ("agent", "max_iterations")}
         known.shown["iteration"] = at.iteration
 
-    def _run_is(self, known: _Known, kind: str, data: dict[str, Any]) -> None:
+    def _run_is(self, known: _KnownTask, kind: str, data: dict[str, Any]) -> None:
         status = str(data.get("status", "")) if kind == "run.suspended" else _RUN.get(kind)
         if status is None:
             return

@@ -9,7 +9,7 @@ from artelier.kernel import RangePart
 from artelier.kernel.prompt.assembly import trust_label
 from artelier.kernel.prompt.manifest import PromptPart
 from artelier.missions.prompt.next_iteration import upcoming
-from artelier.missions.prompt.preview import Preview, check_agent, preview_of, texts_of
+from artelier.missions.prompt.preview import PromptPreview, check_agent, preview_of, texts_of
 from artelier.server.inspector.prompt_parts import reason_of
 
 NOTHING_LEFT = "It has no open task, so it will be asked nothing."
@@ -24,10 +24,10 @@ async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
     return {"agent": agent, "prompt": _shown(await preview_of(desk, comes)), "why": None}
 
 
-def _shown(found: Preview) -> dict[str, Any]:
+def _shown(found: PromptPreview) -> dict[str, Any]:
     parts = found.prompt.parts
     return {
-        **{name: getattr(found, name) for name in Preview.__dataclass_fields__ if name != "prompt"},
+        **{name: getattr(found, name) for name in PromptPreview.__dataclass_fields__ if name != "prompt"},
         "tokens": sum(part.tokens for part in parts),
         "sections": [
             {**_facts(part), "text": text, "messages": [{"role": a, "text": b} for a, b in said]}

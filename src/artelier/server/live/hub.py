@@ -40,7 +40,7 @@ SCANNED_MAX = 10_000
 """Events that one page looks at."""
 
 
-class Client:
+class StreamClient:
     """The queue of one stream; made by `Hub.stream`."""
 
     def __init__(self, wants: Filter, *, user: str, after: int, queue_max: int) -> None:
@@ -55,7 +55,7 @@ class Client:
         self.is_over = False
         """Dropped, or the server ends."""
 
-    def join(self, feed: Feed, *, after: int) -> None:
+    def join(self, feed: TenantFeed, *, after: int) -> None:
         """Add this client to the feed, which now offers it every event. It skips those it already has."""
         self._after = after
         feed.clients.add(self)
@@ -90,14 +90,14 @@ class Client:
         return taken
 
 
-class Feed:
+class TenantFeed:
     """Reads one tenant's events behind the log's end and hands them to its clients."""
 
     def __init__(self, encoder: Encoder, *, at: int) -> None:
         self.encoder = encoder
         self.position = at
         """Everything up to here was handed out."""
-        self.clients: set[Client] = set()
+        self.clients: set[StreamClient] = set()
         self.readers = 0
         """Streams that use this feed, those included that still catch up."""
         self.woken = asyncio.Event()
@@ -144,10 +144,10 @@ class Hub:
         self._user_clients_max = user_clients_max
         self._tenant_clients_max = tenant_clients_max
         self._queue_max = queue_max
-        self._feeds: dict[str, Feed] = {}
+        self._feeds: dict[str, TenantFeed] = {}
         self._encoders: OrderedDict[str, Encoder] = OrderedDict()
         self._beat: asyncio.Task[None] | None = None
-        self._open: set[Client] = set()
+        self._open: set[StreamClient] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unlisten = lambda: None
         self.is_closed = False
@@ -195,10 +195,10 @@ class Hub:
             for client in tuple(self._open):
                 client.push(BEAT)
 
-    async def _feed(self, tenant: str) -> Feed:
+    async def _feed(self, tenant: str) -> TenantFeed:
         if (feed := self._feeds.get(tenant)) is None:
             at, _ = await self._kernel.store.root()
-            feed = self._feeds.setdefault(tenant, Feed(self._encoder(tenant), at=at))
+            feed = self._feeds.setdefault(tenant, TenantFeed(self._encoder(tenant), at=at))
         if feed.task is None or feed.task.done():
             feed.task = asyncio.get_running_loop().create_task(feed.forever())
             feed.woken.set()  # what was committed before anybody listened
@@ -267,13 +267,13 @@ class Hub:
                 )  # fmt: skip
 
     async def _frames(self, wants: Filter, *, after: int, user: str) -> AsyncIterator[bytes]:
-        client = Client(wants, user=user, after=after, queue_max=self._queue_max)
+        client = StreamClient(wants, user=user, after=after, queue_max=self._queue_max)
         try:
             self._check_room(wants.tenant, user)
         except QueueFull:
             return  # others have begun since; who comes back is told
         self._open.add(client)
-        feed: Feed | None = None
+        feed: TenantFeed | None = None
         try:
             feed = await self._feed(wants.tenant)
             feed.readers += 1
@@ -295,7 +295,7 @@ class Hub:
                 self._leave(feed, client, wants.tenant)
 
     async def _stored(
-        self, feed: Feed, client: Client, wants: Filter, *, after: int
+        self, feed: TenantFeed, client: StreamClient, wants: Filter, *, after: int
     ) -> AsyncIterator[bytes]:
         """Pages from the store until the client has joined the feed without a gap."""
         while not client.is_over:
@@ -317,7 +317,7 @@ class Hub:
                 client.join(feed, after=after)
                 return
 
-    def _leave(self, feed: Feed, client: Client, tenant: str) -> None:
+    def _leave(self, feed: TenantFeed, client: StreamClient, tenant: str) -> None:
         feed.clients.discard(client)
         feed.readers -= 1
         if feed.readers == 0 and self._feeds.get(tenant) is feed:

@@ -46,7 +46,7 @@ async def serve_http(face: Face, *, port: int, token: str, ready: Callable[[str]
             ),
         )  # fmt: skip
         config = uvicorn.Config(
-            Guard(app, hosts=hosts, token=token), log_config=None, access_log=False,
+            HttpGuard(app, hosts=hosts, token=token), log_config=None, access_log=False,
             timeout_graceful_shutdown=END_S, server_header=False, lifespan="on", ws="none",
         )  # fmt: skip
         ready(f"http://{HOST}:{port}{PATH}")
@@ -70,7 +70,7 @@ def _bound(port: int) -> socket.socket:
     return listening
 
 
-class Guard:
+class HttpGuard:
     """Lets requests through that carry our host, no foreign origin, and the token."""
 
     def __init__(self, app: ASGIApp, *, hosts: list[str], token: str) -> None:

@@ -6,7 +6,7 @@ from artelier.kernel.privacy.erasure import Erasure
 from artelier.server.deps import Admin, Desk, Door
 from artelier.server.erasure_confirmations import Confirmations
 from artelier.server.routes import resource
-from artelier.server.security.identity import Gate, Identity
+from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.wire.erasures import (
     ErasureAsked,
     ErasureConfirmed,
@@ -40,7 +40,7 @@ async def create(desk: Desk, who: Admin, door: Door, asked: ErasureConfirmed) ->
     return ErasureShown.model_validate(_told(found))
 
 
-def _confirmations(desk: Desk, who: Identity, door: Gate) -> Confirmations:
+def _confirmations(desk: Desk, who: Identity, door: IdentityGate) -> Confirmations:
     return Confirmations(door.sessions, desk.services.clock, tenant=desk.id, actor=who.actor)
 
 

@@ -47,13 +47,13 @@ class Waiting:
         self.headers_s = headers_s
         self._most = most
         self._per_address = per_address
-        self._all: OrderedDict[Connection, None] = OrderedDict()
-        self._by_address: dict[str, OrderedDict[Connection, None]] = {}
+        self._all: OrderedDict[GuardedConnection, None] = OrderedDict()
+        self._by_address: dict[str, OrderedDict[GuardedConnection, None]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: GuardedConnection) -> None:
         """Count a connection; the oldest of its address, or of all, is closed where there are too many."""
         here = self._by_address.setdefault(connection.place, OrderedDict())
         if len(here) >= self._per_address:
@@ -63,7 +63,7 @@ class Waiting:
         self._all[connection] = None
         self._by_address.setdefault(connection.place, here)[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: GuardedConnection) -> None:
         """Forget a connection: its request is there, or it is closed."""
         self._all.pop(connection, None)
         here = self._by_address.get(connection.place)
@@ -73,7 +73,7 @@ class Waiting:
                 del self._by_address[connection.place]
 
 
-class Connection(H11Protocol):
+class GuardedConnection(H11Protocol):
     """One HTTP connection, closed where no request arrives in time."""
 
     place = ""

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from artelier.errors import AccessDenied, ArtelierError
 from artelier.server.errors import NotSignedIn, TooLarge, TooSlow, answer_of, internal
 from artelier.server.security.admission import Admission
-from artelier.server.security.identity import Gate, Identity
+from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.security.reverse_proxy import client_address
 from artelier.server.settings import ServerSettings
 
@@ -70,7 +70,7 @@ SECURITY = {
 class Guard:
     """ASGI middleware. What it finds out about the user is in `scope["state"]["identity"]`."""
 
-    def __init__(self, app: ASGIApp, *, settings: ServerSettings, gate: Gate) -> None:
+    def __init__(self, app: ASGIApp, *, settings: ServerSettings, gate: IdentityGate) -> None:
         self._app = app
         self._settings = settings
         self._names = settings.names

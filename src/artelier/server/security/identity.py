@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
-from artelier.server.security.login_sessions import Session, Sessions
+from artelier.server.security.login_sessions import LoginSession, Sessions
 from artelier.server.security.users import ROLES, Role, User, Users
 
 LOCAL_STAMP = hashlib.sha256(b"artelier local").digest()
@@ -24,7 +24,7 @@ class Identity:
     name: str
     role: Role
     tenants: tuple[str, ...] | None
-    session: Session | None = None
+    session: LoginSession | None = None
     """None for a program with a token, whose requests need no CSRF token."""
     asked_tenant: str = ""
     """The tenant that the request names, not yet allowed."""
@@ -47,7 +47,7 @@ class Identity:
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
-class Gate:
+class IdentityGate:
     """Knows users and sessions of one server."""
 
     def __init__(self, sessions: Sessions, users: Users | None) -> None:
@@ -75,13 +75,13 @@ class Gate:
         return _of_user(user, session, asked)
 
 
-def _local(session: Session, asked: str) -> Identity:
+def _local(session: LoginSession, asked: str) -> Identity:
     return Identity(
         name="operator", role="admin", tenants=None, session=session, asked_tenant=asked
     )
 
 
-def _of_user(user: User, session: Session | None, asked: str) -> Identity:
+def _of_user(user: User, session: LoginSession | None, asked: str) -> Identity:
     return Identity(
         name=user.name, role=user.role, tenants=user.tenants, session=session, asked_tenant=asked
     )

@@ -34,7 +34,7 @@ ENDED_MAX = 256
 COOKIE_CHARS_MAX = 1000
 
 
-class _Kept(msgspec.Struct):
+class _SessionFile(msgspec.Struct):
     """The file: the key, and which sessions were ended before their time."""
 
     key: str
@@ -46,7 +46,7 @@ class _Kept(msgspec.Struct):
     """User to a time: sessions of theirs that would end by then have ended."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class LoginSession(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a cookie."""
 
     id: str
@@ -88,11 +88,11 @@ class Sessions:
     def begin(self, user: str, stamp: bytes) -> str:
         """The cookie of a new session."""
         until_us = self._clock.now_us() + SESSION_S * 1_000_000
-        session = Session(id=secrets.token_urlsafe(18), user=user, until_us=until_us)
+        session = LoginSession(id=secrets.token_urlsafe(18), user=user, until_us=until_us)
         payload = _text(msgspec.json.encode(session))
         return f"v1.{payload}.{self._mac(payload, stamp)}"
 
-    def read(self, cookie: str) -> Session | None:
+    def read(self, cookie: str) -> LoginSession | None:
         """Return what a cookie claims, not yet believed: `proves` needs the stamp of the user that it
         names.
         """
@@ -102,17 +102,17 @@ class Sessions:
             return None
         try:
             raw = base64.b64decode(payload + "=" * (-len(payload) % 4), b"-_", validate=True)
-            return msgspec.json.decode(raw, type=Session)
+            return msgspec.json.decode(raw, type=LoginSession)
         except (ValueError, msgspec.MsgspecError):
             return None
 
-    def proves(self, cookie: str, session: Session, stamp: bytes) -> bool:
+    def proves(self, cookie: str, session: LoginSession, stamp: bytes) -> bool:
         """Return True if a cookie was made here for this user and has not ended."""
         payload, _, mac = cookie.partition(".")[2].partition(".")
         is_ours = hmac.compare_digest(mac.encode(), self._mac(payload, stamp).encode())
         return is_ours and self._is_alive(session)
 
-    def _is_alive(self, session: Session) -> bool:
+    def _is_alive(self, session: LoginSession) -> bool:
         kept = self._kept
         return (
             session.until_us > max(self._clock.now_us(), kept.floors.get(session.user, 0))
@@ -120,7 +120,7 @@ class Sessions:
             and session.id not in kept.ended_by.get(session.user, {})
         )
 
-    def csrf(self, session: Session) -> str:
+    def csrf(self, session: LoginSession) -> str:
         """Return what requests of this session that change something carry in `X-CSRF-Token`."""
         return _text(hmac.digest(self._key, b"csrf\0" + session.id.encode(), "sha256"))
 
@@ -129,7 +129,7 @@ class Sessions:
         key = hmac.digest(self._key, b"sign\0" + purpose.encode(), "sha256")
         return _text(hmac.digest(key, msgspec.json.encode(parts), "sha256"))
 
-    def end(self, session: Session) -> None:
+    def end(self, session: LoginSession) -> None:
         """Sign out, for good: a copy of the cookie is worth nothing.
 
         No session ever comes back: of a user who ended too many to keep, those that began before the oldest
@@ -139,7 +139,7 @@ class Sessions:
             self._keep_ended(session)
             self._save(self._kept)
 
-    def _keep_ended(self, session: Session) -> None:
+    def _keep_ended(self, session: LoginSession) -> None:
         now_us, kept, user = self._clock.now_us(), self._kept, session.user
         kept.ended = _ahead(kept.ended, now_us)
         kept.floors = _ahead(kept.floors, now_us)
@@ -158,12 +158,12 @@ class Sessions:
 
     # The file
 
-    def _load(self) -> _Kept:
-        fresh = _Kept(key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+    def _load(self) -> _SessionFile:
+        fresh = _SessionFile(key=base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
         if self._file is None:
             return fresh
         try:
-            stored: Any = msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+            stored: Any = msgspec.json.decode(self._file.read_bytes(), type=_SessionFile)
             if len(base64.urlsafe_b64decode(stored.key)) == 32:
                 os.chmod(self._file, 0o600)
                 return stored
@@ -179,7 +179,7 @@ class Sessions:
         self._save(fresh)
         return fresh
 
-    def _save(self, kept: _Kept) -> None:
+    def _save(self, kept: _SessionFile) -> None:
         """Put the file in place at once; only its owner may read it."""
         if self._file is None:
             return

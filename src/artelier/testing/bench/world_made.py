@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from artelier import Kernel
 from artelier.artifacts import account_of
-from artelier.artifacts.write.write_decision import Wish, decide_write
+from artelier.artifacts.write.write_decision import WriteRequest, decide_write
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, StreamAppend
 from artelier.money import SCRIP
@@ -82,7 +82,7 @@ async def world_of(
     world = await World.new(kernel, "w", {"seed": 7}, policies={"rule": rule} if rule else None)
     if "reflex_artifact_id" in content:
         code = REFLEX.replace("OTHERS", str(agents))
-        await fill(world, [("a0", Wish(id="reflex", kind="reflex", access="owner_writes",
+        await fill(world, [("a0", WriteRequest(id="reflex", kind="reflex", access="owner_writes",
                                        content={"code": code}))])  # fmt: skip
     await fill(world, _agents(agents, content))
     await fill(world, _documents(agents, artifacts))
@@ -90,16 +90,16 @@ async def world_of(
     return kernel, world
 
 
-def _agents(count: int, content: Mapping[str, Any]) -> Iterator[tuple[str, Wish]]:
+def _agents(count: int, content: Mapping[str, Any]) -> Iterator[tuple[str, WriteRequest]]:
     for n in range(count):
-        yield f"a{n}", Wish(id=f"a{n}", kind="agent", content=dict(content))
+        yield f"a{n}", WriteRequest(id=f"a{n}", kind="agent", content=dict(content))
 
 
-def _documents(agents: int, count: int) -> Iterator[tuple[str, Wish]]:
+def _documents(agents: int, count: int) -> Iterator[tuple[str, WriteRequest]]:
     for n in range(count):
         yield (
             f"a{n % agents}",
-            Wish(id=f"d{n}", kind="document", content=f"{TEXT}{n}", prices={"read": 1}),
+            WriteRequest(id=f"d{n}", kind="document", content=f"{TEXT}{n}", prices={"read": 1}),
         )
 
 
@@ -109,7 +109,7 @@ def _parts(items: Iterable[Item]) -> Iterator[list[Item]]:
         yield part
 
 
-async def fill(world: World, wishes: Iterable[tuple[str, Wish]]) -> None:
+async def fill(world: World, wishes: Iterable[tuple[str, WriteRequest]]) -> None:
     """Write new artifacts, each by its owner, many in a commit."""
     host = world.host
     key = (await host.state()).key

@@ -160,7 +160,7 @@ def _changed_prompt() -> AbstractContextManager[None]:
 
         return called_with_more
 
-    return _wrapped(artelier.kernel.steps.model_call, "_called", wrap)
+    return _wrapped(artelier.kernel.steps.model_call, "_call_once", wrap)
 
 
 def _unfenced() -> AbstractContextManager[None]:
@@ -196,7 +196,7 @@ def _left_standing() -> AbstractContextManager[None]:
 
         return only_own
 
-    return _wrapped(artelier.kernel.tool_calls.compensation, "_owned", wrap)
+    return _wrapped(artelier.kernel.tool_calls.compensation, "_owned_streams", wrap)
 
 
 def _forgotten_version() -> AbstractContextManager[None]:

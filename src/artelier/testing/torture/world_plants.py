@@ -16,7 +16,7 @@ from artelier.ledger import Posting
 from artelier.log import Batch
 from artelier.world.actions import Accept
 from artelier.world.actions.effects.dispatch import DECIDE
-from artelier.world.mind.billed_reads import Reader
+from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.tick.tick_context import Scene
 from artelier.world.tick.world_state import WorldStage
 
@@ -145,7 +145,7 @@ def _unasked_consent() -> AbstractContextManager[None]:
 
         return agrees_to_all
 
-    return _replaced(Reader, "agrees", wrap)
+    return _replaced(BilledReader, "agrees", wrap)
 
 
 WORLD_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {

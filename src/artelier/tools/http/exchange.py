@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 
 from artelier.errors import TransientError
-from artelier.tools.http.rules import Target
+from artelier.tools.http.rules import UrlTarget
 
 CONNECT_TIMEOUT_S = 10.0
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -43,7 +43,7 @@ class Unusable(Cut):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class HttpReply:
     status: int
     kind: str
     """The media type, lower case, without parameters."""
@@ -52,10 +52,10 @@ class Reply:
     body: bytes
 
 
-class Line:
+class HostConnection:
     """A connection to one address of a host."""
 
-    def __init__(self, target: Target, addresses: list[str], context: ssl.SSLContext) -> None:
+    def __init__(self, target: UrlTarget, addresses: list[str], context: ssl.SSLContext) -> None:
         self._target = target
         self._addresses = addresses
         self._context = context
@@ -71,7 +71,7 @@ class Line:
 
     def exchange(
         self, method: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float
-    ) -> Reply:
+    ) -> HttpReply:
         """Errors: `NotSent` before the first byte, `Cut` after it."""
         self._connect(timeout_s)
         assert self._socket is not None
@@ -127,7 +127,7 @@ class Line:
             return
         raise NotSent(f"{self._target.host} does not answer", got=_short(last))
 
-    def _reply(self, response: http.client.HTTPResponse) -> Reply:
+    def _reply(self, response: http.client.HTTPResponse) -> HttpReply:
         coding = (response.getheader("content-encoding") or "identity").strip().lower()
         if coding not in ("identity", "gzip", "x-gzip"):
             raise Unusable("the reply is packed in a way that was not asked for", got=coding)
@@ -146,7 +146,7 @@ class Line:
         if (unpack is not None and found and not unpack.eof) or response.length:
             raise Cut("the reply ended in the middle")
         kind = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
-        return Reply(
+        return HttpReply(
             status=response.status, kind=kind, location=response.getheader("location"),
             retry_after=response.getheader("retry-after"), body=bytes(found),
         )  # fmt: skip

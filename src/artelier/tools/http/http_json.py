@@ -29,11 +29,11 @@ from artelier.errors import (
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool
 from artelier.tools.http.address_check import Resolver, addresses_of, system_resolver
-from artelier.tools.http.exchange import Cut, Line, NotSent, Reply, Unusable
+from artelier.tools.http.exchange import Cut, HostConnection, HttpReply, NotSent, Unusable
 from artelier.tools.http.rules import (
     HttpRule,
-    Target,
     UnclearUrl,
+    UrlTarget,
     parse_url,
     rule_for,
     rules_from,
@@ -71,7 +71,7 @@ class Undecided(External):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class HttpJsonClient:
     """The allowed hosts, and the means to reach them. `context` is for certificates of a private CA."""
 
     rules: tuple[HttpRule, ...]
@@ -124,8 +124,8 @@ class Client:
         )
 
     async def _once(
-        self, target: Target, method: str, sent: Mapping[str, str], content: bytes | None
-    ) -> Reply:
+        self, target: UrlTarget, method: str, sent: Mapping[str, str], content: bytes | None
+    ) -> HttpReply:
         rule = _rule(self.rules, target)
         try:
             own = rule.filled(self.environ)
@@ -136,7 +136,7 @@ class Client:
                 target.host, target.port, private=rule.private, resolve=self.resolve
             )
         )
-        line = Line(target, addresses, self.trust())
+        line = HostConnection(target, addresses, self.trust())
         own = {name.lower(): value for name, value in own.items()}
         headers = {"host": target.authority, **sent, **own}
         try:
@@ -170,7 +170,7 @@ def http_json_tool(
     `allow`: URLs, below which everything may be asked, or `HttpRule`s with headers and `private`. `environ`
     is where secrets of headers are read, at each call. Errors: `InvalidConfig`.
     """
-    client = Client(
+    client = HttpJsonClient(
         rules=rules_from(allow), environ=os.environ if environ is None else environ,
         context=context, resolve=resolve, timeout_s=timeout_s,
     )  # fmt: skip
@@ -204,14 +204,14 @@ class HttpTool(Tool[..., Any]):
         return reading
 
 
-def _target(url: str) -> Target:
+def _target(url: str) -> UrlTarget:
     try:
         return parse_url(url)
     except UnclearUrl as error:
         raise ToolFailed(f"the URL {error}", got=repr(url)) from None
 
 
-def _rule(rules: tuple[HttpRule, ...], target: Target) -> HttpRule:
+def _rule(rules: tuple[HttpRule, ...], target: UrlTarget) -> HttpRule:
     try:
         return rule_for(rules, target)
     except NotGranted as error:
@@ -255,7 +255,7 @@ def _prepared(
     return sent, content
 
 
-def _onward(target: Target, method: str, reply: Reply) -> Target | None:
+def _onward(target: UrlTarget, method: str, reply: HttpReply) -> UrlTarget | None:
     """Return where a redirect leads; None if the reply is the answer.
 
     Only a redirect that keeps the method of a side effect is followed: after any other, the thing was done.
@@ -271,7 +271,7 @@ def _onward(target: Target, method: str, reply: Reply) -> Target | None:
     return onward
 
 
-def _result(method: str, reply: Reply) -> dict[str, Any]:
+def _result(method: str, reply: HttpReply) -> dict[str, Any]:
     is_reading, status = method == "GET", reply.status
     if 200 <= status < 300 or (status == 304 and is_reading) or (status == 303 and not is_reading):
         return {"status": status, "body": _value(reply, is_reading=is_reading)}
@@ -288,7 +288,7 @@ def _result(method: str, reply: Reply) -> dict[str, Any]:
     raise Undecided(f"{said}: whether it did what was asked is not known", got=about)
 
 
-def _value(reply: Reply, *, is_reading: bool) -> Any:
+def _value(reply: HttpReply, *, is_reading: bool) -> Any:
     """The JSON of a reply. What was done is done, whatever came back; but what was read must be readable."""
     if not reply.body.strip():
         return None
@@ -305,14 +305,14 @@ def _value(reply: Reply, *, is_reading: bool) -> Any:
     return {"note": problem}
 
 
-def _kind(reply: Reply) -> str:
+def _kind(reply: HttpReply) -> str:
     """Whole or not at all: of half a secret nobody sees that it is one."""
     if len(reply.kind) > KIND_CHARS_MAX:
         return "of a type too long to name"
     return reply.kind or "of no type"
 
 
-def _about(reply: Reply) -> str | None:
+def _about(reply: HttpReply) -> str | None:
     """Return what a refusal says of itself; the error is bounded when it leaves."""
     if reply.kind != "application/json" and not reply.kind.endswith("+json"):
         return None

@@ -48,7 +48,7 @@ class UnclearUrl(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class UrlTarget:
     """A URL taken apart, in its one spelling."""
 
     scheme: str
@@ -75,7 +75,7 @@ class Target:
         return f"{self.scheme}://{self.authority}{self.line}"
 
 
-def parse_url(url: object) -> Target:
+def parse_url(url: object) -> UrlTarget:
     """Errors: `UnclearUrl` that says what is wrong with it."""
     if not isinstance(url, str) or not 0 < len(url) <= URL_CHARS_MAX:
         raise UnclearUrl(f"is no text of 1 to {URL_CHARS_MAX} characters")
@@ -100,7 +100,7 @@ def parse_url(url: object) -> Target:
         raise UnclearUrl("has a broken port")
     path = parts.path or "/"
     _check_path(path, parts.query)
-    return Target(
+    return UrlTarget(
         scheme=scheme, host=_host(parts.netloc, parts.hostname or ""), port=port or PORTS[scheme],
         path=path, query=parts.query,
     )  # fmt: skip
@@ -177,10 +177,10 @@ class HttpRule:
         object.__setattr__(self, "headers", MappingProxyType(dict(self.headers)))
 
     @property
-    def target(self) -> Target:
+    def target(self) -> UrlTarget:
         return parse_url(self.url)
 
-    def allows(self, target: Target) -> bool:
+    def allows(self, target: UrlTarget) -> bool:
         """Return True if a URL has this origin and lies below this path."""
         own = self.target
         below = own.path if own.path.endswith("/") else f"{own.path}/"
@@ -270,7 +270,7 @@ def _credentials(secret: str) -> tuple[str, ...]:
     return (whole, part) if len(part) >= _PASSWORD_CHARS_MIN else (whole,)
 
 
-def rule_for(rules: Iterable[HttpRule], target: Target) -> HttpRule:
+def rule_for(rules: Iterable[HttpRule], target: UrlTarget) -> HttpRule:
     """The longest rule that allows a URL. Errors: `NotGranted`."""
     fitting = [rule for rule in rules if rule.allows(target)]
     if not fitting:

@@ -17,7 +17,7 @@ SECRET_CHARS_MIN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class LocalServer:
     """A server that is started here and spoken to over its standard streams."""
 
     command: tuple[str, ...] = field(repr=False)
@@ -46,7 +46,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class RemoteServer:
     """A server that runs elsewhere and is spoken to over HTTP."""
 
     url: str = field(repr=False)
@@ -65,7 +65,7 @@ class Endpoint:
         return (*self.headers.values(), *words, urlsplit(self.url).query)
 
 
-Address = Program | Endpoint
+Address = LocalServer | RemoteServer
 
 
 def address_of(
@@ -88,7 +88,7 @@ def address_of(
     return _endpoint(url or "", headers or {})
 
 
-def _program(command: Sequence[str], env: Mapping[str, str]) -> Program:
+def _program(command: Sequence[str], env: Mapping[str, str]) -> LocalServer:
     if isinstance(command, str) or not all(isinstance(cast(object, word), str) for word in command):
         raise InvalidConfig(
             "the command of an MCP server",
@@ -103,7 +103,7 @@ def _program(command: Sequence[str], env: Mapping[str, str]) -> Program:
                 "an environment variable of an MCP server", expected="name and value as text",
                 got=repr(name)[:80],
             )  # fmt: skip
-    return Program(tuple(command), dict(env))
+    return LocalServer(tuple(command), dict(env))
 
 
 def _is_variable(name: object, value: object) -> bool:
@@ -112,7 +112,7 @@ def _is_variable(name: object, value: object) -> bool:
     return bool(name) and "=" not in name and "\0" not in name + value
 
 
-def _endpoint(url: str, headers: Mapping[str, str]) -> Endpoint:
+def _endpoint(url: str, headers: Mapping[str, str]) -> RemoteServer:
     try:
         parts = urlsplit(url)
         host, _port = parts.hostname, parts.port
@@ -139,7 +139,7 @@ def _endpoint(url: str, headers: Mapping[str, str]) -> Endpoint:
                 "a header of an MCP server", expected="a name, and one line of ASCII text",
                 got=repr(name)[:80],
             )  # fmt: skip
-    return Endpoint(url, dict(headers))
+    return RemoteServer(url, dict(headers))
 
 
 def without(text: str, secrets: Sequence[str]) -> str:

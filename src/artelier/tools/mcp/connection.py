@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from artelier.errors import ArtelierError, LimitReached
 from artelier.ids import VERSION
 from artelier.models.http_client import open_client
-from artelier.tools.mcp.address import Address, Endpoint, without
+from artelier.tools.mcp.address import Address, RemoteServer, without
 from artelier.tools.mcp.failures import Answered, Declined, Lost, ServerBroken, ServerUnavailable
 from artelier.tools.mcp.listing import TOOLS_MAX, fingerprint
 from artelier.tools.mcp.process import MESSAGE_BYTES_MAX, ServerProcess
@@ -136,7 +136,7 @@ class Connection:
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[Client]:
         async with AsyncExitStack() as stack:
-            if isinstance(self._address, Endpoint):
+            if isinstance(self._address, RemoteServer):
                 http = await stack.enter_async_context(open_client(self._address.url))
                 http.headers.update(self._address.headers)
                 http.event_hooks["response"].append(self._note_status)
@@ -306,7 +306,7 @@ class Connection:
 
     def _ended_by(self, error: MCPError) -> Declined | Answered | Lost:
         shown = visible(without(error.message, self._address.secrets), chars_max=1_000)
-        if isinstance(self._address, Endpoint) and error.message == _SESSION_GONE:
+        if isinstance(self._address, RemoteServer) and error.message == _SESSION_GONE:
             self._retire()
             return Declined("the server has ended this session; the call was not begun")
         if error.code in _NO_ANSWER:

@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.ports.model import ToolSchema
 from artelier.tools.function import DESCRIPTION_CHARS_MAX
-from artelier.tools.mcp.schema import Arguments, Unfit
+from artelier.tools.mcp.schema import ArgumentSchema, Unfit
 from artelier.tools.mcp.text import visible
 from artelier.tools.mcp.tool_annotations import Hints
 
@@ -44,7 +44,7 @@ class Listed:
     remote_name: str
     """How the server calls it."""
     schema: ToolSchema
-    arguments: Arguments
+    arguments: ArgumentSchema
     fingerprint: str
     """Of everything that the server said of it."""
     hints: Hints
@@ -78,7 +78,7 @@ def read_listing(
     *,
     prefix: str,
     taken: Collection[str],
-    known: Mapping[str, Arguments],
+    known: Mapping[str, ArgumentSchema],
 ) -> tuple[list[Listed], list[RefusedTool]]:
     """The tools that can be offered and those that cannot. A name in `taken` gets the prefix.
 
@@ -128,9 +128,11 @@ def _name(name: str, *, prefix: str, used: Collection[str]) -> str:
     return longer
 
 
-def _listed(tool: types.Tool, name: str, said: bytes, known: Mapping[str, Arguments]) -> Listed:
+def _listed(
+    tool: types.Tool, name: str, said: bytes, known: Mapping[str, ArgumentSchema]
+) -> Listed:
     mark = sha256(said).hexdigest()
-    arguments = known.get(mark) or Arguments(tool.input_schema)
+    arguments = known.get(mark) or ArgumentSchema(tool.input_schema)
     schema = ToolSchema(
         name=name,
         description=visible(tool.description or "", chars_max=DESCRIPTION_CHARS_MAX),

@@ -22,7 +22,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from artelier.errors import InvalidConfig
-from artelier.tools.mcp.address import Program, without
+from artelier.tools.mcp.address import LocalServer, without
 from artelier.tools.mcp.text import visible
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ Inbox = SessionMessage | Exception
 class ServerProcess:
     """One process: its streams while it lives, and what it said when it is gone."""
 
-    def __init__(self, program: Program, *, on_end: Callable[[], None]) -> None:
+    def __init__(self, program: LocalServer, *, on_end: Callable[[], None]) -> None:
         self._program = program
         self._on_end = on_end
         self._lifeline: int | None = None

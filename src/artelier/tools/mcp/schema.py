@@ -61,7 +61,7 @@ class _TooMuchWork(Exception):
 _work: ContextVar[list[int]] = ContextVar("work")
 
 
-class Arguments:
+class ArgumentSchema:
     """The parameters of one tool: `schema` is what a model sees."""
 
     def __init__(self, raw: Mapping[str, Any]) -> None:

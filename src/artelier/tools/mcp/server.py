@@ -23,7 +23,7 @@ from artelier.tools.thread_pool import DaemonThreads
 
 if TYPE_CHECKING:
     from artelier.tools.mcp.connection import Connection
-    from artelier.tools.mcp.schema import Arguments
+    from artelier.tools.mcp.schema import ArgumentSchema
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.IGNORECASE)
 INSTALL = 'pip install "artelier[mcp]"'
@@ -89,7 +89,7 @@ class McpServer:
         """Replaced ones, which close when their last call is done."""
         self._lock = threading.Lock()
         self._stderr = ""
-        self._known: dict[str, Arguments] = {}
+        self._known: dict[str, ArgumentSchema] = {}
 
     def __repr__(self) -> str:
         return f"McpServer({self._short_name!r}, {self._address.shown})"

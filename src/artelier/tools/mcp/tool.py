@@ -17,7 +17,7 @@ from artelier.tools.mcp.text import visible
 from artelier.tools.mcp.tool_annotations import Facts
 
 
-class Line(Protocol):
+class ServerLine(Protocol):
     """The connection to a server, as a tool needs it."""
 
     async def definition(self, name: str) -> str | None: ...
@@ -37,7 +37,7 @@ class McpTool:
         listed: Listed,
         *,
         server: str,
-        connect: Callable[[], Awaitable[Line]],
+        connect: Callable[[], Awaitable[ServerLine]],
         facts: Facts,
         grant: str | None,
         timeout_s: float,
@@ -116,7 +116,7 @@ class McpTool:
     def _once(self) -> bool:
         return self.side_effect and not self.idempotent
 
-    async def _line(self) -> Line:
+    async def _line(self) -> ServerLine:
         """The connection, when the tool is still what it was. Nothing has been handed over yet."""
         try:
             line = await self._connect()

@@ -16,16 +16,22 @@ from artelier.ports.tool import ToolPort
 from artelier.tools.function import Tool
 from artelier.tools.skills.approval.injection_heuristics import suspicions
 from artelier.tools.skills.approval.pin_guard import GatedTool
-from artelier.tools.skills.approval.pins import Candidate, Verdict, settle
-from artelier.tools.skills.catalog_runtime import Place
+from artelier.tools.skills.approval.pins import Candidate, PinVerdict, settle
+from artelier.tools.skills.catalog_runtime import CatalogPlace
 from artelier.tools.skills.prompt.listing import MANY, Listing, SkillLine, short_line
 from artelier.tools.skills.prompt.loaded import loaded_text
 from artelier.tools.skills.prompt.meta_tools import meta_tools
-from artelier.tools.skills.skill import Shelf, Skill
-from artelier.tools.skills.skill_names import Names
+from artelier.tools.skills.skill import Skill, TenantSkills
+from artelier.tools.skills.skill_names import SkillNames
 from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
 from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn, skills_at
-from artelier.tools.skills.sources.source import Found, Functions, Served, SkillSource, ToolSource
+from artelier.tools.skills.sources.source import (
+    FoundSkill,
+    Functions,
+    ServedTools,
+    SkillSource,
+    ToolSource,
+)
 
 SKILLS_MAX = 2_000
 TENANTS_MAX = 1_024
@@ -57,7 +63,7 @@ class SkillCatalog:
         others: list[SkillSource] = []
         for item in sources:
             made = _source_from(item)
-            if isinstance(made, (SkillFolder, SkillsIn, ArtifactSkills, Served)):
+            if isinstance(made, (SkillFolder, SkillsIn, ArtifactSkills, ServedTools)):
                 others.append(made)
             else:
                 functions.append(made)
@@ -67,9 +73,9 @@ class SkillCatalog:
             self._functions, *sorted(others, key=lambda source: not source.shared)
         ]  # fmt: skip
         _check_names(self._functions, self._sources)
-        self._names = Names()
-        self._place = Place()
-        self._shelves: dict[str, Shelf] = {}
+        self._names = SkillNames()
+        self._place = CatalogPlace()
+        self._shelves: dict[str, TenantSkills] = {}
         self._ports: dict[str, ToolPort] = {}
         self._gates: dict[str, GatedTool] = {}
         for tool in self._functions.tools:
@@ -83,7 +89,7 @@ class SkillCatalog:
         """
         if self._place.move(services):
             self._shelves.clear()
-        shelf = self._shelves.pop(tenant, None) or Shelf({}, Names(self._names))
+        shelf = self._shelves.pop(tenant, None) or TenantSkills({}, SkillNames(self._names))
         silent: list[str] = []
         for source in self._sources:
             try:
@@ -124,7 +130,7 @@ class SkillCatalog:
         """Loaded skills as text of a prompt, from the values that `load_skill` gave."""
         return loaded_text(values)
 
-    async def shelf(self, services: Services, tenant: str) -> Shelf:
+    async def shelf(self, services: Services, tenant: str) -> TenantSkills:
         """The skills of a tenant, asked for if they are not known yet."""
         known = self._shelves.get(tenant)
         if known is None or self._place.move(services):
@@ -132,7 +138,7 @@ class SkillCatalog:
             known = self._shelves[tenant]
         return known
 
-    def _candidates(self, shelf: Shelf) -> list[Candidate]:
+    def _candidates(self, shelf: TenantSkills) -> list[Candidate]:
         found: list[Candidate] = []
         for source in self._sources:
             names = self._names if source.shared else shelf.names
@@ -147,7 +153,7 @@ class SkillCatalog:
             )
         return found
 
-    def _skill(self, one: Candidate, verdict: Verdict) -> Skill:
+    def _skill(self, one: Candidate, verdict: PinVerdict) -> Skill:
         tool = one.found.tool
         if tool is not None and one.source != self._functions.name:
             tool = self._ports[one.skill] = self._gate(one, tool)
@@ -166,13 +172,13 @@ class SkillCatalog:
         gate.become(tool, hash=one.hash)
         return gate
 
-    def _keep(self, tenant: str, shelf: Shelf) -> None:
+    def _keep(self, tenant: str, shelf: TenantSkills) -> None:
         if len(self._shelves) >= TENANTS_MAX:
             del self._shelves[next(iter(self._shelves))]
         self._shelves[tenant] = shelf
 
 
-def _listing(shelf: Shelf, silent: Sequence[str]) -> Listing:
+def _listing(shelf: TenantSkills, silent: Sequence[str]) -> Listing:
     many = sum(skill.status == "active" for skill in shelf.skills.values()) > MANY
     lines: list[SkillLine] = []
     for name, skill in sorted(shelf.skills.items()):
@@ -184,7 +190,7 @@ def _listing(shelf: Shelf, silent: Sequence[str]) -> Listing:
     return Listing(skills=tuple(lines), silent=tuple(silent))
 
 
-def _source_from(item: Source) -> ToolPort | SkillFolder | SkillsIn | ArtifactSkills | Served:
+def _source_from(item: Source) -> ToolPort | SkillFolder | SkillsIn | ArtifactSkills | ServedTools:
     if isinstance(item, str | Path):
         return skills_at(item)
     if isinstance(item, SkillFolder | SkillsIn | ArtifactSkills):
@@ -192,7 +198,7 @@ def _source_from(item: Source) -> ToolPort | SkillFolder | SkillsIn | ArtifactSk
     if isinstance(item, Tool):
         return cast("Tool[..., Any]", item)
     if isinstance(item, ToolSource):
-        return Served(item)
+        return ServedTools(item)
     if hasattr(item, "schema") and hasattr(item, "call") and hasattr(item, "validate"):
         return item  # pyright: ignore[reportReturnType] - a ToolPort by its shape
     if callable(item):
@@ -214,7 +220,7 @@ def _check_names(functions: Functions, sources: Sequence[SkillSource]) -> None:
             raise InvalidRequest(f"two {what} have one name", got=", ".join(twice)[:200])
 
 
-def _each_once(found: Iterable[Found]) -> Iterable[Found]:
+def _each_once(found: Iterable[FoundSkill]) -> Iterable[FoundSkill]:
     """A source that has two of one name can't be pinned by name: the first counts."""
     return {one.definition.name: one for one in reversed(tuple(found))}.values()
 

@@ -6,7 +6,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import Services
 
 
-class Place:
+class CatalogPlace:
     """The kernel that a catalogue serves; a later one takes the place of an earlier one."""
 
     def __init__(self) -> None:

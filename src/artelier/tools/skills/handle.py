@@ -26,7 +26,7 @@ from artelier.tools.skills.approval.pins import Pin, pins_of, unchanged
 from artelier.tools.skills.definition import Definition, definition_from, files_changed
 from artelier.tools.skills.events import SkillApproved, SkillRefused
 from artelier.tools.skills.sources.folder import place_of, text_of
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.folder import WorkspaceFolder
 
 NOTE_CHARS_MAX = 10_000
 RUNS_MAX = 50
@@ -89,7 +89,7 @@ class Skills:
                 f"the files of skill {pin.skill} are not on this machine", got=pin.source[:200],
                 hint="Only files of a folder can be shown, where the folder is.",
             )  # fmt: skip
-        return visible(await asyncio.to_thread(text_of, Folder(here), path, files))
+        return visible(await asyncio.to_thread(text_of, WorkspaceFolder(here), path, files))
 
     async def files_changed(self, name: str) -> list[dict[str, str]]:
         """`[{path, change}]` since the last usable definition: `changed`, `new` or `gone`.

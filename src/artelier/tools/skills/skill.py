@@ -10,8 +10,8 @@ from artelier.ports.tool import ToolPort
 from artelier.tools.skills.definition import SKILL_FILE, Definition
 from artelier.tools.skills.prompt.example import example_of, worked_example
 from artelier.tools.skills.prompt.loaded import CALL_WITH
-from artelier.tools.skills.skill_names import Names
-from artelier.tools.skills.sources.source import Found
+from artelier.tools.skills.skill_names import SkillNames
+from artelier.tools.skills.sources.source import FoundSkill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Skill:
     source: str
     hash: str
     status: str
-    found: Found
+    found: FoundSkill
     tool: ToolPort | None = None
     """What the kernel calls, already behind its gate."""
 
@@ -63,12 +63,14 @@ class Skill:
 
 
 @dataclass(slots=True)
-class Shelf:
+class TenantSkills:
     """The skills of one tenant, as of its last listing."""
 
     skills: dict[str, Skill]
     """By the name that models use, refused ones included."""
-    names: Names
+    names: SkillNames
     """Of skills that only this tenant has."""
-    heard: dict[str, tuple[Found, ...]] = field(default_factory=dict[str, "tuple[Found, ...]"])
+    heard: dict[str, tuple[FoundSkill, ...]] = field(
+        default_factory=dict[str, "tuple[FoundSkill, ...]"]
+    )
     """What each source said last."""

@@ -10,10 +10,10 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NAME_CHARS_MAX = 64
 
 
-class Names:
+class SkillNames:
     """Names that are given once and stay: a name that became free is not given to another skill."""
 
-    def __init__(self, taken: Names | None = None) -> None:
+    def __init__(self, taken: SkillNames | None = None) -> None:
         self._given: dict[tuple[str, str], str] = {}
         self._taken: set[str] = set()
         self._above = taken

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from artelier.errors import ToolFailed
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.folder import FileState, Folder, failed, refused
+from artelier.tools.workspace.folder import FileState, WorkspaceFolder, failed, refused
 
 READ_BYTES_MAX = 32 * 1024 * 1024
 """A larger file is searched or queried, not read."""
@@ -20,7 +20,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_text(
-    folder: Folder, path: str, *, bytes_max: int = READ_BYTES_MAX
+    folder: WorkspaceFolder, path: str, *, bytes_max: int = READ_BYTES_MAX
 ) -> tuple[str, FileState]:
     """A whole text file; a byte order mark is left out.
 
@@ -44,7 +44,7 @@ def read_text(
     return text, state
 
 
-def write_text(folder: Folder, path: str, text: str, *, token: str) -> dict[str, Any]:
+def write_text(folder: WorkspaceFolder, path: str, text: str, *, token: str) -> dict[str, Any]:
     """Put a file in place at once: a reader sees the old content or the new one, never a part.
 
     Shapes: `token` names this write; a repeated write with the same token replaces its own
@@ -96,7 +96,7 @@ def _receipt(path: str, raw: bytes) -> dict[str, Any]:
     return {"path": path, "size_bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
 
 
-def settle_write(folder: Folder, path: str, text: str) -> dict[str, Any]:
+def settle_write(folder: WorkspaceFolder, path: str, text: str) -> dict[str, Any]:
     """The receipt of a write, if the file now holds that text. Errors: `ToolFailed` if it does not."""
     raw = text.encode()
     with folder.file(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as stream:
@@ -105,7 +105,7 @@ def settle_write(folder: Folder, path: str, text: str) -> dict[str, Any]:
     return _receipt("/".join(folder.clean(path)), raw)
 
 
-def file_tools(folder: Folder, *, writable: bool) -> list[Tool[..., Any]]:
+def file_tools(folder: WorkspaceFolder, *, writable: bool) -> list[Tool[..., Any]]:
     from pydantic import Field
 
     @tool(side_effect=False, timeout_s=60)

@@ -42,7 +42,7 @@ class FileState:
     mtime_ns: int
 
 
-class Folder:
+class WorkspaceFolder:
     """A folder on this machine that tools may use, and nothing outside of it."""
 
     def __init__(self, root: str | Path, *, is_confined: bool = False) -> None:

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.folder import DEPTH_MAX, OUT_FOLDER, Folder
+from artelier.tools.workspace.folder import DEPTH_MAX, OUT_FOLDER, WorkspaceFolder
 
 ENTRIES_MAX = 1_000
 VISITED_MAX = 100_000
 """Entries looked at in one walk; a larger tree is reported as truncated."""
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     path: str
     type: str
     """`file` or `dir`; a link counts as what it leads to, anything else is left out."""
@@ -24,12 +24,12 @@ class Entry(NamedTuple):
     """Of a file; 0 for a folder."""
 
 
-def walk(folder: Folder, path: str, *, recursive: bool) -> tuple[list[Entry], bool]:
+def walk(folder: WorkspaceFolder, path: str, *, recursive: bool) -> tuple[list[FolderEntry], bool]:
     """All visible entries below a path, sorted by path, and whether some were left out for their number.
 
     Links to folders are listed and not entered. Errors: `ToolFailed` if the path is no folder.
     """
-    found: list[Entry] = []
+    found: list[FolderEntry] = []
     visited = 0
     pending = ["/".join(folder.clean(path)) or "."]
     with folder.directory(path):
@@ -46,7 +46,7 @@ def walk(folder: Folder, path: str, *, recursive: bool) -> tuple[list[Entry], bo
     return sorted(found), False
 
 
-def _scan(folder: Folder, here: str) -> Iterator[tuple[Entry, bool]]:
+def _scan(folder: WorkspaceFolder, here: str) -> Iterator[tuple[FolderEntry, bool]]:
     if here.count("/") >= DEPTH_MAX - 1:
         return
     try:
@@ -60,9 +60,9 @@ def _scan(folder: Folder, here: str) -> Iterator[tuple[Entry, bool]]:
         if info is None:
             continue
         if stat.S_ISDIR(info.st_mode):
-            yield Entry(path, "dir", 0), is_link
+            yield FolderEntry(path, "dir", 0), is_link
         elif stat.S_ISREG(info.st_mode):
-            yield Entry(path, "file", info.st_size), is_link
+            yield FolderEntry(path, "file", info.st_size), is_link
 
 
 def _is_visible(name: str) -> bool:
@@ -70,7 +70,7 @@ def _is_visible(name: str) -> bool:
 
 
 def _stat(
-    folder: Folder, here: str, name: str, descriptor: int
+    folder: WorkspaceFolder, here: str, name: str, descriptor: int
 ) -> tuple[os.stat_result | None, bool]:
     try:
         info = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
@@ -88,7 +88,7 @@ def _text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def list_tool(folder: Folder) -> Tool[..., Any]:
+def list_tool(folder: WorkspaceFolder) -> Tool[..., Any]:
     @tool(side_effect=False, timeout_s=60)
     def list_dir(path: str = ".", recursive: bool = False) -> dict[str, Any]:
         """List files and folders of the workspace, sorted by path. `recursive` goes into folders.

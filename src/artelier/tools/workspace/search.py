@@ -11,7 +11,7 @@ from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
 from artelier.tools.workspace.files import read_text
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.listing import walk
 from artelier.tools.workspace.pii_guard import refuse_placeholders
 
@@ -28,7 +28,7 @@ Matcher = Callable[[str, int], Hits]
 
 
 def search(
-    folder: Folder, query: str, path: str, *, hits_max: int, matcher: Matcher
+    folder: WorkspaceFolder, query: str, path: str, *, hits_max: int, matcher: Matcher
 ) -> dict[str, Any]:
     """Lines that match, by path and line. `truncated` says that there may be more.
 
@@ -49,7 +49,7 @@ def search(
     return {"hits": hits, "truncated": truncated}
 
 
-def _files(folder: Folder, path: str) -> tuple[list[str], bool]:
+def _files(folder: WorkspaceFolder, path: str) -> tuple[list[str], bool]:
     try:
         entries, cut = walk(folder, path, recursive=True)
     except ToolFailed:
@@ -58,7 +58,7 @@ def _files(folder: Folder, path: str) -> tuple[list[str], bool]:
     return [entry.path for entry in entries if entry.type == "file"], cut
 
 
-def _texts(folder: Folder, paths: list[str]) -> Iterator[tuple[str, str | None]]:
+def _texts(folder: WorkspaceFolder, paths: list[str]) -> Iterator[tuple[str, str | None]]:
     """Each text file; None where a bound leaves it out. Files that are not text are passed over."""
     total = 0
     for path in paths:
@@ -118,7 +118,7 @@ class PatternMatcher:
         self._child.close()
 
 
-def search_tool(folder: Folder) -> Tool[..., Any]:
+def search_tool(folder: WorkspaceFolder) -> Tool[..., Any]:
     from pydantic import Field
 
     @tool(side_effect=False, timeout_s=60)

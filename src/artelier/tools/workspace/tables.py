@@ -14,7 +14,7 @@ from artelier.child import Child, ChildStopped
 from artelier.confinement import Needs
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.folder import FileState, Folder
+from artelier.tools.workspace.folder import FileState, WorkspaceFolder
 from artelier.tools.workspace.listing import walk
 from artelier.tools.workspace.pii_guard import refuse_placeholders
 
@@ -49,7 +49,7 @@ _open: weakref.WeakValueDictionary[str, Tables] = weakref.WeakValueDictionary()
 _opening = threading.Lock()
 
 
-def tables_of(folder: Folder) -> Tables:
+def tables_of(folder: WorkspaceFolder) -> Tables:
     """The tables of a folder; tools over the same folder share them while any of them lives."""
     with _opening:
         tables = _open.get(folder.identity)
@@ -61,7 +61,7 @@ def tables_of(folder: Folder) -> Tables:
 class Tables:
     """The tables of a workspace, loaded once per state of its files."""
 
-    def __init__(self, folder: Folder, *, query_s: float = QUERY_S) -> None:
+    def __init__(self, folder: WorkspaceFolder, *, query_s: float = QUERY_S) -> None:
         self._folder = folder
         self._query_s = query_s
         self._lock = threading.Lock()
@@ -181,7 +181,7 @@ def _result(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def table_tools(folder: Folder) -> list[Tool[..., Any]]:
+def table_tools(folder: WorkspaceFolder) -> list[Tool[..., Any]]:
     from pydantic import Field
 
     tables = tables_of(folder)

@@ -11,7 +11,7 @@ from artelier.tools.calculator import calculator_tool
 from artelier.tools.function import Tool
 from artelier.tools.python_code import python_tool
 from artelier.tools.workspace.files import file_tools
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.listing import list_tool
 from artelier.tools.workspace.search import search_tool
 from artelier.tools.workspace.tables import table_tools
@@ -28,7 +28,7 @@ def workspace_tools(
     name (a hard link) is not opened, since it may be another tenant's.
     Errors: `InvalidRequest` if the root is no folder.
     """
-    folder = Folder(root, is_confined=is_confined)
+    folder = WorkspaceFolder(root, is_confined=is_confined)
     tools = [
         ask_tool(),
         calculator_tool(),

@@ -39,7 +39,7 @@ class Columns:
             _check_name(name, taken)
             taken.add(name.casefold())
             self._read[name] = _readable(name, text)
-        self.failed: dict[str, Failed] = {}
+        self.failed: dict[str, FailedCells] = {}
         """By column, the cells without a value because their expression could not be worked out."""
 
     @property
@@ -52,13 +52,13 @@ class Columns:
         for name, expression in self._read.items():
             worth = expression.value(facts)
             if worth.error:
-                before = self.failed.get(name, Failed(0, worth.error))
-                self.failed[name] = Failed(before.cells + 1, before.why)
+                before = self.failed.get(name, FailedCells(0, worth.error))
+                self.failed[name] = FailedCells(before.cells + 1, before.why)
             cells.append(worth.value)
         return tuple(cells)
 
 
-class Failed(NamedTuple):
+class FailedCells(NamedTuple):
     """Cells of a column that are empty, and why the first one is."""
 
     cells: int

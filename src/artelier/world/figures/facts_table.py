@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from artelier.world.figures.columns import Cell, Columns
-from artelier.world.history.history_fold import AgentNow, Society, history_of, span_of
+from artelier.world.history.history_fold import AgentNow, SocietyState, history_of, span_of
 from artelier.world.world import World
 
 
@@ -25,7 +25,7 @@ async def collect(
     span = await span_of(world.host, world.id, from_tick=from_tick, to_tick=to_tick)
     if span.last < span.first:
         return
-    society = Society()
+    society = SocietyState()
     tick = 0
     async for event in history_of(world.host, world.id, to_tick=span.last):
         while tick < event.at_us:
@@ -38,7 +38,7 @@ async def collect(
         yield columns.row(_facts(tick, agent, society))
 
 
-def _facts(tick: int, agent: AgentNow, society: Society) -> dict[str, Any]:
+def _facts(tick: int, agent: AgentNow, society: SocietyState) -> dict[str, Any]:
     return {
         "tick": tick,
         "agent_id": agent.id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.world.figures.metrics import Price, tick_metrics
+from artelier.world.figures.metrics import TickPrice, tick_metrics
 from artelier.world.queries import offers
 from artelier.world.world import World
 
@@ -34,13 +34,13 @@ async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def gathered(paid: list[Price]) -> list[Price]:
+def gathered(paid: list[TickPrice]) -> list[TickPrice]:
     """One row for each kind and way of selling. The median is that of the ticks' medians, by trades."""
-    by_kind: dict[tuple[str, str], list[Price]] = {}
+    by_kind: dict[tuple[str, str], list[TickPrice]] = {}
     for one in paid:
         by_kind.setdefault((one.kind, one.sells), []).append(one)
     return [
-        Price(
+        TickPrice(
             kind=kind, sells=sells, trades=sum(one.trades for one in prices),
             volume=sum(one.volume for one in prices), low=min(one.low for one in prices),
             median=_middle(prices), high=max(one.high for one in prices),
@@ -49,7 +49,7 @@ def gathered(paid: list[Price]) -> list[Price]:
     ]  # fmt: skip
 
 
-def _middle(prices: list[Price]) -> float:
+def _middle(prices: list[TickPrice]) -> float:
     ordered = sorted(prices, key=lambda one: one.median)
     half = sum(one.trades for one in ordered) / 2
     seen = 0

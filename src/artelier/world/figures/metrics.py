@@ -18,7 +18,7 @@ from artelier.log import EventData
 from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.history.checkpoints import checkpoint_before, kinds_of
-from artelier.world.history.history_fold import Society, act_of, asked_of, history_of, span_of
+from artelier.world.history.history_fold import SocietyState, act_of, asked_of, history_of, span_of
 from artelier.world.world import World
 
 ValueT = TypeVar("ValueT")
@@ -32,7 +32,7 @@ FIGURES_MAX = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class TickPrice:
     """The prices paid in a tick for one kind of artifact, sold in one way."""
 
     kind: str
@@ -48,7 +48,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class TickUsage:
     """The model usage of one agent in a tick."""
 
     calls: int = 0
@@ -85,12 +85,12 @@ class TickMetrics:
     """Offers that were accepted, and uses that were paid for; services are not counted."""
     volume: int = 0
     """What was paid for them."""
-    prices: tuple[Price, ...] = ()
+    prices: tuple[TickPrice, ...] = ()
     actions: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
     """Steps of agents, the rejected ones too, by action and by who decided; `` for what was no action."""
     rejections: Mapping[str, int] = field(default_factory=dict[str, int])
     """By code of the error."""
-    usage: Mapping[str, Usage] = field(default_factory=dict[str, Usage])
+    usage: Mapping[str, TickUsage] = field(default_factory=dict[str, TickUsage])
     """Of agents for which a model was asked."""
 
     @property
@@ -155,8 +155,8 @@ async def tick_metrics(
     store, tenant = world.host.services.store, world.host.id
     since = await checkpoint_before(store, tenant, world.id, tick=span.first)
     kinds = await kinds_of(store, tenant, world.id) if since.tick else {}
-    society = Society.restored(since, kinds=kinds)
-    happened = _Happened()
+    society = SocietyState.restored(since, kinds=kinds)
+    happened = _TickTotals()
     usage = asked_of(world.host, world.id, span, since=since)
     asked = await anext(usage, None)
     tick = since.tick
@@ -165,7 +165,7 @@ async def tick_metrics(
         nonlocal asked
         while asked is not None and asked.tick <= tick:
             happened.ask(
-                asked.agent, Usage(calls=1, input_tokens=asked.input_tokens,
+                asked.agent, TickUsage(calls=1, input_tokens=asked.input_tokens,
                 output_tokens=asked.output_tokens, cost_microusd=asked.cost_microusd),
             )  # fmt: skip
             asked = await anext(usage, None)
@@ -175,13 +175,13 @@ async def tick_metrics(
         while tick < event.at_us:
             if tick >= span.first:
                 yield await ended(tick)
-            happened = _Happened()
+            happened = _TickTotals()
             tick += 1
         happened.take(society.take(event), society)
     yield await ended(tick)
 
 
-class _Happened:
+class _TickTotals:
     """The running totals of one tick."""
 
     def __init__(self) -> None:
@@ -189,9 +189,9 @@ class _Happened:
         self.paid: dict[tuple[str, str], list[int]] = {}
         self.actions: dict[str, dict[str, int]] = {}
         self.rejections: dict[str, int] = {}
-        self.usage: dict[str, Usage] = {}
+        self.usage: dict[str, TickUsage] = {}
 
-    def take(self, data: EventData, society: Society) -> None:
+    def take(self, data: EventData, society: SocietyState) -> None:
         if isinstance(data, Moving):
             self._follow(data)
         if isinstance(data, ev.OfferAccepted):
@@ -208,7 +208,7 @@ class _Happened:
     def _sell(self, kind: str, sells: str, price: int) -> None:
         self.paid.setdefault((kind, sells), []).append(price)
 
-    def _use(self, data: ArtifactInvoked | ArtifactCharged, society: Society) -> None:
+    def _use(self, data: ArtifactInvoked | ArtifactCharged, society: SocietyState) -> None:
         """Count a use that moved money to somebody who is no service of the world."""
         if isinstance(data, ArtifactInvoked) and data.outcome != "done":
             return  # what was held went back
@@ -229,16 +229,16 @@ class _Happened:
             if may_owe(posting.target):
                 self.returned += posting.amount
 
-    def ask(self, agent: str, more: Usage) -> None:
-        before = self.usage.get(agent, Usage())
-        self.usage[agent] = Usage(
+    def ask(self, agent: str, more: TickUsage) -> None:
+        before = self.usage.get(agent, TickUsage())
+        self.usage[agent] = TickUsage(
             calls=before.calls + more.calls,
             input_tokens=before.input_tokens + more.input_tokens,
             output_tokens=before.output_tokens + more.output_tokens,
             cost_microusd=before.cost_microusd + more.cost_microusd,
         )
 
-    def told(self, tick: int, society: Society) -> TickMetrics:
+    def told(self, tick: int, society: SocietyState) -> TickMetrics:
         balances = {one.id: society.balance(one.id) for one in society.agents}
         money = _parts(society)
         return TickMetrics(
@@ -255,7 +255,7 @@ def _sorted(given: Mapping[str, ValueT]) -> dict[str, ValueT]:
     return dict(sorted(given.items()))
 
 
-def _parts(society: Society) -> dict[str, int]:
+def _parts(society: SocietyState) -> dict[str, int]:
     """Return who has the money: `{circulating, agents, services, others, held}`."""
     found: dict[str, int] = dict.fromkeys(
         ("circulating", "agents", "services", "others", "held"), 0
@@ -274,8 +274,8 @@ def _parts(society: Society) -> dict[str, int]:
     return found
 
 
-def _price(kind: str, sells: str, paid: Sequence[int]) -> Price:
-    return Price(
+def _price(kind: str, sells: str, paid: Sequence[int]) -> TickPrice:
+    return TickPrice(
         kind=kind, sells=sells, trades=len(paid), volume=sum(paid),
         low=min(paid), median=median(paid), high=max(paid),
     )  # fmt: skip

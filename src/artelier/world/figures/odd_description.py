@@ -47,7 +47,7 @@ ACTIVATION: Mapping[str, str] = {
 
 
 @dataclass(slots=True)
-class _Facts:
+class _DescriptionFacts:
     """The facts of a world that are read before the description is written."""
 
     row: Mapping[str, Any]
@@ -93,7 +93,7 @@ async def describe(world: World) -> str:
 # Reading
 
 
-async def _facts(world: World) -> _Facts:
+async def _facts(world: World) -> _DescriptionFacts:
     row, config = await world.row(), await world.config()
     store, scope = world.host.services.store, (world.host.id, world_space(world.id))
     kinds = await store.query(
@@ -104,7 +104,7 @@ async def _facts(world: World) -> _Facts:
     left = await store.query(
         "SELECT COUNT(*) FROM world_agents WHERE tenant = ? AND space = ? AND active = 0", scope
     )
-    facts = _Facts(
+    facts = _DescriptionFacts(
         row=row, config=config, agents=await _agents(world), left=int(left[0][0]),
         kinds=[(str(kind), int(count), int(owners)) for kind, count, owners in kinds],
     )  # fmt: skip
@@ -114,7 +114,7 @@ async def _facts(world: World) -> _Facts:
     return facts
 
 
-def _take(facts: _Facts, data: Any, *, at: int) -> None:
+def _take(facts: _DescriptionFacts, data: Any, *, at: int) -> None:
     if isinstance(data, ev.AgentJoined):
         if at:
             facts.later += 1
@@ -159,7 +159,7 @@ async def _agents(world: World) -> dict[str, AgentSpec]:
 # Overview
 
 
-def _overview(facts: _Facts) -> list[str]:
+def _overview(facts: _DescriptionFacts) -> list[str]:
     config = facts.config
     return [
         "### Purpose",
@@ -211,7 +211,7 @@ def _space(config: WorldConfig) -> str:
 # Design concepts
 
 
-def _concepts(facts: _Facts) -> list[str]:
+def _concepts(facts: _DescriptionFacts) -> list[str]:
     config, happened = facts.config, facts.happened
     allowed = "all actions" if config.actions is None else _names(config.actions)
     return [
@@ -248,7 +248,7 @@ def _collected(config: WorldConfig) -> str:
 # Details
 
 
-def _details(facts: _Facts) -> list[str]:
+def _details(facts: _DescriptionFacts) -> list[str]:
     row = facts.row
     forked = (
         f" It was forked off {_code(row['parent'])} after tick {row['forked_at']}."
@@ -278,7 +278,7 @@ def _details(facts: _Facts) -> list[str]:
     ]
 
 
-def _inputs(facts: _Facts) -> str:
+def _inputs(facts: _DescriptionFacts) -> str:
     done = facts.happened
     return (
         f"The host injected or scheduled {_count(done['event.injected'], 'piece')} of news and changed the"
@@ -296,7 +296,7 @@ def _shocks(config: WorldConfig) -> str:
     return _table(("shock at tick", "name", "scrip to each", "agents", "message"), rows)
 
 
-def _thinking(facts: _Facts) -> list[tuple[object, ...]]:
+def _thinking(facts: _DescriptionFacts) -> list[tuple[object, ...]]:
     groups: dict[str, list[str]] = {}
     for agent, spec in facts.agents.items():
         groups.setdefault(_mind(spec, facts.config), []).append(agent)
@@ -316,13 +316,13 @@ def _mind(spec: AgentSpec, config: WorldConfig) -> str:
     return ", ".join(parts)
 
 
-def _decided(facts: _Facts) -> list[tuple[object, ...]]:
+def _decided(facts: _DescriptionFacts) -> list[tuple[object, ...]]:
     """Return the deciders as the log records them; a rule comes with the version that decided."""
     ordered = sorted(facts.deciders.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(source, _code(step) if step else "", steps) for (source, step), steps in ordered]
 
 
-def _mint(facts: _Facts) -> str:
+def _mint(facts: _DescriptionFacts) -> str:
     mint = facts.config.mint
     if not mint.every:
         return "There is no mint."

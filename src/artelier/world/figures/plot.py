@@ -14,7 +14,15 @@ from typing import Any
 
 from artelier.errors import InvalidRequest, StoreUnavailable
 from artelier.world.figures.metrics import TickMetrics, tick_metrics
-from artelier.world.figures.svg_charts import PALETTE, Chart, Panel, Point, Series, clipped, svg
+from artelier.world.figures.svg_charts import (
+    PALETTE,
+    Chart,
+    ChartPanel,
+    Point,
+    Series,
+    clipped,
+    svg,
+)
 from artelier.world.history.history_fold import span_of
 from artelier.world.world import World
 
@@ -128,14 +136,14 @@ class _Gathered:
             trades, volume = now.paid.get(price.kind, (0, 0))
             now.paid[price.kind] = (trades + price.trades, volume + price.volume)
 
-    def panels(self) -> list[Panel]:
+    def panels(self) -> list[ChartPanel]:
         each = "per tick" if self.size == 1 else f"per {self.size} ticks"
         return [
-            Panel(
+            ChartPanel(
                 title="Balances of agents", unit="scrip", empty="no agents",
                 series=self._balances() if any(one.agents for one in self.bins) else (),
             ),
-            Panel(
+            ChartPanel(
                 title="Inequality", unit="0: all have the same", y_max=1, is_whole=False,
                 series=[self._line("Gini coefficient", [one.gini for one in self.bins], BLUE)],
             ),
@@ -143,7 +151,7 @@ class _Gathered:
                        [one.trades for one in self.bins], GREEN),
             self._bars("Volume of trade", f"scrip {each}", "nothing was paid for in trades",
                        [one.volume for one in self.bins], ORANGE),
-            Panel(
+            ChartPanel(
                 title="Prices by kind of artifact", unit="scrip, mean of the trades " + each,
                 series=self._prices(), empty="no trades",
             ),
@@ -165,14 +173,14 @@ class _Gathered:
 
     def _bars(
         self, title: str, unit: str, empty: str, values: Sequence[float], colour: str
-    ) -> Panel:
+    ) -> ChartPanel:
         series = Series(
             name=title.lower(), shape="bars", colour=colour, bar_ticks=self.size,
             points=self._points(values) if any(values) else (),
         )  # fmt: skip
-        return Panel(title=title, unit=unit, series=(series,), empty=empty)
+        return ChartPanel(title=title, unit=unit, series=(series,), empty=empty)
 
-    def _cost(self, each: str) -> Panel:
+    def _cost(self, each: str) -> ChartPanel:
         usd = [one.cost_microusd / 1_000_000 for one in self.bins]
         empty = "models cost nothing" if self.asked else "no model was asked"
         panel = self._bars("Cost of models", f"USD {each}", empty, usd, PALETTE[3])

@@ -42,7 +42,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class ChartPanel:
     """One chart."""
 
     title: str
@@ -65,7 +65,7 @@ class Chart:
     title: str
     subtitle: str
     ticks: tuple[int, int]
-    panels: Sequence[Panel]
+    panels: Sequence[ChartPanel]
 
 
 def svg(chart: Chart) -> str:
@@ -101,7 +101,7 @@ class _Scale:
         return self.top + PANEL * (1 - value / self.y_max)
 
 
-def _panel(panel: Panel, top: float, ticks: tuple[int, int]) -> list[str]:
+def _panel(panel: ChartPanel, top: float, ticks: tuple[int, int]) -> list[str]:
     values = [value for one in panel.series for _, value in (*one.points, *one.lower)]
     steps = nice_steps(panel.y_max or max(values, default=0) or 1, is_whole=panel.is_whole)
     # Half a tick of room on both sides: a bar stands in the middle of its tick.

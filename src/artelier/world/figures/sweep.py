@@ -62,7 +62,7 @@ Param = int | str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedRun:
     """One run of a sweep."""
 
     id: str
@@ -86,7 +86,7 @@ def plan(
     seeds: int,
     ticks: int,
     rules: bytes = b"",
-) -> list[Planned]:
+) -> list[PlannedRun]:
     """Every combination of the parameters, each with `seeds` seeds from that of the world on.
 
     `params` are texts by name: `agents` for the count of every template among the agents, else a setting such
@@ -104,7 +104,7 @@ def plan(
             "the sweep is too large", expected=f"at most {RUNS_MAX} runs", got=count
         )
     Columns(read_world(spec).config.collect)  # said before anything begins
-    planned: list[Planned] = []
+    planned: list[PlannedRun] = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
         changed = _changed(spec, chosen)
@@ -114,7 +114,7 @@ def plan(
             digest = base.copy()
             digest.update(b"\n%d" % seed)
             planned.append(
-                Planned(
+                PlannedRun(
                     id=digest.hexdigest()[:16], params=chosen, seed=seed, ticks=ticks, spec=changed
                 )
             )
@@ -233,7 +233,7 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 async def pass_world(
     kernel: Any,
-    planned: Planned,
+    planned: PlannedRun,
     *,
     policies: Mapping[str, Policy] | None = None,
     told: Callable[[int], object] = lambda tick: None,

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from artelier.errors import InvalidRequest, StoreUnavailable
-from artelier.world.figures.sweep import FIGURES, Param, Planned
+from artelier.world.figures.sweep import FIGURES, Param, PlannedRun
 
 ROW = "row.json"
 """In the folder of a run, once it is done."""
@@ -40,7 +40,7 @@ def save_row(folder: Path, row: Mapping[str, Any]) -> None:
     _put(folder / ROW, msgspec.json.encode(row))
 
 
-def row_of(folder: Path, planned: Planned) -> dict[str, Any] | None:
+def row_of(folder: Path, planned: PlannedRun) -> dict[str, Any] | None:
     """The row of a run that is done; None if it is not, or the file is none of ours."""
     try:
         row = msgspec.json.decode((folder / planned.id / ROW).read_bytes(), type=dict[str, Any])
@@ -52,7 +52,7 @@ def row_of(folder: Path, planned: Planned) -> dict[str, Any] | None:
     return {**row, "params": planned.params} if is_whole else None
 
 
-def columns_of(planned: Sequence[Planned]) -> list[Column]:
+def columns_of(planned: Sequence[PlannedRun]) -> list[Column]:
     """`run`, the parameters, `seed`, `ticks`, the figures, and the means of what is collected."""
     params: dict[str, list[Param]] = {}
     means: dict[str, str] = {}

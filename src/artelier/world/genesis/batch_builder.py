@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts import Working, check_principal
 from artelier.artifacts.ref import check_new_id
-from artelier.artifacts.write.write_decision import Wish, decide_write
+from artelier.artifacts.write.write_decision import WriteRequest, decide_write
 from artelier.errors import ArtelierError, Conflict, InvalidConfig, SequenceConflict
 from artelier.log import Batch, Blob, DataKey, Draft, EventData, StreamAppend
 from artelier.world.events import world_space, world_stream
@@ -58,7 +58,7 @@ def decide(made: Sequence[Made], *, tenant: str, key: DataKey) -> Beginning:
             other = f" (also {seen[one.id]})" if seen[one.id] else ""
             raise InvalidConfig(f"{where}there are two artifacts {one.id}{other}")
         seen[one.id] = one.place
-        wish = Wish(
+        wish = WriteRequest(
             id=one.id, content=one.content, kind=one.kind, access=one.access, prices=one.prices,
             interface=one.interface, metadata=one.metadata,
         )  # fmt: skip

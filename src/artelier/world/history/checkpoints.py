@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.log import Store, Stream
 from artelier.world.events import world_space
-from artelier.world.history.streams import Reach, reaches
+from artelier.world.history.streams import StreamReach, reaches
 
 CHECKPOINT_TICKS = 50
 """Between two checkpoints: at most so many ticks are folded besides those that are asked for (a guess)."""
@@ -60,7 +60,7 @@ async def kinds_of(store: Store, tenant: str, world: str) -> dict[str, str]:
 
 
 async def behind(
-    store: Store, tenant: str, world: str, found: list[Reach], checkpoint: Checkpoint
+    store: Store, tenant: str, world: str, found: list[StreamReach], checkpoint: Checkpoint
 ) -> dict[Stream, int]:
     """Return the last event of each stream that the checkpoint covers."""
     if checkpoint.tick == 0:

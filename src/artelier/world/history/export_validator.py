@@ -44,7 +44,7 @@ ANCESTORS_MAX = 1_000
 TICK_MAX = 2**53
 
 
-class Society(Belongings):
+class SocietyCheck(Belongings):
     """The checks of one file. Every refusal is an `InvalidExport`, or becomes one."""
 
     def __init__(self, header: Header, *, name: str) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from artelier.artifacts import Decision, StoreStage, Working
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.events import ArtifactDeleted, ArtifactTransferred, ArtifactWritten
-from artelier.artifacts.write.write_decision import Wish, decide_write
+from artelier.artifacts.write.write_decision import WriteRequest, decide_write
 from artelier.errors import Conflict, InsufficientFunds, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import check_space
 from artelier.kernel.export.writer import by_position
@@ -95,7 +95,7 @@ async def fork_world(
 
 
 @dataclass(slots=True)
-class _Copy:
+class _HistoryCopy:
     """The history that both worlds share."""
 
     events: list[tuple[str, RawDraft]] = field(default_factory=list[tuple[str, RawDraft]])
@@ -107,7 +107,7 @@ class _Copy:
 
 
 @dataclass(slots=True)
-class _Changes:
+class _ForkChanges:
     """The differences between a fork and its origin, as events that follow the copy."""
 
     drafts: list[Draft] = field(default_factory=list[Draft])
@@ -126,10 +126,10 @@ def _checked(with_: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return with_
 
 
-async def _copy(host: Host, world: str, tick: int, *, wanted: Mapping[str, Any]) -> _Copy:
+async def _copy(host: Host, world: str, tick: int, *, wanted: Mapping[str, Any]) -> _HistoryCopy:
     store, tenant = host.services.store, host.id
     found = await reaches(store, tenant, world, tick=tick)
-    copy = _Copy(wanted=wanted)
+    copy = _HistoryCopy(wanted=wanted)
     stage = StoreStage(store, tenant=tenant, space=world_space(world), at_us=tick)
     stage.seen = dict.fromkeys(wanted)  # as if nothing had been written yet
     working = copy.artifacts = Working(stage)
@@ -142,7 +142,7 @@ async def _copy(host: Host, world: str, tick: int, *, wanted: Mapping[str, Any])
     return copy
 
 
-async def _follow(event: Event, copy: _Copy, working: Working) -> None:
+async def _follow(event: Event, copy: _HistoryCopy, working: Working) -> None:
     """Keep what the changes of a fork build upon."""
     if event.kind in (WorldMade.KIND, WorldConfigured.KIND):
         copy.config = cast("WorldMade | WorldConfigured", event.decode()).config
@@ -155,12 +155,18 @@ async def _follow(event: Event, copy: _Copy, working: Working) -> None:
 
 
 async def _changes(
-    host: Host, world: str, tick: int, copy: _Copy, *, config: Mapping[str, Any] | None, by: str
-) -> _Changes:
+    host: Host,
+    world: str,
+    tick: int,
+    copy: _HistoryCopy,
+    *,
+    config: Mapping[str, Any] | None,
+    by: str,
+) -> _ForkChanges:
     """Errors: `NotFound` for what is not there at that tick; `InvalidArtifact`; `InvalidConfig`."""
     store, tenant = host.services.store, host.id
     key = await WorldStage(store, tenant=tenant, space=world_space(world), at_us=tick).key()
-    found = _Changes(ids=tuple(copy.wanted))
+    found = _ForkChanges(ids=tuple(copy.wanted))
     for id_, content in copy.wanted.items():
         await _rewrite(copy, found, id_, content, tenant=tenant, key=key, tick=tick)
     if config is not None:
@@ -173,7 +179,14 @@ async def _changes(
 
 
 async def _rewrite(
-    copy: _Copy, found: _Changes, id_: str, content: Any, *, tenant: str, key: DataKey, tick: int
+    copy: _HistoryCopy,
+    found: _ForkChanges,
+    id_: str,
+    content: Any,
+    *,
+    tenant: str,
+    key: DataKey,
+    tick: int,
 ) -> None:
     assert copy.artifacts is not None
     standing = await copy.artifacts.standing(id_)
@@ -187,7 +200,7 @@ async def _rewrite(
         )
     # The host decides what differs in a fork, whatever the policy says; it is written as the owner's.
     event, blobs = decide_write(
-        Wish(id=id_, content=content), standing, Decision(True, "fork"),
+        WriteRequest(id=id_, content=content), standing, Decision(True, "fork"),
         tenant=tenant, principal=standing.owner, key=key,
     )  # fmt: skip
     found.drafts.append(Draft(event, tick, standing.owner))
@@ -224,7 +237,7 @@ async def _names(host: Host, world: str) -> list[str]:
 
 
 def _batch(
-    host: Host, world: str, name: str, tick: int, copy: _Copy, changed: _Changes, by: str
+    host: Host, world: str, name: str, tick: int, copy: _HistoryCopy, changed: _ForkChanges, by: str
 ) -> Batch:
     """The copy, what differs, and in the tenant's stream who made it."""
     appends = renamed(host.id, world, name, copy.events)

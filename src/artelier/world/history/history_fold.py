@@ -30,7 +30,7 @@ from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.events import world_space, world_stream
 from artelier.world.history.checkpoints import START, Checkpoint, behind
-from artelier.world.history.streams import Reach, ancestors, reaches, tick_of
+from artelier.world.history.streams import StreamReach, ancestors, reaches, tick_of
 from artelier.world.kernel_adapter import Host, run_id_of
 
 HELD_EVENTS_MAX = 20_000
@@ -93,7 +93,9 @@ async def history_of(
             heapreplace(heads, (after.at_us, n, after))
 
 
-async def _events(store: Store, reach: Reach, *, share: int, after: int) -> AsyncIterator[Event]:
+async def _events(
+    store: Store, reach: StreamReach, *, share: int, after: int
+) -> AsyncIterator[Event]:
     while after < reach.seq:
         page = await store.read(reach.stream, after=after, limit=min(share, reach.seq - after))
         if not page:
@@ -107,7 +109,7 @@ async def _events(store: Store, reach: Reach, *, share: int, after: int) -> Asyn
 # What models cost
 
 
-class Asked(NamedTuple):
+class AskedModel(NamedTuple):
     """A model was asked for an agent; a call that failed may have cost something too."""
 
     tick: int
@@ -119,7 +121,7 @@ class Asked(NamedTuple):
 
 async def asked_of(
     host: Host, world: str, span: Span, *, since: Checkpoint = START
-) -> AsyncIterator[Asked]:
+) -> AsyncIterator[AskedModel]:
     """Return what models were asked for the agents of a world in some ticks, by tick.
 
     Of a world with ancestors (a fork, one out of a file) each tick counts in the world that passed it. What
@@ -141,7 +143,7 @@ async def asked_of(
     ]
     share = max(1, HELD_EVENTS_MAX // max(1, len(runs)))
     feeds = [_asked(store, *one, share=share) for one in runs]
-    heads: list[tuple[int, int, Asked]] = []
+    heads: list[tuple[int, int, AskedModel]] = []
     for n, feed in enumerate(feeds):
         if (head := await anext(feed, None)) is not None:
             heads.append((head.tick, n, head))
@@ -182,7 +184,7 @@ async def _asked_by(store: Store, tenant: str, run: int, since: Checkpoint, worl
 
 async def _asked(
     store: Store, run: int, agent: str, within: Span, after: int, *, share: int
-) -> AsyncIterator[Asked]:
+) -> AsyncIterator[AskedModel]:
     while True:
         rows = await store.query(
             "SELECT seq, data FROM events WHERE stream = ? AND seq > ?"
@@ -194,7 +196,7 @@ async def _asked(
             named = _OF_TICK.match(fields["key"])
             if named is None or not within.first <= int(named[1]) <= within.last:
                 continue
-            yield Asked(
+            yield AskedModel(
                 int(named[1]), agent, fields.get("input_tokens", 0),
                 fields.get("output_tokens", 0), fields.get("cost", 0),
             )  # fmt: skip
@@ -220,7 +222,7 @@ class AgentNow:
 
 
 @dataclass(slots=True)
-class Society:
+class SocietyState:
     """Money, artifacts and agents after the events so far. Memory: O(agents + artifacts)."""
 
     money: dict[str, int] = field(default_factory=dict[str, int])
@@ -235,7 +237,7 @@ class Society:
     """All who ever joined, in the order in which they first did."""
 
     @classmethod
-    def restored(cls, since: Checkpoint, *, kinds: Mapping[str, str]) -> Society:
+    def restored(cls, since: Checkpoint, *, kinds: Mapping[str, str]) -> SocietyState:
         """Return money and agents as a checkpoint has them. Owners and what agents did last are not in it."""
         everyone = {name: AgentNow(name, is_active) for name, is_active in since.agents.items()}
         return cls(money=dict(since.money), kinds=dict(kinds), everyone=everyone)

@@ -34,7 +34,7 @@ SELECT s.name, h.low, e.position FROM halved h JOIN streams s ON s.id = h.stream
 """
 
 
-class Reach(NamedTuple):
+class StreamReach(NamedTuple):
     """The last event of a stream that belongs to a tick or one before it."""
 
     stream: Stream
@@ -62,17 +62,17 @@ async def tick_of(host: Host, world: str, at: int | None) -> int:
     return at
 
 
-async def reaches(store: Store, tenant: str, world: str, *, tick: int) -> list[Reach]:
+async def reaches(store: Store, tenant: str, world: str, *, tick: int) -> list[StreamReach]:
     """Every stream of the world that begins by the end of `tick`, by name, and how far it counts.
 
     Cost: O(streams * log events): ticks never go back within a stream, so that they are halved.
     """
     space = world_space(world)
     rows = await store.query(_REACHES, (tenant, space, tick, tick))
-    return [Reach(Stream(tenant, space, name), seq, position) for name, seq, position in rows]
+    return [StreamReach(Stream(tenant, space, name), seq, position) for name, seq, position in rows]
 
 
-async def events_of(store: Store, reach: Reach) -> AsyncIterator[Event]:
+async def events_of(store: Store, reach: StreamReach) -> AsyncIterator[Event]:
     """The events of a stream up to its reach, page by page."""
     after = 0
     while after < reach.seq:

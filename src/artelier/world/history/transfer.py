@@ -16,10 +16,10 @@ import msgspec
 from artelier.ids import check_space
 from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, WORLD_VERSION, Ancestry, Header
 from artelier.kernel.export.scope import streams_of
-from artelier.kernel.export.transfer import Part, import_file, write_file
+from artelier.kernel.export.transfer import StorePart, import_file, write_file
 from artelier.log import Stream
 from artelier.world.events import world_space
-from artelier.world.history.export_validator import Society, check_free
+from artelier.world.history.export_validator import SocietyCheck, check_free
 from artelier.world.history.session_check import check_no_sessions
 from artelier.world.history.streams import ancestors, reaches, run_reaches, tick_of
 from artelier.world.kernel_adapter import Host
@@ -59,7 +59,7 @@ async def export_world(host: Host, world: str, path: str | Path) -> CarriedWorld
         position=position, head=root.hex(),
     )  # fmt: skip
     done = await write_file(
-        path, header, [Part(services, streams)], belongings=Society(header, name=world)
+        path, header, [StorePart(services, streams)], belongings=SocietyCheck(header, name=world)
     )
     return CarriedWorld(
         world=world, origin=world, tick=tick, runs=done.runs, events=done.events,
@@ -96,7 +96,7 @@ async def import_world(
     keys: Any = host.services.store  # the one in use keeps the keys of imported content
     found = await import_file(
         host.services, keys, host.id, path, size_max_bytes=size_max_bytes, by=by, about="world",
-        belongings=lambda header: Society(header, name=id or header.world),
+        belongings=lambda header: SocietyCheck(header, name=id or header.world),
     )  # fmt: skip
     ancestry = found.header.ancestry
     return CarriedWorld(

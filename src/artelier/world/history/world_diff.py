@@ -18,7 +18,7 @@ from artelier.errors import CorruptStore
 from artelier.log import Event, Store
 from artelier.world.events import ActionRejected, TickPassed, world_stream
 from artelier.world.history.agent_diff import differing
-from artelier.world.history.streams import Reach, reaches, tick_of
+from artelier.world.history.streams import StreamReach, reaches, tick_of
 from artelier.world.history.world_hash import Contents, Normal, normal_events
 from artelier.world.kernel_adapter import Host
 
@@ -29,7 +29,7 @@ TEXT_CHARS_MAX = 300
 """Of content that is shown."""
 
 
-class Side(NamedTuple):
+class WorldSide(NamedTuple):
     """One of the two worlds."""
 
     host: Host
@@ -40,7 +40,7 @@ class Side(NamedTuple):
         return self.host.services.store
 
 
-async def diff_worlds(a: Side, b: Side) -> dict[str, Any]:
+async def diff_worlds(a: WorldSide, b: WorldSide) -> dict[str, Any]:
     """Return what `World.diff` gives. Cost: both histories are read once, a tick at a time."""
     ticks = [await tick_of(side.host, side.world, None) for side in (a, b)]
     upto = min(ticks)
@@ -69,24 +69,24 @@ async def diff_worlds(a: Side, b: Side) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _own(side: Side, found: list[Reach]) -> Reach:
+def _own(side: WorldSide, found: list[StreamReach]) -> StreamReach:
     stream = world_stream(side.host.id, side.world)
-    return next((one for one in found if one.stream == stream), Reach(stream, 0, 0))
+    return next((one for one in found if one.stream == stream), StreamReach(stream, 0, 0))
 
 
-class _Event(NamedTuple):
+class _ComparedEvent(NamedTuple):
     """An event in its recorded form and in the form that is compared."""
 
     event: Event
     normal: Normal
 
 
-class _Group(NamedTuple):
+class _TickGroup(NamedTuple):
     """The events of one tick, or of the time between it and the next."""
 
     tick: int
     is_between: bool
-    events: list[_Event]
+    events: list[_ComparedEvent]
 
     @property
     def place(self) -> tuple[int, bool]:
@@ -97,8 +97,8 @@ class _Group(NamedTuple):
 class _Difference:
     tick: int
     is_between: bool
-    a: _Event | None
-    b: _Event | None
+    a: _ComparedEvent | None
+    b: _ComparedEvent | None
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class _Comparison:
     )
     """How often each agent did what, by `(agent, action)`."""
 
-    async def compare(self, a: Reach, b: Reach) -> None:
+    async def compare(self, a: StreamReach, b: StreamReach) -> None:
         """The streams of both worlds."""
         sides = [
             _groups(normal_events(one.store, reach, one))
@@ -130,7 +130,7 @@ class _Comparison:
                 if now[n] is not None:
                     groups[n] = await anext(sides[n], None)
 
-    def _take(self, place: tuple[int, bool], groups: list[_Group | None]) -> None:
+    def _take(self, place: tuple[int, bool], groups: list[_TickGroup | None]) -> None:
         events = [group.events if group is not None else [] for group in groups]
         for counted, found in zip(self.actions, events, strict=True):
             counted.update(_acts(found))
@@ -141,7 +141,7 @@ class _Comparison:
                 self._note(_Difference(*place, one, other))
                 return
 
-    async def compare_charges(self, a: Reach | None, b: Reach | None) -> None:
+    async def compare_charges(self, a: StreamReach | None, b: StreamReach | None) -> None:
         """Compare what the prompts of one agent have cost: charges come before the actions of their tick."""
         sides = [
             aiter(normal_events(one.store, reach, one)) if reach is not None else None
@@ -151,7 +151,7 @@ class _Comparison:
             found = [await anext(side, None) if side is not None else None for side in sides]
             if found == [None, None]:
                 return
-            pair = [_Event(*one) if one is not None else None for one in found]
+            pair = [_ComparedEvent(*one) if one is not None else None for one in found]
             if not _same(pair[0], pair[1]):
                 tick = min(one.event.at_us for one in pair if one is not None)
                 self._note(_Difference(tick, False, pair[0], pair[1]))
@@ -182,10 +182,10 @@ class _Comparison:
         }  # fmt: skip
 
 
-async def _groups(events: AsyncIterator[tuple[Event, Normal]]) -> AsyncIterator[_Group]:
+async def _groups(events: AsyncIterator[tuple[Event, Normal]]) -> AsyncIterator[_TickGroup]:
     """Events of a world's stream by tick; those that the host wrote after a tick apart."""
     passed = 0
-    group = _Group(0, True, [])
+    group = _TickGroup(0, True, [])
     async for one in events:
         event = one[0]
         is_between = event.at_us <= passed
@@ -193,15 +193,15 @@ async def _groups(events: AsyncIterator[tuple[Event, Normal]]) -> AsyncIterator[
         if (tick, is_between) != group.place:
             if group.events:
                 yield group
-            group = _Group(tick, is_between, [])
-        group.events.append(_Event(*one))
+            group = _TickGroup(tick, is_between, [])
+        group.events.append(_ComparedEvent(*one))
         if event.kind == TickPassed.KIND:
             passed = event.at_us
     if group.events:
         yield group
 
 
-def _same(a: _Event | None, b: _Event | None) -> bool:
+def _same(a: _ComparedEvent | None, b: _ComparedEvent | None) -> bool:
     if a is None or b is None:
         return False
     one, other = a.normal, b.normal
@@ -212,7 +212,7 @@ def _same(a: _Event | None, b: _Event | None) -> bool:
     )  # fmt: skip
 
 
-def _acts(events: list[_Event]) -> Iterator[tuple[str, str]]:
+def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
     for one in events:
         act = one.event.plain().get("act") if b'"act":{' in one.event.data else None
         if isinstance(act, dict):
@@ -221,7 +221,7 @@ def _acts(events: list[_Event]) -> Iterator[tuple[str, str]]:
             yield one.event.actor, f"{name}, rejected" if rejected else str(name)
 
 
-async def _shown(one: _Event, contents: Contents) -> dict[str, Any]:
+async def _shown(one: _ComparedEvent, contents: Contents) -> dict[str, Any]:
     """An event with its texts in place of references to them."""
     return {
         "seq": one.event.seq, "kind": one.event.kind, "actor": one.event.actor,

@@ -19,7 +19,7 @@ import msgspec
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import Event, Store, Stream, blob_name
 from artelier.world.events import world_space
-from artelier.world.history.streams import Reach, events_of, reaches, tick_of
+from artelier.world.history.streams import StreamReach, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
 
 FORM = b"artelier.world 1\n"
@@ -80,10 +80,10 @@ class Normal(msgspec.Struct, frozen=True):
 
 
 async def normal_events(
-    store: Store, reach: Reach, contents: Contents
+    store: Store, reach: StreamReach, contents: Contents
 ) -> AsyncIterator[tuple[Event, Normal]]:
     """Every event of a stream, as it stands and in its normal form."""
-    form = Form(reach.stream, contents)
+    form = NormalForm(reach.stream, contents)
     async for event in events_of(store, reach):
         yield event, await form.of(event)
 
@@ -118,7 +118,7 @@ class Contents:
             ) from None  # fmt: skip
 
 
-class Form:
+class NormalForm:
     """Gives the events of one stream, in order, their normal form."""
 
     def __init__(self, stream: Stream, contents: Contents) -> None:

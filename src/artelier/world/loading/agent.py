@@ -12,13 +12,13 @@ from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.tokens.names import canonical_name
 from artelier.world.loading.components import Component, read_components
 from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, Node, read_document
+from artelier.world.loading.format.document import Fields, YamlNode, read_document
 from artelier.world.loading.format.folder import Folder
 from artelier.world.loading.memory import Memories, read_memories
 from artelier.world.loading.prompts import translated
 from artelier.world.loading.specification import Plan, Specification
 from artelier.world.loading.template_conversion import personality
-from artelier.world.loading.workflow import Converter
+from artelier.world.loading.workflow import WorkflowConverter
 
 CONFIG = "agent.yaml"
 PROMPT = "system_prompt.md"
@@ -69,7 +69,7 @@ def read_agent(folder: Folder, name: str, *, include_disabled: bool = False) -> 
     return _Agent(folder, name, fields, notes).plan()
 
 
-def _no_agent(fields: Fields, enabled: Node | None) -> str | None:
+def _no_agent(fields: Fields, enabled: YamlNode | None) -> str | None:
     if enabled is not None and enabled.value is False:
         return "the agent is not enabled; --include-disabled takes it too"
     if {"principal", "artifacts"} <= fields.left.keys():
@@ -194,7 +194,7 @@ class _Agent:
         if node is not None and node.members:
             fields = Fields(node, "workflow", self._notes)
             skips = self._error_handling(fields)
-            mind = Converter(
+            mind = WorkflowConverter(
                 id, fields, self._notes, components, supplied=supplied, skips=skips
             ).mind()
             fields.report_left()

@@ -27,7 +27,7 @@ _UNSET = "\\x00"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CodeStep:
+class TranslatedCodeStep:
     """The translation of a code step: its program, or the problems that prevent one."""
 
     assigned: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class CodeStep:
     """Why there is no program: line of the code, and what is wrong with it."""
 
 
-def read_code(code: str) -> CodeStep:
+def read_code(code: str) -> TranslatedCodeStep:
     """Make a tool of the code of a step. Nothing is executed here."""
     code = textwrap.dedent(code)
     problems = tuple((problem.line, problem.message) for problem in check_code(code))
@@ -49,14 +49,16 @@ def read_code(code: str) -> CodeStep:
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return CodeStep(problems=problems or ((1, "it is not Python"),))
+        return TranslatedCodeStep(problems=problems or ((1, "it is not Python"),))
     assigned = tuple(sorted(set(_stored(tree))))
     if problems:
-        return CodeStep(assigned=assigned, problems=problems)
-    program = _Program(tree)
+        return TranslatedCodeStep(assigned=assigned, problems=problems)
+    program = _TranslatedProgram(tree)
     if (problem := _problem(program.text)) is not None:
-        return CodeStep(assigned=assigned, problems=((1, problem),))
-    return CodeStep(assigned=program.results, required=program.required, program=program.text)
+        return TranslatedCodeStep(assigned=assigned, problems=((1, problem),))
+    return TranslatedCodeStep(
+        assigned=program.results, required=program.required, program=program.text
+    )
 
 
 def _problem(program: str) -> str | None:
@@ -79,7 +81,7 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-class _Facts(ast.NodeTransformer):
+class _LocalsRewriter(ast.NodeTransformer):
     """Reads of `locals()` as plain names: `_locals.get('balance', 0)` is `balance`, or 0 without one."""
 
     def __init__(self, aliases: frozenset[str]) -> None:
@@ -158,12 +160,12 @@ def _stored(node: ast.AST) -> Iterator[str]:
             yield inner.name
 
 
-class _Program:
+class _TranslatedProgram:
     """The code as `run`, which gives back what it assigned."""
 
     def __init__(self, tree: ast.Module) -> None:
         aliases = _aliases_of_locals(tree)
-        facts = _Facts(aliases)
+        facts = _LocalsRewriter(aliases)
         rename = Rename(frozenset(_stored(tree)))
         body: list[ast.stmt] = [
             rename.visit(facts.visit(statement))

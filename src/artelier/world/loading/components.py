@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from artelier.errors import ArtelierError
 from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Node, read_document
+from artelier.world.loading.format.document import YamlNode, read_document
 from artelier.world.loading.format.folder import Folder
 
 SHELF = "_components"
@@ -30,9 +30,9 @@ class Component:
         return not self.places or bool(self.places & names)
 
 
-def read_components(node: Node, folder: Folder, notes: Notes) -> tuple[Component, ...]:
+def read_components(node: YamlNode, folder: Folder, notes: Notes) -> tuple[Component, ...]:
     """The components that an agent names, by group or in one list."""
-    wanted: list[tuple[tuple[str, ...], Node, str]] = []
+    wanted: list[tuple[tuple[str, ...], YamlNode, str]] = []
     for group, members in node.members.items():
         path = f"components.{group[:80]}"
         if group not in GROUPS:
@@ -53,7 +53,7 @@ def read_components(node: Node, folder: Folder, notes: Notes) -> tuple[Component
 
 
 def _component(
-    groups: tuple[str, ...], item: Node, path: str, folder: Folder, notes: Notes
+    groups: tuple[str, ...], item: YamlNode, path: str, folder: Folder, notes: Notes
 ) -> Component | None:
     name = item.name
     if name is None or not name.replace("_", "").replace("-", "").isalnum():
@@ -73,7 +73,7 @@ def _component(
     return None
 
 
-def _fragment(name: str, node: Node, line: int) -> Component:
+def _fragment(name: str, node: YamlNode, line: int) -> Component:
     text = node.members.get("prompt_fragment")
     places = node.members.get("inject_into")
     return Component(

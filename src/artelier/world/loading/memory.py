@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, cast
 
 from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, Node
+from artelier.world.loading.format.document import Fields, YamlNode
 from artelier.world.loading.specification import Specification
 
 ENTRIES_MAX = 1000
@@ -26,10 +26,10 @@ class Memories(NamedTuple):
 
 def read_memories(id: str, fields: Fields, notes: Notes) -> Memories:
     """The memories of the agent `id` by `memory`, `working_memory` and `rag`."""
-    return _Reader(fields, notes).memories(id)
+    return _MemoryReader(fields, notes).memories(id)
 
 
-class _Reader:
+class _MemoryReader:
     def __init__(self, fields: Fields, notes: Notes) -> None:
         self._fields = fields
         self._notes = notes
@@ -119,7 +119,7 @@ class _Reader:
         # What it kept under names of its own, conditions find as facts.
         self._working = {**self._working, **known, "facts": {**given, **own}}
 
-    def _unused(self, text: str, node: Node, key: str) -> None:
+    def _unused(self, text: str, node: YamlNode, key: str) -> None:
         self._notes.add("unused", text, line=node.line, key=key)
 
 

@@ -17,7 +17,7 @@ from artelier.errors import InvalidArtifact
 from artelier.world.loading.code_step import FACTS, names_in, read_code
 from artelier.world.loading.components import Component
 from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, Node
+from artelier.world.loading.format.document import Fields, YamlNode
 from artelier.world.loading.format.state_machine import ALWAYS, NEVER, Machine, read_machine
 from artelier.world.loading.format.step import OldStep, read_steps
 from artelier.world.loading.format.vocabulary import Rename
@@ -39,7 +39,7 @@ class Mind:
     workflow_id: str | None
 
 
-class Converter:
+class WorkflowConverter:
     """Makes the artifacts of one workflow."""
 
     def __init__(
@@ -90,7 +90,7 @@ class Converter:
         workflow = Specification(id=id, kind="workflow", content=content)
         return Mind(artifacts=(*self._prompts.made.values(), workflow), workflow_id=id)
 
-    def _states(self, node: Node | None) -> Machine:
+    def _states(self, node: YamlNode | None) -> Machine:
         machine = read_machine(node, f"{self._path}.state_machine", self._notes)
         named = [state for step in self._steps for state in step.states]
         if not machine.states and named:
@@ -175,7 +175,7 @@ class Converter:
 
     def _state(self, state: str) -> dict[str, Any]:
         """Take the steps that apply to a state in their order, up to one that surely leaves it."""
-        made = _Made()
+        made = _MadeSteps()
         for step in self._steps:
             if made.is_left or step.type == "none" or (step.states and state not in step.states):
                 continue
@@ -203,7 +203,7 @@ class Converter:
             made.mark_trailing()
         return {"state": state, **made.parts(), **way_out}
 
-    def _take_code(self, made: _Made, step: OldStep, run_if: str | None) -> None:
+    def _take_code(self, made: _MadeSteps, step: OldStep, run_if: str | None) -> None:
         code = self._codes[step.path]
         if code.id is None:
             return
@@ -229,7 +229,7 @@ class Converter:
             found["run_if"] = run_if
         return found
 
-    def _take_ways(self, made: _Made, state: str, step: OldStep, run_if: str | None) -> None:
+    def _take_ways(self, made: _MadeSteps, state: str, step: OldStep, run_if: str | None) -> None:
         """Take the ways by which a step itself leaves a state, where the state machine allows them."""
         for to, condition in _ways_of(step, run_if):
             if to == state:
@@ -284,14 +284,14 @@ class Converter:
             )  # fmt: skip
         return _not_yet(condition, later) if later else condition
 
-    def _read_all(self, texts: Iterable[str], made: _Made, step: OldStep) -> list[str]:
+    def _read_all(self, texts: Iterable[str], made: _MadeSteps, step: OldStep) -> list[str]:
         """Return those of some conditions that can ever hold, in today's words."""
         found = (self._read(one, made.computed, line=step.line, key=step.path) for one in texts)
         return [one for one in found if one not in (None, NEVER)]
 
     # -- ways out
 
-    def _take_choice(self, made: _Made, state: str, step: OldStep, run_if: str | None) -> None:
+    def _take_choice(self, made: _MadeSteps, state: str, step: OldStep, run_if: str | None) -> None:
         """Take a step at which a model is asked where to go, by the step's own words or the shipped ones."""
         decisions: dict[str, str] = {}
         allowed: dict[str, list[str]] = {}
@@ -330,7 +330,7 @@ class Converter:
         supplied = self._supplied.union(self._given)
         return self._prompts.add(f"{step.name}_transition", text, step, supplied=supplied)
 
-    def _machine_way_out(self, state: str, made: _Made) -> dict[str, Any]:
+    def _machine_way_out(self, state: str, made: _MadeSteps) -> dict[str, Any]:
         """Return where no step leads out of a state, follow the transitions of the state machine."""
         conditional: list[tuple[str, str]] = []
         for to, text, line, key in self._machine.conditional_ways(state):
@@ -394,7 +394,7 @@ class _Code(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Made:
+class _MadeSteps:
     """The result of translating the steps of one state."""
 
     code: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

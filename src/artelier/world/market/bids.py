@@ -10,7 +10,7 @@ from artelier.ledger import Posting
 from artelier.money import SCRIP
 from artelier.world.actions import Bid
 from artelier.world.events import BidPlaced
-from artelier.world.tick.tick_context import Scene, Step
+from artelier.world.tick.tick_context import ActionStep, Scene
 
 HOLD = "hold:mint:"
 """Accounts on which bids wait for the end of the round: one per bidder."""
@@ -25,7 +25,7 @@ class PlacedBid(NamedTuple):
     order: tuple[int, int]
 
 
-async def bid(step: Step, action: Bid) -> None:
+async def bid(step: ActionStep, action: Bid) -> None:
     """Bid, or replace one's bid of this round: the amount is held until the round ends.
 
     Errors: `AccessDenied` for what is not the agent's own; `InsufficientFunds`; `InvalidArguments` in a world
@@ -54,7 +54,7 @@ async def bid(step: Step, action: Bid) -> None:
     )  # fmt: skip
 
 
-async def _standing_bid(step: Step) -> PlacedBid | None:
+async def _standing_bid(step: ActionStep) -> PlacedBid | None:
     pending: PlacedBid | None = step.working.pending(("bid", step.agent))
     if pending is not None:
         return pending

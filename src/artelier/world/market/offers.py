@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, NotFound
-from artelier.world.tick.tick_context import Scene, Step
+from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import ESCROW
 
 TITLE_CHARS_MAX = 80
@@ -36,7 +36,7 @@ _COLUMNS = (
 )
 
 
-async def find_offer(step: Step, offer: str) -> OpenOffer:
+async def find_offer(step: ActionStep, offer: str) -> OpenOffer:
     """An open offer. Errors: `NotFound` for one that is not, or not any more."""
     found: OpenOffer | None = step.working.pending(("offer", offer))
     if found is None:
@@ -49,7 +49,7 @@ async def find_offer(step: Step, offer: str) -> OpenOffer:
     return found
 
 
-async def offers_of(step: Step, artifact: str, seller: str) -> list[OpenOffer]:
+async def offers_of(step: ActionStep, artifact: str, seller: str) -> list[OpenOffer]:
     """Return what a seller offers of an artifact now, the offers of this tick included."""
     rows = await step.scene.stage.store.query(
         f"{_COLUMNS}artifact = ? AND status = 'open' AND seller = ?",
@@ -64,7 +64,7 @@ async def offers_of(step: Step, artifact: str, seller: str) -> list[OpenOffer]:
     return [one for one in found.values() if one.is_open and one.seller == seller]
 
 
-async def open_count(step: Step) -> int:
+async def open_count(step: ActionStep) -> int:
     """Return how many offers an agent had open when the tick began. Cost: O(those)."""
     rows = await step.scene.stage.store.query(
         "SELECT COUNT(*) FROM world_offers WHERE tenant = ? AND space = ? AND seller = ?"
@@ -88,7 +88,7 @@ async def void_offers(scene: Scene) -> list[OpenOffer]:
     return [one for one in found if scene.working.pending(("offer", one.offer)) is None]
 
 
-def keep_offer(step: Step, offer: OpenOffer) -> None:
+def keep_offer(step: ActionStep, offer: OpenOffer) -> None:
     """Have the rest of the tick see an offer as it is now."""
     step.working.keep(("offer", offer.offer), offer)
 
@@ -97,7 +97,7 @@ def _offer(row: tuple[Any, ...]) -> OpenOffer:
     return OpenOffer(*row[:-1], is_open=bool(row[-1]))
 
 
-async def preview(step: Step, standing: Standing) -> dict[str, Any]:
+async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
     """Return what may be seen before buying: title and summary of the owner's metadata, figures of the
     world.
     """

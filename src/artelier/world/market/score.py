@@ -8,7 +8,7 @@ from artelier.artifacts import Call, InvocationFailed, Verdict, Working
 from artelier.artifacts import Ref as TheRef
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.invoke.code_scope import in_scope
-from artelier.artifacts.invoke.invocation_tree import Admitted, Spent, Tree
+from artelier.artifacts.invoke.invocation_tree import Admitted, BudgetSpent, Tree
 from artelier.artifacts.kinds import runnable_code
 from artelier.artifacts.queries import Standing
 from artelier.errors import ArtelierError
@@ -124,7 +124,7 @@ async def _passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]])
         admitted = Admitted(call, verdict, standing, code, dict(call.args))
         try:
             result = await tree.run(Working(scene.working), admitted)
-        except (ArtelierError, InvocationFailed, Spent):
+        except (ArtelierError, InvocationFailed, BudgetSpent):
             continue  # it fails this case, however it does that
         passed += canonical_json(result) == canonical_json(case.get("expected"))
     return passed

@@ -22,7 +22,7 @@ from artelier.world.market.offers import (
     void_offers,
 )
 from artelier.world.stores import copy_entries
-from artelier.world.tick.tick_context import Scene, Step
+from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import ESCROW
 
 OWNERSHIP, COPY = "ownership", "copy"
@@ -39,7 +39,7 @@ OFFERS_MAX = 20
 """Open offers of one agent, so that nobody fills the market alone (guess)."""
 
 
-async def offer(step: Step, action: Offer) -> None:
+async def offer(step: ActionStep, action: Offer) -> None:
     """Put something up for sale; what is sold itself goes to the escrow until it is sold or taken back.
 
     Errors: `AccessDenied` for what is not the agent's; `InvalidArguments` for agents; `Conflict` for what the
@@ -95,7 +95,7 @@ def _alike(one: OpenOffer, action: Offer) -> bool:
     return one.sells == action.sells and one.to == (action.to or "")
 
 
-async def accept(step: Step, action: Accept) -> None:
+async def accept(step: ActionStep, action: Accept) -> None:
     """Buy: scrip and what is sold change hands in one batch.
 
     Errors: `NotFound` for what is not offered to the agent; `AccessDenied` above the agreed price;
@@ -142,7 +142,7 @@ async def accept(step: Step, action: Accept) -> None:
     )  # fmt: skip
 
 
-async def _sold(step: Step, found: OpenOffer) -> Standing:
+async def _sold(step: ActionStep, found: OpenOffer) -> Standing:
     """Return what is sold, if its seller still has it to sell. Errors: `Conflict`."""
     holder = ESCROW if found.sells == OWNERSHIP else found.seller
     standing = await step.working.standing(
@@ -169,7 +169,7 @@ def _access_after(standing: Standing) -> Access | None:
     return Access(policy="private")
 
 
-async def _copy(step: Step, source: Standing, found: OpenOffer) -> str:
+async def _copy(step: ActionStep, source: Standing, found: OpenOffer) -> str:
     """A new artifact of the buyer with the content that was offered; its id.
 
     It is private: what can be read for free cannot be sold, and the buyer may say otherwise.
@@ -191,7 +191,7 @@ async def _copy(step: Step, source: Standing, found: OpenOffer) -> str:
     return own_id
 
 
-async def _copy_id(step: Step, source: str) -> str:
+async def _copy_id(step: ActionStep, source: str) -> str:
     """Return an id for a copy that nobody has. Errors: `Conflict` if somebody has taken very many."""
     for _ in range(COPY_IDS_MAX):
         name = step.scene.fresh_id("copy")
@@ -201,7 +201,7 @@ async def _copy_id(step: Step, source: str) -> str:
     raise Conflict(f"there are {COPY_IDS_MAX} artifacts in the place of a copy of {source}")
 
 
-async def cancel(step: Step, action: CancelOffer) -> None:
+async def cancel(step: ActionStep, action: CancelOffer) -> None:
     """Take back an offer of one's own. Errors: `NotFound`, also for those of others."""
     found = await find_offer(step, action.offer_id)
     if found.seller != step.agent:

@@ -25,7 +25,7 @@ from artelier.world.tick.tick_context import Scene
 _PREFIX = account_of("")
 
 
-class Skipped(NamedTuple):
+class SkippedRead(NamedTuple):
     """A look that gave nothing."""
 
     why: str
@@ -34,7 +34,7 @@ class Skipped(NamedTuple):
     skip: Skip
 
 
-class Reader:
+class BilledReader:
     """One agent's looks at artifacts over the state of a tick, and what they cost together."""
 
     def __init__(self, scene: Scene, agent: str, purse: Purse | None = None) -> None:
@@ -46,7 +46,7 @@ class Reader:
         """What this reader decides over; services may too."""
         self.charges: list[ArtifactCharged] = []
         """In the order in which they arose; each artifact once for each kind of access."""
-        self.skipped: list[Skipped] = []
+        self.skipped: list[SkippedRead] = []
         """What was not read, in order."""
         self.agreed: Mapping[str, int] = {}
         """The most that showing an artifact may cost, by id. Others cost nothing; in worlds that ask for no
@@ -81,7 +81,7 @@ class Reader:
         """
         reading = await self._read(ref, action=action, adopted=adopted)
         if not isinstance(reading, Reading):
-            self.skipped.append(Skipped(why, ref, reading))
+            self.skipped.append(SkippedRead(why, ref, reading))
         return reading
 
     async def _read(self, ref: str, *, action: str, adopted: bool) -> Reading | Skip:

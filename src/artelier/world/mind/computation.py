@@ -18,7 +18,7 @@ from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError
 from artelier.sandbox.dialect_check import parse
 from artelier.world.mind import prompt_sections
-from artelier.world.mind.billed_reads import Reader
+from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind_artifacts import Reading, Step
 from artelier.world.mind_artifacts.workflow import StepPrompt
 
@@ -53,7 +53,7 @@ class _Failed(Exception):
 
 
 async def compute(
-    reader: Reader, step: Step, facts: Mapping[str, Any], *, strict: bool
+    reader: BilledReader, step: Step, facts: Mapping[str, Any], *, strict: bool
 ) -> Computed:
     """Run the code of a state, in order. Errors: none of what agents can bring about."""
     values: dict[str, Any] = {}
@@ -87,7 +87,9 @@ async def compute(
     return Computed(values, shown, "", earlier, closed)
 
 
-async def _run(reader: Reader, ref: str, known: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+async def _run(
+    reader: BilledReader, ref: str, known: Mapping[str, Any]
+) -> tuple[str, Mapping[str, Any]]:
     """Return the code of a tool and what its `run` gives for the facts that it asks for by name."""
     reading = await reader.read(ref, action="read", why="code", adopted=True)
     if not isinstance(reading, Reading):

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from artelier.world.actions import Noop, Rejected
 from artelier.world.agent import AgentRow, is_agents_own
-from artelier.world.mind.billed_reads import Reader
+from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind.model_calls import all_of, answer, pay_alone, thought_of
-from artelier.world.mind.prompt_builder import Wanted, wanted
+from artelier.world.mind.prompt_builder import ModelRequestDraft, wanted
 from artelier.world.mind.reflex_runner import reflexes
 from artelier.world.mind.spending_limit import Purse
 from artelier.world.mind.workflow_state import position
 from artelier.world.mind_artifacts import with_position
 from artelier.world.models import allows, not_allowed
-from artelier.world.tick.agent_decision import Note, Thought
+from artelier.world.tick.agent_decision import DecisionNote, Thought
 from artelier.world.tick.agent_facts import Sight
 from artelier.world.tick.deciders import Cast
 from artelier.world.tick.resource_limits import refused_calls
@@ -34,7 +34,9 @@ async def think(
     purse = Purse(scene)
     rows = {row.id: row for row in living}
     for agent, thought in acted.items():
-        thoughts[agent] = await _placed(Reader(scene, agent, purse), rows[agent], thought, cast)
+        thoughts[agent] = await _placed(
+            BilledReader(scene, agent, purse), rows[agent], thought, cast
+        )
     refused = await refused_calls(scene)
     for row in living:
         if row.id in acted:
@@ -42,10 +44,10 @@ async def think(
         if row.id in refused:
             action = Rejected(refused[row.id])
             thought = Thought(agent=row.id, action=action, source="host", code="limit_reached")
-            placed = await _placed(Reader(scene, row.id, purse), row, thought, cast)
+            placed = await _placed(BilledReader(scene, row.id, purse), row, thought, cast)
             thoughts[row.id] = _with_notes(placed, fell)
         elif (rejected := await _not_allowed(scene, row, cast)) is not None:
-            placed = await _placed(Reader(scene, row.id, purse), row, rejected, cast)
+            placed = await _placed(BilledReader(scene, row.id, purse), row, rejected, cast)
             thoughts[row.id] = _with_notes(placed, fell)
     asking = [row for row in living if row.id not in thoughts]
     prompts = await _prompts(scene, sight, asking, cast, purse)
@@ -82,18 +84,18 @@ async def _living(
 
 async def _prompts(
     scene: Scene, sight: Sight, rows: Sequence[AgentRow], cast: Cast, purse: Purse
-) -> list[Wanted]:
+) -> list[ModelRequestDraft]:
     """The prompt of each agent, no account of which pays more than it has.
 
     They are made side by side, each as if it alone cost something; where a contract makes one account pay
     for many, whoever comes later in the order of the tick and finds it empty has its prompt made again.
     """
 
-    async def make(row: AgentRow, shared: Purse | None = None) -> Wanted:
-        reader = Reader(scene, row.id, shared or purse.copy())
+    async def make(row: AgentRow, shared: Purse | None = None) -> ModelRequestDraft:
+        reader = BilledReader(scene, row.id, shared or purse.copy())
         return await wanted(reader, sight, await cast.specs.of(scene, row.id), row)
 
-    made: list[Wanted] = []
+    made: list[ModelRequestDraft] = []
     for row, first in zip(rows, await all_of(make, rows), strict=True):
         postings = [posting for charge in first.charges for posting in charge.postings]
         if purse.covers(postings):
@@ -104,14 +106,14 @@ async def _prompts(
     return made
 
 
-async def _unasked(scene: Scene, wanted: Wanted) -> Thought:
+async def _unasked(scene: Scene, wanted: ModelRequestDraft) -> Thought:
     """Return the thought of an agent whose workflow asks no model for an action, paid for what was read."""
     await pay_alone(scene, {wanted.agent: wanted.charges}, key=f"t{scene.tick}/workflow")
     assert wanted.instead is not None
     return thought_of(wanted, wanted.instead, source="workflow", code="code_failed")
 
 
-async def _placed(reader: Reader, row: AgentRow, thought: Thought, cast: Cast) -> Thought:
+async def _placed(reader: BilledReader, row: AgentRow, thought: Thought, cast: Cast) -> Thought:
     """A thought that no model had, with its place in the workflow, so that this goes on."""
     if thought.workflow is not None:
         return thought
@@ -128,5 +130,5 @@ async def _placed(reader: Reader, row: AgentRow, thought: Thought, cast: Cast) -
     )  # fmt: skip
 
 
-def _with_notes(thought: Thought, fell: Mapping[str, tuple[Note, ...]]) -> Thought:
+def _with_notes(thought: Thought, fell: Mapping[str, tuple[DecisionNote, ...]]) -> Thought:
     return replace(thought, notes=(*fell.get(thought.agent, ()), *thought.notes))

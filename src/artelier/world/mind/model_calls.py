@@ -22,7 +22,7 @@ from artelier.world.events import agent_stream
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind.billed_reads import stamped
 from artelier.world.mind.operation_hooks import OperationsFailed, operated
-from artelier.world.mind.prompt_builder import Wanted
+from artelier.world.mind.prompt_builder import ModelRequestDraft
 from artelier.world.tick.agent_decision import Thought
 from artelier.world.tick.tick_context import Scene
 
@@ -40,7 +40,7 @@ CHARGES_MAX = 200
 T = TypeVar("T")
 
 
-async def answer(scene: Scene, runs: Runs, wanted: Wanted) -> Thought:
+async def answer(scene: Scene, runs: Runs, wanted: ModelRequestDraft) -> Thought:
     """Ask an agent's model, and read an action from the reply.
 
     A call that fails for good is a rejection with the code `model_failed`, for the agent's next prompt.
@@ -66,8 +66,10 @@ async def answer(scene: Scene, runs: Runs, wanted: Wanted) -> Thought:
     return thought_of(wanted, action, key=key, tokens=tokens)
 
 
-async def _operated(scene: Scene, runs: Runs, wanted: Wanted, *, key: str) -> tuple[str, int]:
-    async def ask(shown: Wanted) -> tuple[str, int]:
+async def _operated(
+    scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str
+) -> tuple[str, int]:
+    async def ask(shown: ModelRequestDraft) -> tuple[str, int]:
         return await _reply(scene, runs, shown, key=key)
 
     if not wanted.profile:
@@ -75,7 +77,9 @@ async def _operated(scene: Scene, runs: Runs, wanted: Wanted, *, key: str) -> tu
     return await operated(scene, runs, wanted, ask)
 
 
-async def _reply(scene: Scene, runs: Runs, wanted: Wanted, *, key: str) -> tuple[str, int]:
+async def _reply(
+    scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str
+) -> tuple[str, int]:
     settings = scene.config
     window = runs.window_of(wanted.model)
     room = int((window.context_tokens - settings.max_output_tokens) * FILL)
@@ -125,7 +129,7 @@ async def pay_alone(
 
 
 def _failed(
-    wanted: Wanted, key: str, error: Exception, *, said: str = "the model gave no answer",
+    wanted: ModelRequestDraft, key: str, error: Exception, *, said: str = "the model gave no answer",
     tokens: int = 0,
 ) -> Thought:  # fmt: skip
     why = " ".join(str(error).split())[:REASON_CHARS_MAX]
@@ -133,7 +137,9 @@ def _failed(
     return thought_of(wanted, Rejected(f"{said}: {why}"), key=key, code=code, tokens=tokens)
 
 
-def thought_of(wanted: Wanted, action: Any, *, source: str = "model", **more: Any) -> Thought:
+def thought_of(
+    wanted: ModelRequestDraft, action: Any, *, source: str = "model", **more: Any
+) -> Thought:
     """Return the thought that an agent's wish came to."""
     return Thought(
         agent=wanted.agent, action=action, source=source, notes=wanted.notes, wall=wanted.wall,

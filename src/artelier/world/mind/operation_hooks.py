@@ -19,12 +19,12 @@ from artelier.operations.graph.failures import StepFailed
 from artelier.world.events import reader_of
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind import prompt_sections
-from artelier.world.mind.prompt_builder import Wanted
+from artelier.world.mind.prompt_builder import ModelRequestDraft
 from artelier.world.mind_artifacts import built_in
 from artelier.world.tick.tick_context import Scene
 
 if TYPE_CHECKING:
-    from artelier.chat.turn.agent_turn_hooks import Step, Stepping
+    from artelier.chat.turn.agent_turn_hooks import AgentStep, AgentTurnHooks
 
 TICK_US = 1_000_000
 """A tick is a second to operations: `now` and ages of artifacts count in ticks."""
@@ -37,7 +37,7 @@ REFUSED = frozenset((
 _OWN = (StepFailed, InvalidRequest, NotFound, AccessDenied, InvalidConfig)
 """What a profile, or what it needs, can be the cause of."""
 
-Ask = Callable[[Wanted], Awaitable[tuple[str, int]]]
+Ask = Callable[[ModelRequestDraft], Awaitable[tuple[str, int]]]
 
 
 class OperationsFailed(ArtelierError):
@@ -46,7 +46,9 @@ class OperationsFailed(ArtelierError):
     code = "operations_failed"
 
 
-async def operated(scene: Scene, runs: Runs, wanted: Wanted, ask: Ask) -> tuple[str, int]:
+async def operated(
+    scene: Scene, runs: Runs, wanted: ModelRequestDraft, ask: Ask
+) -> tuple[str, int]:
     """The reply as the operations leave it, and the tokens of all that was asked.
 
     Errors: `OperationsFailed`, with `tokens`; those of `ask`.
@@ -70,14 +72,14 @@ class _Failed(Exception):
 class _Operating:
     """One agent in one tick."""
 
-    def __init__(self, scene: Scene, runs: Runs, wanted: Wanted) -> None:
+    def __init__(self, scene: Scene, runs: Runs, wanted: ModelRequestDraft) -> None:
         self._scene = scene
         self._runs = runs
         self._wanted = wanted
-        self._stepping: Stepping | None = None
-        self._step: Step | None = None
+        self._stepping: AgentTurnHooks | None = None
+        self._step: AgentStep | None = None
 
-    async def before(self) -> Wanted:
+    async def before(self) -> ModelRequestDraft:
         """Return what is to be asked, with what artifacts and effects add to its end."""
         await self._within(self._begin)
         assert self._step is not None
@@ -89,7 +91,7 @@ class _Operating:
         return replace(self._wanted, sections=(*self._wanted.sections, *own))
 
     async def _begin(self, run: Run) -> None:
-        from artelier.chat.turn.agent_turn_hooks import Stepping
+        from artelier.chat.turn.agent_turn_hooks import AgentTurnHooks
 
         scene, wanted = self._scene, self._wanted
         if "@" not in wanted.profile:
@@ -97,7 +99,7 @@ class _Operating:
                 "an agent of a world names its profile with its version",
                 expected="id@version", got=wanted.profile[:200],
             )  # fmt: skip
-        self._stepping = Stepping(
+        self._stepping = AgentTurnHooks(
             run, ref=wanted.profile, chat=run.id, model=wanted.model,
             principal=reader_of(scene.world), desk=self._runs.host, name=wanted.agent, unit="t",
             seed=f"{scene.config.seed}/{wanted.agent}", refused=REFUSED,

@@ -21,7 +21,7 @@ from artelier.world import services
 from artelier.world.actions import Action, Noop, Rejected
 from artelier.world.agent import AgentRow, AgentSpec
 from artelier.world.mind import prompt_sections
-from artelier.world.mind.billed_reads import Reader, invoice
+from artelier.world.mind.billed_reads import BilledReader, invoice
 from artelier.world.mind.computation import Computed, compute
 from artelier.world.mind.workflow_state import Position, position
 from artelier.world.mind_artifacts import (
@@ -40,7 +40,7 @@ from artelier.world.mind_artifacts import (
 from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, PROMPTS
 from artelier.world.mind_artifacts.template import as_text
 from artelier.world.mind_artifacts.workflow import StepPrompt
-from artelier.world.tick.agent_decision import Note
+from artelier.world.tick.agent_decision import DecisionNote
 from artelier.world.tick.agent_facts import Sight
 
 WORKING_MEMORY = "working_memory"
@@ -51,14 +51,14 @@ QUERY_CHARS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ModelRequestDraft:
     """A model request that an agent is about to make; nothing of it is recorded or paid yet."""
 
     agent: str
     model: str
     sections: tuple[Section, ...]
     charges: tuple[ArtifactCharged, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[DecisionNote, ...] = ()
     wall: Mapping[str, str] = field(default_factory=dict[str, str])
     """Contracts that ended by the wall clock."""
     workflow: Workflow | None = None
@@ -88,7 +88,9 @@ class Wanted:
         return msgspec.structs.replace(prompt, prices=invoice(charges)), charges
 
 
-async def wanted(reader: Reader, sight: Sight, spec: AgentSpec, row: AgentRow) -> Wanted:
+async def wanted(
+    reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow
+) -> ModelRequestDraft:
     """Read what an agent thinks with, and make the sections of its prompt of it.
 
     Errors: none of what agents can bring about.
@@ -97,7 +99,7 @@ async def wanted(reader: Reader, sight: Sight, spec: AgentSpec, row: AgentRow) -
 
 
 class _Making:
-    def __init__(self, reader: Reader, sight: Sight, spec: AgentSpec, row: AgentRow) -> None:
+    def __init__(self, reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow) -> None:
         self.reader = reader
         self.scene = reader.scene
         self.sight = sight
@@ -109,7 +111,7 @@ class _Making:
         self.is_own_word = False
         """Whether the agent wrote these itself."""
 
-    async def wanted(self) -> Wanted:
+    async def wanted(self) -> ModelRequestDraft:
         reader, scene, spec, row = self.reader, self.scene, self.spec, self.row
         at = await position(reader, spec, row)
         step = at.workflow.step(at.state.state) if at.workflow and at.state else None
@@ -125,7 +127,7 @@ class _Making:
             "failure_count": row.failures, "consecutive_failures": row.failures
         }  # fmt: skip
         is_silent = step is not None and step.prompts == ()
-        recalled = _Recalled() if is_silent else await self._recalled(facts, memory)
+        recalled = _RecalledMemories() if is_silent else await self._recalled(facts, memory)
         facts["recent_memories"] = recalled.text or "none"
         computed = await self._computed(at, step, facts, memory)
         if computed.closed and at.workflow is not None and step is not None:
@@ -184,12 +186,14 @@ class _Making:
     async def _said(
         self, asked: StepPrompt, first: Reading | Skip | None, values: Mapping[str, object], *,
         has_step: bool, persona: str,
-    ) -> prompt_sections.Said:  # fmt: skip
+    ) -> prompt_sections.SaidPrompt:  # fmt: skip
         reading = first or await self._adopted(asked.artifact_id, "step")
         stand_in = _stand_in(asked.artifact_id, has_step=has_step, has_persona=bool(persona))
         return prompt_sections.say(values, reading, inline=asked.inline, shipped=stand_in)
 
-    def _unasked(self, at: Position, facts: dict[str, Any], computed: Computed) -> Wanted:
+    def _unasked(
+        self, at: Position, facts: dict[str, Any], computed: Computed
+    ) -> ModelRequestDraft:
         """Return what an agent does that is not asked: its code failed, or no prompt is to be shown."""
         instead = Rejected(computed.failed) if computed.failed else Noop()
         return self._wanted(at, facts, computed, instead=instead)
@@ -197,8 +201,8 @@ class _Making:
     def _wanted(
         self, at: Position, facts: dict[str, Any], computed: Computed, *,
         sections: tuple[Section, ...] = (), instead: Action | Rejected | None = None,
-    ) -> Wanted:  # fmt: skip
-        return Wanted(
+    ) -> ModelRequestDraft:  # fmt: skip
+        return ModelRequestDraft(
             agent=self.row.id, model=self.spec.model or self.scene.config.model, sections=sections,
             charges=tuple(self.reader.charges), notes=at.notes, wall=self.reader.wall,
             workflow=at.workflow, state=at.state, facts=facts, profile=self.spec.profile,
@@ -253,11 +257,13 @@ class _Making:
             "last_action_type": facts["last_action_type"] or None,
         }
 
-    async def _recalled(self, facts: Mapping[str, Any], memory: Reading | Skip | None) -> _Recalled:
+    async def _recalled(
+        self, facts: Mapping[str, Any], memory: Reading | Skip | None
+    ) -> _RecalledMemories:
         """Return what the long-term memory holds on state, goal and last result."""
         store = self.spec.ref("longterm_memory_artifact_id")
         if store is None:
-            return _Recalled()
+            return _RecalledMemories()
         told = (facts["current_state"], _goal(memory), facts[prompt_sections.RESULT])
         query = " ".join(_words(one) for one in told if one).strip()[:QUERY_CHARS_MAX]
         before = len(self.reader.skipped)
@@ -265,7 +271,7 @@ class _Making:
         skipped = self.reader.skipped[before:]
         why = "" if text else (skipped[-1].skip if skipped else "empty")
         shown = prompt_sections.data(text, source=store)
-        return _Recalled(text=shown, sources=tuple(sources), skipped=why)
+        return _RecalledMemories(text=shown, sources=tuple(sources), skipped=why)
 
     async def _subscribed(self) -> list[Section]:
         ids, limits = self.spec.subscribed, self.scene.config.limits
@@ -277,14 +283,14 @@ class _Making:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Recalled:
+class _RecalledMemories:
     """The result of the search in the long-term memory."""
 
     text: str = ""
     sources: tuple[Source | str, ...] = ()
     skipped: str = ""
 
-    def shown_in(self, said: prompt_sections.Said) -> tuple[Source | str, ...]:
+    def shown_in(self, said: prompt_sections.SaidPrompt) -> tuple[Source | str, ...]:
         """The entries that a prompt of the agent shows."""
         return self.sources if prompt_sections.MEMORIES in said.uses else ()
 
@@ -313,7 +319,7 @@ def _asked(
 
 
 def _step_sections(
-    said: Sequence[prompt_sections.Said], state: str | None, recalled: _Recalled
+    said: Sequence[prompt_sections.SaidPrompt], state: str | None, recalled: _RecalledMemories
 ) -> list[Section]:
     """Return the sections of the state's prompts, each with a tag of its own."""
     found: list[Section] = []

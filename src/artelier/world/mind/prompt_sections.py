@@ -11,7 +11,7 @@ from typing import Any
 
 from artelier.context import Section, Source, fenced
 from artelier.errors import InvalidRequest
-from artelier.kernel.prompt.delimiters import balanced
+from artelier.kernel.prompt.delimiters import balance_fences
 from artelier.world.actions import actions_prompt
 from artelier.world.mind.shipped_texts import template
 from artelier.world.mind_artifacts import (
@@ -33,7 +33,7 @@ MEMORIES = "recent_memories"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class SaidPrompt:
     """A prompt of an agent as it stands in its request."""
 
     text: str = ""
@@ -51,7 +51,7 @@ def say(
     *,
     inline: str | None = None,
     shipped: str | None = None,
-) -> Said:
+) -> SaidPrompt:
     """The first of artifact, inline and shipped prompt that can be rendered. Never raises."""
     skipped = ""
     options: tuple[tuple[Reading | Skip | None, str | None], ...] = (
@@ -71,9 +71,11 @@ def say(
         else:
             # A format such as {x:.9} may have cut the end of a fence off.
             uses = chosen.prompt.template.names
-            return Said(text=balanced(text), source=chosen.source, uses=uses, skipped=skipped)
+            return SaidPrompt(
+                text=balance_fences(text), source=chosen.source, uses=uses, skipped=skipped
+            )
     # Words of the agent's own artifact that are no template are still its words.
-    return Said(text=inline or "", source=INLINE if inline else "", skipped=skipped)
+    return SaidPrompt(text=inline or "", source=INLINE if inline else "", skipped=skipped)
 
 
 def data(text: str, *, source: str, limit_bytes: int = VALUE_BYTES_MAX) -> str:
@@ -118,7 +120,7 @@ def _alike(actions: tuple[str, ...] | None) -> tuple[Section, Section]:
     )
 
 
-def personality_sections(said: Said, shown: Sequence[Source | str] = ()) -> list[Section]:
+def personality_sections(said: SaidPrompt, shown: Sequence[Source | str] = ()) -> list[Section]:
     """Return who the agent is. Values that change from tick to tick stand behind what does not.
 
     `shown`: where the values in it are from, if they are from artifacts.
@@ -137,7 +139,7 @@ def personality_sections(said: Said, shown: Sequence[Source | str] = ()) -> list
 
 
 def step_sections(
-    said: Said, state: str | None, shown: Sequence[Source | str] = ()
+    said: SaidPrompt, state: str | None, shown: Sequence[Source | str] = ()
 ) -> list[Section]:
     """Return what the state of the workflow asks for; `shown` as above."""
     sections = left_out("step", said.skipped)

@@ -13,11 +13,11 @@ from artelier.artifacts.events import ArtifactCharged
 from artelier.errors import InvalidRequest
 from artelier.world.agent import AgentRow, AgentSpec
 from artelier.world.events import ReflexFell
-from artelier.world.mind.billed_reads import Reader
+from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind.model_calls import pay_alone
 from artelier.world.mind.spending_limit import Purse
 from artelier.world.mind_artifacts import Reading, ReflexJob, ReflexOutcome, facts_of, run_reflexes
-from artelier.world.tick.agent_decision import Note, Thought
+from artelier.world.tick.agent_decision import DecisionNote, Thought
 from artelier.world.tick.agent_facts import Sight
 from artelier.world.tick.deciders import Cast
 from artelier.world.tick.tick_context import Scene
@@ -28,7 +28,7 @@ AT_ONCE = 200
 """Agents whose facts are held in memory together."""
 
 
-class _Ready(NamedTuple):
+class _ReadyReflex(NamedTuple):
     """A reflex that was read, and what it will be given."""
 
     agent: str
@@ -39,7 +39,7 @@ class _Ready(NamedTuple):
 
 async def reflexes(
     scene: Scene, sight: Sight, rows: Sequence[AgentRow], cast: Cast
-) -> tuple[dict[str, Thought], dict[str, tuple[Note, ...]]]:
+) -> tuple[dict[str, Thought], dict[str, tuple[DecisionNote, ...]]]:
     """Thoughts of the agents whose reflex acted, and for the others what fell through.
 
     Agents without a reflex are in neither. What somebody else's reflex costs to read is durable and taken
@@ -55,12 +55,12 @@ class _Reflexes:
         self.cast = cast
         self.purse = Purse(scene)
         self.acted: dict[str, Thought] = {}
-        self.fell: dict[str, tuple[Note, ...]] = {}
+        self.fell: dict[str, tuple[DecisionNote, ...]] = {}
         self.charges: dict[str, list[ArtifactCharged]] = {}
 
     async def of(
         self, rows: Sequence[AgentRow]
-    ) -> tuple[dict[str, Thought], dict[str, tuple[Note, ...]]]:
+    ) -> tuple[dict[str, Thought], dict[str, tuple[DecisionNote, ...]]]:
         named: list[tuple[AgentRow, AgentSpec]] = []
         for row in rows:
             spec = await self.cast.specs.of(self.scene, row.id)
@@ -74,15 +74,17 @@ class _Reflexes:
     async def _some(self, named: Sequence[tuple[AgentRow, AgentSpec]]) -> None:
         scene = self.scene
         await self._preload(named)
-        ready: list[_Ready] = []
+        ready: list[_ReadyReflex] = []
         for row, spec in named:
-            reader = Reader(scene, row.id, self.purse)
+            reader = BilledReader(scene, row.id, self.purse)
             reader.agreed = spec.agreed
             reading = await reader.read(spec.references[REFERENCE], action="read", why="reflex")
             if reader.charges:
                 self.charges[row.id] = reader.charges
             if isinstance(reading, Reading):
-                ready.append(_Ready(row.id, reading, await self.sight.facts(row), reader.wall))
+                ready.append(
+                    _ReadyReflex(row.id, reading, await self.sight.facts(row), reader.wall)
+                )
             else:
                 self._fall(row.id, reading, wall=reader.wall)
         scene.stage.forget_contents()
@@ -104,7 +106,7 @@ class _Reflexes:
         codes = [one.at.content for one in standings if one is not None and one.at is not None]
         await stage.preload_contents([*codes, *(row.last_result for row, _ in named)])
 
-    def _take(self, one: _Ready, outcome: ReflexOutcome) -> None:
+    def _take(self, one: _ReadyReflex, outcome: ReflexOutcome) -> None:
         if outcome.action is None:
             self._fall(one.agent, outcome.why, outcome.detail, wall=one.wall)
             return
@@ -115,11 +117,11 @@ class _Reflexes:
 
     def _fall(self, agent: str, why: str, detail: str = "", *, wall: dict[str, str]) -> None:
         if not detail:
-            self.fell[agent] = (Note(data=ReflexFell(agent=agent, why=why, wall=wall)),)
+            self.fell[agent] = (DecisionNote(data=ReflexFell(agent=agent, why=why, wall=wall)),)
             return
         reason, blob = self.scene.keep(detail)
         fell = ReflexFell(agent=agent, why=why, reason=reason, wall=wall)
-        self.fell[agent] = (Note(data=fell, blobs=(blob,)),)
+        self.fell[agent] = (DecisionNote(data=fell, blobs=(blob,)),)
 
     async def _pay(self) -> None:
         scene = self.scene

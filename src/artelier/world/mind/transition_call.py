@@ -13,7 +13,7 @@ from artelier.errors import ContextTooLong, Flow, MissingKey, Refused, RunEnded,
 from artelier.world.agent import AgentSpec
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind import prompt_sections
-from artelier.world.mind.billed_reads import Reader, invoice
+from artelier.world.mind.billed_reads import BilledReader, invoice
 from artelier.world.mind.model_calls import FILL, REASON_CHARS_MAX, charged_aside
 from artelier.world.mind.shipped_texts import template
 from artelier.world.mind_artifacts import Reply, built_in
@@ -22,7 +22,7 @@ from artelier.world.tick.tick_context import Scene
 SHIPPED = "transition_base"
 
 
-class Asked(NamedTuple):
+class TransitionRequest(NamedTuple):
     """A request that an agent is about to make; nothing of it is recorded or paid yet."""
 
     agent: str
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
     charges: list[ArtifactCharged]
 
 
-class Answered(NamedTuple):
+class TransitionReply(NamedTuple):
     """The result of a request."""
 
     reply: Reply
@@ -41,8 +41,8 @@ class Answered(NamedTuple):
 
 
 async def question(
-    reader: Reader, spec: AgentSpec, ref: str | None, state: str, facts: Mapping[str, Any]
-) -> Asked:
+    reader: BilledReader, spec: AgentSpec, ref: str | None, state: str, facts: Mapping[str, Any]
+) -> TransitionRequest:
     """The prompt by which a state is left: the one that the workflow names, else the shipped one.
 
     Shapes: `facts` with the place in the workflow, and with the outcome of the action.
@@ -67,12 +67,12 @@ async def question(
         sections.append(
             Section(tag="choice", text=text, role="user", pinned=True, sources=("world",))
         )
-    return Asked(
+    return TransitionRequest(
         reader.agent, spec.model or reader.scene.config.model, tuple(sections), reader.charges
     )
 
 
-async def choose(scene: Scene, runs: Runs, asked: Asked) -> Answered:
+async def choose(scene: Scene, runs: Runs, asked: TransitionRequest) -> TransitionReply:
     """Ask, once; a call that fails for good is a reply that says why.
 
     Errors: `Flow` when the host has to do something: give money, resume the run.
@@ -81,17 +81,17 @@ async def choose(scene: Scene, runs: Runs, asked: Asked) -> Answered:
     try:
         return await _reply(scene, runs, asked, key)
     except (Refused, RunEnded, UnknownModel, MissingKey, ContextTooLong) as error:
-        return Answered(_failed(error))  # not even asked: nothing is recorded or paid
+        return TransitionReply(_failed(error))  # not even asked: nothing is recorded or paid
     except Flow:
         raise
     except Exception as error:
         # As for actions: what the log has as the end of the step stands; all else is a fault of ours.
         if not await runs.has_failed(asked.agent, key):
             raise
-        return Answered(_failed(error), key)
+        return TransitionReply(_failed(error), key)
 
 
-async def _reply(scene: Scene, runs: Runs, asked: Asked, key: str) -> Answered:
+async def _reply(scene: Scene, runs: Runs, asked: TransitionRequest, key: str) -> TransitionReply:
     settings = scene.config
     window = runs.window_of(asked.model)
     room = int((window.context_tokens - settings.max_output_tokens) * FILL)
@@ -106,7 +106,7 @@ async def _reply(scene: Scene, runs: Runs, asked: Asked, key: str) -> Answered:
         params={"max_output_tokens": settings.max_output_tokens},
     )  # fmt: skip
     tokens = result.usage.input_tokens + result.usage.output_tokens
-    return Answered(Reply(text=result.text), key, tokens)
+    return TransitionReply(Reply(text=result.text), key, tokens)
 
 
 def _failed(error: Exception) -> Reply:

@@ -8,7 +8,7 @@ import msgspec
 
 from artelier.world.agent import AgentRow, AgentSpec
 from artelier.world.events import AgentMoved
-from artelier.world.mind.billed_reads import Reader
+from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind_artifacts import (
     InvalidWorkflow,
     MindState,
@@ -20,7 +20,7 @@ from artelier.world.mind_artifacts import (
     shipped_workflow,
 )
 from artelier.world.mind_artifacts.builtin_library import WORKFLOW_TEMPLATES, WORKFLOWS
-from artelier.world.tick.agent_decision import Note
+from artelier.world.tick.agent_decision import DecisionNote
 from artelier.world.tick.tick_context import Scene
 
 REFERENCE = "workflow_artifact_id"
@@ -34,7 +34,7 @@ class Position:
 
     workflow: Workflow | None = None
     state: MindState | None = None
-    notes: tuple[Note, ...] = ()
+    notes: tuple[DecisionNote, ...] = ()
     """That a workflow began, or lost the agent's state."""
     source: str = ""
     """A ref with its version, or where else the workflow is from."""
@@ -42,7 +42,7 @@ class Position:
     """Why the artifact that is named does not stand."""
 
 
-async def position(reader: Reader, spec: AgentSpec, row: AgentRow) -> Position:
+async def position(reader: BilledReader, spec: AgentSpec, row: AgentRow) -> Position:
     """The workflow that the agent's artifact names, holds or was shipped with, and its state there."""
     reader.agreed = spec.agreed
     workflow, source, skipped = await _workflow(reader, spec)
@@ -59,7 +59,7 @@ async def position(reader: Reader, spec: AgentSpec, row: AgentRow) -> Position:
     return Position(workflow=workflow, state=state, notes=notes, source=source, skipped=skipped)
 
 
-async def _workflow(reader: Reader, spec: AgentSpec) -> tuple[Workflow | None, str, str]:
+async def _workflow(reader: BilledReader, spec: AgentSpec) -> tuple[Workflow | None, str, str]:
     """The workflow, where it is from, and why the artifact does not stand."""
     ref, skipped = spec.ref(REFERENCE), ""
     if ref is not None:
@@ -87,9 +87,9 @@ def _read(content: object) -> Workflow | None:
         return None
 
 
-def _note(scene: Scene, agent: str, moved: Transition) -> Note:
+def _note(scene: Scene, agent: str, moved: Transition) -> DecisionNote:
     data = AgentMoved(agent=agent, origin=moved.origin, to=moved.to, how=moved.how)
     if not moved.reason:
-        return Note(data=data)
+        return DecisionNote(data=data)
     reason, blob = scene.keep(moved.reason)
-    return Note(data=msgspec.structs.replace(data, reason=reason), blobs=(blob,))
+    return DecisionNote(data=msgspec.structs.replace(data, reason=reason), blobs=(blob,))

@@ -16,10 +16,10 @@ from artelier.errors import CorruptStore, NotFound
 from artelier.log import BlobRef
 from artelier.world.actions import Rejected
 from artelier.world.events import ActionRejected, AgentMoved, UnknownName
-from artelier.world.mind.billed_reads import Reader
+from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind.model_calls import all_of
 from artelier.world.mind.spending_limit import Purse
-from artelier.world.mind.transition_call import Asked, choose, question
+from artelier.world.mind.transition_call import TransitionRequest, choose, question
 from artelier.world.mind_artifacts import (
     MindState,
     Reading,
@@ -69,13 +69,13 @@ async def move(
     """
     movers = await _movers(scene, thoughts, cast, done)
     purse = Purse(scene)
-    asking: list[Asked] = []
+    asking: list[TransitionRequest] = []
     for one in movers:
         if one.asks:
             spec = await cast.specs.of(scene, one.thought.agent, at_start=True)
             way = way_asked(one.workflow, one.state, one.facts)
             ref = way.ask if way is not None else None
-            reader = Reader(scene, one.thought.agent, purse)
+            reader = BilledReader(scene, one.thought.agent, purse)
             placed = with_position(one.facts, one.workflow, _seen(one))
             facts = {**placed, **one.thought.computed}
             asking.append(await question(reader, spec, ref, one.state.state, facts))
@@ -208,7 +208,7 @@ async def _own_facts(
     if ref is None:
         return {}, {}
     # A purse of its own, of which nothing is spent: what costs something was paid for by the prompt.
-    reader = Reader(scene, thought.agent)
+    reader = BilledReader(scene, thought.agent)
     reading = await reader.read(ref, action="read", why="working_memory")
     if isinstance(reading, Reading) and not reader.charges:
         return memory_facts(reading.content), reader.wall

@@ -52,7 +52,7 @@ _WORDS = {
 }  # fmt: skip
 
 
-class Verdict(NamedTuple):
+class ConditionVerdict(NamedTuple):
     """The verdict on a condition, with the names and errors that it met."""
 
     holds: bool
@@ -109,7 +109,7 @@ class Condition:
         """The names that the expression looks up, with dots between the keys."""
         return tuple(".".join(path) for path in self._paths)
 
-    def check(self, facts: Mapping[str, Any], *, strict: bool = False) -> Verdict:
+    def check(self, facts: Mapping[str, Any], *, strict: bool = False) -> ConditionVerdict:
         """Return whether it holds of some facts, which are JSON data. Never raises; cost: O(nodes) lookups.
 
         `strict`: one that stumbles over an unknown name does not hold; else such a name counts as false.
@@ -119,11 +119,11 @@ class Condition:
         unknown = tuple(name for name, value in found if value is _UNKNOWN)
         try:
             known = _Strict(facts) if strict else facts
-            return Verdict(bool(_value(self._tree, known)), unknown)
+            return ConditionVerdict(bool(_value(self._tree, known)), unknown)
         except _Undecided as error:
-            return Verdict(False, unknown, str(error)[:200])
+            return ConditionVerdict(False, unknown, str(error)[:200])
         except RecursionError:
-            return Verdict(False, unknown, "the facts are nested too deeply")
+            return ConditionVerdict(False, unknown, "the facts are nested too deeply")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 from artelier.artifacts.safe_repr import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
-from artelier.world.mind_artifacts.template import MissingVariable, Template, read_template
+from artelier.world.mind_artifacts.template import MissingVariable, PromptTemplate, read_template
 
 BUILT_IN: tuple[str, ...] = tuple(
     "agent_id balance my_artifacts recent_memories last_action_result last_action_type "
@@ -64,7 +64,7 @@ class Variable:
 class PromptArtifact:
     """A prompt that can be rendered."""
 
-    template: Template
+    template: PromptTemplate
     variables: tuple[Variable, ...] = ()
     keeps_unknown: bool = False
     """Braces around a name without a value are text: plain text has no place to declare variables."""

@@ -66,7 +66,7 @@ Piece: TypeAlias = str | Placeholder
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class PromptTemplate:
     """A template that has been read: texts and placeholders in turn."""
 
     pieces: tuple[Piece, ...]
@@ -101,22 +101,22 @@ class Template:
 
 
 @lru_cache(maxsize=512)
-def read_template(text: str) -> Template:
+def read_template(text: str) -> PromptTemplate:
     """A template from its text. Errors: `InvalidArtifact` for one that is too long or too full."""
     size = len(text.encode("utf-8", "replace"))
     if size > TEMPLATE_BYTES_MAX:
         raise InvalidArtifact(
             "the template is too long", expected=f"at most {TEMPLATE_BYTES_MAX} bytes", got=size
         )
-    pieces = _Reader(text).pieces()
+    pieces = _TemplateReader(text).pieces()
     if sum(isinstance(piece, Placeholder) for piece in pieces) > PLACEHOLDERS_MAX:
         raise InvalidArtifact(
             "the template has too many placeholders", expected=f"at most {PLACEHOLDERS_MAX}"
         )
-    return Template(pieces)
+    return PromptTemplate(pieces)
 
 
-class _Reader:
+class _TemplateReader:
     """Cuts a template into pieces. A doubled brace counts only if a doubled one closes it."""
 
     def __init__(self, text: str) -> None:

@@ -153,14 +153,14 @@ class InvalidWorkflow(InvalidArtifact):
 
 def read_workflow(content: object) -> Workflow:
     """The workflow of an artifact's content. Errors: `InvalidWorkflow` with everything that is wrong."""
-    reader = _Reader()
+    reader = _WorkflowReader()
     workflow = reader.workflow(content)
     if workflow is None or reader.errors:
         raise InvalidWorkflow(reader.errors)
     return workflow
 
 
-class _Reader:
+class _WorkflowReader:
     """Reads on after an error, so that all of them are told at once."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from artelier.world.stores.search import search_entries
 from artelier.world.tick.tick_context import Scene
 
 if TYPE_CHECKING:
-    from artelier.world.mind.billed_reads import Reader
+    from artelier.world.mind.billed_reads import BilledReader
 
 LINE_CHARS_MAX = 1_000
 """Of one memory in a prompt."""
@@ -26,7 +26,7 @@ WHY = "long-term memory"
 
 
 async def recent_memories(
-    scene: Scene, reader: Reader, store_id: str, query: str, *, limit: int = 5
+    scene: Scene, reader: BilledReader, store_id: str, query: str, *, limit: int = 5
 ) -> tuple[str, tuple[Source, ...]]:
     """Return what the memory store of an agent holds on a query, a line each, and where each comes from.
 
@@ -37,10 +37,10 @@ async def recent_memories(
     Shapes: lines `- [tick 41] text (tags: a, b)`; sources `store#mem_1a2b3c4d`.
     Errors: none of what agents can bring about.
     """
-    from artelier.world.mind.billed_reads import Skipped
+    from artelier.world.mind.billed_reads import SkippedRead
 
     def skip(why: Skip) -> tuple[str, tuple[Source, ...]]:
-        reader.skipped.append(Skipped(WHY, store_id, why))
+        reader.skipped.append(SkippedRead(WHY, store_id, why))
         return "", ()
 
     verdicts = await _readable(reader, store_id)
@@ -77,7 +77,7 @@ async def recent_memories(
     return "\n".join(_line(one) for one in found), sources
 
 
-async def _readable(reader: Reader, store_id: str) -> list[Verdict] | Skip:
+async def _readable(reader: BilledReader, store_id: str) -> list[Verdict] | Skip:
     """Judge whether a store may be read and shown in a prompt; return the verdicts, or why it is skipped."""
     try:
         ref = Ref.parse(store_id)
@@ -95,7 +95,7 @@ async def _readable(reader: Reader, store_id: str) -> list[Verdict] | Skip:
     return verdicts
 
 
-def _due(reader: Reader, verdicts: Sequence[Verdict]) -> list[ArtifactCharged]:
+def _due(reader: BilledReader, verdicts: Sequence[Verdict]) -> list[ArtifactCharged]:
     """Return what is to be paid for a look into the store, beyond what this prompt has paid for already."""
     due: list[ArtifactCharged] = []
     paid = {(charge.id, charge.action) for charge in reader.charges}

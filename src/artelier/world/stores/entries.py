@@ -28,7 +28,7 @@ _COLUMNS = "n, entry, tick, text, tags, importance, vector, embedder, mark"
 _HERE = " FROM store_entries WHERE tenant = ? AND space = ? AND store = ?"
 
 
-class Entry(NamedTuple):
+class StoreEntry(NamedTuple):
     """One entry, its text, tags and vector behind references."""
 
     n: int
@@ -43,14 +43,14 @@ class Entry(NamedTuple):
     mark: str
 
 
-class Change(NamedTuple):
+class StoreChange(NamedTuple):
     """The newest change of a store in a working state, and through `before` all others.
 
     A chain, because a working state that is dropped must leave the one below as it was: adding is O(1).
     """
 
-    before: Change | None
-    added: Entry | None
+    before: StoreChange | None
+    added: StoreEntry | None
     removed: str
     adds: int
     """Of the whole chain."""
@@ -60,7 +60,7 @@ class Change(NamedTuple):
 class Pending(NamedTuple):
     """The pending changes of a working state to a store."""
 
-    added: Mapping[str, Entry]
+    added: Mapping[str, StoreEntry]
     """By id, in order, those left out that were removed again."""
     removed: frozenset[str]
     adds: int
@@ -76,13 +76,13 @@ def store_of(stage: Stage) -> Store:
 
 def pending_of(stage: Stage, id: str) -> Pending:
     """Cost: O(changes of this store in the working state)."""
-    newest: Change | None = stage.pending(("entries", id))
-    chain: list[Change] = []
+    newest: StoreChange | None = stage.pending(("entries", id))
+    chain: list[StoreChange] = []
     change = newest
     while change is not None:
         chain.append(change)
         change = change.before
-    added: dict[str, Entry] = {}
+    added: dict[str, StoreEntry] = {}
     removed: set[str] = set()
     for change in reversed(chain):
         if change.added is not None:
@@ -94,7 +94,7 @@ def pending_of(stage: Stage, id: str) -> Pending:
 
 
 async def add(
-    working: Working, store: str, entry: Entry, *, actor: str, blobs: Iterable[Blob] = ()
+    working: Working, store: str, entry: StoreEntry, *, actor: str, blobs: Iterable[Blob] = ()
 ):
     """Take up one more entry."""
     event = EntryAdded(
@@ -113,10 +113,14 @@ async def remove(working: Working, store: str, id: str, *, why: str, actor: str)
     _keep(working, store, removed=id)
 
 
-def _keep(working: Working, store: str, *, added: Entry | None = None, removed: str = "") -> None:
-    before: Change | None = working.pending(("entries", store))
+def _keep(
+    working: Working, store: str, *, added: StoreEntry | None = None, removed: str = ""
+) -> None:
+    before: StoreChange | None = working.pending(("entries", store))
     adds, removals = (before.adds, before.removals) if before else (0, 0)
-    change = Change(before, added, removed, adds + (added is not None), removals + bool(removed))
+    change = StoreChange(
+        before, added, removed, adds + (added is not None), removals + bool(removed)
+    )
     working.keep(("entries", store), change)
 
 
@@ -125,15 +129,15 @@ def _keep(working: Working, store: str, *, added: Entry | None = None, removed: 
 
 async def rows_of(
     stage: Stage, store: str, more: str = "", parameters: Sequence[Any] = ()
-) -> list[Entry]:
+) -> list[StoreEntry]:
     """Durable entries, by what follows the condition that names the store."""
     rows = await store_of(stage).query(
         f"SELECT {_COLUMNS}{_HERE}{more}", (stage.tenant, stage.space, store, *parameters)
     )
-    return [Entry(*row) for row in rows]
+    return [StoreEntry(*row) for row in rows]
 
 
-async def entries_of(stage: Stage, store: str, *, limit: int = WHOLE_MAX) -> list[Entry]:
+async def entries_of(stage: Stage, store: str, *, limit: int = WHOLE_MAX) -> list[StoreEntry]:
     """All entries of a store, oldest first.
 
     Errors: `InvalidArtifact` if there are more than `limit`.
@@ -151,7 +155,7 @@ async def entries_of(stage: Stage, store: str, *, limit: int = WHOLE_MAX) -> lis
     return living
 
 
-async def entry_of(stage: Stage, store: str, id: str) -> Entry | None:
+async def entry_of(stage: Stage, store: str, id: str) -> StoreEntry | None:
     """One living entry. Cost: O(1), and what is pending."""
     pending = pending_of(stage, store)
     if id in pending.added or id in pending.removed:
@@ -211,7 +215,7 @@ async def whole(
     return {**said, "entries": told}
 
 
-def shown(entry: Entry, found: Mapping[str, bytes], *, mark: str) -> dict[str, Any]:
+def shown(entry: StoreEntry, found: Mapping[str, bytes], *, mark: str) -> dict[str, Any]:
     """An entry as it is read; `mark` stands for a text that is gone."""
     vector = found.get(entry.vector)
     return {
@@ -224,12 +228,12 @@ def shown(entry: Entry, found: Mapping[str, bytes], *, mark: str) -> dict[str, A
     }
 
 
-def text_of(entry: Entry, found: Mapping[str, bytes]) -> str:
+def text_of(entry: StoreEntry, found: Mapping[str, bytes]) -> str:
     """Empty for what was erased."""
     return found.get(entry.text, b"").decode(errors="replace")
 
 
-def tags_of(entry: Entry, found: Mapping[str, bytes]) -> list[str]:
+def tags_of(entry: StoreEntry, found: Mapping[str, bytes]) -> list[str]:
     stored = found.get(entry.tags) if entry.tags is not None else None
     if stored is None:
         return []

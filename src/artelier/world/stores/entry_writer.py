@@ -16,8 +16,8 @@ from artelier.memory.index.near_duplicates import said
 from artelier.world.stores.embedding import embed, embedder_of, to_bytes
 from artelier.world.stores.entries import (
     MILLION,
-    Entry,
     Pending,
+    StoreEntry,
     add,
     contents,
     entries_of,
@@ -99,7 +99,7 @@ async def add_entry(
     embedder = embedder_of(config)
     (vector,) = await embed(embedder, [wanted.text], dims=config.dims)
     counts = await _counts(working, store, pending)
-    entry = Entry(
+    entry = StoreEntry(
         PENDING, await _fresh_id(working, store, counts), working.at_us, keep(wanted.text.encode()),
         keep(canonical_json(list(wanted.tags))) if wanted.tags else None,
         round(importance * MILLION), keep(to_bytes(vector)), embedder.name, mark,

@@ -18,7 +18,7 @@ from artelier.memory.index.index_entry import Record
 from artelier.world.stores.embedding import from_bytes
 from artelier.world.stores.entries import (
     MILLION,
-    Entry,
+    StoreEntry,
     contents,
     rows_of,
     store_of,
@@ -44,7 +44,7 @@ SCORE_DECIMALS = 4
 PAGE = 1_000
 
 
-class Card(NamedTuple):
+class StoreEntryCard(NamedTuple):
     """An entry as a search tells of it."""
 
     n: int
@@ -60,29 +60,38 @@ class Card(NamedTuple):
 class Scored(NamedTuple):
     """An entry that was found."""
 
-    card: Card
+    card: StoreEntryCard
     score: float
     """Comparable within one search only."""
 
 
-async def cards_of(stage: Stage, entries: Sequence[Entry], *, embedder: str) -> list[Card]:
+async def cards_of(
+    stage: Stage, entries: Sequence[StoreEntry], *, embedder: str
+) -> list[StoreEntryCard]:
     """Entries with what they say; erased ones are left out."""
     refs = [ref for one in entries for ref in (one.text, one.tags, one.vector) if ref is not None]
     found = await contents(stage, refs)
-    cards: list[Card] = []
+    cards: list[StoreEntryCard] = []
     for one in entries:
         if not (text := text_of(one, found)):
             continue
         stored = found.get(one.vector) if one.embedder == embedder else None
         vector = None if stored is None else from_bytes(stored)
         cards.append(
-            Card(one.n, one.id, one.tick, text, tuple(tags_of(one, found)), one.importance / MILLION,
-                 vector)
-        )  # fmt: skip
+            StoreEntryCard(
+                one.n,
+                one.id,
+                one.tick,
+                text,
+                tuple(tags_of(one, found)),
+                one.importance / MILLION,
+                vector,
+            )
+        )
     return cards
 
 
-class Shelf:
+class StoreIndex:
     """The index of one store by one embedder."""
 
     def __init__(self, embedder: str) -> None:
@@ -92,7 +101,7 @@ class Shelf:
         self.lock = threading.Lock()
         """Held while the index is changed or searched: it is not made for two threads."""
         self.index: MemoryIndex = MemoryIndex(embedder=embedder)
-        self.cards: dict[str, Card] = {}
+        self.cards: dict[str, StoreEntryCard] = {}
         self.seen = 0
         """Seq up to which all changes are on the shelf."""
         self.weight = ENTRIES_LEAST
@@ -137,7 +146,7 @@ class Shelf:
         query: str,
         vector: Vector,
         *,
-        pending: Sequence[Card],
+        pending: Sequence[StoreEntryCard],
         removed: frozenset[str],
         limit: int,
     ) -> list[Scored]:
@@ -162,7 +171,7 @@ class Shelf:
         found.sort(key=lambda one: (-one.score, one.card.n, order.get(one.card.id, 0)))
         return found[:limit]
 
-    def _put(self, card: Card) -> None:
+    def _put(self, card: StoreEntryCard) -> None:
         vector = card.vector
         if vector is not None and self.index.dims not in (0, len(vector)):
             vector = None  # of the time before the embedder gave vectors of this length
@@ -181,7 +190,7 @@ class Shelves:
     """The shelves of one store of events, the one not searched for longest first."""
 
     def __init__(self) -> None:
-        self._shelves: OrderedDict[tuple[str, str, str, str], Shelf] = OrderedDict()
+        self._shelves: OrderedDict[tuple[str, str, str, str], StoreIndex] = OrderedDict()
         self._held = 0
         self.erasures = 0
         """How many there had been when these were begun."""
@@ -194,12 +203,12 @@ class Shelves:
         self._shelves.clear()
         self._held = 0
 
-    async def filled(self, stage: Stage, store: str, *, embedder: str) -> Shelf:
+    async def filled(self, stage: Stage, store: str, *, embedder: str) -> StoreIndex:
         """The shelf of a memory store, with all its durable entries."""
         key = (stage.tenant, stage.space, store, embedder)
         shelf = self._shelves.get(key)
         if shelf is None:
-            shelf = self._shelves[key] = Shelf(embedder)
+            shelf = self._shelves[key] = StoreIndex(embedder)
             self._held += shelf.weight
         self._shelves.move_to_end(key)
         await shelf.fill(stage, store)
@@ -228,6 +237,6 @@ def shelves_of(store: Store) -> Shelves:
     return shelves
 
 
-async def shelf_of(stage: Stage, store: str, *, embedder: str) -> Shelf:
+async def shelf_of(stage: Stage, store: str, *, embedder: str) -> StoreIndex:
     """The shelf of a memory store, with all its durable entries."""
     return await shelves_of(store_of(stage)).filled(stage, store, embedder=embedder)

@@ -12,7 +12,7 @@ from artelier.memory.entries import check_query
 from artelier.world.stores.embedding import embed, embedder_of
 from artelier.world.stores.entries import pending_of
 from artelier.world.stores.entry_writer import config_of
-from artelier.world.stores.index_cache import Card, Scored, cards_of, shelf_of
+from artelier.world.stores.index_cache import Scored, StoreEntryCard, cards_of, shelf_of
 
 LIMIT_MAX = 50
 """Entries of one answer."""
@@ -57,7 +57,7 @@ def told(found: list[Scored]) -> list[dict[str, Any]]:
     return results
 
 
-def _told(card: Card, score: float) -> dict[str, Any]:
+def _told(card: StoreEntryCard, score: float) -> dict[str, Any]:
     return {
         "entry_id": card.id, "text": card.text, "tick": card.tick, "tags": list(card.tags),
         "importance": card.importance, "score": score,

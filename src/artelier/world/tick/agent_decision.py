@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class DecisionNote:
     """An event about the thinking itself, and the blobs that it names."""
 
     data: EventData
@@ -35,7 +35,7 @@ class Thought:
     """Why there is no action, if it is `Rejected`: such as `model_failed`, `limit_reached`."""
     tokens: int = 0
     """Of its model step, in and out."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[DecisionNote, ...] = ()
     """Stand before the action: a reflex that fell through, a workflow that began."""
     workflow: Workflow | None = None
     state: MindState | None = None

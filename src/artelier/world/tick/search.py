@@ -7,12 +7,12 @@ from typing import Any
 from artelier.artifacts import search as text_search
 from artelier.artifacts.write.space_session import Door
 from artelier.world.clock import TickClock
-from artelier.world.tick.tick_context import Step
+from artelier.world.tick.tick_context import ActionStep
 from artelier.world.tick.world_state import WorldStage
 
 
 async def find(
-    step: Step, *, text: str, kind: str | None, owner: str | None, limit: int
+    step: ActionStep, *, text: str, kind: str | None, owner: str | None, limit: int
 ) -> list[dict[str, Any]]:
     """`{id, kind, version, owner, prices}` of each artifact found, newest first; no content."""
     scene = step.scene

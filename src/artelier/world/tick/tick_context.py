@@ -1,7 +1,7 @@
 """One tick as its actions see it: the state they are decided over, and what they have in common.
 
-`Scene` belongs to the tick, `Step` to one action of it. A step works in a working state of its own, which the
-scene takes over when the action is done and drops when it is refused.
+`Scene` belongs to the tick, `ActionStep` to one action of it. A step works in a working state of its own,
+which the scene takes over when the action is done and drops when it is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from artelier.world.agent import AgentRow
 from artelier.world.config import WorldConfig
 from artelier.world.tick.agent_decision import Thought
 from artelier.world.tick.tick_diff import Changed
-from artelier.world.tick.world_state import ESCROW, Paid, WorldStage
+from artelier.world.tick.world_state import ESCROW, PaidSteps, WorldStage
 
 
 class Scene:
@@ -142,7 +142,7 @@ class Scene:
 
     def take_paid(
         self,
-        paid: Iterable[Paid],
+        paid: Iterable[PaidSteps],
         *,
         agents: Collection[str] | None = None,
         steps: Collection[str] | None = None,
@@ -174,7 +174,7 @@ class Scene:
         return network is None or agent == other or other in network.get(agent, ())
 
 
-class Step:
+class ActionStep:
     """One action of one agent: it changes `working`, and its last event carries `act()`."""
 
     def __init__(self, scene: Scene, thought: Thought, action: Action, *, n: int) -> None:

@@ -43,7 +43,7 @@ _PAID = (
 )
 
 
-class Paid(NamedTuple):
+class PaidSteps(NamedTuple):
     """The amount that one step of one agent has moved on one account."""
 
     agent: str
@@ -202,14 +202,14 @@ class WorldStage(StoreStage):
         known = self._contents.get(ref)
         return await super().blob(ref) if known is None else known
 
-    async def paid(self) -> list[Paid]:
+    async def paid(self) -> list[PaidSteps]:
         """Return what the prompts of the tick at hand have moved so far."""
         rows = await self._store.query(
             "SELECT agent, step, account, asset, moved FROM world_paid"
             " WHERE tenant = ? AND space = ?",
             (self.tenant, self.space),
         )
-        return [Paid(*row) for row in rows]
+        return [PaidSteps(*row) for row in rows]
 
     async def whole(
         self,

@@ -23,13 +23,13 @@ def _never(written: str) -> bool:
 
 
 @lru_cache(maxsize=128)
-def _named(names: str) -> re.Pattern[str]:
+def _name_pattern(names: str) -> re.Pattern[str]:
     """The words of a form; compiled on first use, for most of the forty are never asked for."""
     return words(*names.split("|"), *_GENERAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class NumberForm:
     """One way of writing one country's number."""
 
     check: str
@@ -43,14 +43,14 @@ class Form:
     @property
     def words(self) -> re.Pattern[str]:
         """The pattern of words that name the number, for `Reading.says`."""
-        return _named(self.names)
+        return _name_pattern(self.names)
 
 
 def _lower(written: str) -> bool:
     return written != written.upper()
 
 
-def _dated(written: str) -> bool:
+def _is_dated(written: str) -> bool:
     """Eight digits that are a day, before a letter: a batch rather than a Spanish identity."""
     return (
         _lower(written)
@@ -77,7 +77,7 @@ _TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
      "0 00 00 00 000 000 00|0-00-00-00-000-000-00|0 00 00 0a 000 000 00|0000000000000 00",
      "000000000000000|00000a000000000", _never),
     ("es.dni", "dni(?![a-z])|nif(?![a-z])|documento",
-     "00000000a|00000000-a|00.000.000-a", "00000000 a", _dated),
+     "00000000a|00000000-a|00.000.000-a", "00000000 a", _is_dated),
     ("es.nie", "nie(?![a-z])|nif(?![a-z])|extranjer", "a0000000a|a-0000000-a|a0000000-a", "", _lower),
     ("it.codicefiscale", "codice|fiscale|c\\.?f\\.?(?![a-z])",
      "aaaaaa00a00a000a|aaa aaa 00a00 a000a|aaaaaa 00a00 a000a", "", _never),
@@ -136,12 +136,12 @@ def stems() -> tuple[str, ...]:
     return (*dict.fromkeys(named), *_GENERAL)
 
 
-def _by_shape() -> dict[bytes, list[Form]]:
-    table: dict[bytes, list[Form]] = {}
+def _by_shape() -> dict[bytes, list[NumberForm]]:
+    table: dict[bytes, list[NumberForm]] = {}
     for check, names, enough, with_word, doubtful in _TABLE:
         for shapes, needed in ((enough, False), (with_word, True)):
             for shape in filter(None, shapes.split("|")):
-                form = Form(check=check, names=names, word_needed=needed, doubtful=doubtful)
+                form = NumberForm(check=check, names=names, word_needed=needed, doubtful=doubtful)
                 table.setdefault(shape.encode(), []).append(form)
     return table
 

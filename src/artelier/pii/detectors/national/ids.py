@@ -15,10 +15,10 @@ from artelier.pii.detectors.national.forms import (
     ONE_WORD,
     SEVERAL_WORDS,
     SIZES_BY_FIRST,
-    Form,
+    NumberForm,
     is_valid,
 )
-from artelier.pii.detectors.text_view import Reading, Run, Shipped, joins
+from artelier.pii.detectors.text_view import DigitRun, Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _SIGNS = re.compile("[A-Za-z0-9]+")
@@ -30,7 +30,7 @@ class NationalIds(Shipped):
     def __init__(self) -> None:
         super().__init__("NATIONAL_ID")
 
-    def read(self, reading: Reading) -> Iterator[Found]:
+    def read(self, reading: TextReading) -> Iterator[Found]:
         for run in reading.runs:
             at = 0
             while at < len(run.groups):
@@ -38,7 +38,7 @@ class NationalIds(Shipped):
                 if size:
                     yield self._found(reading, run.starts[at], run.ends_at(at + size - 1))
                 at += size or 1
-        for start, shapes in _lettered(reading):
+        for start, shapes in _find_lettered(reading):
             for shape in shapes:
                 end = start + len(shape)
                 if (
@@ -48,12 +48,12 @@ class NationalIds(Shipped):
                 ):
                     yield self._found(reading, start, end)
 
-    def _found(self, reading: Reading, start: int, end: int) -> Found:
+    def _found(self, reading: TextReading, start: int, end: int) -> Found:
         normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
         return reading.found(start, end, self.kind, normal)
 
 
-def _lettered(reading: Reading) -> Iterator[tuple[int, tuple[bytes, ...]]]:
+def _find_lettered(reading: TextReading) -> Iterator[tuple[int, tuple[bytes, ...]]]:
     """Places where a shape with letters may stand, and which ones."""
     parts = reading.parts
     for sign, several in SEVERAL_WORDS.items():
@@ -74,7 +74,7 @@ def _lettered(reading: Reading) -> Iterator[tuple[int, tuple[bytes, ...]]]:
             at = parts.find(sign, end)
 
 
-def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
+def _groups_of_id(reading: TextReading, run: DigitRun, at: int) -> int:
     start = run.starts[at]
     left = len(run.groups) - at
     for size in SIZES_BY_FIRST.get(len(run.groups[at]), ()):
@@ -86,7 +86,7 @@ def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
             shape in FREE_SHAPES or names_a_number(reading.words(start))
         ):
             continue
-        if not _parted(run, at, size):
+        if not _is_parted(run, at, size):
             continue
         if size > 1 and reading.in_account(start):
             continue
@@ -95,7 +95,7 @@ def _groups_of_id(reading: Reading, run: Run, at: int) -> int:
     return 0
 
 
-def _parted(run: Run, at: int, size: int) -> bool:
+def _is_parted(run: DigitRun, at: int, size: int) -> bool:
     """Return True if the groups around are no more of the same row: parted otherwise, or of another
     length.
     """
@@ -111,7 +111,7 @@ def _parted(run: Run, at: int, size: int) -> bool:
     )
 
 
-def _stands_free(reading: Reading, start: int, end: int) -> bool:
+def _stands_free(reading: TextReading, start: int, end: int) -> bool:
     before, after = reading.before(start), reading.after(end)
     if joins(before) or joins(after) or before == "+":
         return False
@@ -120,12 +120,12 @@ def _stands_free(reading: Reading, start: int, end: int) -> bool:
     return not (after and after in "-./" and joins(reading.text[end + 1 : end + 2]))
 
 
-def _fits(reading: Reading, shape: bytes, start: int, end: int) -> bool:
+def _fits(reading: TextReading, shape: bytes, start: int, end: int) -> bool:
     written = reading.text[start:end]
     return any(_is(form, reading, written, start) for form in BY_SHAPE[shape])
 
 
-def _is(form: Form, reading: Reading, written: str, start: int) -> bool:
+def _is(form: NumberForm, reading: TextReading, written: str, start: int) -> bool:
     if form.word_needed and not reading.says(start, form.words):
         return False
     compact = "".join(_SIGNS.findall(written)).upper()

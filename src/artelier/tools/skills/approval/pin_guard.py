@@ -9,7 +9,7 @@ from artelier.errors import ToolFailed
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
 from artelier.tools.skills.approval.pins import pin_of
-from artelier.tools.skills.catalog_runtime import Place
+from artelier.tools.skills.catalog_runtime import CatalogPlace
 
 
 class GatedTool:
@@ -20,7 +20,9 @@ class GatedTool:
     of the last listing.
     """
 
-    def __init__(self, tool: ToolPort, *, name: str, source: str, hash: str, place: Place) -> None:
+    def __init__(
+        self, tool: ToolPort, *, name: str, source: str, hash: str, place: CatalogPlace
+    ) -> None:
         self.name = name
         self.trust = "untrusted"
         self._source = source

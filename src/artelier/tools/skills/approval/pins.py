@@ -28,7 +28,7 @@ from artelier.log import (
 )
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked, SkillPinned
-from artelier.tools.skills.sources.source import Found
+from artelier.tools.skills.sources.source import FoundSkill
 
 ATTEMPTS_MAX = 10
 ACTOR = "skills"
@@ -65,10 +65,10 @@ class Candidate(NamedTuple):
     source: str
     skill: str
     hash: str
-    found: Found
+    found: FoundSkill
 
 
-class Verdict(NamedTuple):
+class PinVerdict(NamedTuple):
     """The verdict on a candidate."""
 
     status: str
@@ -98,32 +98,32 @@ async def pin_of(store: Store, tenant: str, source: str, name: str) -> Pin | Non
 
 def judge(
     candidate: Candidate, pin: Pin | None, *, renamed_from: str = "", was_unreadable: bool = False
-) -> Verdict:
+) -> PinVerdict:
     """Return whether a definition may be used, given what was decided before.
 
     `was_unreadable`: all that was ever seen of it could not be read, and no person decided about it.
     """
     definition = candidate.found.definition
     if pin is not None and pin.hash == candidate.hash:
-        return Verdict(pin.status)
+        return PinVerdict(pin.status)
     if definition.origin == "function":
         # The developer's own code: a change is his. Only a person's no outlives it.
         refused = pin is not None and pin.status == "refused"
-        return Verdict("refused") if refused else Verdict("active", is_new=True)
+        return PinVerdict("refused") if refused else PinVerdict("active", is_new=True)
     if pin is not None and pin.active_hash == candidate.hash:
-        return Verdict("active", is_new=True)
+        return PinVerdict("active", is_new=True)
     reasons = candidate.found.reasons
     if pin is not None and not was_unreadable:
         before = "was last usable" if pin.active_hash else "was looked at"
         reasons = (f"its definition has changed since it {before}", *reasons)
     elif renamed_from:
         reasons = (f"it looks like `{renamed_from}`, renamed: the same schema", *reasons)
-    return Verdict("parked" if reasons else "active", reasons, is_new=True)
+    return PinVerdict("parked" if reasons else "active", reasons, is_new=True)
 
 
 async def settle(
     services: Services, tenant: str, candidates: Sequence[Candidate], *, asked: Iterable[str]
-) -> dict[Key, Verdict]:
+) -> dict[Key, PinVerdict]:
     """Decide about all candidates and write what is new. `asked`: the sources that gave an answer.
 
     Errors: `Conflict` if others decide about the same skills all the time.
@@ -132,8 +132,8 @@ async def settle(
     for _ in range(ATTEMPTS_MAX):
         pins = {(pin.source, pin.name): pin for pin in await pins_of(services.store, tenant)}
         gone = _gone(pins, candidates, heard)
-        verdicts: dict[Key, Verdict] = {}
-        new: list[tuple[Candidate, Verdict, Pin | None]] = []
+        verdicts: dict[Key, PinVerdict] = {}
+        new: list[tuple[Candidate, PinVerdict, Pin | None]] = []
         for one in candidates:
             key = (one.source, one.found.definition.name)
             shape = one.found.definition.shape
@@ -181,7 +181,7 @@ def _gone(
 
 
 async def _written(
-    services: Services, tenant: str, new: Sequence[tuple[Candidate, Verdict, Pin | None]]
+    services: Services, tenant: str, new: Sequence[tuple[Candidate, PinVerdict, Pin | None]]
 ) -> bool:
     """Append the events of new verdicts; False if somebody else was faster."""
     await Tenants(services).open(tenant)
@@ -210,7 +210,7 @@ async def _written(
 
 
 def _event(
-    tenant: str, key: DataKey, one: Candidate, verdict: Verdict, pin: Pin | None
+    tenant: str, key: DataKey, one: Candidate, verdict: PinVerdict, pin: Pin | None
 ) -> tuple[EventData, list[Blob]]:
     definition = one.found.definition
     ref, blob = make_blob(tenant, key, definition.canonical())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from artelier.kernel.policy import granted
+from artelier.kernel.policy import is_granted
 from artelier.log import Store
 from artelier.ports.tool import ToolPort
 
@@ -16,5 +16,5 @@ async def usable_tools(store: Store, tenant: str, tools: Mapping[str, ToolPort])
     rows = await store.query("SELECT grants FROM tenants WHERE tenant = ?", (tenant,))
     grants: list[str] = msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
     return frozenset(
-        name for name, tool in tools.items() if granted(grants, tool.grant or f"tools:{name}")
+        name for name, tool in tools.items() if is_granted(grants, tool.grant or f"tools:{name}")
     )

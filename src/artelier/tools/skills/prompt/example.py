@@ -47,10 +47,10 @@ def worked_example(tool: ToolPort) -> dict[str, Any] | None:
 
 def example_of(schema: Schema, *, optional: int = OPTIONAL_MAX) -> Any:
     """A value that fits a JSON schema, for what it uses of draft 2020-12."""
-    return _Maker(schema, optional=optional).make(schema, name="", depth=0)
+    return _ExampleMaker(schema, optional=optional).make(schema, name="", depth=0)
 
 
-class _Maker:
+class _ExampleMaker:
     def __init__(self, root: Schema, *, optional: int) -> None:
         self._root = root
         self._optional = optional

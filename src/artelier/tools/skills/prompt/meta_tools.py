@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from artelier.artifacts.substitution import substituted
+from artelier.artifacts.substitution import substitute
 from artelier.errors import ToolFailed
 from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort
@@ -16,7 +16,7 @@ from artelier.tools.skills.approval.tool_filter import usable_tools
 from artelier.tools.skills.code import run_code
 from artelier.tools.skills.prompt.template import render
 from artelier.tools.skills.ranking import best
-from artelier.tools.skills.skill import Shelf, Skill
+from artelier.tools.skills.skill import Skill, TenantSkills
 
 META_NAMES = frozenset(
     ("load_skill", "use_skill", "unload_skill", "search_skills", "read_skill_file")
@@ -28,7 +28,7 @@ NO_ARGUMENTS: dict[str, Any] = {}
 class Catalog(Protocol):
     """The catalogue, as far as its tools need it."""
 
-    async def shelf(self, services: Services, tenant: str) -> Shelf: ...
+    async def shelf(self, services: Services, tenant: str) -> TenantSkills: ...
 
     def ports(self) -> Mapping[str, ToolPort]: ...
 
@@ -37,7 +37,7 @@ def meta_tools(
     catalog: Catalog, services: Services, *, with_files: bool, with_search: bool
 ) -> list[ToolPort]:
     """The tools of one catalogue, in a fixed order."""
-    desk = _Desk(catalog, services)
+    desk = _SkillLookup(catalog, services)
     tools = [_load(desk), _use(desk), _unload(desk)]
     if with_files:
         tools.append(_read(desk))
@@ -46,7 +46,7 @@ def meta_tools(
     return list(tools)
 
 
-class _Desk:
+class _SkillLookup:
     """Finds skills for the tenant of a call."""
 
     def __init__(self, catalog: Catalog, services: Services) -> None:
@@ -56,7 +56,7 @@ class _Desk:
     async def skill(self, name: str, context: ToolContext) -> Skill:
         """A skill that may be used now. Errors: `ToolFailed` that says what to do instead."""
         shelf = await self.catalog.shelf(self.services, context.tenant_id)
-        name = substituted(name)
+        name = substitute(name)
         skill = shelf.skills.get(name)
         if skill is None:
             raise _unknown(name, [one.name for one in shelf.skills.values() if _shown(one)])
@@ -100,7 +100,7 @@ def _unknown(name: str, names: list[str]) -> ToolFailed:
     return ToolFailed(f"there is no skill named {name[:64]!r}", hint=hint)
 
 
-def _load(desk: _Desk) -> Tool[..., Any]:
+def _load(desk: _SkillLookup) -> Tool[..., Any]:
     @tool(side_effect=False)
     async def load_skill(skill_name: str, context: ToolContext) -> dict[str, Any]:
         """Get a skill's instructions, its schema and an example."""
@@ -109,7 +109,7 @@ def _load(desk: _Desk) -> Tool[..., Any]:
     return load_skill
 
 
-def _use(desk: _Desk) -> Tool[..., Any]:
+def _use(desk: _SkillLookup) -> Tool[..., Any]:
     @tool(side_effect=False)
     async def use_skill(
         name: str, context: ToolContext, arguments: dict[str, Any] = NO_ARGUMENTS
@@ -127,7 +127,7 @@ def _use(desk: _Desk) -> Tool[..., Any]:
     return use_skill
 
 
-def _unload(desk: _Desk) -> Tool[..., Any]:
+def _unload(desk: _SkillLookup) -> Tool[..., Any]:
     @tool(side_effect=False, trust="trusted")
     async def unload_skill(skill_name: str, context: ToolContext) -> dict[str, Any]:
         """Forget a loaded skill that is no longer needed."""
@@ -139,7 +139,7 @@ def _unload(desk: _Desk) -> Tool[..., Any]:
     return unload_skill
 
 
-def _read(desk: _Desk) -> Tool[..., Any]:
+def _read(desk: _SkillLookup) -> Tool[..., Any]:
     @tool(side_effect=False)
     async def read_skill_file(skill_name: str, path: str, context: ToolContext) -> dict[str, Any]:
         """Read a text file that belongs to a skill."""
@@ -151,7 +151,7 @@ def _read(desk: _Desk) -> Tool[..., Any]:
     return read_skill_file
 
 
-def _search(desk: _Desk) -> Tool[..., Any]:
+def _search(desk: _SkillLookup) -> Tool[..., Any]:
     @tool(side_effect=False)
     async def search_skills(query: str, context: ToolContext) -> dict[str, Any]:
         """Find skills by what they are for."""

@@ -13,7 +13,7 @@ from artelier.tools.skills.approval.injection_heuristics import invisible, suspi
 from artelier.tools.skills.definition import Definition
 from artelier.tools.skills.sources.frontmatter import NAME, read_matter
 from artelier.tools.skills.sources.paths import links_out
-from artelier.tools.skills.sources.source import Found, schema_texts
+from artelier.tools.skills.sources.source import FoundSkill, schema_texts
 
 SKILLS_MAX = 500
 KNOWN_MAX = 10_000
@@ -36,18 +36,18 @@ class ArtifactSkills:
         self.principal = check_principal(principal)
         self.space = check_space(space)
         self.name = f"artifacts:{space}:{principal}"
-        self._known: dict[tuple[str, str, str, int], Found] = {}
+        self._known: dict[tuple[str, str, str, int], FoundSkill] = {}
         self._store: object = None
         """The store that `_known` is of."""
 
-    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+    async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """All that can be read, own ones first."""
         handle = Artifacts(services.store, services.clock, tenant, self.space, self.principal)
         summaries = await handle.list(kind="skill", limit=SKILLS_MAX)
         if self._store is not services.store:
             self._known.clear()
             self._store = services.store
-        found: list[Found] = []
+        found: list[FoundSkill] = []
         for one in sorted(summaries, key=lambda item: item.owner != self.principal):
             key = (tenant, one.id, one.owner, one.version)
             known = self._known.get(key) or await self._read(handle, one)
@@ -59,7 +59,7 @@ class ArtifactSkills:
             found.append(known)
         return found
 
-    async def _read(self, handle: Artifacts, summary: Summary) -> Found | None:
+    async def _read(self, handle: Artifacts, summary: Summary) -> FoundSkill | None:
         try:
             artifact = await handle.read(f"{summary.id}@{summary.version}", price_max=0)
         except (AccessDenied, NotFound):
@@ -67,7 +67,7 @@ class ArtifactSkills:
         return found_in(artifact, reader=self.principal)
 
 
-def found_in(artifact: Artifact, *, reader: str) -> Found:
+def found_in(artifact: Artifact, *, reader: str) -> FoundSkill:
     """A skill artifact as a definition; one that can't be read is one too, for a person to look at."""
     foreign = [] if artifact.owner == reader else [f"it belongs to {artifact.owner}"]
     try:
@@ -81,10 +81,10 @@ def found_in(artifact: Artifact, *, reader: str) -> Found:
         broken = Definition(
             origin="artifact", name=artifact.id, artifact=artifact.id, raw=raw, broken=problem
         )
-        return Found(definition=broken, reasons=(problem,))
+        return FoundSkill(definition=broken, reasons=(problem,))
     reasons = [*foreign, *reasons, *suspicions(texts), *links_out(texts)]
     trust = "untrusted" if foreign else "trusted"
-    return Found(definition=definition, reasons=tuple(reasons), trust=trust)
+    return FoundSkill(definition=definition, reasons=tuple(reasons), trust=trust)
 
 
 def _from_text(id_: str, content: str) -> tuple[Definition, str, list[str]]:

@@ -20,8 +20,8 @@ from artelier.tools.skills.approval.injection_heuristics import suspicions
 from artelier.tools.skills.definition import SKILL_FILE, Definition, FileEntry
 from artelier.tools.skills.sources.frontmatter import Matter, read_matter
 from artelier.tools.skills.sources.paths import links_out, strange_path
-from artelier.tools.skills.sources.source import Found
-from artelier.tools.workspace.folder import Folder
+from artelier.tools.skills.sources.source import FoundSkill
+from artelier.tools.workspace.folder import WorkspaceFolder
 
 SKILL_BYTES_MAX = 128 * 1024
 """Read of a SKILL.md at most; its own bounds are lower."""
@@ -54,9 +54,9 @@ class SkillFolder:
             raise InvalidRequest("no folder of a skill", expected="a folder", got=str(path))
         self.path = Path(os.path.abspath(path))
         self.name = name or f"folder:{os.path.realpath(path)}"
-        self._reader = _Reader()
+        self._reader = _FolderReader()
 
-    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+    async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """The skill, whatever state it is in; nothing if there is no SKILL.md any more."""
         return await asyncio.to_thread(self._reader.read_all, [(self.path, "")])
 
@@ -72,9 +72,9 @@ class SkillsIn:
             raise InvalidRequest("no folder of skills", expected="a folder", got=str(path))
         self.path = Path(os.path.realpath(path))
         self.name = name or f"folder:{self.path}"
-        self._reader = _Reader()
+        self._reader = _FolderReader()
 
-    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+    async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """Every skill in it, at most 500."""
         return await asyncio.to_thread(lambda: self._reader.read_all(self._folders()))
 
@@ -105,17 +105,17 @@ def place_of(source: str, name: str) -> Path | None:
     return here if here.name == name and os.path.lexists(here / SKILL_FILE) else None
 
 
-class Entry(NamedTuple):
+class SkillFile(NamedTuple):
     """A file below a skill's folder, unread."""
 
     path: str
     info: os.stat_result
 
 
-class Tree(NamedTuple):
+class SkillTree(NamedTuple):
     """The contents of a skill's folder."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SkillFile, ...]
     reasons: tuple[str, ...]
     broken: str
 
@@ -129,14 +129,14 @@ class Tree(NamedTuple):
         return (*states, self.reasons, self.broken)
 
 
-class _Reader:
+class _FolderReader:
     """Reads folders, and those again only that changed."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, tuple[tuple[object, ...], Found]] = {}
+        self._known: dict[Path, tuple[tuple[object, ...], FoundSkill]] = {}
 
-    def read_all(self, folders: Sequence[tuple[Path, str]]) -> list[Found]:
-        found: list[Found] = []
+    def read_all(self, folders: Sequence[tuple[Path, str]]) -> list[FoundSkill]:
+        found: list[FoundSkill] = []
         for path, reason in folders:
             if not os.path.lexists(path / SKILL_FILE):
                 continue
@@ -149,9 +149,9 @@ class _Reader:
         return found
 
 
-def _read(path: Path, tree: Tree, reason: str) -> Found:
+def _read(path: Path, tree: SkillTree, reason: str) -> FoundSkill:
     """The skill of a folder; one that can't be read is one too, for a person to look at."""
-    folder = Folder(path)
+    folder = WorkspaceFolder(path)
     reasons = [reason] if reason else []
     content = b""
     try:
@@ -174,7 +174,7 @@ def _read(path: Path, tree: Tree, reason: str) -> Found:
     async def read_file(asked: str) -> str:
         return await asyncio.to_thread(text_of, folder, asked, pinned)
 
-    return Found(definition=definition, reasons=tuple(reasons), read_file=read_file)
+    return FoundSkill(definition=definition, reasons=tuple(reasons), read_file=read_file)
 
 
 def _reasons(path: Path, matter: Matter, content: bytes) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _reasons(path: Path, matter: Matter, content: bytes) -> Iterator[str]:
     yield from links_out(text)
 
 
-def _file_reasons(folder: Folder, files: Sequence[FileEntry]) -> Iterator[str]:
+def _file_reasons(folder: WorkspaceFolder, files: Sequence[FileEntry]) -> Iterator[str]:
     for one in files:
         if one.path == SKILL_FILE:
             continue
@@ -201,18 +201,18 @@ def _file_reasons(folder: Folder, files: Sequence[FileEntry]) -> Iterator[str]:
         yield from (f"{one.path}: {reason}" for reason in found[:3])
 
 
-def _broken(path: Path, error: InvalidArtifact | ToolFailed, content: bytes) -> Found:
+def _broken(path: Path, error: InvalidArtifact | ToolFailed, content: bytes) -> FoundSkill:
     problem = str(error)[:400]
     definition = Definition(
         origin="folder", name=path.name,
         raw=content[:SKILL_BYTES_MAX].decode("utf-8", "replace"), broken=problem,
     )  # fmt: skip
-    return Found(definition=definition, reasons=(problem,))
+    return FoundSkill(definition=definition, reasons=(problem,))
 
 
-def _tree(root: Path) -> Tree:
+def _tree(root: Path) -> SkillTree:
     """Every file below a folder, links not followed."""
-    entries: list[Entry] = []
+    entries: list[SkillFile] = []
     reasons: list[str] = []
     real = os.path.join(os.path.realpath(root), "")
     pending, seen = [("", 0)], 0
@@ -222,7 +222,7 @@ def _tree(root: Path) -> Tree:
             seen += 1
             if seen > ENTRIES_MAX or len(entries) > FILES_MAX or depth > DEPTH_MAX:
                 broken = f"it has more than {FILES_MAX} files, or they lie too deep"
-                return Tree((), (), broken)
+                return SkillTree((), (), broken)
             path = f"{below}/{name}" if below else name
             info = os.lstat(root / path)
             if stat.S_ISLNK(info.st_mode) and not _stays(root / path, real):
@@ -232,23 +232,23 @@ def _tree(root: Path) -> Tree:
             elif stat.S_ISDIR(info.st_mode):
                 pending.append((path, depth + 1))
             elif stat.S_ISREG(info.st_mode):
-                entries.append(Entry(path, info))
+                entries.append(SkillFile(path, info))
                 reasons += strange_path(path)
     if sum(entry.info.st_size for entry in entries) > FILES_BYTES_MAX:
-        return Tree((), (), f"its files are larger than {FILES_BYTES_MAX // 1024**2} MB")
-    return Tree(tuple(sorted(entries)), tuple(reasons), "")
+        return SkillTree((), (), f"its files are larger than {FILES_BYTES_MAX // 1024**2} MB")
+    return SkillTree(tuple(sorted(entries)), tuple(reasons), "")
 
 
 def _stays(path: Path, real: str) -> bool:
     return os.path.join(os.path.realpath(path), "").startswith(real)
 
 
-def _entry(folder: Folder, entry: Entry) -> FileEntry:
+def _entry(folder: WorkspaceFolder, entry: SkillFile) -> FileEntry:
     content = _content(folder, entry.path, FILES_BYTES_MAX)
     return FileEntry(path=entry.path, size_bytes=len(content), sha256=sha256(content).hexdigest())
 
 
-def _content(folder: Folder, path: str, bytes_max: int) -> bytes:
+def _content(folder: WorkspaceFolder, path: str, bytes_max: int) -> bytes:
     """The first bytes of a file. Errors: `ToolFailed` if it is outside or no regular file."""
     with folder.file(path) as (descriptor, _):
         pieces: list[bytes] = []
@@ -259,7 +259,7 @@ def _content(folder: Folder, path: str, bytes_max: int) -> bytes:
     return b"".join(pieces)
 
 
-def text_of(folder: Folder, asked: str, pinned: Mapping[str, FileEntry]) -> str:
+def text_of(folder: WorkspaceFolder, asked: str, pinned: Mapping[str, FileEntry]) -> str:
     """A file of a skill as it was pinned. Errors: `ToolFailed`."""
     path = "/".join(folder.clean(asked))
     entry = pinned.get(path)

@@ -41,7 +41,7 @@ ReadFile = Callable[[str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundSkill:
     """A definition that a source has now."""
 
     definition: Definition
@@ -61,7 +61,7 @@ class SkillSource(Protocol):
     shared: bool
     """Whether all tenants get the same from it."""
 
-    async def find(self, services: Services, tenant: str) -> Sequence[Found]: ...
+    async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]: ...
 
 
 class Functions:
@@ -73,19 +73,19 @@ class Functions:
     def __init__(self, tools: Sequence[ToolPort]) -> None:
         self.tools = tuple(tools)
 
-    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+    async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """All of them."""
         return self.found()
 
-    def found(self) -> tuple[Found, ...]:
+    def found(self) -> tuple[FoundSkill, ...]:
         """All of them, asked of nobody."""
         return tuple(
-            Found(definition=define(tool, origin="function"), tool=tool, trust="trusted")
+            FoundSkill(definition=define(tool, origin="function"), tool=tool, trust="trusted")
             for tool in self.tools
         )
 
 
-class Served:
+class ServedTools:
     """The tools of a `ToolSource`."""
 
     shared = True
@@ -96,31 +96,31 @@ class Served:
         self._judged: dict[str, tuple[str, ...]] = {}
         """What was found in a definition, by its hash: most are the same in the next listing."""
 
-    async def find(self, services: Services, tenant: str) -> Sequence[Found]:
+    async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """Return what the server has now."""
         tools = await self._source.tools()
         found = [self._found(tool) for tool in tools[:TOOLS_MAX]]
         self._judged = {one.definition.hash: one.reasons for one in found}
         return found
 
-    def _found(self, tool: ToolPort) -> Found:
+    def _found(self, tool: ToolPort) -> FoundSkill:
         definition = define(tool, origin="tool")
         known = self._judged.get(definition.hash)
         if known is not None:
-            return Found(definition=definition, tool=tool, reasons=known)
+            return FoundSkill(definition=definition, tool=tool, reasons=known)
         return _judge(tool, definition)
 
 
-def _judge(tool: ToolPort, definition: Definition) -> Found:
+def _judge(tool: ToolPort, definition: Definition) -> FoundSkill:
     if len(definition.canonical()) > DEFINITION_BYTES_MAX:
         cut = Definition(
             origin="tool", name=tool.name, raw=definition.description[:2_000],
             broken=f"its definition is larger than {DEFINITION_BYTES_MAX} bytes",
         )  # fmt: skip
-        return Found(definition=cut, reasons=(cut.broken,))
+        return FoundSkill(definition=cut, reasons=(cut.broken,))
     texts = [tool.name.replace("-", " ").replace("_", " "), definition.description]
     texts += schema_texts(definition.parameters)
-    return Found(definition=definition, tool=tool, reasons=suspicions("\n".join(texts)))
+    return FoundSkill(definition=definition, tool=tool, reasons=suspicions("\n".join(texts)))
 
 
 def define(tool: ToolPort, *, origin: Origin) -> Definition:

@@ -11,8 +11,8 @@ from artelier.artifacts import Bill, Ref, Working, account_of, principal_of
 from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactDeleted
-from artelier.artifacts.write.text_edit import replaced
-from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
+from artelier.artifacts.write.text_edit import replace_once
+from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import InvalidArtifact, NotFound
 from artelier.log import BlobRef
 from artelier.world.actions import Delete, Edit, Invoke, Read, Search, Write
@@ -21,10 +21,10 @@ from artelier.world.agent import is_agents_own
 from artelier.world.events import ActionTaken
 from artelier.world.stores.entries import whole
 from artelier.world.tick.search import find
-from artelier.world.tick.tick_context import Step
+from artelier.world.tick.tick_context import ActionStep
 
 
-async def read(step: Step, action: Read) -> None:
+async def read(step: ActionStep, action: Read) -> None:
     """The content is the result; its price goes to the owner."""
     ref = Ref.parse(action.ref, main_allowed=True)
     if ref.space is not None:
@@ -48,7 +48,7 @@ async def read(step: Step, action: Read) -> None:
     await step.apply(ActionTaken(act=step.act(ref=str(ref), result=result), postings=postings))
 
 
-async def _read_main(step: Step, ref: Ref) -> None:
+async def _read_main(step: ActionStep, ref: Ref) -> None:
     """Read what the tenant's main space gives this world for free; scrip there does not belong to the agents.
 
     Errors: `NotFound`, `AccessDenied`.
@@ -63,7 +63,7 @@ async def _read_main(step: Step, ref: Ref) -> None:
     await step.apply(ActionTaken(act=step.act(ref=at, result=step.keep(found.content))))
 
 
-async def write(step: Step, action: Write) -> None:
+async def write(step: ActionStep, action: Write) -> None:
     """The first version makes the agent creator and owner."""
     prices: Any = None
     if action.prices is not None:
@@ -71,7 +71,7 @@ async def write(step: Step, action: Write) -> None:
             "read": action.prices.read, "invoke": action.prices.invoke,
             "inclusion": action.prices.inclusion,
         }  # fmt: skip
-    wish = Wish(
+    wish = WriteRequest(
         id=action.artifact_id, content=action.content, kind=action.kind, access=action.access,
         prices=prices, expected_version=action.expected_version, metadata=action.metadata,
         interface=action.interface,
@@ -79,21 +79,23 @@ async def write(step: Step, action: Write) -> None:
     await _write(step, wish)
 
 
-async def edit(step: Step, action: Edit) -> None:
+async def edit(step: ActionStep, action: Edit) -> None:
     """Replace a string that occurs exactly once; it reads, pays for that, and writes."""
     ref = Ref(action.artifact_id)
     verdict = await step.judge(ref, "read")
     standing = verdict.granted()
     at = version_at(standing, ref)
     content = decode_content(at.media, await step.working.blob(at.content))
-    changed = replaced(standing.id, content, action.old, action.new)
+    changed = replace_once(standing.id, content, action.old, action.new)
     charge = verdict.charge()
     if charge is not None:
         await step.apply(charge)
-    await _write(step, Wish(id=standing.id, content=changed, expected_version=standing.version))
+    await _write(
+        step, WriteRequest(id=standing.id, content=changed, expected_version=standing.version)
+    )
 
 
-async def _write(step: Step, wish: Wish) -> None:
+async def _write(step: ActionStep, wish: WriteRequest) -> None:
     standing = await step.working.standing(wish.id)
     if step.scene.config.asks_consent and isinstance(wish.content, dict):
         content = cast("dict[str, Any]", wish.content)  # pyright: ignore[reportUnknownMemberType] - JSON
@@ -116,7 +118,7 @@ def _with_act(event: Any, act: Any) -> Any:
     return msgspec.structs.replace(event, act=act)
 
 
-async def delete(step: Step, action: Delete) -> None:
+async def delete(step: ActionStep, action: Delete) -> None:
     """A tombstone. The scrip of a program goes to its owner."""
     verdict = await step.judge(Ref(action.artifact_id), "delete")
     standing = verdict.granted()
@@ -130,7 +132,7 @@ async def delete(step: Step, action: Delete) -> None:
     )  # fmt: skip
 
 
-async def invoke(step: Step, action: Invoke) -> None:
+async def invoke(step: ActionStep, action: Invoke) -> None:
     """Run a program or a service; its result is the agent's next result.
 
     Errors: those of `Tree.act`, and nothing of what it did is left.
@@ -152,7 +154,7 @@ async def invoke(step: Step, action: Invoke) -> None:
     step.working.append(data, actor=step.agent)
 
 
-async def search(step: Step, action: Search) -> None:
+async def search(step: ActionStep, action: Search) -> None:
     """Find artifacts that the agent may read, newest first; the list is its next result."""
     found = await find(
         step, text=action.text, kind=action.kind, owner=action.owner, limit=action.limit

@@ -17,9 +17,9 @@ from artelier.world.market import bids, trades
 from artelier.world.models import check_named
 from artelier.world.tick.agent_decision import Thought
 from artelier.world.tick.resource_limits import check_storage
-from artelier.world.tick.tick_context import Scene, Step
+from artelier.world.tick.tick_context import ActionStep, Scene
 
-Decide = Callable[[Step, Any], Awaitable[None]]
+Decide = Callable[[ActionStep, Any], Awaitable[None]]
 
 DECIDE: dict[type[Action], Decide] = {
     actions.Noop: money.noop,
@@ -61,7 +61,7 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
     if isinstance(action, Rejected):
         await reject(scene, thought, thought.code, action.reason, n=n)
         return False
-    step = Step(scene, thought, action, n=n)
+    step = ActionStep(scene, thought, action, n=n)
     try:
         allowed = scene.config.actions
         if allowed is not None and action.name not in allowed:
@@ -138,7 +138,7 @@ async def _record_failure(
     scene: Scene, thought: Thought, action: Action, failed: InvocationFailed, *, n: int
 ) -> None:
     """An artifact's code failed: nothing of what it did is left, its price was not paid."""
-    step = Step(scene, thought, action, n=n)
+    step = ActionStep(scene, thought, action, n=n)
     said = step.keep(_bounded(failed.message))
     await step.apply(
         ArtifactInvoked(

@@ -11,17 +11,17 @@ from artelier.artifacts import Bill, Ref
 from artelier.artifacts.access.decision import permit
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.write.write_decision import Wish, asked_right, decide_write
+from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.world.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
 from artelier.world.agent import AGREED, WORKFLOW, is_agents_own, read_agent
 from artelier.world.mind_artifacts import subscribe as added
 from artelier.world.mind_artifacts import unsubscribe as removed
 from artelier.world.tick.consent import agreed_prices, id_of, step_ids
-from artelier.world.tick.tick_context import Step
+from artelier.world.tick.tick_context import ActionStep
 
 
-async def subscribe(step: Step, action: SubscribeArtifact) -> None:
+async def subscribe(step: ActionStep, action: SubscribeArtifact) -> None:
     """An id that is not there is accepted and dangles; one that is there must be readable now.
 
     Errors: `AccessDenied`; `InvalidArguments` for the one beyond `max_count`, or twice the same.
@@ -40,7 +40,7 @@ async def subscribe(step: Step, action: SubscribeArtifact) -> None:
     await _write(step, changed, action.artifact_id)
 
 
-async def unsubscribe(step: Step, action: UnsubscribeArtifact) -> None:
+async def unsubscribe(step: ActionStep, action: UnsubscribeArtifact) -> None:
     """Errors: `InvalidArguments` for what is not on the list."""
     content = await own_content(step)
     kept = removed(read_agent(content).subscribed, action.artifact_id)
@@ -52,7 +52,7 @@ async def unsubscribe(step: Step, action: UnsubscribeArtifact) -> None:
     await _write(step, changed | ({AGREED: agreed} if agreed else {}), action.artifact_id)
 
 
-async def configure(step: Step, action: Configure) -> None:
+async def configure(step: ActionStep, action: Configure) -> None:
     """References are soft: what they name may come later. It holds from the next tick on.
 
     What somebody else owns is adopted as the agent saw it, `id@version`: its owner could else put other words
@@ -81,7 +81,7 @@ INSTRUCTING = (
 """References whose content tells the agent what to do; memories are data and stay current."""
 
 
-async def _pinned(step: Step, field: str, ref: Ref) -> Ref:
+async def _pinned(step: ActionStep, field: str, ref: Ref) -> Ref:
     if field not in INSTRUCTING or ref.version is not None or ref.space is not None:
         return ref
     standing = await step.working.standing(ref.id)
@@ -92,7 +92,11 @@ async def _pinned(step: Step, field: str, ref: Ref) -> Ref:
 
 
 async def agree(
-    step: Step, before: Mapping[str, Any], after: Mapping[str, Any], *, renewed: Sequence[str] = ()
+    step: ActionStep,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    *,
+    renewed: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what an agent writes of itself, with the prices that its thought saw of what it names anew."""
     scene = step.scene
@@ -113,7 +117,7 @@ async def agree(
     )
 
 
-async def agree_to_steps(step: Step, standing: Standing, content: Mapping[str, Any]) -> None:
+async def agree_to_steps(step: ActionStep, standing: Standing, content: Mapping[str, Any]) -> None:
     """Agree to the prices of prompts that the next version of an agent's own workflow names anew."""
     if not (named := step_ids(content)):
         return
@@ -131,7 +135,7 @@ async def agree_to_steps(step: Step, standing: Standing, content: Mapping[str, A
 
 
 async def _with_agreed(
-    step: Step, before: Mapping[str, Any], after: Mapping[str, Any], ids: Sequence[str]
+    step: ActionStep, before: Mapping[str, Any], after: Mapping[str, Any], ids: Sequence[str]
 ) -> dict[str, Any]:
     if step.scene.config.asks_consent:
         return await agree(step, before, after, renewed=ids)
@@ -139,7 +143,7 @@ async def _with_agreed(
 
 
 async def _agreed_now(
-    step: Step, content: Mapping[str, Any], ids: Sequence[str]
+    step: ActionStep, content: Mapping[str, Any], ids: Sequence[str]
 ) -> dict[str, dict[str, int]]:
     """Return what showing these artifacts costs now, as older worlds agree to it: what is not there yet, or
     is the agent's own, may cost anything later."""
@@ -152,7 +156,7 @@ async def _agreed_now(
     return {AGREED: agreed} if agreed else {}
 
 
-async def own_content(step: Step) -> Mapping[str, Any]:
+async def own_content(step: ActionStep) -> Mapping[str, Any]:
     """Return the agent's own artifact. Errors: `InvalidArtifact` if it is gone or no object."""
     standing = await step.working.standing(step.agent)
     if standing is None or standing.deleted or standing.at is None:
@@ -163,11 +167,11 @@ async def own_content(step: Step) -> Mapping[str, Any]:
     return content  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
-async def _write(step: Step, content: Mapping[str, Any], about: str | None = None) -> None:
+async def _write(step: ActionStep, content: Mapping[str, Any], about: str | None = None) -> None:
     """Write the agent's own artifact; `about` what its action is, None for what comes along with one."""
     standing = await step.working.standing(step.agent)
     assert standing is not None
-    wish = Wish(id=step.agent, content=dict(content), expected_version=standing.version)
+    wish = WriteRequest(id=step.agent, content=dict(content), expected_version=standing.version)
     decision = await step.gate.decide(asked_right(wish), step.agent, standing)
     event, blobs = decide_write(
         wish, standing, decision,

@@ -11,15 +11,15 @@ from artelier.ledger import MoneyTransferred, Posting
 from artelier.money import SCRIP
 from artelier.world.actions import Message, Noop, Transfer
 from artelier.world.events import ActionTaken, MessageSent
-from artelier.world.tick.tick_context import Scene, Step
+from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import WorldStage
 
 
-async def noop(step: Step, action: Noop) -> None:
+async def noop(step: ActionStep, action: Noop) -> None:
     await step.apply(ActionTaken(act=step.act()))
 
 
-async def transfer(step: Step, action: Transfer) -> None:
+async def transfer(step: ActionStep, action: Transfer) -> None:
     """Give scrip to an agent, a service, whoever owns something, or the account of a program."""
     if action.to == step.agent:
         raise InvalidArguments("a transfer needs two principals")
@@ -71,7 +71,7 @@ async def check_payments(scene: Scene, working: Working) -> None:
                 await check_recipient(scene, working, to)
 
 
-async def message(step: Step, action: Message) -> None:
+async def message(step: ActionStep, action: Message) -> None:
     """Errors: `NotFound` for whom nobody knows, or who is out of sight: the same answer."""
     scene = step.scene
     if action.to not in scene.agents or not scene.sees(action.to, step.agent):

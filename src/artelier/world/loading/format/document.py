@@ -30,7 +30,7 @@ _INT_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class YamlNode:
     """A value and where it stands."""
 
     line: int
@@ -43,17 +43,17 @@ class Node:
     """Of a scalar: as written, without quotes."""
 
     @property
-    def members(self) -> dict[str, Node]:
+    def members(self) -> dict[str, YamlNode]:
         """The members of a mapping; empty for anything else."""
         value: object = self.value
-        return cast("dict[str, Node]", value) if isinstance(value, dict) else {}
+        return cast("dict[str, YamlNode]", value) if isinstance(value, dict) else {}
 
     @property
-    def items(self) -> list[Node]:
+    def items(self) -> list[YamlNode]:
         """The items of a list; a single value counts as a list of one, and null as none."""
         value: object = self.value
         if isinstance(value, list):
-            return cast("list[Node]", value)
+            return cast("list[YamlNode]", value)
         return [] if value is None else [self]
 
     @property
@@ -72,7 +72,7 @@ class Node:
         return self.value
 
 
-def read_document(text: str, notes: Notes) -> Node:
+def read_document(text: str, notes: Notes) -> YamlNode:
     """The tree of a file. Errors: `InvalidConfig` with fact `line` for what is broken or beyond a bound."""
     import yaml
 
@@ -81,8 +81,8 @@ def read_document(text: str, notes: Notes) -> Node:
         try:
             root = loader.get_single_node()
             if root is None:
-                return Node(line=1, first_line=1, value=None, text="")
-            return _Reader(loader, notes).node(root, 0)
+                return YamlNode(line=1, first_line=1, value=None, text="")
+            return _YamlReader(loader, notes).node(root, 0)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -117,7 +117,7 @@ def _composer(text: str) -> yaml.SafeLoader:
     return Composer(text)
 
 
-class _Reader:
+class _YamlReader:
     """Turns composed nodes into a tree without aliases."""
 
     def __init__(self, loader: yaml.SafeLoader, notes: Notes) -> None:
@@ -125,7 +125,7 @@ class _Reader:
         self._notes = notes
         self._left = NODES_MAX
 
-    def node(self, node: Any, depth: int) -> Node:
+    def node(self, node: Any, depth: int) -> YamlNode:
         import yaml
 
         line = node.start_mark.line + 1
@@ -135,20 +135,20 @@ class _Reader:
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _COLLECTIONS:
             raise InvalidConfig(f"a value of type {node.tag[:80]} is not read", line=line)
         if isinstance(node, yaml.MappingNode):
-            return Node(line=line, first_line=line, value=self._mapping(node, depth))
+            return YamlNode(line=line, first_line=line, value=self._mapping(node, depth))
         if isinstance(node, yaml.SequenceNode):
             items = [self.node(item, depth + 1) for item in node.value]
-            return Node(line=line, first_line=line, value=items)
+            return YamlNode(line=line, first_line=line, value=items)
         is_block = node.style in ("|", ">")
-        return Node(
+        return YamlNode(
             line=line, first_line=line + is_block, value=self._scalar(node), text=node.value
         )
 
-    def _mapping(self, node: Any, depth: int) -> dict[str, Node]:
+    def _mapping(self, node: Any, depth: int) -> dict[str, YamlNode]:
         import yaml
 
-        merged: dict[str, Node] = {}
-        own: dict[str, Node] = {}
+        merged: dict[str, YamlNode] = {}
+        own: dict[str, YamlNode] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
@@ -193,13 +193,13 @@ def _too_large(line: int) -> InvalidConfig:
 class Fields:
     """A mapping whose keys are taken one by one; what nobody took is reported."""
 
-    def __init__(self, node: Node, path: str, notes: Notes) -> None:
+    def __init__(self, node: YamlNode, path: str, notes: Notes) -> None:
         self.path = path
         self.line = node.line
-        self._left: dict[str, Node] = dict(node.members)
+        self._left: dict[str, YamlNode] = dict(node.members)
         self._notes = notes
 
-    def take(self, *names: str) -> Node | None:
+    def take(self, *names: str) -> YamlNode | None:
         """The value under the first of these keys that is there; null counts as absent."""
         for name in names:
             node = self._left.pop(name, None)
@@ -219,7 +219,7 @@ class Fields:
         return f"{self.path}.{key}" if self.path else key
 
     @property
-    def left(self) -> Mapping[str, Node]:
+    def left(self) -> Mapping[str, YamlNode]:
         """The fields that have not been taken yet."""
         return self._left
 

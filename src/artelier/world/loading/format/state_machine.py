@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, Node
+from artelier.world.loading.format.document import Fields, YamlNode
 
 ANY = "*"
 ALWAYS = "true"
@@ -69,7 +69,7 @@ class Machine:
         )
 
 
-def read_machine(node: Node | None, path: str, notes: Notes) -> Machine:
+def read_machine(node: YamlNode | None, path: str, notes: Notes) -> Machine:
     """The machine of a file; an empty one if there is none."""
     if node is None:
         return Machine()
@@ -132,7 +132,7 @@ def _ways(fields: Fields, notes: Notes) -> Iterator[Way]:
             yield Way(origin=name, to=to, condition=text, line=item.line, key=path)
 
 
-def _arrow(item: Node, path: str, notes: Notes) -> Iterator[Way]:
+def _arrow(item: YamlNode, path: str, notes: Notes) -> Iterator[Way]:
     """`a -> b`, or a chain of them."""
     names = [name.strip() for name in (item.name or "").split("->")]
     if len(names) < 2 or not all(names):
@@ -142,7 +142,7 @@ def _arrow(item: Node, path: str, notes: Notes) -> Iterator[Way]:
         yield Way(origin=origin, to=to, line=item.line, key=path)
 
 
-def condition_text(node: Node, path: str, notes: Notes) -> str | None:
+def condition_text(node: YamlNode, path: str, notes: Notes) -> str | None:
     """A condition as text. One that asks an artifact becomes what it falls back to."""
     if not node.members:
         return node.name and (node.text or "").strip()
