@@ -67,7 +67,7 @@ ALLOWED: dict[str, str] = {
         operations/lore/key_match.py:pattern_of regex.compile
     """,
     "compiled after `check_pattern`, with a time limit": """
-        pii/detectors/pattern.py:_compiled regex.compile
+        pii/detectors/pattern.py:_compile regex.compile
     """,
     "parsed only, 1,000 characters": """
         operations/transforms/checks.py:groups_of import_module(re._parser)
@@ -94,7 +94,7 @@ ALLOWED: dict[str, str] = {
         pii/detectors/phone_plans.py:_union re.compile
     """,
     "`fnmatch` gives nothing back since 3.9: text times pattern": """
-        kernel/policy.py:granted fnmatch.fnmatchcase
+        kernel/policy.py:is_granted fnmatch.fnmatchcase
         kernel/policy.py:covers fnmatch.fnmatchcase
         kernel/limits/rates.py:claims_of fnmatch.fnmatchcase
     """,
@@ -109,12 +109,12 @@ ALLOWED: dict[str, str] = {
     """,
     "typed or kept by the operator: command line, settings, users": """
         cli/completion_values.py:_stored tomllib.loads
-        cli/approvals.py:Desk._edited msgspec.json.decode
+        cli/approvals.py:ApprovalDesk._edited msgspec.json.decode
         cli/doctor/provider_checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
         cli/settings/schema.py:_parsed tomllib.loads
         cli/settings/provenance.py:sources tomllib.loads
-        cli/narration/narrator.py:Story.json msgspec.json.decode
+        cli/narration/narrator.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
         cli/world/transfer.py:_value json.loads
         cli/world/sweep_processes.py:main msgspec.json.Decoder
@@ -165,7 +165,7 @@ ALLOWED: dict[str, str] = {
         kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj
         log/blobs.py:unpack zlib.decompressobj
         models/http_client.py:_Inflate.__init__ zlib.decompressobj
-        tools/http/exchange.py:Line._reply zlib.decompressobj
+        tools/http/exchange.py:HostConnection._reply zlib.decompressobj
     """,
     "answers within `BODY_BYTES_MAX` of the tool": """
         tools/http/http_json.py:_value msgspec.json.decode
@@ -187,7 +187,7 @@ ALLOWED: dict[str, str] = {
         tools/skills/sources/frontmatter.py:_check_events yaml.BaseLoader
     """,
     "code of 32 KB, its braces and marks counted before, or 2,000 characters at most": """
-        sandbox/dialect_check.py:_parsed ast.parse
+        sandbox/dialect_check.py:_parse ast.parse
     """,
     "a template of bounded length, its nodes counted": """
         operations/templates/compiler.py:_Environment liquid.Environment
@@ -211,7 +211,7 @@ ALLOWED: dict[str, str] = {
         operations/lore/schemas.py:Form.to_content msgspec.json.decode
         server/agui/event_follower.py:_decoded msgspec.json.decode
         server/mcp/client_view.py:_told msgspec.json.decode
-        world/history/world_hash.py:Form.of msgspec.json.decode
+        world/history/world_hash.py:NormalForm.of msgspec.json.decode
     """,
     "written by this very program, for a process that it starts": """
         confinement.py:decode_plan json.loads
@@ -229,7 +229,7 @@ ALLOWED: dict[str, str] = {
         kernel/tool_calls/tool_outcome.py:refuse msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:complete msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:return_recorded msgspec.json.decode
-        kernel/tool_calls/tool_outcome.py:replayed msgspec.json.decode
+        kernel/tool_calls/tool_outcome.py:replay_result msgspec.json.decode
         kernel/tool_calls/tool_step.py:_live msgspec.json.decode
         log/blobs.py:blob_name base64.b64decode
         log/erasure/garbage_collection.py:refs_in base64.urlsafe_b64decode
@@ -242,7 +242,7 @@ ALLOWED: dict[str, str] = {
         memory/entries.py:_config_of msgspec.json.decode
         memory/consolidation/compaction_losses.py:losses_of msgspec.json.decode
         memory/consolidation/compaction_losses.py:_facts msgspec.json.decode
-        memory/memory_handle.py:Scope._opening msgspec.json.decode
+        memory/memory_handle.py:MemoryScope._opening msgspec.json.decode
         memory/index/index_cache.py:<module> msgspec.json.Decoder
         memory/transcript.py:Transcript.value msgspec.json.decode
         memory/transcript.py:Transcript._outcome msgspec.json.decode
@@ -274,7 +274,7 @@ ALLOWED: dict[str, str] = {
         world/queries.py:_say_settings msgspec.json.decode
         world/services/event_log.py:_config msgspec.json.decode
         world/tick/agent_facts.py:<module> msgspec.json.Decoder
-        world/history/export_validator.py:Society.content msgspec.json.decode
+        world/history/export_validator.py:SocietyCheck.content msgspec.json.decode
         world/tick/world_state.py:WorldStage.asks_consent msgspec.json.decode
         world/world.py:World.config msgspec.json.decode
     """,
