@@ -22,9 +22,7 @@ async def main() -> None:
         desk = kernel.for_tenant()
         for waiting in await desk.approvals():
             print(f"{waiting['run_id']} asks: {waiting['question']} {waiting['details']}")
-            await desk.approve(
-                waiting["run_id"], note="two typos are left", deny=True, by="user:ana"
-            )
+            await desk.approve(waiting["run_id"], note="two typos are left", deny=True, by="user:ana")
         await publish(kernel)
         print((await desk.show("report"))["result"])
 

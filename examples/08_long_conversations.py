@@ -20,9 +20,7 @@ def work(request):
     if "Task: summarise past events." in request.messages[0].text:
         return "Pages were read in order; nothing was decided yet."
     turns += 1
-    return (
-        tool_call("read_page", {"number": turns}) if turns <= 12 else "All twelve pages are read."
-    )
+    return tool_call("read_page", {"number": turns}) if turns <= 12 else "All twelve pages are read."
 
 
 async def main() -> None:
@@ -30,9 +28,7 @@ async def main() -> None:
     with Kernel.open("long.db", models={"scripted": model}, tools=[read_page]) as kernel:
         agent = AutonomousAgent(
             kernel=kernel,
-            context_builder=ContextBuilder(
-                identity="You read manuals.", rules="Quote part numbers."
-            ),
+            context_builder=ContextBuilder(identity="You read manuals.", rules="Quote part numbers."),
             compaction=CompactionStrategy(trigger_at_messages=16, keep_recent_messages=4),
         )
         result = await agent.run(run_id="manual", model="scripted", prompt="Read the manual.")
@@ -41,9 +37,7 @@ async def main() -> None:
         desk = kernel.for_tenant()
         for receipt in reversed(await desk.compactions("manual")):
             lost = receipt["loss"]["identifiers"][:3]
-            print(
-                f"messages {receipt['start']}-{receipt['end']} became a summary; it no longer says {lost}"
-            )
+            print(f"messages {receipt['start']}-{receipt['end']} became a summary; it no longer says {lost}")
 
         prompt = await desk.render("manual", "c13/model")
         print(

@@ -17,9 +17,7 @@ async def main() -> None:
             run_id="monday", model="offline", prompt="Remember that my favourite colour is teal."
         )
         print("monday: ", first.text)
-        second = await agent.run(
-            run_id="friday", model="offline", prompt="What is my favourite colour?"
-        )
+        second = await agent.run(run_id="friday", model="offline", prompt="What is my favourite colour?")
         print("friday: ", second.text)
 
         memory = store.for_agent("default", "helper")

@@ -31,14 +31,15 @@ async def main() -> None:
         factory = SubAgentFactory(kernel=kernel, limits=Limits(usd="0.10"))
         agents = [
             factory.create(
-                name="researcher", description="Answers one question about the shops.",
-                system_prompt="You research.", model="researcher",
+                name="researcher",
+                description="Answers one question about the shops.",
+                system_prompt="You research.",
+                model="researcher",
             ),
             factory.create(
-                name="critic", description="Finds what is wrong.", system_prompt="You object.",
-                model="critic",
+                name="critic", description="Finds what is wrong.", system_prompt="You object.", model="critic"
             ),
-        ]  # fmt: skip
+        ]
         tenant = Tenant("press", budget_usd="1.00")
         result = await AutonomousAgent(kernel=kernel, identity="Editor", tools=agents).run(
             run_id="report", tenant=tenant, model="editor", prompt="Write a report on the shops."

@@ -8,9 +8,7 @@ from artelier.ports.model import Delta
 
 async def main() -> None:
     with Kernel.open("chat.db") as kernel:
-        chat = AutonomousAgent(kernel=kernel, identity="You are a host.").chat(
-            "guest-7", model="offline"
-        )
+        chat = AutonomousAgent(kernel=kernel, identity="You are a host.").chat("guest-7", model="offline")
         reply = await chat.send("My name is Ada.")
         print(reply.run_id, "-", reply.text)
 

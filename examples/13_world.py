@@ -18,9 +18,12 @@ def baker(facts):
     """Opens a bakery in the first tick; whoever uses it pays."""
     if "bakery" not in facts["my_artifacts"]:
         return {
-            "action": "write", "artifact_id": "bakery", "kind": "tool", "content": BREAD,
+            "action": "write",
+            "artifact_id": "bakery",
+            "kind": "tool",
+            "content": BREAD,
             "prices": {"invoke": 3},
-        }  # fmt: skip
+        }
     return {"action": "noop"}
 
 

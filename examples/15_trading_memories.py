@@ -22,14 +22,9 @@ def ada(facts):
         lesson = {"memory_artifact_id": "ada_longterm_memory", "text": LESSONS[tick - 1]}
         return {"action": "invoke", "artifact_id": "genesis_memory_add", "args": lesson}
     if tick == 3:
-        return {
-            "action": "offer", "artifact_id": "ada_longterm_memory", "price": 30, "sells": "copy",
-        }  # fmt: skip
+        return {"action": "offer", "artifact_id": "ada_longterm_memory", "price": 30, "sells": "copy"}
     if tick == 4:
-        return {
-            "action": "offer", "artifact_id": "ada_workflow", "price": 8, "sells": "licence",
-            "ticks": 20,
-        }  # fmt: skip
+        return {"action": "offer", "artifact_id": "ada_workflow", "price": 8, "sells": "licence", "ticks": 20}
     return {"action": "noop"}
 
 

@@ -14,22 +14,25 @@ CARD = {
         "first_mes": "Come in, {{user}}, and mind the sparks.",
     },
 }
-WORLD_INFO = {
-    "entries": {"0": {"key": ["wolf", "wolves"], "content": "Wolves fear iron.", "position": 1}}
-}
+WORLD_INFO = {"entries": {"0": {"key": ["wolf", "wolves"], "content": "Wolves fear iron.", "position": 1}}}
 
 
 async def main() -> None:
     with Kernel.open("chats.db") as kernel:
         desk = kernel.for_tenant()
         cast = await cast_character(desk, json.dumps(CARD).encode(), by="user:kim", user="Kim")
-        book, _ = await keep_lorebook(
-            desk, json.dumps(WORLD_INFO).encode(), by="user:kim", name="pass"
-        )
+        book, _ = await keep_lorebook(desk, json.dumps(WORLD_INFO).encode(), by="user:kim", name="pass")
         chat = await Session.open(
-            kernel, "tavern", model="offline", profile="rp-basic", char=cast.char, user="Kim",
-            greetings=cast.greetings, lorebooks=[book], principal="user:kim",
-        )  # fmt: skip
+            kernel,
+            "tavern",
+            model="offline",
+            profile="rp-basic",
+            char=cast.char,
+            user="Kim",
+            greetings=cast.greetings,
+            lorebooks=[book],
+            principal="user:kim",
+        )
         print((await chat.turn(0)).text)
 
         first = await chat.generate("I attack the wolf with my sword")

@@ -15,9 +15,13 @@ def orders_of(city: str) -> dict:
 
 def task(slug, goal, *, after=(), iterations=5):
     return {
-        "slug": slug, "goal": goal, "agent": "analyst", "depends_on": list(after),
-        "success_criteria": "Names the number of orders.", "max_iterations": iterations,
-    }  # fmt: skip
+        "slug": slug,
+        "goal": goal,
+        "agent": "analyst",
+        "depends_on": list(after),
+        "success_criteria": "Names the number of orders.",
+        "max_iterations": iterations,
+    }
 
 
 PLAN = {
@@ -45,9 +49,7 @@ def model(request):
         one = {"criterion": criterion, "met": True, "evidence": evidence, "missing": ""}
         return {"criteria": [one], "summary": "good"}
     if asked is None:  # content: one of the two figures is made up
-        return "# Orders\n\n" + (
-            "Oslo placed 412." if "of Oslo" in text else "Bergen placed 31999."
-        )
+        return "# Orders\n\n" + ("Oslo placed 412." if "of Oslo" in text else "Bergen placed 31999.")
     decision = {"action": "create_artifact", "artifact_type": "markdown", "target": "orders"}
     if "every customer" in text:
         decision = {"action": "analyze"}

@@ -42,9 +42,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _SLOW_MACHINE = (HealthCheck.too_slow,)
 
-settings.register_profile(
-    "fast", deadline=None, max_examples=25, suppress_health_check=_SLOW_MACHINE
-)
+settings.register_profile("fast", deadline=None, max_examples=25, suppress_health_check=_SLOW_MACHINE)
 settings.register_profile(
     "full",
     deadline=None,

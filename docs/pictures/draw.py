@@ -19,9 +19,7 @@ COLUMNS, ROWS_MAX = 112, 46
 def record() -> str:
     """What the terminal shows of `artelier do` on the example workspace."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.update(
-            COLUMNS=str(COLUMNS), TERM="xterm-256color", ARTELIER_DB=f"{folder}/state.db"
-        )
+        os.environ.update(COLUMNS=str(COLUMNS), TERM="xterm-256color", ARTELIER_DB=f"{folder}/state.db")
         chunks: list[bytes] = []
 
         def keep(descriptor: int) -> bytes:
@@ -30,9 +28,18 @@ def record() -> str:
 
         os.chdir(ROOT)
         command = [
-            sys.executable, "-m", "artelier", "do", GOAL, "--workspace", "examples/data/sales",
-            "--run-id", "sales-report", "--out", f"{folder}/report.md",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "artelier",
+            "do",
+            GOAL,
+            "--workspace",
+            "examples/data/sales",
+            "--run-id",
+            "sales-report",
+            "--out",
+            f"{folder}/report.md",
+        ]
         pty.spawn(command, keep)
         shown = b"".join(chunks).decode().replace("\r\n", "\n").replace(folder, ".artelier")
         shown = shown.replace(f"{ROOT}/", "")

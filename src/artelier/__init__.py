@@ -28,14 +28,7 @@ if TYPE_CHECKING:
         ToolResult,
     )
     from artelier.operations import OperationProfile
-    from artelier.ports.model import (
-        ChatMessage,
-        ModelReply,
-        ModelRequest,
-        Price,
-        ToolCall,
-        Usage,
-    )
+    from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Price, ToolCall, Usage
     from artelier.ports.tool import ToolContext, happened, not_happened, unsure
     from artelier.tokens import Window
     from artelier.tools import tool

@@ -192,9 +192,7 @@ class Kernel:
             quotas=quotas or Quotas(),
         )
         if policy.pii:
-            from artelier.pii.scrubber_registry import (
-                PersonalData,  # its detectors take 60 ms to compile
-            )
+            from artelier.pii.scrubber_registry import PersonalData  # its detectors take 60 ms to compile
 
             services.personal = PersonalData(store, policy.looked_for())
         return cls(store, services, registry)
@@ -274,9 +272,7 @@ class Kernel:
         await self.for_tenant(tenant).signal(run_id, name, data)
 
     @classmethod
-    async def replay_file(
-        cls, path: str | Path, drive: Drive, *, policy: Policy | None = None
-    ) -> Replayed:
+    async def replay_file(cls, path: str | Path, drive: Drive, *, policy: Policy | None = None) -> Replayed:
         """Replay an exported run in a store of its own that is gone afterwards: no key, no network.
 
         Errors: those of `TenantKernel.import_` and `TenantKernel.replay`.
@@ -479,9 +475,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         """Return what one principal of this tenant can do with artifacts and money."""
         from artelier.operations.lore import register_writing
         from artelier.operations.profile.store import register_profiles
-        from artelier.world.mind_artifacts import (
-            register_minds,  # templates and conditions, on first use
-        )
+        from artelier.world.mind_artifacts import register_minds  # templates and conditions, on first use
 
         register_minds()
         register_profiles()
@@ -497,12 +491,8 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
     # Runs
 
-    async def runs(
-        self, *, status: str | None = None, after: int = 0, limit: int = 100
-    ) -> dict[str, Any]:
-        return await queries.list_runs(
-            self._services, self.id, status=status, after=after, limit=limit
-        )
+    async def runs(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> dict[str, Any]:
+        return await queries.list_runs(self._services, self.id, status=status, after=after, limit=limit)
 
     async def show(self, run_id: str) -> dict[str, Any]:
         return await queries.show_run(self._services, self.id, run_id)
@@ -557,9 +547,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         of it is driven; `StoreLocked`: see `kernel.erasure`.
         """
         store = self._kernel.store
-        return await erase(
-            self._services, store, self.id, subject=subject, by=by, dry=dry, preview=preview
-        )
+        return await erase(self._services, store, self.id, subject=subject, by=by, dry=dry, preview=preview)
 
     async def restored(self, value: Any) -> Any:
         """JSON data (a result, a text) with the values that its placeholders stand for, to show a person.
@@ -603,9 +591,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
             effects=effects, by=by,
         )  # fmt: skip
 
-    async def adopt(
-        self, ref: str, *, to: str | None = None, principal: str = OPERATOR
-    ) -> Artifact:
+    async def adopt(self, ref: str, *, to: str | None = None, principal: str = OPERATOR) -> Artifact:
         """Bring home an artifact that a fork has written: the newest version of `to`, else of what the fork's
         origin would have called it. Errors: see `agents.adoption.adopt`.
         """

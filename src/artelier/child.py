@@ -43,9 +43,12 @@ class Child:
     """One process of a worker module, asked one thing at a time in lines of JSON."""
 
     def __init__(
-        self, *, descriptors: Iterable[int] = (), module: str = "artelier.tools.worker",
+        self,
+        *,
+        descriptors: Iterable[int] = (),
+        module: str = "artelier.tools.worker",
         needs: Needs | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Shapes: `descriptors` are open files that the process may read; the caller keeps its own. `needs`
         says what the module imports late, and reads: behind the walls it can do neither.
         Errors: `ToolFailed` if no process can be started here, or not as confined as is required.
@@ -59,14 +62,7 @@ class Child:
             raise ToolFailed(error.message, got=error.got, hint=error.hint) from None
         try:
             self._process = subprocess.Popen(
-                [
-                    sys.executable or "python3",
-                    "-P",
-                    "-s",
-                    "-X",
-                    "utf8",
-                    *module_arguments(plan, module),
-                ],
+                [sys.executable or "python3", "-P", "-s", "-X", "utf8", *module_arguments(plan, module)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -75,9 +71,7 @@ class Child:
                 pass_fds=descriptors,
             )
         except OSError as error:
-            raise ToolFailed(
-                f"the helper process does not start: {os.strerror(error.errno or 0)}"
-            ) from None
+            raise ToolFailed(f"the helper process does not start: {os.strerror(error.errno or 0)}") from None
         # Also when nobody closes it: at the latest when the program ends.
         self._finish = weakref.finalize(self, _end, self._process)
         self._buffer = b""
@@ -224,11 +218,7 @@ class Question:
 def _environment() -> dict[str, str]:
     """Return what the interpreter needs to find its libraries, and nothing of what this process knows."""
     paths = [path for path in sys.path if os.path.isabs(path)]
-    return {
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/nonexistent",
-    }
+    return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONDONTWRITEBYTECODE": "1", "HOME": "/nonexistent"}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -69,9 +69,7 @@ class Plan(NamedTuple):
 
 
 def decode_plan(text: str) -> Plan:
-    walls, descriptors, program, is_required, (preload, files, scratch_bytes, whole) = json.loads(
-        text
-    )
+    walls, descriptors, program, is_required, (preload, files, scratch_bytes, whole) = json.loads(text)
     needs = Needs(tuple(preload), tuple(files), scratch_bytes, tuple(whole))
     return Plan(tuple(walls), tuple(descriptors), program, is_required, needs)
 
@@ -157,9 +155,13 @@ def _limit(plan: Plan, readable: object) -> None:
 
     descriptors = max((2, *plan.descriptors)) + DESCRIPTORS_SPARE
     bounds = [
-        (r.RLIMIT_CORE, 0), (r.RLIMIT_FSIZE, plan.needs.scratch_bytes), (r.RLIMIT_MSGQUEUE, 0),
-        (r.RLIMIT_MEMLOCK, 0), (r.RLIMIT_NOFILE, descriptors), (r.RLIMIT_AS, MEMORY_BYTES_MAX),
-    ]  # fmt: skip
+        (r.RLIMIT_CORE, 0),
+        (r.RLIMIT_FSIZE, plan.needs.scratch_bytes),
+        (r.RLIMIT_MSGQUEUE, 0),
+        (r.RLIMIT_MEMLOCK, 0),
+        (r.RLIMIT_NOFILE, descriptors),
+        (r.RLIMIT_AS, MEMORY_BYTES_MAX),
+    ]
     for limit, bound in bounds:
         _, hard = r.getrlimit(limit)
         bound = bound if hard == r.RLIM_INFINITY else min(bound, hard)
@@ -229,9 +231,7 @@ def _readable(plan: Plan) -> Iterator[Readable]:
     paths = [(one, _READ_FILE) for one in plan.needs.files]
     programs = (plan.program, _loader_of(plan.program)) if plan.program else ()
     paths += [(one, _READ_FILE | _EXECUTE) for one in programs if one]
-    if (
-        programs
-    ):  # shared libraries of the system and their index are only read, never executed as programs
+    if programs:  # shared libraries of the system and their index are only read, never executed as programs
         paths += [(one, _READ_FILE) for one in _LIBRARIES]
     for path, rights in paths:
         # What a link in a workspace points to is not what was asked for.
@@ -248,10 +248,7 @@ def _loader_of(program: str) -> str:
         head = file.read(64)
         if head[:5] != b"\x7fELF\x02":
             return ""
-        (start,), (size, count) = (
-            struct.unpack_from("<Q", head, 32),
-            struct.unpack_from("<HH", head, 54),
-        )
+        (start,), (size, count) = (struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54))
         for number in range(count):
             file.seek(start + number * size)
             entry = file.read(56)
@@ -276,9 +273,7 @@ def _lock_files(plan: Plan, readable: Sequence[Readable]) -> None:
             try:
                 _syscall("landlock rule", _LANDLOCK_ADD, ruleset, 1, rule, 0)
             except OSError as error:
-                if (
-                    error.errno != errno.EBADFD
-                ):  # a pipe, or a file of the kernel's own: it is no path
+                if error.errno != errno.EBADFD:  # a pipe, or a file of the kernel's own: it is no path
                     raise
         _gain_nothing()
         _syscall("landlock", _LANDLOCK_RESTRICT, ruleset, 0)
@@ -290,29 +285,85 @@ def _lock_files(plan: Plan, readable: Sequence[Readable]) -> None:
 
 # name: x86_64, aarch64; -1 where a machine has no such call. Those used most come first.
 _ALLOWED: dict[str, tuple[int, int]] = {
-    "read": (0, 63), "write": (1, 64), "futex": (202, 98), "poll": (7, -1), "ppoll": (271, 73),
-    "epoll_wait": (232, -1), "epoll_pwait": (281, 22), "mmap": (9, 222), "munmap": (11, 215),
-    "mprotect": (10, 226), "madvise": (28, 233), "brk": (12, 214), "mremap": (25, 216),
-    "clock_gettime": (228, 113), "select": (23, -1), "pselect6": (270, 72), "readv": (19, 65),
-    "writev": (20, 66), "pread64": (17, 67), "lseek": (8, 62), "close": (3, 57), "fstat": (5, 80),
-    "newfstatat": (262, 79), "stat": (4, -1), "lstat": (6, -1), "statx": (332, 291),
-    "access": (21, -1), "faccessat": (269, 48), "faccessat2": (439, 439), "readlink": (89, -1),
-    "readlinkat": (267, 78), "getcwd": (79, 17), "rt_sigaction": (13, 134),
-    "rt_sigprocmask": (14, 135), "rt_sigreturn": (15, 139), "sigaltstack": (131, 132),
-    "sched_yield": (24, 124), "nanosleep": (35, 101), "clock_nanosleep": (230, 115),
-    "getitimer": (36, 102), "setitimer": (38, 103), "alarm": (37, -1), "getpid": (39, 172),
-    "getppid": (110, 173), "gettid": (186, 178), "getuid": (102, 174), "geteuid": (107, 175),
-    "getgid": (104, 176), "getegid": (108, 177), "uname": (63, 160), "sysinfo": (99, 179),
-    "getrusage": (98, 165), "times": (100, 153), "gettimeofday": (96, 169),
-    "clock_getres": (229, 114), "getrlimit": (97, 163), "setrlimit": (160, 164),
-    "sched_getaffinity": (204, 123), "set_tid_address": (218, 96), "set_robust_list": (273, 99),
-    "get_robust_list": (274, 100), "rseq": (334, 293), "restart_syscall": (219, 128),
-    "arch_prctl": (158, -1), "membarrier": (324, 283), "getrandom": (318, 278),
-    "fadvise64": (221, 223), "dup": (32, 23), "dup2": (33, -1), "dup3": (292, 24),
-    "pipe2": (293, 59), "memfd_create": (319, 279), "ftruncate": (77, 46),
-    "eventfd2": (290, 19), "epoll_create1": (291, 20), "epoll_ctl": (233, 21),
-    "exit": (60, 93), "exit_group": (231, 94),
-}  # fmt: skip
+    "read": (0, 63),
+    "write": (1, 64),
+    "futex": (202, 98),
+    "poll": (7, -1),
+    "ppoll": (271, 73),
+    "epoll_wait": (232, -1),
+    "epoll_pwait": (281, 22),
+    "mmap": (9, 222),
+    "munmap": (11, 215),
+    "mprotect": (10, 226),
+    "madvise": (28, 233),
+    "brk": (12, 214),
+    "mremap": (25, 216),
+    "clock_gettime": (228, 113),
+    "select": (23, -1),
+    "pselect6": (270, 72),
+    "readv": (19, 65),
+    "writev": (20, 66),
+    "pread64": (17, 67),
+    "lseek": (8, 62),
+    "close": (3, 57),
+    "fstat": (5, 80),
+    "newfstatat": (262, 79),
+    "stat": (4, -1),
+    "lstat": (6, -1),
+    "statx": (332, 291),
+    "access": (21, -1),
+    "faccessat": (269, 48),
+    "faccessat2": (439, 439),
+    "readlink": (89, -1),
+    "readlinkat": (267, 78),
+    "getcwd": (79, 17),
+    "rt_sigaction": (13, 134),
+    "rt_sigprocmask": (14, 135),
+    "rt_sigreturn": (15, 139),
+    "sigaltstack": (131, 132),
+    "sched_yield": (24, 124),
+    "nanosleep": (35, 101),
+    "clock_nanosleep": (230, 115),
+    "getitimer": (36, 102),
+    "setitimer": (38, 103),
+    "alarm": (37, -1),
+    "getpid": (39, 172),
+    "getppid": (110, 173),
+    "gettid": (186, 178),
+    "getuid": (102, 174),
+    "geteuid": (107, 175),
+    "getgid": (104, 176),
+    "getegid": (108, 177),
+    "uname": (63, 160),
+    "sysinfo": (99, 179),
+    "getrusage": (98, 165),
+    "times": (100, 153),
+    "gettimeofday": (96, 169),
+    "clock_getres": (229, 114),
+    "getrlimit": (97, 163),
+    "setrlimit": (160, 164),
+    "sched_getaffinity": (204, 123),
+    "set_tid_address": (218, 96),
+    "set_robust_list": (273, 99),
+    "get_robust_list": (274, 100),
+    "rseq": (334, 293),
+    "restart_syscall": (219, 128),
+    "arch_prctl": (158, -1),
+    "membarrier": (324, 283),
+    "getrandom": (318, 278),
+    "fadvise64": (221, 223),
+    "dup": (32, 23),
+    "dup2": (33, -1),
+    "dup3": (292, 24),
+    "pipe2": (293, 59),
+    "memfd_create": (319, 279),
+    "ftruncate": (77, 46),
+    "eventfd2": (290, 19),
+    "epoll_create1": (291, 20),
+    "epoll_ctl": (233, 21),
+    "exit": (60, 93),
+    "exit_group": (231, 94),
+}
 
 _OPEN = {_X86_64: ((2, 1), (257, 2)), _AARCH64: ((56, 2),)}
 """`open` and `openat`, and which argument holds the flags."""
@@ -375,8 +426,12 @@ def _filter_program(*, machine: str, pid: int, may_execute: bool) -> list[Instru
         no_write = [_argument(flags), (_AND, 0, 0, _OPEN_WRITES), (_EQUAL, 0, 1, 0), allow, deny]
         rules += _when(number, *no_write)
     thread = [
-        _argument(0), (_AND, 0, 0, _CLONE_NEW | _CLONE_THREAD), (_EQUAL, 0, 1, _CLONE_THREAD), allow, deny,
-    ]  # fmt: skip
+        _argument(0),
+        (_AND, 0, 0, _CLONE_NEW | _CLONE_THREAD),
+        (_EQUAL, 0, 1, _CLONE_THREAD),
+        allow,
+        deny,
+    ]
     rules += _when(_CLONE[machine], *thread)
     # Its flags are behind a pointer. The C library takes `clone` where there is no `clone3`.
     rules += _when(_CLONE3, (_RETURN, 0, 0, _UNKNOWN))
@@ -434,9 +489,7 @@ def mode() -> str:
     if found not in (AUTO, REQUIRED, OFF):
         from artelier.errors import InvalidConfig
 
-        raise InvalidConfig(
-            f"{VARIABLE} is not known", expected="auto, required or off", got=found[:80]
-        )
+        raise InvalidConfig(f"{VARIABLE} is not known", expected="auto, required or off", got=found[:80])
     return found
 
 
@@ -450,24 +503,23 @@ def standing() -> dict[str, str]:
 
     command = [*_script(), "check"]
     try:
-        done = subprocess.run(
-            command, capture_output=True, timeout=CHECK_S, env={}, stdin=subprocess.DEVNULL
-        )
+        done = subprocess.run(command, capture_output=True, timeout=CHECK_S, env={}, stdin=subprocess.DEVNULL)
         found: dict[str, str] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return dict.fromkeys(WALLS, f"they cannot be tried: {type(error).__name__}")
     return {wall: found.get(wall, "it was not tried") for wall in WALLS}
 
 
-def plan_of(
-    *, descriptors: Iterable[int] = (), program: str = "", needs: Needs | None = None
-) -> Plan:
+def plan_of(*, descriptors: Iterable[int] = (), program: str = "", needs: Needs | None = None) -> Plan:
     """Return what holds for a new helper. Errors: `Refused` if a wall is required and does not stand."""
     chosen, needs = mode(), needs or Needs()
     plan = Plan(
-        walls=() if chosen == OFF else needs.walls, descriptors=tuple(descriptors), program=program,
-        is_required=chosen == REQUIRED, needs=needs,
-    )  # fmt: skip
+        walls=() if chosen == OFF else needs.walls,
+        descriptors=tuple(descriptors),
+        program=program,
+        is_required=chosen == REQUIRED,
+        needs=needs,
+    )
     found = standing() if plan.is_required else {}
     missing = {wall: why for wall, why in found.items() if why and wall in plan.walls}
     if missing:
@@ -475,9 +527,10 @@ def plan_of(
 
         raise Refused(
             "untrusted code is not run here: its confinement is required, and not all of it stands",
-            expected=", ".join(WALLS), got="; ".join(f"no {wall}: {why}" for wall, why in missing.items()),
+            expected=", ".join(WALLS),
+            got="; ".join(f"no {wall}: {why}" for wall, why in missing.items()),
             hint=f"`artelier doctor` shows the walls. {VARIABLE}=auto goes on with those that stand.",
-        )  # fmt: skip
+        )
     return plan
 
 
@@ -555,9 +608,7 @@ def _check(walls: Sequence[str]) -> dict[str, str]:
         child = os.fork()
         if not child:
             missing = confine(Plan(walls=(wall,)))
-            said = missing.get(wall) or (
-                "" if _PROOFS[wall]() else "it was put up and stops nothing"
-            )
+            said = missing.get(wall) or ("" if _PROOFS[wall]() else "it was put up and stops nothing")
             os.write(writing, said.encode()[:500])
             os._exit(0)
         os.close(writing)

@@ -32,9 +32,8 @@ def parse_usd(value: str | int | float | Decimal) -> int:
         ) from None
     if micro.is_finite() and micro > MICRO_MAX:
         raise InvalidRequest(
-            "too large an amount in USD", expected=f"at most {format_usd(MICRO_MAX)}",
-            got=repr(value)[:80],
-        )  # fmt: skip
+            "too large an amount in USD", expected=f"at most {format_usd(MICRO_MAX)}", got=repr(value)[:80]
+        )
     if not micro.is_finite() or micro < 0 or micro != micro.to_integral_value():
         raise InvalidRequest(
             "not an amount in USD",

@@ -242,14 +242,11 @@ def test_any_text_gives_an_action_or_a_bounded_reason(text: str) -> None:
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
 fields = st.dictionaries(
-    st.sampled_from(["artifact_id", "ref", "content", "to", "amount", "price", "args", "old"]),
-    json_values,
+    st.sampled_from(["artifact_id", "ref", "content", "to", "amount", "price", "args", "old"]), json_values
 )
 
 

@@ -7,13 +7,7 @@ import json
 import pytest
 
 from artelier.errors import InvalidRequest
-from artelier.world.actions import (
-    ACTIONS,
-    action_schema,
-    action_tools,
-    actions_page,
-    actions_prompt,
-)
+from artelier.world.actions import ACTIONS, action_schema, action_tools, actions_page, actions_prompt
 from tests.repository.sources import ROOT
 
 
@@ -29,9 +23,7 @@ def test_all_sixteen_actions_are_in_every_telling() -> None:
 
     assert list(ACTIONS) == names
     assert [tool.name for tool in action_tools()] == names
-    assert [s["properties"]["action"]["enum"] for s in action_schema()["oneOf"]] == [
-        [name] for name in names
-    ]
+    assert [s["properties"]["action"]["enum"] for s in action_schema()["oneOf"]] == [[name] for name in names]
     for name in names:
         assert f"- `{name}(" in actions_prompt()
         assert f"| `{name}` |" in actions_page()

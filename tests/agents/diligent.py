@@ -16,9 +16,7 @@ SIZES = (200, 800, 2_000, 8_000, 60_000, 400_000)
 def fetch(n: int) -> str:
     """Fetch a page."""
     size = SIZES[n % len(SIZES)]
-    return (f"page {n} ID-{n:05d} " + f"lorem ipsum dolor sit amet, value={n}; " * (size // 30))[
-        :size
-    ]
+    return (f"page {n} ID-{n:05d} " + f"lorem ipsum dolor sit amet, value={n}; " * (size // 30))[:size]
 
 
 class Diligent:

@@ -30,9 +30,12 @@ def open_family(folder: Path, models: dict[str, Any], **more: Any) -> Kernel:
 def worker(kernel: Kernel, factory: dict[str, Any] | None = None, **more: Any) -> Any:
     """A sub-agent called `worker`, answered by the model of that name."""
     wish: dict[str, Any] = {
-        "name": "worker", "description": "Works.", "system_prompt": "You work.", "model": "worker",
+        "name": "worker",
+        "description": "Works.",
+        "system_prompt": "You work.",
+        "model": "worker",
         **more,
-    }  # fmt: skip
+    }
     return SubAgentFactory(kernel=kernel, **(factory or {})).create(**wish)
 
 

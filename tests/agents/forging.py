@@ -28,10 +28,12 @@ class Forgery:
 
     def events(self, kind: str = "", *, stream: str = "") -> list[Line]:
         return [
-            line for line in self.lines
-            if line["t"] == "event" and (not kind or line["kind"] == kind)
+            line
+            for line in self.lines
+            if line["t"] == "event"
+            and (not kind or line["kind"] == kind)
             and (not stream or line["stream"] == stream)
-        ]  # fmt: skip
+        ]
 
     def data(self, kind: str, *, stream: str = "") -> Any:
         """The data of the newest event of a kind."""
@@ -58,9 +60,10 @@ class Forgery:
         key = DataKey(blob["key"], base64.b64decode(secrets[blob["key"]]))
         named = name_blob(key, content)
         blob.update(
-            name=base64.b64encode(named).decode(), size=len(content),
+            name=base64.b64encode(named).decode(),
+            size=len(content),
             content=base64.b64encode(content).decode(),
-        )  # fmt: skip
+        )
         for event in self.events():
             text = json.dumps(event["data"]).replace(ref, blob_ref(named))
             event["data"] = json.loads(text)
@@ -77,16 +80,21 @@ class Forgery:
             line["data"] = json.loads(json.dumps(line["data"], sort_keys=True))
             data = json.dumps(line["data"], separators=(",", ":"), ensure_ascii=False).encode()
             hash_ = event_hash(
-                last, stream=line["stream"], seq=seq + 1, kind=line["kind"],
-                version=line["version"], data=data, at_us=line["at_us"], actor=line["actor"],
+                last,
+                stream=line["stream"],
+                seq=seq + 1,
+                kind=line["kind"],
+                version=line["version"],
+                data=data,
+                at_us=line["at_us"],
+                actor=line["actor"],
                 cause=line["cause"],
-            )  # fmt: skip
+            )
             line.update(seq=seq + 1, hash=base64.b64encode(hash_).decode())
             heads[line["stream"]] = (seq + 1, hash_)
         blobs = sum(line["t"] == "blob" and not line.get("more") for line in self.lines)
         self.lines[-1].update(events=len(self.events()), blobs=blobs)
         text = "".join(
-            json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
-            for line in self.lines
+            json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in self.lines
         )
         path.write_bytes(resealed(gzip.compress(text.encode(), mtime=0)))

@@ -20,9 +20,8 @@ async def consult(question: str, ctx: ToolContext) -> str:
 
 def agent(kernel: Kernel, identity: str) -> AutonomousAgent:
     return AutonomousAgent(
-        kernel=kernel, context_builder=ContextBuilder(identity=identity), tools=[consult],
-        agent_id="asker",
-    )  # fmt: skip
+        kernel=kernel, context_builder=ContextBuilder(identity=identity), tools=[consult], agent_id="asker"
+    )
 
 
 def test_an_agent_goes_on_in_a_fork_after_its_prompt_has_changed(tmp_path: Path) -> None:

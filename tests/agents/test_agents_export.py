@@ -11,14 +11,7 @@ import pytest
 from artelier import AutonomousAgent, ContextBuilder, Kernel, SubAgentFactory, tool
 from artelier.app import TenantKernel
 from artelier.artifacts import Provenance
-from artelier.errors import (
-    AccessDenied,
-    Conflict,
-    InvalidExport,
-    InvalidRequest,
-    NotFound,
-    RunEnded,
-)
+from artelier.errors import AccessDenied, Conflict, InvalidExport, InvalidRequest, NotFound, RunEnded
 from artelier.kernel.events import RunsImported
 from artelier.kernel.export.scope import streams_of
 from artelier.log import tenant_stream
@@ -65,17 +58,19 @@ def style(folder: Path) -> Path:
 def opened(folder: Path, name: str, script: Any = ()) -> Kernel:
     place = folder / name
     place.mkdir(exist_ok=True)
-    return Kernel.open(
-        place / "s.db", models={"m": ScriptedModel(script)}, tools=[query_sales], environ={}
-    )
+    return Kernel.open(place / "s.db", models={"m": ScriptedModel(script)}, tools=[query_sales], environ={})
 
 
 def agent_of(kernel: Kernel, folder: Path, *, store: Any = None) -> AutonomousAgent:
     builder = ContextBuilder(
-        identity="You sell and remember.", personality="Brief.", rules="Never guess.",
-        memory_store=store or kernel.memory, progressive_skills=True, native_tools=True,
+        identity="You sell and remember.",
+        personality="Brief.",
+        rules="Never guess.",
+        memory_store=store or kernel.memory,
+        progressive_skills=True,
+        native_tools=True,
         skills=[style(folder)],
-    )  # fmt: skip
+    )
     return AutonomousAgent(kernel=kernel, context_builder=builder, agent_id="ana", max_iterations=9)
 
 
@@ -121,10 +116,7 @@ def test_an_agent_comes_back_in_every_field(tmp_path: Path) -> None:
     first, second = tmp_path / "ana.artelier", tmp_path / "again.artelier"
 
     async def scenario() -> None:
-        with (
-            opened(tmp_path, "there", [*FIRST, *SECOND]) as there,
-            opened(tmp_path, "here") as here,
-        ):
+        with opened(tmp_path, "there", [*FIRST, *SECOND]) as there, opened(tmp_path, "here") as here:
             await lived(there, tmp_path)
             origin, target = there.for_tenant("acme"), here.for_tenant("elsewhere")
             left = await origin.export_agent("ana", first)
@@ -132,13 +124,16 @@ def test_an_agent_comes_back_in_every_field(tmp_path: Path) -> None:
             done = await target.import_agent(first)
 
             assert (done.agent_id, done.runs, done.sha256, done.events, done.blobs, done.card) == (
-                left.agent_id, left.runs, left.sha256, left.events, left.blobs, left.card,
-            )  # fmt: skip
+                left.agent_id,
+                left.runs,
+                left.sha256,
+                left.events,
+                left.blobs,
+                left.card,
+            )
             assert left.runs == ("one", "one.fork-1", "two")
             assert left.entries == done.entries >= 3
-            assert await memory_of(here.memory, "elsewhere") == await memory_of(
-                there.memory, "acme"
-            )
+            assert await memory_of(here.memory, "elsewhere") == await memory_of(there.memory, "acme")
             again = await target.export_agent("ana", second)
             assert fields_of(first) == fields_of(second)
             assert (again.events, again.blobs, again.card) == (left.events, left.blobs, left.card)
@@ -174,9 +169,7 @@ def test_its_memory_lives_on_and_its_past_replays_without_a_call(tmp_path: Path)
     async def scenario() -> None:
         with (
             opened(tmp_path, "there", [*FIRST, *SECOND]) as there,
-            Kernel.open(
-                tmp_path / "here.db", models={"m": after}, tools=[query_sales], environ={}
-            ) as here,
+            Kernel.open(tmp_path / "here.db", models={"m": after}, tools=[query_sales], environ={}) as here,
         ):
             target = await carried(tmp_path, there, here)
             agent = agent_of(here, tmp_path)
@@ -196,9 +189,7 @@ def test_its_memory_lives_on_and_its_past_replays_without_a_call(tmp_path: Path)
             assert "Kim likes charts." in said and "Rex" in said and "April" in said
             memory = here.memory.for_agent("acme", "ana")
             blocks = {block.label: block for block in await memory.blocks()}
-            assert (blocks["notes"].text, blocks["notes"].version) == (
-                "Kim likes charts.\nKim moved.", 2,
-            )  # fmt: skip
+            assert (blocks["notes"].text, blocks["notes"].version) == ("Kim likes charts.\nKim moved.", 2)
             assert here.verify().findings == []
 
     asyncio.run(scenario())
@@ -208,10 +199,7 @@ def test_changes_of_before_can_be_undone_and_repeated_ones_stay_one(tmp_path: Pa
     """Keys, marks and versions came along: nothing is stored twice because it crossed a store."""
 
     async def scenario() -> None:
-        with (
-            opened(tmp_path, "there", [*FIRST, *SECOND]) as there,
-            opened(tmp_path, "here") as here,
-        ):
+        with opened(tmp_path, "there", [*FIRST, *SECOND]) as there, opened(tmp_path, "here") as here:
             await carried(tmp_path, there, here)
             memory = here.memory.for_agent("acme", "ana")
             count = len(await memory.entries.entries())
@@ -225,15 +213,11 @@ def test_changes_of_before_can_be_undone_and_repeated_ones_stay_one(tmp_path: Pa
             assert len(await memory.entries.entries()) == count
 
             changes = {change.id: change for change in await memory.changes(100)}
-            (replaced,) = [
-                c for c in changes.values() if c.summary.startswith("replace: block plan")
-            ]
+            (replaced,) = [c for c in changes.values() if c.summary.startswith("replace: block plan")]
             await memory.undo(replaced.id, key="back")
             plan = next(block for block in await memory.blocks() if block.label == "plan")
             assert (plan.text, plan.version) == ("Ship in March.", 3)
-            forgot = next(
-                c for c in changes.values() if "1111" in c.summary and "forgot" in c.summary
-            )
+            forgot = next(c for c in changes.values() if "1111" in c.summary and "forgot" in c.summary)
             await memory.undo(forgot.id, key="old")
             assert "1111" in (await memory.recall("What was the old code?"))[0].text
             history = await memory.history().search("Sales of Q3?", 5)
@@ -261,18 +245,21 @@ def test_the_card_names_everything_and_changes_only_with_the_agent(tmp_path: Pat
             assert (card.kind, card.owner, version.writer) == ("agent", "agent:ana", "user:kim")
             said = card.content
             assert said["prompts"] == {
-                "identity": "You sell and remember.", "personality": "Brief.",
+                "identity": "You sell and remember.",
+                "personality": "Brief.",
                 "rules": ["Never guess."],
-            }  # fmt: skip
+            }
             assert (said["model"], said["max_iterations"]) == ("m", 9)
             assert said["compaction"] == agent.compaction.settings()
             assert said["memory"] == {
-                "store": "memory/ana:entries", "embedder": "hashing",
+                "store": "memory/ana:entries",
+                "embedder": "hashing",
                 "blocks": {
-                    "notes": "memory/ana/core/notes@1", "plan": "memory/ana/core/plan@2",
+                    "notes": "memory/ana/core/notes@1",
+                    "plan": "memory/ana/core/plan@2",
                     "scratchpad": "memory/ana/core/scratchpad@1",
                 },
-            }  # fmt: skip
+            }
             pins = {pin["skill"]: pin for pin in await Skills(there.services, "acme").list()}
             assert said["skills"] == [
                 {name: pins[skill][name] for name in ("skill", "hash", "source", "origin")}
@@ -318,15 +305,12 @@ def test_skills_arrive_parked_and_a_decision_of_the_importer_stands(tmp_path: Pa
             assert "How our reports look" in after.requests[-1].canonical().decode()
 
             approving = here.for_tenant("other")
-            await agent_of(here, tmp_path).kit(
-                approving
-            )  # pinned here, before anything is imported
+            await agent_of(here, tmp_path).kit(approving)  # pinned here, before anything is imported
             done = await approving.import_agent(path)
             assert done.skills == ()
             (kept,) = [
-                one for one in await Skills(here.services, "other").list()
-                if one["skill"] == "house-style"
-            ]  # fmt: skip
+                one for one in await Skills(here.services, "other").list() if one["skill"] == "house-style"
+            ]
             assert kept["status"] == "active"
             assert here.verify().findings == []
 
@@ -399,9 +383,11 @@ def test_sub_agents_and_shared_blocks_come_along_and_others_do_not(tmp_path: Pat
         ):
             factory = SubAgentFactory(kernel=there, model="m", memory_store=there.memory)
             boss = AutonomousAgent(
-                kernel=there, agent_id="boss", identity="Lead.",
+                kernel=there,
+                agent_id="boss",
+                identity="Lead.",
                 tools=[factory.create(name="scout", description="Scouts.", system_prompt="Scout.")],
-            )  # fmt: skip
+            )
             await boss.run(run_id="b", tenant="acme", model="m", prompt="Go.")
             await AutonomousAgent(kernel=there, agent_id="bossy", identity="Else.").run(
                 run_id="x", tenant="acme", model="m", prompt="Go."
@@ -449,21 +435,10 @@ def test_what_is_here_already_refuses_the_whole_import(tmp_path: Path) -> None:
             await owner.write(what, kind="agent", content={"agent_id": "x"})
 
     async def scenario() -> None:
-        with (
-            opened(tmp_path, "there", [*FIRST, *SECOND]) as there,
-            opened(tmp_path, "here") as here,
-        ):
+        with opened(tmp_path, "there", [*FIRST, *SECOND]) as there, opened(tmp_path, "here") as here:
             await carried(tmp_path, there, here)
             for number, what in enumerate(
-                (
-                    "runs",
-                    "below",
-                    "run",
-                    "memory",
-                    "agents/ana",
-                    "memory/ana/core/x",
-                    "skillsets/ana",
-                )
+                ("runs", "below", "run", "memory", "agents/ana", "memory/ana/core/x", "skillsets/ana")
             ):
                 name = f"t{number}"
                 await taken(here, name, what)
@@ -482,10 +457,7 @@ def test_a_run_and_an_agent_are_not_taken_for_each_other(tmp_path: Path) -> None
     run, agent = tmp_path / "one.artelier", tmp_path / "ana.artelier"
 
     async def scenario() -> None:
-        with (
-            opened(tmp_path, "there", [*FIRST, *SECOND]) as there,
-            opened(tmp_path, "here") as here,
-        ):
+        with opened(tmp_path, "there", [*FIRST, *SECOND]) as there, opened(tmp_path, "here") as here:
             target = await carried(tmp_path, there, here)
             await there.for_tenant("acme").export("one", run)
             with pytest.raises(InvalidExport, match="run one") as refused:
@@ -560,10 +532,7 @@ def test_one_name_in_two_stores_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ana.artelier"
 
     async def scenario() -> None:
-        with (
-            opened(tmp_path, "there") as there,
-            opened(tmp_path, "beside") as beside,
-        ):
+        with opened(tmp_path, "there") as there, opened(tmp_path, "beside") as beside:
             desk = there.for_tenant("acme")
             async with desk.run("one", agent="ana") as run:
                 run.finish(1)
@@ -571,9 +540,12 @@ def test_one_name_in_two_stores_is_refused(tmp_path: Path) -> None:
                 await kernel.for_tenant("acme").state()
                 team = kernel.for_tenant("acme").as_principal("user:kim").artifacts
                 await team.write(
-                    "team/rules", kind="document", content="Be kind.", access="public",
+                    "team/rules",
+                    kind="document",
+                    content="Be kind.",
+                    access="public",
                     provenance=Provenance(run_id="one"),
-                )  # fmt: skip
+                )
             await beside.memory.for_agent("acme", "ana").attach("team", "team/rules", key="t")
 
             with pytest.raises(Conflict, match="in both stores"):
@@ -585,10 +557,7 @@ def test_one_name_in_two_stores_is_refused(tmp_path: Path) -> None:
 
 def test_the_tenant_is_told_who_came(tmp_path: Path) -> None:
     async def scenario() -> None:
-        with (
-            opened(tmp_path, "there", [*FIRST, *SECOND]) as there,
-            opened(tmp_path, "here") as here,
-        ):
+        with opened(tmp_path, "there", [*FIRST, *SECOND]) as there, opened(tmp_path, "here") as here:
             await carried(tmp_path, there, here)
             events = await here.store.read(tenant_stream("acme"))
             told = next(event for event in events if event.kind == "runs.imported")

@@ -83,9 +83,7 @@ def somebody_elses(file: Forgery) -> None:
     for line in file.events(stream=STREAM):
         line["stream"] = "artifact:memory/bob:entries"
         data = line["data"]
-        data.update(
-            {name: "memory/bob:entries" for name in ("store", "id") if data.get(name) == STORE}
-        )
+        data.update({name: "memory/bob:entries" for name in ("store", "id") if data.get(name) == STORE})
         if line["kind"] == "memory.opened":
             data["agent"] = "bob"
 
@@ -194,7 +192,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "a stranger": (stranger, "no run of the file has written"),
     "an event of the tenant": (tenant_event, "nothing that runs are made of"),
     "a pinned skill": (pinned, "does not belong"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("change", "says"), CASES.values(), ids=CASES.keys())
@@ -263,9 +261,7 @@ async def _nothing(run: Any) -> None:
     raise AssertionError("nothing of this file may be driven")
 
 
-def test_an_agent_that_begins_while_it_is_imported_is_not_joined(
-    tmp_path: Path, honest: bytes
-) -> None:
+def test_an_agent_that_begins_while_it_is_imported_is_not_joined(tmp_path: Path, honest: bytes) -> None:
     """The room is looked at again in the transaction of the import."""
     path = tmp_path / "ana.artelier"
     path.write_bytes(honest)
@@ -279,9 +275,7 @@ def test_an_agent_that_begins_while_it_is_imported_is_not_joined(
                 async with target.run("mine", agent="ana") as run:
                     run.finish(1)
 
-            results = await asyncio.gather(
-                target.import_agent(path), begin(), return_exceptions=True
-            )
+            results = await asyncio.gather(target.import_agent(path), begin(), return_exceptions=True)
 
             runs = {one["id"] for one in (await target.runs())["items"]}
             assert runs in ({"mine"}, {"mine", "one", "one.fork-1", "two"})

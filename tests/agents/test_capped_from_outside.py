@@ -40,9 +40,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def test_a_cap_is_raised_before_it_is_said_that_the_program_has_to_go_on(
-    tmp_path: Path, shell: Any
-) -> None:
+def test_a_cap_is_raised_before_it_is_said_that_the_program_has_to_go_on(tmp_path: Path, shell: Any) -> None:
     model = ScriptedModel([tool_call("look"), "done"])
     assert _work(tmp_path, model, limits=Limits(steps=1)).status == "budget_exhausted"
     _, _, before = shell("runs", "show", "r")

@@ -38,9 +38,12 @@ def test_each_turn_is_a_run_that_knows_what_was_said(tmp_path: Path) -> None:
             assert third.text == "3: And now?"
             texts = [message.text for message in model.requests[-1].messages[1:]]
             assert texts == [
-                "My name is Ada.", "1: My name is Ada.", "What is my name?",
-                "2: What is my name?", "And now?",
-            ]  # fmt: skip
+                "My name is Ada.",
+                "1: My name is Ada.",
+                "What is my name?",
+                "2: What is my name?",
+                "And now?",
+            ]
             desk = kernel.for_tenant()
             for run in ("support-42/000001", "support-42/000002", "support-42/000003"):
                 replayed = await desk.replay(run, agent.drive)
@@ -60,9 +63,7 @@ def test_sessions_never_answer_for_each_other(tmp_path: Path) -> None:
             agent = AutonomousAgent(kernel=kernel)
             chats = {name: agent.chat(name, model="m") for name in ("a", "a.b", "a-", "ab")}
             for round_ in (1, 2):
-                replies = await asyncio.gather(
-                    *(chat.send(f"I am {name}") for name, chat in chats.items())
-                )
+                replies = await asyncio.gather(*(chat.send(f"I am {name}") for name, chat in chats.items()))
                 for name, reply in zip(chats, replies, strict=True):
                     assert reply.text == f"{round_}: I am {name}"
 
@@ -183,9 +184,7 @@ def test_two_processes_never_take_one_turn_for_each_others(tmp_path: Path) -> No
         )
         for word in ("dog", "cat")
     }
-    lines = {
-        word: process.communicate(timeout=60)[0].split("\n") for word, process in started.items()
-    }
+    lines = {word: process.communicate(timeout=60)[0].split("\n") for word, process in started.items()}
 
     for word, said in lines.items():
         assert set(said) <= {f"said {word}", "refused", ""}, lines

@@ -53,9 +53,11 @@ def worker(turns: int, *, summary: Any = "They looked around.") -> ScriptedModel
 
 def agent_of(kernel: Kernel, strategy: CompactionStrategy = SMALL) -> AutonomousAgent:
     return AutonomousAgent(
-        kernel=kernel, context_builder=ContextBuilder(identity="You look."), compaction=strategy,
+        kernel=kernel,
+        context_builder=ContextBuilder(identity="You look."),
+        compaction=strategy,
         max_iterations=60,
-    )  # fmt: skip
+    )
 
 
 def shown(request: ModelRequest) -> list[str]:
@@ -116,9 +118,7 @@ def test_a_summariser_that_fails_is_replaced_by_an_extract(tmp_path: Path) -> No
     no_key = CompactionStrategy(
         trigger_at_messages=11, keep_recent_messages=3, summarize_with_model="gpt-4o-mini"
     )
-    nobody = CompactionStrategy(
-        trigger_at_messages=11, keep_recent_messages=3, summarize_with_model=""
-    )
+    nobody = CompactionStrategy(trigger_at_messages=11, keep_recent_messages=3, summarize_with_model="")
     from artelier import Policy
 
     asyncio.run(scenario("   ", SMALL, tmp_path / "empty.db"))
@@ -128,9 +128,7 @@ def test_a_summariser_that_fails_is_replaced_by_an_extract(tmp_path: Path) -> No
     async def down() -> None:
         model = worker(5, summary=unavailable)
         policy = Policy(attempts_max=1)
-        with Kernel.open(
-            tmp_path / "down.db", models={"m": model}, tools=[look], policy=policy
-        ) as kernel:
+        with Kernel.open(tmp_path / "down.db", models={"m": model}, tools=[look], policy=policy) as kernel:
             result = await agent_of(kernel).run(run_id="r", model="m", prompt="Look around.")
             (receipt,) = await kernel.for_tenant().compactions("r")
 
@@ -179,9 +177,7 @@ def test_a_prompt_that_is_always_too_long_ends_the_run_honestly(tmp_path: Path) 
         return tool_call("look", {"at": "x"})
 
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "s.db", models={"m": ScriptedModel(reply)}, tools=[look]
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models={"m": ScriptedModel(reply)}, tools=[look]) as kernel:
             result = await agent_of(kernel).run(run_id="r", model="m", prompt="Look around.")
 
         assert (result.status, result.reason) == ("failed", "context_too_long")
@@ -316,9 +312,7 @@ def test_a_block_beyond_the_summarisers_window_is_summarised_in_pieces(tmp_path:
         strategy = CompactionStrategy(
             trigger_at_messages=12, keep_recent_messages=2, summarize_with_model="small"
         )
-        with Kernel.open(
-            tmp_path / "s.db", models=models, tools=[look_long], windows=windows
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=models, tools=[look_long], windows=windows) as kernel:
             agent = agent_of(kernel, strategy)
             result = await agent.run(run_id="r", model="m", prompt="Look around.")
             replayed = await kernel.for_tenant().replay("r", agent.drive)
@@ -350,10 +344,14 @@ def test_a_task_stands_verbatim_up_to_half_the_window(
             agent = agent_of(kernel)
             if not is_new:
                 job = Job(
-                    prompt=task, model="m", max_iterations=20, window_tokens=8_000,
-                    max_output_tokens=500, context=agent.builder.settings(),
+                    prompt=task,
+                    model="m",
+                    max_iterations=20,
+                    window_tokens=8_000,
+                    max_output_tokens=500,
+                    context=agent.builder.settings(),
                     compaction=agent.compaction.settings(),
-                )  # fmt: skip
+                )
                 opening: dict[str, Any] = {"settings": job.settings(), "on_wait": "suspend"}
                 with suppress(asyncio.CancelledError):
                     async with kernel.run("r", loop="agent", agent=agent.agent_id, **opening):
@@ -367,19 +365,13 @@ def test_a_task_stands_verbatim_up_to_half_the_window(
             assert (part.cut, bool(part.src)) == (("", False) if is_whole else ("middle", True))
             if not is_whole:
                 [ref] = part.src
-                kept = (
-                    await kernel.for_tenant()
-                    .as_principal("run:r")
-                    .artifacts.read(ref.split(" ")[0])
-                )
+                kept = await kernel.for_tenant().as_principal("run:r").artifacts.read(ref.split(" ")[0])
                 assert kept.content == task
 
     asyncio.run(scenario())
 
 
-def test_a_task_that_its_agent_could_not_read_on_stands_verbatim_as_long_as_it_fits(
-    tmp_path: Path,
-) -> None:
+def test_a_task_that_its_agent_could_not_read_on_stands_verbatim_as_long_as_it_fits(tmp_path: Path) -> None:
     task = "BEGIN " + "important detail; " * 1_200 + "END"
     assert 4_000 < estimate_tokens(task) < 5_600
     model = ScriptedModel(lambda _: "done")
@@ -411,9 +403,7 @@ def test_a_task_larger_than_the_window_is_kept_and_can_be_read_on(tmp_path: Path
 
     async def scenario() -> None:
         windows = {"m": Window(context_tokens=8_000, max_output_tokens=500)}
-        with Kernel.open(
-            tmp_path / "s.db", models={"m": ScriptedModel(reply)}, windows=windows
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models={"m": ScriptedModel(reply)}, windows=windows) as kernel:
             agent = agent_of(kernel)
             result = await agent.run(run_id="r", model="m", prompt=task)
             replayed = await kernel.for_tenant().replay("r", agent.drive)

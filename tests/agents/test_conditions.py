@@ -53,8 +53,7 @@ def test_what_holds(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["balance < 20", "stuck", "balance == true", "consecutive_failures in [true, 4]", "null", '""'],
+    "text", ["balance < 20", "stuck", "balance == true", "consecutive_failures in [true, 4]", "null", '""']
 )
 def test_what_does_not_hold(text: str) -> None:
     assert read_condition(text).check(FACTS) == ConditionVerdict(False)
@@ -79,9 +78,7 @@ def test_what_does_not_hold(text: str) -> None:
         ("a or a or b", False, ("a", "b")),
     ],
 )
-def test_an_unknown_name_is_false_and_named(
-    text: str, holds: bool, unknown: tuple[str, ...]
-) -> None:
+def test_an_unknown_name_is_false_and_named(text: str, holds: bool, unknown: tuple[str, ...]) -> None:
     verdict = read_condition(text).check(FACTS)
 
     assert verdict.holds is holds
@@ -202,18 +199,20 @@ expressions = st.recursive(
         st.tuples(inner, operators, inner).map(" ".join)
         | st.tuples(st.sampled_from(["not ", "-", "+"]), inner).map("".join)
         | inner.map("({})".format)
-        | st.tuples(inner, st.sampled_from([".a", "()", "[0]", "['k']", ".__class__", "(x)"])).map(
-            "".join
-        )
+        | st.tuples(inner, st.sampled_from([".a", "()", "[0]", "['k']", ".__class__", "(x)"])).map("".join)
     ),
     max_leaves=12,
 )
 facts = st.dictionaries(
     st.sampled_from("balance stuck tags last_action gone __class__ extra".split()),
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
     | st.lists(st.integers(), max_size=3)
     | st.dictionaries(st.sampled_from(["success", "type", "a"]), st.booleans(), max_size=2),
-)  # fmt: skip
+)
 
 
 @given(expressions | st.text(max_size=80), facts)

@@ -25,9 +25,7 @@ def tags(manifest: Any) -> list[str]:
     return [part.tag for part in manifest.parts]
 
 
-def run(
-    path: Path, builder: ContextBuilder, script: list[Any], *, then: Any = None
-) -> ScriptedModel:
+def run(path: Path, builder: ContextBuilder, script: list[Any], *, then: Any = None) -> ScriptedModel:
     model = ScriptedModel(script)
 
     async def scenario() -> None:
@@ -57,9 +55,13 @@ def test_the_order_of_sections(tmp_path: Path, order: Any, expected: list[str]) 
 
     with Kernel.open(tmp_path / "memory.db") as other:
         builder = ContextBuilder(
-            identity="You look.", personality="Dry humour.", rules=["Be brief."], order=order,
-            memory_store=other.memory, progressive_skills=True,
-        )  # fmt: skip
+            identity="You look.",
+            personality="Dry humour.",
+            rules=["Be brief."],
+            order=order,
+            memory_store=other.memory,
+            progressive_skills=True,
+        )
         run(tmp_path / "s.db", builder, ["done"], then=check)
 
 
@@ -74,9 +76,7 @@ def test_extra_sections_read_the_outside_once_and_replay_without_it(tmp_path: Pa
         found = await context.read("passages", search)
         if not found:
             return None
-        return Section(
-            tag="passages", text="\n".join(found), stability="volatile", sources=("vectors:docs",)
-        )
+        return Section(tag="passages", text="\n".join(found), stability="volatile", sources=("vectors:docs",))
 
     def clock(context: Context) -> str:
         return f"cycle {context.cycle}"
@@ -194,9 +194,8 @@ def test_another_process_goes_on_with_memory_rules_and_skills(tmp_path: Path) ->
         first = ScriptedModel([note, asyncio.CancelledError()])
         with Kernel.open(path, models={"m": first}) as kernel:
             builder = ContextBuilder(
-                identity="You note.", rules="Be brief.", memory_store=kernel.memory,
-                progressive_skills=True,
-            )  # fmt: skip
+                identity="You note.", rules="Be brief.", memory_store=kernel.memory, progressive_skills=True
+            )
             agent = AutonomousAgent(kernel=kernel, context_builder=builder, agent_id="noter")
             with pytest.raises(asyncio.CancelledError):
                 await agent.run(run_id="r", model="m", prompt="Go.")
@@ -220,9 +219,7 @@ def test_a_fork_from_before_a_compaction_goes_its_own_way(tmp_path: Path) -> Non
         return tool_call("look", {"at": f"t{turn[0]}"}) if turn[0] % 9 else f"end {turn[0]}"
 
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "s.db", models={"m": ScriptedModel(reply)}, tools=[look]
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models={"m": ScriptedModel(reply)}, tools=[look]) as kernel:
             strategy = CompactionStrategy(trigger_at_messages=11, keep_recent_messages=3)
             agent = AutonomousAgent(kernel=kernel, identity="You look.", compaction=strategy)
             await agent.run(run_id="r", model="m", prompt="Go.")

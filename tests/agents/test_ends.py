@@ -55,40 +55,25 @@ def test_an_end_is_held_back_until_the_gate_has_passed(tmp_path: Path) -> None:
 
     result, model = play(
         tmp_path / "s.db",
-        [
-            "done!",
-            tool_call("run_tests", {}),
-            "now done!",
-            tool_call("run_tests", {}),
-            "truly done",
-        ],
+        ["done!", tool_call("run_tests", {}), "now done!", tool_call("run_tests", {}), "truly done"],
         acceptance=["run_tests"],
     )
 
     assert (result.status, result.text) == ("completed", "truly done")
-    held = [
-        r.messages[-1].text for r in model.requests if "must have passed" in r.messages[-1].text
-    ]
+    held = [r.messages[-1].text for r in model.requests if "must have passed" in r.messages[-1].text]
     assert len(held) == 2 and all("run_tests" in text for text in held)
 
 
 def test_a_gate_that_never_passes_is_no_success(tmp_path: Path) -> None:
     result, _ = play(
-        tmp_path / "s.db",
-        ["done!", "done!!", "done!!!"],
-        acceptance=["run_tests"],
-        max_iterations=3,
+        tmp_path / "s.db", ["done!", "done!!", "done!!!"], acceptance=["run_tests"], max_iterations=3
     )
 
     assert (result.status, result.reason) == ("failed", "max_iterations")
 
 
-def test_output_that_does_not_fit_is_repaired_and_comes_as_the_type_asked_for(
-    tmp_path: Path,
-) -> None:
-    result, model = play(
-        tmp_path / "s.db", ["five", '{"items": -3}', {"items": 5}], output_schema=Count
-    )
+def test_output_that_does_not_fit_is_repaired_and_comes_as_the_type_asked_for(tmp_path: Path) -> None:
+    result, model = play(tmp_path / "s.db", ["five", '{"items": -3}', {"items": 5}], output_schema=Count)
 
     assert result.output == Count(items=5)
     assert "greater than or equal to 0" in model.requests[2].messages[-1].text
@@ -120,9 +105,7 @@ def test_a_reply_that_was_cut_off_is_never_a_result(tmp_path: Path) -> None:
 
 def test_a_tool_call_with_empty_text_is_no_failure_of_structured_output(tmp_path: Path) -> None:
     """Hole 14."""
-    result, _ = play(
-        tmp_path / "s.db", [tool_call("look", {"at": "x"}), {"items": 1}], output_schema=Count
-    )
+    result, _ = play(tmp_path / "s.db", [tool_call("look", {"at": "x"}), {"items": 1}], output_schema=Count)
 
     assert result.output == Count(items=1)
 
@@ -153,9 +136,7 @@ def test_invented_tools_and_arguments_are_answers_the_model_can_read(tmp_path: P
 def test_an_agent_has_one_identity_and_a_run_needs_a_model(tmp_path: Path) -> None:
     with Kernel.open(tmp_path / "s.db") as kernel:
         with pytest.raises(InvalidRequest, match="one identity"):
-            AutonomousAgent(
-                kernel=kernel, identity="A", context_builder=ContextBuilder(identity="B")
-            )
+            AutonomousAgent(kernel=kernel, identity="A", context_builder=ContextBuilder(identity="B"))
         agent = AutonomousAgent(kernel=kernel)
         with pytest.raises(InvalidRequest, match="needs a model"):
             asyncio.run(agent.run(run_id="r", prompt="x"))
@@ -193,16 +174,13 @@ def test_a_run_that_was_asked_something_else_answers_for_nothing_else(tmp_path: 
         {"acceptance": "run_tests"},
     ],
 )
-def test_a_wrong_argument_is_named_before_anything_begins(
-    tmp_path: Path, wrong: dict[str, Any]
-) -> None:
+def test_a_wrong_argument_is_named_before_anything_begins(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with Kernel.open(tmp_path / "s.db") as kernel, pytest.raises(InvalidRequest):
         AutonomousAgent(kernel=kernel, **wrong)
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"identity": 5}, {"memory_store": "x.db"}, {"recall_limit": -1}, {"extra_sections": [7]}],
+    "wrong", [{"identity": 5}, {"memory_store": "x.db"}, {"recall_limit": -1}, {"extra_sections": [7]}]
 )
 def test_a_wrong_argument_of_a_builder_is_named(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match=next(iter(wrong))):

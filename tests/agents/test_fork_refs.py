@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    AutonomousAgent,
-    ContextBuilder,
-    Kernel,
-    Run,
-    SubAgentFactory,
-    ToolContext,
-    tool,
-)
+from artelier import AutonomousAgent, ContextBuilder, Kernel, Run, SubAgentFactory, ToolContext, tool
 from artelier.errors import InvalidRequest, NotFound
 from artelier.testing import ScriptedModel, tool_call
 from artelier.tools import Tool
@@ -87,9 +79,7 @@ async def told(kernel: Kernel, run_id: str) -> str:
         {"agent": "prompts/tone"},
     ],
 )
-def test_a_ref_that_is_not_there_or_was_never_used_is_refused(
-    tmp_path: Path, refs: dict[str, str]
-) -> None:
+def test_a_ref_that_is_not_there_or_was_never_used_is_refused(tmp_path: Path, refs: dict[str, str]) -> None:
     async def scenario() -> None:
         with opened(tmp_path) as kernel:
             await write(kernel, "prompts/tone", "Be brief.")
@@ -137,9 +127,7 @@ def test_models_are_offered_the_other_tool_alone(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         models = {"m": ScriptedModel(model)}
-        with Kernel.open(
-            tmp_path / "s.db", models=models, tools=[orders, orders_v2], environ={}
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=models, tools=[orders, orders_v2], environ={}) as kernel:
             runs = kernel.for_tenant()
             agent = AutonomousAgent(kernel=kernel, identity="You count.", tools=[orders, orders_v2])
             await agent.run(run_id="r", model="m", prompt="Count.")
@@ -343,9 +331,7 @@ async def _seqs(kernel: Kernel, run_id: str, kind: str) -> list[int]:
     return [row[0] for row in rows]
 
 
-def test_a_fork_of_a_finished_run_begins_before_the_first_use_of_what_it_replaces(
-    tmp_path: Path,
-) -> None:
+def test_a_fork_of_a_finished_run_begins_before_the_first_use_of_what_it_replaces(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path) as kernel:
             await write(kernel, "prompts/tone", "Be brief.")
@@ -408,9 +394,7 @@ def test_a_fork_that_replaces_what_a_run_below_used_begins_before_the_step_that_
 
     async def scenario() -> None:
         models = {"boss": ScriptedModel(boss), "counter": ScriptedModel(counter)}
-        with Kernel.open(
-            tmp_path / "s.db", models=models, tools=[orders, orders_v2], environ={}
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=models, tools=[orders, orders_v2], environ={}) as kernel:
             runs = kernel.for_tenant()
             below = SubAgentFactory(kernel=kernel, model="counter").create(
                 name="counter", description="Counts.", tools=[orders, orders_v2]

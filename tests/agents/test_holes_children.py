@@ -21,18 +21,7 @@ from artelier.memory import SQLiteMemoryStore
 from artelier.ports.model import ModelReply, Usage
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.agents.crew import Crew
-from tests.agents.family import (
-    CHILD,
-    Bank,
-    Gate,
-    boss,
-    hand,
-    open_family,
-    statuses,
-    told,
-    work,
-    worker,
-)
+from tests.agents.family import CHILD, Bank, Gate, boss, hand, open_family, statuses, told, work, worker
 from tests.kernel.crashes import Death, Deaths
 from tests.kernel.stage import World, assert_conserved, play
 
@@ -48,9 +37,7 @@ def test_hole_2_equal_children_side_by_side_pay_under_keys_of_their_own(tmp_path
     models = {
         "boss": ScriptedModel([[hand("pay ana")] * 4, "end"]),
         "worker": ScriptedModel(
-            lambda request: (
-                "paid" if request.messages[-1].role == "tool" else tool_call("pay", {"to": "ana"})
-            )
+            lambda request: "paid" if request.messages[-1].role == "tool" else tool_call("pay", {"to": "ana"})
         ),
     }
 
@@ -74,9 +61,10 @@ def test_hole_7_a_tree_of_agents_has_one_budget(tmp_path: Path) -> None:
 
     def asks(to: str) -> Any:
         return ModelReply(
-            tool_calls=(hand("go on", to=to),), finish_reason="tool_calls",
+            tool_calls=(hand("go on", to=to),),
+            finish_reason="tool_calls",
             usage=Usage(input_tokens=1, output_tokens=1_000),
-        )  # fmt: skip
+        )
 
     models = {
         "boss": ScriptedModel([asks("lead")], price=each),
@@ -109,21 +97,23 @@ def remember(text: str) -> Any:
 def test_hole_8_each_agent_of_a_tree_has_a_memory_of_its_own(tmp_path: Path, kind: str) -> None:
     models = {
         "boss": ScriptedModel(
-            [remember("boss first"), [hand("a", to="lead"), remember("boss beside")],
-             remember("boss after"), "end"]
+            [
+                remember("boss first"),
+                [hand("a", to="lead"), remember("boss beside")],
+                remember("boss after"),
+                "end",
+            ]
         ),
         "lead": ScriptedModel([remember("lead fact"), hand("b"), remember("lead after"), "led"]),
         "worker": ScriptedModel([remember("worker fact"), "worked"]),
-    }  # fmt: skip
+    }
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
             store = kernel.memory if kind == "log" else SQLiteMemoryStore(db_path=tmp_path / "m.db")
             shared = {"memory_store": store}
             lead = worker(kernel, shared, name="lead", model="lead", tools=[worker(kernel, shared)])
-            agent = boss(
-                kernel, lead, context_builder=ContextBuilder(identity="Boss.", memory_store=store)
-            )
+            agent = boss(kernel, lead, context_builder=ContextBuilder(identity="Boss.", memory_store=store))
             assert (await work(agent)).text == "end"
 
             async def text_of(agent_id: str) -> str:
@@ -190,8 +180,12 @@ def hang(folder: Path, point: str) -> None:
     """Work in another process until the child hangs at a point, and kill -9 it there."""
     process = subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "tests.agents.crew", str(folder), point],
-        cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     deadline = time.monotonic() + 60
     try:
         while not (folder / point).exists():
@@ -299,10 +293,7 @@ def test_hole_9_a_death_at_any_instant_repeats_no_step_of_the_tree(tmp_path: Pat
 def test_hole_9_a_child_that_another_process_still_holds_is_waited_for(tmp_path: Path) -> None:
     """A lease outlives its process for a while; that is no result of the child."""
     gate = Gate()
-    models = {
-        "boss": ScriptedModel([hand("a"), "end"]),
-        "worker": ScriptedModel([gate, "worked"]),
-    }
+    models = {"boss": ScriptedModel([hand("a"), "end"]), "worker": ScriptedModel([gate, "worked"])}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as first, open_family(tmp_path, models) as second:

@@ -24,9 +24,8 @@ def opened(path: Path, model: Diligent) -> Kernel:
 def agent_of(kernel: Kernel, turns: int) -> AutonomousAgent:
     builder = ContextBuilder(identity="You visit pages.", rules=RULE)
     return AutonomousAgent(
-        kernel=kernel, context_builder=builder, compaction=CompactionStrategy(),
-        max_iterations=turns + 10,
-    )  # fmt: skip
+        kernel=kernel, context_builder=builder, compaction=CompactionStrategy(), max_iterations=turns + 10
+    )
 
 
 async def long_run(path: Path, turns: int) -> None:

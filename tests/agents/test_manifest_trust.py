@@ -43,10 +43,7 @@ def test_a_plain_list_with_a_tool_message_is_labelled_untrusted(tmp_path: Path) 
     said = [
         {"role": "system", "content": "You are terse."},
         {"role": "user", "content": "Look!"},
-        {
-            "role": "assistant",
-            "tool_calls": [{"id": "1", "name": "look", "arguments": {"at": "x"}}],
-        },
+        {"role": "assistant", "tool_calls": [{"id": "1", "name": "look", "arguments": {"at": "x"}}]},
         {"role": "tool", "tool_call_id": "1", "content": "saw x"},
     ]
 

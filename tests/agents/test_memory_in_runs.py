@@ -122,9 +122,7 @@ def test_memory_reads_as_data_and_cannot_end_its_fence(tmp_path: Path) -> None:
 
 
 def test_recalled_entries_stand_in_the_tail_with_their_ids(tmp_path: Path) -> None:
-    model = ScriptedModel(
-        [tool_call("remember", {"text": "The vault code is 7741."}), "kept", "It is 7741."]
-    )
+    model = ScriptedModel([tool_call("remember", {"text": "The vault code is 7741."}), "kept", "It is 7741."])
 
     async def scenario() -> None:
         with Kernel.open(tmp_path / "s.db", models={"m": model}) as kernel:

@@ -34,9 +34,7 @@ def read_from_library(text: str | None) -> Reading | None:
     if text is None:
         return None
     part = Ref.parse(text).part or ""
-    return Reading(
-        ref=f"genesis_prompt_library@1#{part}", content=prompt_library()["prompts"][part]
-    )
+    return Reading(ref=f"genesis_prompt_library@1#{part}", content=prompt_library()["prompts"][part])
 
 
 def test_one_tick_from_the_prompt_to_the_next_state() -> None:

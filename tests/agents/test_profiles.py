@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    AutonomousAgent,
-    Kernel,
-    ModelRequest,
-    OperationProfile,
-    Run,
-    Session,
-    tool,
-)  # fmt: skip
+from artelier import AutonomousAgent, Kernel, ModelRequest, OperationProfile, Run, Session, tool
 from artelier.agents import SubAgentFactory, resume_run
 from artelier.agents.loop_registry import replay_run
 from artelier.errors import Conflict, InvalidRequest
@@ -44,16 +36,21 @@ def watcher(*more: dict[str, Any], **fields: Any) -> OperationProfile:
     data: dict[str, Any] = {
         "profile_id": "watcher",
         "operations": [
-            template("hint", "HINT {{ chat.turn }}", hook="before_main_llm", tag="hint",
-                     usage="prompt_only", persistence="run_only"),
+            template(
+                "hint",
+                "HINT {{ chat.turn }}",
+                hook="before_main_llm",
+                tag="hint",
+                usage="prompt_only",
+                persistence="run_only",
+            ),
             template("count", COUNT, tag="count"),
-            template("feed", "{{ chat.turn }}:{{ reply }}", tag="feed", usage="ui_only",
-                     write_mode="append"),
+            template("feed", "{{ chat.turn }}:{{ reply }}", tag="feed", usage="ui_only", write_mode="append"),
             template("secret", "SECRET", tag="secret", usage="internal"),
             *more,
         ],
         **fields,
-    }  # fmt: skip
+    }
     return OperationProfile.parse(data)
 
 
@@ -72,18 +69,12 @@ def open_kernel(path: Path, model: Any = None, **more: Any) -> Kernel:
     return Kernel.open(path, models={"m": model}, tools=[look], environ={}, **more)
 
 
-async def kept(
-    kernel: Kernel, session: str = "r", *, scope: str = "watcher/default"
-) -> dict[str, Any]:
+async def kept(kernel: Kernel, session: str = "r", *, scope: str = "watcher/default") -> dict[str, Any]:
     """The artifacts of a session, newest values first, whoever may see them."""
     return await Chat(kernel, session).state(scope=scope)
 
 
-KEPT = {
-    "count": ["xxx", "xx", "x"],
-    "secret": ["SECRET"] * 3,
-    "feed": [f"3:done: {TASK}", "2:", "1:"],
-}
+KEPT = {"count": ["xxx", "xx", "x"], "secret": ["SECRET"] * 3, "feed": [f"3:done: {TASK}", "2:", "1:"]}
 
 
 def test_the_state_of_a_profile_goes_on_from_cycle_to_cycle(tmp_path: Path) -> None:
@@ -101,8 +92,10 @@ def test_the_state_of_a_profile_goes_on_from_cycle_to_cycle(tmp_path: Path) -> N
             shown = [[message.text for message in request.messages] for request in model.requests]
             parts = [texts[-1].partition("\n\n## ") for texts in shown]
             assert [added for _, _, added in parts] == [
-                "hint\nHINT 1", "count\nx\n\n## hint\nHINT 2", "count\nxx\n\n## hint\nHINT 3",
-            ]  # fmt: skip
+                "hint\nHINT 1",
+                "count\nx\n\n## hint\nHINT 2",
+                "count\nxx\n\n## hint\nHINT 3",
+            ]
             assert "SECRET" not in str(shown) and "1:" not in str(shown)
             own = [[*texts[:-1], last] for texts, (last, _, _) in zip(shown, parts, strict=True)]
             for before, after in pairwise(own):
@@ -116,18 +109,14 @@ def test_a_prompt_says_which_operation_and_version_it_shows(tmp_path: Path) -> N
         from artelier.kernel import Renderer
 
         with open_kernel(tmp_path / "s.db", model := ScriptedModel(steady)) as kernel:
-            await AutonomousAgent(kernel=kernel, profile=watcher()).run(
-                run_id="r", model="m", prompt=TASK
-            )
+            await AutonomousAgent(kernel=kernel, profile=watcher()).run(run_id="r", model="m", prompt=TASK)
             renderer = await Renderer.open(kernel.services, "default", "r")
             manifest = await renderer.manifest("c3/model")
             sources = {part.tag: part.src for part in manifest.parts if part.tag.startswith("art.")}
             assert sources["art.count"] == (
                 "art.count (version 2, operation count, run r, profile watcher@1, tail)",
             )
-            assert sources["art.hint"] == (
-                "art.hint (operation hint, this run, profile watcher@1, tail)",
-            )
+            assert sources["art.hint"] == ("art.hint (operation hint, this run, profile watcher@1, tail)",)
             for cycle, request in enumerate(model.requests, start=1):
                 rendered = await kernel.for_tenant().render("r", f"c{cycle}/model")
                 assert rendered.canonical() == request.canonical()
@@ -135,12 +124,7 @@ def test_a_prompt_says_which_operation_and_version_it_shows(tmp_path: Path) -> N
     play(scenario())
 
 
-FAILING = {
-    "kind": "template",
-    "order": 50,
-    "required": True,
-    "params": {"template": "{{ nothing.here }}"},
-}
+FAILING = {"kind": "template", "order": 50, "required": True, "params": {"template": "{{ nothing.here }}"}}
 
 
 def test_a_barrier_ends_the_run_before_the_model_is_asked(tmp_path: Path) -> None:
@@ -157,9 +141,7 @@ def test_a_barrier_ends_the_run_before_the_model_is_asked(tmp_path: Path) -> Non
     play(scenario())
 
 
-def test_a_required_operation_after_the_reply_fails_the_run_and_rolls_nothing_back(
-    tmp_path: Path,
-) -> None:
+def test_a_required_operation_after_the_reply_fails_the_run_and_rolls_nothing_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         broken = {"operation_id": "gate", "hooks": ["after_main_llm"], **FAILING}
         with open_kernel(tmp_path / "s.db", model := ScriptedModel(steady)) as kernel:
@@ -217,9 +199,7 @@ def test_a_run_is_resumed_with_the_profile_that_it_began_with(tmp_path: Path) ->
     async def scenario() -> None:
         deaths = Deaths(tmp_path / "s.db", World(), skip=("commit.before",))
         with open_kernel(tmp_path / "s.db", clock=ManualClock(), fault=deaths) as kernel:
-            await AutonomousAgent(kernel=kernel, profile=watcher()).run(
-                run_id="r", model="m", prompt=TASK
-            )
+            await AutonomousAgent(kernel=kernel, profile=watcher()).run(run_id="r", model="m", prompt=TASK)
         middle = deaths.found[len(deaths.found) // 2]
         clock = ManualClock()
         clock.advance(3600)
@@ -238,9 +218,7 @@ async def again(run: Run) -> None:
     await replay_run(run, await blob_json(run.core.services, run.tenant_id, row["settings"]))
 
 
-def test_a_run_replays_without_a_call_here_and_from_a_file_in_an_empty_folder(
-    tmp_path: Path,
-) -> None:
+def test_a_run_replays_without_a_call_here_and_from_a_file_in_an_empty_folder(tmp_path: Path) -> None:
     """The session's stream does not travel, and the replay does not need it."""
 
     async def scenario() -> None:
@@ -250,11 +228,7 @@ def test_a_run_replays_without_a_call_here_and_from_a_file_in_an_empty_folder(
             await agent.run(run_id="r", model="m", prompt=TASK)
             asked = len(model.requests)
             replayed = await kernel.for_tenant().replay("r", agent.drive)
-            assert (replayed.status, replayed.model_calls, replayed.tool_calls) == (
-                "completed",
-                0,
-                0,
-            )
+            assert (replayed.status, replayed.model_calls, replayed.tool_calls) == ("completed", 0, 0)
             assert len(model.requests) == asked
             await kernel.for_tenant().export("r", file)
 
@@ -269,17 +243,11 @@ def test_a_run_replays_without_a_call_here_and_from_a_file_in_an_empty_folder(
     play(scenario())
 
 
-def test_a_fork_of_a_run_with_a_profile_is_refused_where_it_would_lose_its_state(
-    tmp_path: Path,
-) -> None:
+def test_a_fork_of_a_run_with_a_profile_is_refused_where_it_would_lose_its_state(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path / "s.db", model := ScriptedModel(steady)) as kernel:
-            await AutonomousAgent(kernel=kernel, profile=watcher()).run(
-                run_id="r", model="m", prompt=TASK
-            )
-            cycles = [
-                event.seq for event in await events(kernel) if event.kind == "cycle.completed"
-            ]
+            await AutonomousAgent(kernel=kernel, profile=watcher()).run(run_id="r", model="m", prompt=TASK)
+            cycles = [event.seq for event in await events(kernel) if event.kind == "cycle.completed"]
             asked = len(model.requests)
             name = await kernel.for_tenant().fork("r", at=cycles[0])
             result = await resume_run(kernel, None, name)
@@ -338,12 +306,14 @@ def test_a_sub_agent_has_operations_and_a_session_of_its_own(tmp_path: Path) -> 
         models = {"boss": ScriptedModel(boss), "m": ScriptedModel(steady)}
         with Kernel.open(tmp_path / "s.db", models=models, tools=[look], environ={}) as kernel:
             worker = SubAgentFactory(kernel=kernel).create(
-                name="worker", description="Works.", system_prompt="You work.", model="m", tools=[look],
+                name="worker",
+                description="Works.",
+                system_prompt="You work.",
+                model="m",
+                tools=[look],
                 profile=watcher(),
-            )  # fmt: skip
-            agent = AutonomousAgent(
-                kernel=kernel, tools=[worker], profile=watcher(), agent_id="boss"
             )
+            agent = AutonomousAgent(kernel=kernel, tools=[worker], profile=watcher(), agent_id="boss")
             result = await agent.run(run_id="r", model="boss", prompt="Have it done.")
             assert (result.status, result.text) == ("completed", "all done")
             assert (await kept(kernel))["count"] == ["xx", "x"]
@@ -406,18 +376,14 @@ def test_a_shipped_profile_is_given_by_its_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", ["nobody", "watcher@9", 7])
-def test_a_profile_that_is_not_there_is_said_before_anything_begins(
-    tmp_path: Path, profile: Any
-) -> None:
+def test_a_profile_that_is_not_there_is_said_before_anything_begins(tmp_path: Path, profile: Any) -> None:
     from artelier.errors import ArtelierError
 
     async def scenario() -> None:
         with open_kernel(tmp_path / "s.db") as kernel:
             await watcher().save(kernel)
             with pytest.raises(ArtelierError):
-                await AutonomousAgent(kernel=kernel, profile=profile).run(
-                    run_id="r", model="m", prompt=TASK
-                )
+                await AutonomousAgent(kernel=kernel, profile=profile).run(run_id="r", model="m", prompt=TASK)
             assert await kernel.for_tenant().runs() == {"items": [], "next": None}
 
     play(scenario())

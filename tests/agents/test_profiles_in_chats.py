@@ -14,7 +14,10 @@ MOOD = OperationProfile.parse(
         "profile_id": "moods",
         "operations": [
             {
-                "operation_id": "mood", "kind": "llm", "order": 1, "hooks": ["after_main_llm"],
+                "operation_id": "mood",
+                "kind": "llm",
+                "order": 1,
+                "hooks": ["after_main_llm"],
                 "params": {
                     "prompt": "Mood of: {{ text }}",
                     "effects": [{"type": "artifact.upsert", "tag": "mood", "usage": "ui_only"}],
@@ -22,7 +25,7 @@ MOOD = OperationProfile.parse(
             }
         ],
     }
-)  # fmt: skip
+)
 
 
 def _answer(request: Any) -> str:
@@ -30,9 +33,7 @@ def _answer(request: Any) -> str:
     return "happy" if asked.startswith("Mood of:") else f"You said {asked}."
 
 
-def test_the_next_turn_begins_with_what_was_said_not_with_what_operations_asked(
-    tmp_path: Path,
-) -> None:
+def test_the_next_turn_begins_with_what_was_said_not_with_what_operations_asked(tmp_path: Path) -> None:
     async def scenario() -> None:
         model = ScriptedModel(_answer)
         with Kernel.open(tmp_path / "state.db", models={"m": model}) as kernel:
@@ -45,7 +46,9 @@ def test_the_next_turn_begins_with_what_was_said_not_with_what_operations_asked(
         last = next(one for one in model.requests if one.messages[-1].text == "See you")
         assert asked == ["Hi there", "Mood of: Hi there", "See you", "Mood of: See you"]
         assert [(one.role, one.text) for one in last.messages][1:] == [
-            ("user", "Hi there"), ("assistant", "You said Hi there."), ("user", "See you"),
-        ]  # fmt: skip
+            ("user", "Hi there"),
+            ("assistant", "You said Hi there."),
+            ("user", "See you"),
+        ]
 
     asyncio.run(scenario())

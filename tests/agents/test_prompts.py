@@ -32,9 +32,7 @@ from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place
 
 VALUES = built_in(
-    with_position(
-        facts_of(agent_id="alice", tick=7, balance=100, my_artifacts=["tool", "notes"]), None, None
-    )
+    with_position(facts_of(agent_id="alice", tick=7, balance=100, my_artifacts=["tool", "notes"]), None, None)
 )
 
 
@@ -45,9 +43,7 @@ def test_prompt_artifact_loading(tmp_path: Path) -> None:
         alice = here.as_("alice")
         await alice.write("alice_prompt", kind="prompt", content="I am {agent_id}.")
         await alice.write(
-            "alice_prompt",
-            kind="prompt",
-            content={"template": "{who} has {balance}.", "variables": ["who"]},
+            "alice_prompt", kind="prompt", content={"template": "{who} has {balance}.", "variables": ["who"]}
         )
         await alice.write("genesis_prompt_library", kind="library", content=prompt_library())
 
@@ -152,10 +148,7 @@ def test_attributes_of_values_are_not_reached(template: str) -> None:
         ({"template": "x", "variables": [{"type": "int"}]}, "invalid name"),
         ({"template": "x", "variables": [{"name": "a", "type": "file"}]}, "invalid type"),
         ({"template": "x", "variables": [{"name": "a", "type": []}]}, "invalid type"),
-        (
-            {"template": "x", "variables": [{"name": "a", "type": "int", "default": "1"}]},
-            "default of a",
-        ),
+        ({"template": "x", "variables": [{"name": "a", "type": "int", "default": "1"}]}, "default of a"),
         ({"template": "x", "variables": [{"name": "a", "requred": True}]}, "no field 'requred'"),
         ({"template": "x", "code": "run()"}, "no field 'code'"),
         ({"template": "x", "variables": [f"v{n}" for n in range(101)]}, "invalid variables"),
@@ -240,9 +233,9 @@ def test_each_shipped_prompt_renders_with_the_built_in_variables_alone() -> None
         assert "alice" in text, name
         assert len(text) > 400, name
         assert set(prompt.template.names) <= set(BUILT_IN), name
-    assert '{"next_state": "<phase>", "reason": "<one sentence>"}' in library[
-        "transition_base"
-    ].render(VALUES)
+    assert '{"next_state": "<phase>", "reason": "<one sentence>"}' in library["transition_base"].render(
+        VALUES
+    )
     with pytest.raises(NotFound):
         shipped_prompt("../../wording")
 
@@ -266,9 +259,7 @@ def test_a_value_is_never_rendered_again(template: str, value: str) -> None:
     marked = f"\x00{value}\x00"
     rendered = read_template(template).render(dict.fromkeys(read_template(template).names, marked))
 
-    assert rendered.count(marked) == sum(
-        not isinstance(p, str) for p in read_template(template).pieces
-    )
+    assert rendered.count(marked) == sum(not isinstance(p, str) for p in read_template(template).pieces)
 
 
 @given(st.text("ab{}:.!rs0", max_size=20))
@@ -281,12 +272,8 @@ def test_no_template_breaks_the_engine(template: str) -> None:
         pass  # a format for numbers, or a key of a text
 
 
-@pytest.mark.parametrize(
-    "reading", [None, Reading(ref="p@2", content="Say {tick} as {brace.x!r}.")]
-)
-def test_a_stray_brace_of_a_plain_prompt_stays_and_the_rest_is_rendered(
-    reading: Reading | None,
-) -> None:
+@pytest.mark.parametrize("reading", [None, Reading(ref="p@2", content="Say {tick} as {brace.x!r}.")])
+def test_a_stray_brace_of_a_plain_prompt_stays_and_the_rest_is_rendered(reading: Reading | None) -> None:
     chosen = choose_prompt(reading, inline="Say {tick} as {brace.x!r}.")
 
     assert chosen.prompt is not None

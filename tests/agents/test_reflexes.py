@@ -12,13 +12,7 @@ import pytest
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import MontySandbox
 from artelier.world.actions import Invoke, Noop
-from artelier.world.mind_artifacts import (
-    ReflexJob,
-    ReflexOutcome,
-    facts_of,
-    run_reflex,
-    run_reflexes,
-)
+from artelier.world.mind_artifacts import ReflexJob, ReflexOutcome, facts_of, run_reflex, run_reflexes
 from artelier.world.mind_artifacts.reflex import check_reflex
 
 T = TypeVar("T")

@@ -88,8 +88,9 @@ def test_a_run_without_iterations_left_goes_on_with_a_raised_limit(tmp_path: Pat
         assert (third.status, third.text) == ("completed", "there")
         assert len(model.requests) == 6  # each cycle was asked once
         assert [(one.cycle, one.resets, one.limits) for one in await reopenings(kernel)] == [
-            (3, (), {"max_iterations": 5}), (5, (), {"max_iterations": 6}),
-        ]  # fmt: skip
+            (3, (), {"max_iterations": 5}),
+            (5, (), {"max_iterations": 6}),
+        ]
         await replays(kernel, agent, third)
 
     play(tmp_path / "s.db", code, model)
@@ -179,12 +180,9 @@ def test_a_deadline_stays_budget_exhausted_and_goes_on_with_more_time(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("reply", "reason"),
-    [("", "empty_reply"), (ModelReply(text="The", finish_reason="length"), "output_cut")],
+    ("reply", "reason"), [("", "empty_reply"), (ModelReply(text="The", finish_reason="length"), "output_cut")]
 )
-def test_replies_that_were_of_no_use_are_no_dead_end(
-    tmp_path: Path, reply: Any, reason: str
-) -> None:
+def test_replies_that_were_of_no_use_are_no_dead_end(tmp_path: Path, reply: Any, reason: str) -> None:
     async def code(kernel: Kernel, model: ScriptedModel) -> None:
         agent = AutonomousAgent(kernel=kernel)
         first = await agent.run(run_id="r", model="m", prompt="Speak.")
@@ -340,10 +338,7 @@ def test_what_a_child_ended_by_is_told_to_its_parent_without_commands(tmp_path: 
             agent = AutonomousAgent(kernel=kernel)
             child = await agent.run(run_id="p/c", model="m", prompt="Go.", parent=parent)
             parent.finish()
-        assert (child.reason, child.text) == (
-            "stuck",
-            "the same calls gave the same results 3 times",
-        )
+        assert (child.reason, child.text) == ("stuck", "the same calls gave the same results 3 times")
 
     model = ScriptedModel(lambda _: tool_call("look", {"at": "x"}))
     play(tmp_path / "s.db", code, model)
@@ -409,17 +404,17 @@ async def iterations(kernel: Kernel, run_id: str) -> int:
     return (await settings_of(kernel, None, run_id))["max_iterations"]
 
 
-def test_a_bounded_run_has_a_thousand_iterations_and_an_unbounded_one_twenty(
-    tmp_path: Path,
-) -> None:
+def test_a_bounded_run_has_a_thousand_iterations_and_an_unbounded_one_twenty(tmp_path: Path) -> None:
     from artelier import Tenant
 
     async def code(kernel: Kernel, model: ScriptedModel) -> None:
         agent = AutonomousAgent(kernel=kernel)
         cases = [
-            ("free", None, 20), ("tokens", Limits(tokens=10**6), 20),
-            ("usd", Limits(usd="1"), 1_000), ("time", Limits(wall_s=60), 1_000),
-        ]  # fmt: skip
+            ("free", None, 20),
+            ("tokens", Limits(tokens=10**6), 20),
+            ("usd", Limits(usd="1"), 1_000),
+            ("time", Limits(wall_s=60), 1_000),
+        ]
         for run_id, limits, expected in cases:
             await agent.run(run_id=run_id, model="m", prompt="Speak.", limits=limits)
             assert await iterations(kernel, run_id) == expected

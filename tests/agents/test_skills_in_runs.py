@@ -6,15 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from artelier import (
-    AutonomousAgent,
-    CompactionStrategy,
-    ContextBuilder,
-    Kernel,
-    ModelRequest,
-    Tenant,
-    tool,
-)
+from artelier import AutonomousAgent, CompactionStrategy, ContextBuilder, Kernel, ModelRequest, Tenant, tool
 from artelier.testing import ScriptedModel, tool_call
 
 sent: list[str] = []
@@ -43,13 +35,13 @@ def wipe_disk() -> str:
 
 
 def agent_of(kernel: Kernel, *, native: bool = False, **more: Any) -> AutonomousAgent:
-    builder = ContextBuilder(
-        identity="You sell.", progressive_skills=True, native_tools=native, **more
-    )
+    builder = ContextBuilder(identity="You sell.", progressive_skills=True, native_tools=native, **more)
     return AutonomousAgent(
-        kernel=kernel, context_builder=builder, max_iterations=60,
+        kernel=kernel,
+        context_builder=builder,
+        max_iterations=60,
         compaction=CompactionStrategy(trigger_at_messages=14, keep_recent_messages=3),
-    )  # fmt: skip
+    )
 
 
 def names(request: ModelRequest) -> list[str]:
@@ -62,17 +54,11 @@ def use(name: str, **arguments: Any) -> Any:
 
 def test_a_skill_is_listed_in_a_line_loaded_and_then_called_by_name(tmp_path: Path) -> None:
     model = ScriptedModel(
-        [
-            tool_call("load_skill", {"skill_name": "query_sales"}),
-            use("query_sales", quarter=3),
-            "300",
-        ]
+        [tool_call("load_skill", {"skill_name": "query_sales"}), use("query_sales", quarter=3), "300"]
     )
 
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "s.db", models={"m": model}, tools=[query_sales, send_mail]
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[query_sales, send_mail]) as kernel:
             agent = agent_of(kernel)
             result = await agent.run(run_id="r", model="m", prompt="Sales of Q3?")
             desk = kernel.for_tenant()
@@ -154,9 +140,7 @@ def test_unloading_and_native_tools(tmp_path: Path) -> None:
     )
 
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "s.db", models={"m": model}, tools=[query_sales, send_mail]
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[query_sales, send_mail]) as kernel:
             agent = agent_of(kernel, native=True)
             result = await agent.run(run_id="r", model="m", prompt="Q2?")
             replayed = await kernel.for_tenant().replay("r", agent.drive)
@@ -167,25 +151,27 @@ def test_unloading_and_native_tools(tmp_path: Path) -> None:
             assert shared_prefix(one, two).broken_by == "tools"
 
         assert result.status == "completed" == replayed.status
-        assert ["query_sales" in names(request) for request in model.requests] == [
-            False, True, True, False,
-        ]  # fmt: skip
+        assert ["query_sales" in names(request) for request in model.requests] == [False, True, True, False]
 
     asyncio.run(scenario())
 
 
 def test_what_a_tenant_was_not_granted_its_model_never_hears_of(tmp_path: Path) -> None:
     model = ScriptedModel([use("wipe_disk"), tool_call("wipe_disk", {}), "no"])
-    tenant = Tenant("acme", grants={"tools:query_sales", "tools:load_skill", "tools:use_skill",
-                                    "tools:unload_skill", "tools:read_artifact"})  # fmt: skip
+    tenant = Tenant(
+        "acme",
+        grants={
+            "tools:query_sales",
+            "tools:load_skill",
+            "tools:use_skill",
+            "tools:unload_skill",
+            "tools:read_artifact",
+        },
+    )
 
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "s.db", models={"m": model}, tools=[query_sales, wipe_disk]
-        ) as kernel:
-            result = await agent_of(kernel).run(
-                run_id="r", tenant=tenant, model="m", prompt="Wipe!"
-            )
+        with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[query_sales, wipe_disk]) as kernel:
+            result = await agent_of(kernel).run(run_id="r", tenant=tenant, model="m", prompt="Wipe!")
 
         assert result.status == "completed"
         assert "wipe_disk" not in model.requests[0].canonical().decode()

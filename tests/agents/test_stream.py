@@ -60,9 +60,7 @@ def of_type(items: list[Any], cls: type[T]) -> list[T]:
 
 
 def test_a_stream_shows_what_tools_were_given_and_gave(tmp_path: Path) -> None:
-    model = ScriptedModel(
-        [tool_call("look", {"at": "sea"}), tool_call("fly", {"to": "moon"}), "Blue."]
-    )
+    model = ScriptedModel([tool_call("look", {"at": "sea"}), tool_call("fly", {"to": "moon"}), "Blue."])
 
     async def scenario() -> None:
         with Kernel.open(tmp_path / "s.db", models={"m": model}, tools=[look]) as kernel:
@@ -79,9 +77,7 @@ def test_a_stream_shows_what_tools_were_given_and_gave(tmp_path: Path) -> None:
             assert refused.is_error and "there is no tool" in refused.value["error"]["message"]
             answers = of_type(items, ModelAnswered)
             assert [answer.text for answer in answers] == ["", "", "Blue."]
-            assert [call["name"] for answer in answers for call in answer.tool_calls] == [
-                "look", "fly",
-            ]  # fmt: skip
+            assert [call["name"] for answer in answers for call in answer.tool_calls] == ["look", "fly"]
             stored = await kernel.store.read(called.stream, after=0)
             assert [one.seq for one in of_type(items, Event)] == [one.seq for one in stored]
 
@@ -98,17 +94,11 @@ def test_a_stream_shows_questions_answers_and_notes(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         opened = Kernel.open(
-            tmp_path / "s.db", models={"m": model}, tools=[refund],
-            policy=Policy(approve_risk="medium"),
-        )  # fmt: skip
+            tmp_path / "s.db", models={"m": model}, tools=[refund], policy=Policy(approve_risk="medium")
+        )
         with opened as kernel:
             desk, agent = kernel.for_tenant(), AutonomousAgent(kernel=kernel)
-            wanted: dict[str, Any] = {
-                "run_id": "r",
-                "model": "m",
-                "prompt": "Pay.",
-                "on_wait": "return",
-            }
+            wanted: dict[str, Any] = {"run_id": "r", "model": "m", "prompt": "Pay.", "on_wait": "return"}
             items = [item async for item in agent.stream(**wanted)]
             [asked] = of_type(items, ApprovalAsked)
             assert "refund" in asked.question and asked.details["arguments"] == {"order": 7}
@@ -118,9 +108,7 @@ def test_a_stream_shows_questions_answers_and_notes(tmp_path: Path) -> None:
             rest = [item async for item in agent.stream(**wanted)]
             assert not of_type(rest, ApprovalAnswered)  # what was there before is no news
             [seen] = of_type(rest, ToolReturned)
-            assert (seen.tool, seen.arguments, seen.value) == (
-                "refund", {"order": 8}, "paid back 8"
-            )  # fmt: skip
+            assert (seen.tool, seen.arguments, seen.value) == ("refund", {"order": 8}, "paid back 8")
 
     asyncio.run(scenario())
 

@@ -15,18 +15,7 @@ from artelier.agents import SubAgentFactory
 from artelier.errors import InvalidRequest
 from artelier.kernel import run_row
 from artelier.testing import ScriptedModel, tool_call
-from tests.agents.family import (
-    CHILD,
-    boss,
-    hand,
-    open_family,
-    shape,
-    statuses,
-    task_of,
-    told,
-    work,
-    worker,
-)
+from tests.agents.family import CHILD, boss, hand, open_family, shape, statuses, task_of, told, work, worker
 from tests.kernel.stage import billed, play
 
 
@@ -47,9 +36,7 @@ def test_a_child_is_a_run_of_its_own_below_its_parent(tmp_path: Path) -> None:
             child = await kernel.for_tenant().show(CHILD)
             row = await run_row(kernel.services, "default", CHILD)
             assert (result.status, result.text) == ("completed", "all done")
-            assert (child["status"], child["agent"], child["goal"]) == (
-                "completed", "boss/worker", "count",
-            )  # fmt: skip
+            assert (child["status"], child["agent"], child["goal"]) == ("completed", "boss/worker", "count")
             assert (row["parent"], row["parent_step"]) == ("r", "c1/tool/0")
             assert told(models["boss"]) == ["42"]
             assert kernel.verify().ok
@@ -137,9 +124,7 @@ def test_the_command_line_prints_the_tree_with_its_cost(tmp_path: Path) -> None:
             return await kernel.for_tenant().tree("r")
 
     tree = play(scenario())
-    shown = CliRunner().invoke(
-        root_command(), ["--db", str(tmp_path / "s.db"), "runs", "tree", "r"]
-    )
+    shown = CliRunner().invoke(root_command(), ["--db", str(tmp_path / "s.db"), "runs", "tree", "r"])
 
     assert shown.exit_code == 0, shown.output
     assert [child["cost_microusd"] for child in tree["children"]] == [1_500, 1_500]
@@ -181,9 +166,7 @@ def test_a_tree_that_would_grow_too_deep_is_refused_in_words(tmp_path: Path) -> 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
             shallow = {"depth_max": 1}
-            lead = worker(
-                kernel, shallow, name="lead", model="lead", tools=[worker(kernel, shallow)]
-            )
+            lead = worker(kernel, shallow, name="lead", model="lead", tools=[worker(kernel, shallow)])
             result = await work(boss(kernel, lead))
 
             error = error_of(told(models["lead"])[0])
@@ -241,9 +224,7 @@ def test_a_child_that_exists_is_not_counted_again_when_its_parent_resumes(tmp_pa
 
 
 @pytest.mark.parametrize("names", [["mail"], "mail", [None]])
-def test_tools_of_a_sub_agent_are_functions_and_a_name_is_refused_at_once(
-    tmp_path: Path, names: Any
-) -> None:
+def test_tools_of_a_sub_agent_are_functions_and_a_name_is_refused_at_once(tmp_path: Path, names: Any) -> None:
     with open_family(tmp_path, {}) as kernel:
         factory = SubAgentFactory(kernel=kernel, model="worker")
         with pytest.raises(InvalidRequest, match="tool"):

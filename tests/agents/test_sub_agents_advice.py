@@ -50,9 +50,7 @@ def _shell(folder: Path, *words: str) -> Any:
     return ran
 
 
-def test_a_parent_names_the_child_it_waits_for_and_advice_is_to_go_on_with_the_root(
-    tmp_path: Path,
-) -> None:
+def test_a_parent_names_the_child_it_waits_for_and_advice_is_to_go_on_with_the_root(tmp_path: Path) -> None:
     child = _waiting(tmp_path)
 
     shown = json.loads(_shell(tmp_path, "runs", "show", "r", "--json").stdout)

@@ -68,9 +68,7 @@ def test_totals_and_own_costs_are_both_printed(tmp_path: Path) -> None:
     total, own = (f"{tree[name] / 1e6:.6f}" for name in ("total_cost_microusd", "cost_microusd"))
 
     shown = _shell(tmp_path, "runs", "show", "r")
-    cost = {
-        line.split()[0]: line for line in _shell(tmp_path, "runs", "cost", "r").splitlines()[-4:]
-    }
+    cost = {line.split()[0]: line for line in _shell(tmp_path, "runs", "cost", "r").splitlines()[-4:]}
 
     assert f"{total} USD with its children, {own} of it its own" in shown
     assert f" {total} USD" in cost["total"] and f" {own} USD" in cost["own"]

@@ -13,16 +13,7 @@ from artelier.agents import SubAgentFactory
 from artelier.errors import InvalidRequest
 from artelier.ports.model import Usage
 from artelier.testing import ScriptedModel, tool_call
-from tests.agents.family import (
-    CHILD,
-    boss,
-    hand,
-    open_family,
-    task_of,
-    told,
-    work,
-    worker,
-)
+from tests.agents.family import CHILD, boss, hand, open_family, task_of, told, work, worker
 from tests.kernel.stage import kinds, play
 
 
@@ -99,9 +90,12 @@ def test_a_sub_agent_needs_a_model_and_one_identity(tmp_path: Path) -> None:
             factory.create(name="worker", description=".")
         with pytest.raises(InvalidRequest, match="one identity"):
             factory.create(
-                name="worker", description=".", model="worker", system_prompt="You work.",
+                name="worker",
+                description=".",
+                model="worker",
+                system_prompt="You work.",
                 context_builder=ContextBuilder(identity="You play."),
-            )  # fmt: skip
+            )
         with pytest.raises(InvalidRequest, match="not a tool name"):
             factory.create(name="no name", description=".", model="worker")
 
@@ -125,9 +119,10 @@ def test_the_offline_model_delegates_also_through_a_skill(tmp_path: Path) -> Non
             helper = factory.create(name="forecaster", description="Knows the sky.")
             for run_id, progressive in (("plain", False), ("skills", True)):
                 agent = AutonomousAgent(
-                    kernel=kernel, tools=[helper],
+                    kernel=kernel,
+                    tools=[helper],
                     context_builder=ContextBuilder(identity="B", progressive_skills=progressive),
-                )  # fmt: skip
+                )
                 prompt = "Ask the forecaster to tell the weather."
                 result = await agent.run(run_id=run_id, model="offline", prompt=prompt)
 
@@ -146,9 +141,7 @@ def test_a_builder_that_several_share_keeps_its_own_identity(tmp_path: Path) -> 
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
-            critic = worker(
-                kernel, name="critic", system_prompt="You judge.", context_builder=shared
-            )
+            critic = worker(kernel, name="critic", system_prompt="You judge.", context_builder=shared)
             await work(boss(kernel, worker(kernel, context_builder=shared), critic))
 
             systems = {
@@ -159,8 +152,9 @@ def test_a_builder_that_several_share_keeps_its_own_identity(tmp_path: Path) -> 
             assert len(systems) == 2
             assert all("Be brief." in text for text in systems)
             assert {("You work." in text, "You judge." in text) for text in systems} == {
-                (True, False), (False, True),
-            }  # fmt: skip
+                (True, False),
+                (False, True),
+            }
 
     play(scenario())
 

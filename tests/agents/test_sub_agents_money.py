@@ -30,9 +30,10 @@ def reply(text: str) -> Any:
 def calls(*prompts: str) -> Any:
     """A reply of 1,000 tokens that hands tasks over."""
     return ModelReply(
-        tool_calls=tuple(hand(prompt) for prompt in prompts), finish_reason="tool_calls",
+        tool_calls=tuple(hand(prompt) for prompt in prompts),
+        finish_reason="tool_calls",
         usage=Usage(input_tokens=10, output_tokens=1_000),
-    )  # fmt: skip
+    )
 
 
 async def spent(kernel: Kernel, tenant: str = "acme") -> Decimal:
@@ -40,13 +41,8 @@ async def spent(kernel: Kernel, tenant: str = "acme") -> Decimal:
 
 
 @pytest.mark.parametrize("whose", ["tenant", "run"])
-def test_a_child_that_no_longer_fits_stops_the_tree_until_there_is_more(
-    tmp_path: Path, whose: str
-) -> None:
-    models = {
-        "boss": ScriptedModel([calls("a"), reply("end")]),
-        "worker": ScriptedModel([reply("worked")]),
-    }
+def test_a_child_that_no_longer_fits_stops_the_tree_until_there_is_more(tmp_path: Path, whose: str) -> None:
+    models = {"boss": ScriptedModel([calls("a"), reply("end")]), "worker": ScriptedModel([reply("worked")])}
     prices = {"boss": at("0.70"), "worker": at("0.90")}
     budget = "1.00" if whose == "tenant" else "100.00"
     limits = Limits(usd="1.00") if whose == "run" else None
@@ -114,9 +110,7 @@ def test_what_a_provider_bills_beyond_its_maximum_is_owed(tmp_path: Path) -> Non
     }
 
     async def scenario() -> None:
-        with open_family(
-            tmp_path, models, prices={"boss": at("0"), "worker": at("0.50")}
-        ) as kernel:
+        with open_family(tmp_path, models, prices={"boss": at("0"), "worker": at("0.50")}) as kernel:
             await kernel.tenants.open(Tenant("acme", budget_usd="1.00"))
             await work(boss(kernel, worker(kernel)), tenant="acme")
 
@@ -141,18 +135,14 @@ def test_no_call_follows_the_first_excess_of_a_sub_agent(tmp_path: Path, whose: 
     child = Limits(usd="0.10") if whose == "child" else None
     parent = Limits(usd="0.10") if whose == "parent" else None
     overcalls = ModelReply(
-        tool_calls=(hand("nothing"),), finish_reason="tool_calls",
+        tool_calls=(hand("nothing"),),
+        finish_reason="tool_calls",
         usage=Usage(input_tokens=10, output_tokens=10**9),
-    )  # fmt: skip
-    models = {
-        "boss": ScriptedModel([calls("a")]),
-        "worker": ScriptedModel([overcalls, greedy("worked")]),
-    }
+    )
+    models = {"boss": ScriptedModel([calls("a")]), "worker": ScriptedModel([overcalls, greedy("worked")])}
 
     async def scenario() -> None:
-        with open_family(
-            tmp_path, models, prices={"boss": at("0"), "worker": at("0.01")}
-        ) as kernel:
+        with open_family(tmp_path, models, prices={"boss": at("0"), "worker": at("0.01")}) as kernel:
             budget = "0.10" if whose == "tenant" else "90000.00"
             await kernel.tenants.open(Tenant("acme", budget_usd=budget))
             agent = boss(kernel, worker(kernel, limits=child))

@@ -12,17 +12,7 @@ from pydantic import BaseModel
 from artelier import AutonomousAgent
 from artelier.errors import ToolFailed
 from artelier.testing import ScriptedModel, tool_call
-from tests.agents.family import (
-    CHILD,
-    boss,
-    hand,
-    open_family,
-    statuses,
-    task_of,
-    told,
-    work,
-    worker,
-)
+from tests.agents.family import CHILD, boss, hand, open_family, statuses, task_of, told, work, worker
 from tests.kernel.stage import play
 
 
@@ -48,10 +38,7 @@ def error_of(text: str) -> dict[str, Any]:
 def test_a_child_that_fails_is_an_error_that_the_parent_reads(
     tmp_path: Path, script: list[Any], reason: str
 ) -> None:
-    models = {
-        "boss": ScriptedModel([hand("a"), "I will do without."]),
-        "worker": ScriptedModel(script),
-    }
+    models = {"boss": ScriptedModel([hand("a"), "I will do without."]), "worker": ScriptedModel(script)}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
@@ -133,10 +120,7 @@ def test_output_that_never_fits_is_an_error_after_the_repairs(tmp_path: Path) ->
 
 
 def test_parent_and_child_replay_each_by_itself_without_a_call(tmp_path: Path) -> None:
-    models = {
-        "boss": ScriptedModel([[hand("a"), hand("b")], "done"]),
-        "worker": ScriptedModel(task_of),
-    }
+    models = {"boss": ScriptedModel([[hand("a"), hand("b")], "done"]), "worker": ScriptedModel(task_of)}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:

@@ -101,8 +101,11 @@ def test_siblings_of_a_child_that_waits_are_done_and_stay_done(tmp_path: Path) -
             child = "r::sub_agent::default/r:c1/tool/1"
             assert first.status == "waiting_approval"
             assert sorted((await statuses(kernel)).values()) == [
-                "completed", "completed", "waiting_approval", "waiting_approval",
-            ]  # fmt: skip
+                "completed",
+                "completed",
+                "waiting_approval",
+                "waiting_approval",
+            ]
             await kernel.for_tenant().approve(child)
 
             assert (await work(agent)).text == "end"
@@ -140,9 +143,7 @@ def test_an_outcome_that_nobody_knows_in_a_child_is_settled_there(tmp_path: Path
 
 
 @pytest.mark.parametrize("on_wait", ["return", "await"])
-def test_cancelling_a_parent_cancels_all_below_it_and_returns_the_money(
-    tmp_path: Path, on_wait: str
-) -> None:
+def test_cancelling_a_parent_cancels_all_below_it_and_returns_the_money(tmp_path: Path, on_wait: str) -> None:
     gate = Gate()
     price = Price(input=Decimal(1), output=Decimal(1))
     models = {
@@ -155,9 +156,7 @@ def test_cancelling_a_parent_cancels_all_below_it_and_returns_the_money(
         with open_family(tmp_path, models) as kernel:
             await kernel.tenants.open(Tenant("acme", budget_usd="1.00"))
             lead = worker(kernel, name="lead", model="lead", tools=[worker(kernel)])
-            task = await at_work(
-                kernel, boss(kernel, lead), gate.asked, tenant="acme", on_wait=on_wait
-            )
+            task = await at_work(kernel, boss(kernel, lead), gate.asked, tenant="acme", on_wait=on_wait)
             await kernel.for_tenant("acme").cancel("r", by="user:ana")
 
             assert (await task).status == "cancelled"
@@ -169,9 +168,7 @@ def test_cancelling_a_parent_cancels_all_below_it_and_returns_the_money(
     play(scenario())
 
 
-def test_a_side_effect_of_a_child_is_finished_before_a_cancel_ends_the_tree(
-    tmp_path: Path,
-) -> None:
+def test_a_side_effect_of_a_child_is_finished_before_a_cancel_ends_the_tree(tmp_path: Path) -> None:
     """Torn from above, its outcome would be unknown, though nothing went wrong."""
     bank = Bank()
     models = {
@@ -197,8 +194,9 @@ def test_a_side_effect_of_a_child_is_finished_before_a_cancel_ends_the_tree(
             assert (len(found), all_in(found, "cancelled")) == (3, True)
             paying = max(found, key=len)  # the grandchild
             assert [step["status"] for step in await kernel.for_tenant().steps(paying)] == [
-                "completed", "completed",
-            ]  # fmt: skip
+                "completed",
+                "completed",
+            ]
             assert len(bank.paid) == 1
 
     play(scenario())
@@ -227,10 +225,7 @@ def test_a_cancelled_child_is_an_error_that_the_parent_reads(tmp_path: Path) -> 
 @pytest.mark.parametrize("verb", ["stop", "pause"])
 def test_a_stopped_tree_goes_on_where_it_was(tmp_path: Path, verb: str) -> None:
     gate = Gate()
-    models = {
-        "boss": ScriptedModel([hand("a"), "end"]),
-        "worker": ScriptedModel([gate, "again", "again"]),
-    }
+    models = {"boss": ScriptedModel([hand("a"), "end"]), "worker": ScriptedModel([gate, "again", "again"])}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
@@ -307,9 +302,7 @@ def test_a_cancel_at_any_moment_of_its_opening_reaches_the_child(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("verb", "ends"), [("cancel", "cancelled"), ("pause", "paused")])
-def test_a_child_of_a_run_that_is_told_to_end_takes_no_step(
-    tmp_path: Path, verb: str, ends: str
-) -> None:
+def test_a_child_of_a_run_that_is_told_to_end_takes_no_step(tmp_path: Path, verb: str, ends: str) -> None:
     models = {"m": ScriptedModel([])}
     kernels: list[Kernel] = []
 
@@ -334,10 +327,7 @@ def test_a_child_of_a_run_that_is_told_to_end_takes_no_step(
 
 def test_who_leaves_the_drive_leaves_a_tree_that_can_go_on(tmp_path: Path) -> None:
     gate = Gate()
-    models = {
-        "boss": ScriptedModel([hand("a"), "end"]),
-        "worker": ScriptedModel([gate, "second try"]),
-    }
+    models = {"boss": ScriptedModel([hand("a"), "end"]), "worker": ScriptedModel([gate, "second try"])}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:

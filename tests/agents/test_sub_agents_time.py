@@ -34,10 +34,7 @@ from tests.kernel.stage import kinds, play
 @pytest.mark.parametrize("whose", ["parent", "child"])
 def test_time_that_is_up_stops_the_tree_until_there_is_more(tmp_path: Path, whose: str) -> None:
     gate = Gate()
-    models = {
-        "boss": ScriptedModel([hand("a"), "end"]),
-        "worker": ScriptedModel([gate, "second try"]),
-    }
+    models = {"boss": ScriptedModel([hand("a"), "end"]), "worker": ScriptedModel([gate, "second try"])}
     short = Limits(wall_s=0.3)
 
     async def scenario() -> None:
@@ -55,9 +52,7 @@ def test_time_that_is_up_stops_the_tree_until_there_is_more(tmp_path: Path, whos
     play(scenario())
 
 
-def test_time_that_is_up_in_a_side_effect_is_recorded_by_the_child_that_made_it(
-    tmp_path: Path,
-) -> None:
+def test_time_that_is_up_in_a_side_effect_is_recorded_by_the_child_that_made_it(tmp_path: Path) -> None:
     bank = Bank()
     models = {
         "boss": ScriptedModel([hand("a"), "end"]),
@@ -90,9 +85,7 @@ class Later:
         return self.kernel.for_tenant(tenant)
 
 
-def test_a_worker_drives_the_parent_of_an_answered_child_and_never_the_child(
-    tmp_path: Path,
-) -> None:
+def test_a_worker_drives_the_parent_of_an_answered_child_and_never_the_child(tmp_path: Path) -> None:
     models = {
         "boss": ScriptedModel([hand("a", to="lead"), "end"]),
         "lead": ScriptedModel([hand("b"), "led"]),
@@ -107,9 +100,7 @@ def test_a_worker_drives_the_parent_of_an_answered_child_and_never_the_child(
         lead = factory.create(name="lead", description=".", model="lead", tools=[low])
         with open_family(tmp_path, models, tools=[lead]) as kernel:
             later.kernel = kernel
-            worker_ = Worker(
-                kernel, kernel.services, report=lambda _, run_id, __: driven.append(run_id)
-            )
+            worker_ = Worker(kernel, kernel.services, report=lambda _, run_id, __: driven.append(run_id))
             assert (await work(boss(kernel, lead))).status == "waiting_approval"
             assert await worker_.due() == []
             (asked,) = await kernel.for_tenant().approvals()
@@ -138,9 +129,7 @@ def test_a_worker_without_the_code_of_the_tools_says_so_once(tmp_path: Path) -> 
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-            worker_ = Worker(
-                kernel, kernel.services, report=lambda _, run, said: reports.append((run, said))
-            )
+            worker_ = Worker(kernel, kernel.services, report=lambda _, run, said: reports.append((run, said)))
             for _ in range(3):
                 await worker_.once()
 

@@ -12,16 +12,7 @@ from artelier.kernel import AgentResult
 from artelier.log import Event
 from artelier.pii.placeholder import placeholders_in
 from artelier.testing import ScriptedModel
-from tests.agents.family import (
-    boss,
-    hand,
-    open_family,
-    statuses,
-    task_of,
-    told,
-    work,
-    worker,
-)
+from tests.agents.family import boss, hand, open_family, statuses, task_of, told, work, worker
 from tests.kernel.stage import events, play
 
 # Time travel
@@ -76,10 +67,7 @@ def test_a_stream_of_a_parent_goes_on_while_its_child_works(tmp_path: Path) -> N
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
             agent = boss(kernel, worker(kernel))
-            seen = [
-                item
-                async for item in agent.stream(run_id="r", model="boss", prompt="Have it done.")
-            ]
+            seen = [item async for item in agent.stream(run_id="r", model="boss", prompt="Have it done.")]
 
             logged = [item for item in seen if isinstance(item, Event)]
             kinds_seen = [event.kind for event in logged]
@@ -92,10 +80,7 @@ def test_a_stream_of_a_parent_goes_on_while_its_child_works(tmp_path: Path) -> N
 
 
 def test_a_conversation_delegates_in_each_of_its_turns(tmp_path: Path) -> None:
-    models = {
-        "boss": ScriptedModel([hand("a"), "one", hand("b"), "two"]),
-        "worker": ScriptedModel(task_of),
-    }
+    models = {"boss": ScriptedModel([hand("a"), "one", hand("b"), "two"]), "worker": ScriptedModel(task_of)}
 
     async def scenario() -> None:
         with open_family(tmp_path, models) as kernel:
@@ -113,10 +98,7 @@ def test_what_is_scrubbed_for_a_parent_is_scrubbed_for_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ARTELIER_VAULT_KEY", "a vault key for tests")
-    models = {
-        "boss": ScriptedModel([hand("write to ana@x.no"), "end"]),
-        "worker": ScriptedModel(["done"]),
-    }
+    models = {"boss": ScriptedModel([hand("write to ana@x.no"), "end"]), "worker": ScriptedModel(["done"])}
 
     async def scenario() -> None:
         with open_family(tmp_path, models, policy=Policy(pii=True)) as kernel:

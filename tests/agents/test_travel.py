@@ -28,9 +28,7 @@ async def again(run: Run) -> None:
 
 
 def scripted(*last: Any) -> ScriptedModel:
-    return ScriptedModel(
-        [tool_call("look", {"at": "moon"}), tool_call("look", {"at": "sun"}), *last]
-    )
+    return ScriptedModel([tool_call("look", {"at": "moon"}), tool_call("look", {"at": "sun"}), *last])
 
 
 def test_an_exported_agent_replays_offline_to_the_same_result(tmp_path: Path) -> None:

@@ -124,9 +124,7 @@ def test_a_chat_goes_on_beside_in_another_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("verb", ["pause", "limit"])
-def test_a_turn_that_the_person_could_bring_on_is_still_in_the_way(
-    tmp_path: Path, verb: str
-) -> None:
+def test_a_turn_that_the_person_could_bring_on_is_still_in_the_way(tmp_path: Path, verb: str) -> None:
     async def code(kernel: Kernel, model: ScriptedModel) -> None:
         agent, desk = AutonomousAgent(kernel=kernel), kernel.for_tenant()
         chat = agent.chat("c", model="m", on_wait="return")

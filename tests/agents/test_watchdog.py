@@ -22,8 +22,10 @@ def killed(folder: Path, at: str, run: str = "r") -> bool:
     """Drive a run in a process of its own; whether that was killed."""
     ended = subprocess.run(
         [sys.executable, "-m", "tests.agents.doomed", str(folder), run, at],
-        timeout=PATIENCE_S, check=False, capture_output=True,
-    )  # fmt: skip
+        timeout=PATIENCE_S,
+        check=False,
+        capture_output=True,
+    )
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
     return ended.returncode != 0
 
@@ -62,16 +64,7 @@ def test_resuming_a_parked_run_counts_from_the_start_and_lets_it_end(tmp_path: P
 
 @pytest.mark.slow
 def test_drives_that_get_further_each_time_are_never_counted(tmp_path: Path) -> None:
-    places = [
-        "boss 0",
-        "boss 0",
-        "worker 0",
-        "worker 0",
-        "worker 1",
-        "worker 1",
-        "boss 1",
-        "boss 1",
-    ]
+    places = ["boss 0", "boss 0", "worker 0", "worker 0", "worker 1", "worker 1", "boss 1", "boss 1"]
 
     assert all(killed(tmp_path, at) for at in places)
     assert not killed(tmp_path, "")
@@ -107,8 +100,10 @@ def test_runs_beside_the_one_that_ends_its_process_are_not_parked_with_it(tmp_pa
     for number in range(1, LAST + 1):
         ended = subprocess.run(
             [sys.executable, "-m", "tests.agents.crowd_of_doomed", str(tmp_path), str(number)],
-            timeout=PATIENCE_S, check=False, capture_output=True,
-        )  # fmt: skip
+            timeout=PATIENCE_S,
+            check=False,
+            capture_output=True,
+        )
         assert ended.returncode == (0 if number == LAST else -signal.SIGKILL), ended.stderr.decode()
 
     async def scenario() -> dict[str, str]:

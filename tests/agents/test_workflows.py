@@ -28,11 +28,7 @@ from artelier.world.mind_artifacts import (
     with_position,
     workflow_templates,
 )
-from artelier.world.mind_artifacts.builtin_library import (
-    PROMPT_LIBRARY,
-    WORKFLOW_TEMPLATES,
-    WORKFLOWS,
-)
+from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, WORKFLOW_TEMPLATES, WORKFLOWS
 from artelier.world.mind_artifacts.transition import Choice
 from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place
@@ -241,10 +237,7 @@ def test_a_state_that_is_gone_leads_to_the_initial_one() -> None:
 
 
 def test_a_mind_begins_at_the_initial_state_and_stays_where_it_was() -> None:
-    assert begin(WORKFLOW, None) == (
-        at("observing"),
-        Transition(origin="", to="observing", how="begun"),
-    )
+    assert begin(WORKFLOW, None) == (at("observing"), Transition(origin="", to="observing", how="begun"))
     assert begin(WORKFLOW, at("ideating", 2)) == (at("ideating", 2), None)
 
 
@@ -307,9 +300,7 @@ def test_a_reply_that_cannot_be_used_stays_with_a_reason(reply: Reply | None, wh
 
 
 def test_a_model_may_choose_to_stay() -> None:
-    after, event = next_state(
-        WORKFLOW, at("observing"), facts(), Reply('{"next_state": "observing"}')
-    )
+    after, event = next_state(WORKFLOW, at("observing"), facts(), Reply('{"next_state": "observing"}'))
 
     assert after == at("observing", ticks=1)
     assert event.how == "llm" and not event.refused and not event.is_move
@@ -365,9 +356,7 @@ def test_a_shipped_workflow_never_traps_an_agent_that_fails(name: str) -> None:
     state, _ = begin(workflow, None)
     visited = set()
     for _ in range(60):
-        state, _ = next_state(
-            workflow, state, facts(success=False), Reply('{"next_state": "writing"}')
-        )
+        state, _ = next_state(workflow, state, facts(success=False), Reply('{"next_state": "writing"}'))
         visited.add(state.state)
 
     assert len(visited) >= (1 if asks_model(workflow, state) else 2)

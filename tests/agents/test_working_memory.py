@@ -63,9 +63,7 @@ json_values = st.recursive(
 
 
 @given(
-    st.dictionaries(
-        st.sampled_from(["goal", "progress", "lessons", "objectives", "facts"]), json_values
-    ),
+    st.dictionaries(st.sampled_from(["goal", "progress", "lessons", "objectives", "facts"]), json_values),
     st.integers(40, 120),
 )
 def test_any_content_fits_into_the_limit(content: dict[str, Any], limit: int) -> None:

@@ -64,9 +64,16 @@ class Place:
         limits: InvocationLimits | None = None,
     ) -> Artifacts:
         return Artifacts(
-            self.store, self.clock, tenant, space, principal, main=main,
-            interpreter=self.interpreter, decisions=decisions, limits=limits,
-        )  # fmt: skip
+            self.store,
+            self.clock,
+            tenant,
+            space,
+            principal,
+            main=main,
+            interpreter=self.interpreter,
+            decisions=decisions,
+            limits=limits,
+        )
 
     async def fund(self, principal: str, amount: int, *, space: str = "main") -> None:
         posting = Posting("source:test", account_of(principal), "scrip", amount)
@@ -76,8 +83,7 @@ class Place:
 
     async def scrip(self, principal: str) -> int:
         rows = await self.store.query(
-            "SELECT balance FROM accounts WHERE tenant = 'acme' AND account = ?",
-            (account_of(principal),),
+            "SELECT balance FROM accounts WHERE tenant = 'acme' AND account = ?", (account_of(principal),)
         )
         return rows[0][0] if rows else 0
 
@@ -92,10 +98,7 @@ def place(path: Path) -> Iterator[Place]:
 
 
 def in_place(
-    path: Path,
-    story: Callable[[Place], Awaitable[T]],
-    *,
-    interpreter: Interpreter | None = None,
+    path: Path, story: Callable[[Place], Awaitable[T]], *, interpreter: Interpreter | None = None
 ) -> T:
     """Run a story over a fresh store below `path`, which stays there to be verified."""
 

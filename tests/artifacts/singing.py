@@ -40,9 +40,7 @@ async def refused(story: Awaitable[object]) -> str:
 
 async def sees(space: Artifacts, id: str) -> bool:
     """Whether a principal can get at an artifact, asked in every way there is; all must agree."""
-    verdicts = [
-        await space.access(id, action) for action in ("read", "include", "subscribe", "search")
-    ]
+    verdicts = [await space.access(id, action) for action in ("read", "include", "subscribe", "search")]
     taken = await space.take(id)
     found = await space.search("canary")
     answers = {

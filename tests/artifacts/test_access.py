@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from artelier.artifacts import Access, Bill, Prices
 from artelier.errors import ArtelierError, InvalidArtifact
 
-ACTIONS = (
-    "read search subscribe include invoke write delete transfer govern".split()
-)  # every action there is
+ACTIONS = "read search subscribe include invoke write delete transfer govern".split()  # every action there is
 
 
 class Target(NamedTuple):
@@ -44,9 +42,7 @@ READS = {"read", "search", "subscribe", "include"}
         ({"allow": {}}, set()),
     ],
 )
-def test_a_static_policy_gives_others_this_and_the_owner_everything(
-    policy: object, others: set[str]
-) -> None:
+def test_a_static_policy_gives_others_this_and_the_owner_everything(policy: object, others: set[str]) -> None:
     access = Access.parse(policy)
 
     assert allowed(access, "bob") == others
@@ -108,13 +104,28 @@ def test_no_principal_can_name_a_source_of_money() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        "", "Private", "broken", None, 7, [], {}, {"allow": {"reed": ["bob"]}}, {"allow": ["bob"]},
-        {"allow": {"read": "bob"}}, {"allow": {"read": ["b b"]}}, {"allow": {"govern": ["bob"]}},
-        {"contract": None}, {"contract": "a#b"}, {"policy": "private", "allow": {"read": ["bob"]}},
-        {"policy": "contract"}, {"policy": "public", "contract": "x"}, {"policy": "public", "x": 1},
-        {"allow": {"read": ["bob"]}, "contract": "x"}, {"allow": {"read": ["bob"] * 1001}},
+        "",
+        "Private",
+        "broken",
+        None,
+        7,
+        [],
+        {},
+        {"allow": {"reed": ["bob"]}},
+        {"allow": ["bob"]},
+        {"allow": {"read": "bob"}},
+        {"allow": {"read": ["b b"]}},
+        {"allow": {"govern": ["bob"]}},
+        {"contract": None},
+        {"contract": "a#b"},
+        {"policy": "private", "allow": {"read": ["bob"]}},
+        {"policy": "contract"},
+        {"policy": "public", "contract": "x"},
+        {"policy": "public", "x": 1},
+        {"allow": {"read": ["bob"]}, "contract": "x"},
+        {"allow": {"read": ["bob"] * 1001}},
     ],
-)  # fmt: skip
+)
 def test_what_is_no_policy_is_refused_at_the_door(value: object) -> None:
     if value == {}:
         assert allowed(Access.parse(value), "bob") == set()  # an empty list of rights

@@ -56,9 +56,7 @@ def test_a_contract_decides_per_caller_and_action(tmp_path: Path, sandbox: Monty
 
 
 def test_a_contract_sees_facts_by_value(tmp_path: Path, sandbox: MontySandbox) -> None:
-    code = (
-        RULE + "return {'allow': False, 'reason': str([caller, action, target, sorted(context)])}"
-    )
+    code = RULE + "return {'allow': False, 'reason': str([caller, action, target, sorted(context)])}"
 
     async def story(here: Place) -> None:
         await govern(here, code, price=2)
@@ -77,15 +75,31 @@ def test_a_contract_sees_facts_by_value(tmp_path: Path, sandbox: MontySandbox) -
 @pytest.mark.parametrize(
     "reply",
     [
-        "None", "1", "'allow'", "[True]", "{}", "{'allow': 1}", "{'allow': 'yes'}",
-        "{'allow': True, 'prize': 1}", "{'allow': True, 'price': -1}",
-        "{'allow': True, 'price': 1.0}", "{'allow': True, 'price': True}",
-        "{'allow': True, 'price': 10 ** 13}", "{'allow': True, 'payer': 7}",
-        "{'allow': True, 'payer': 'b b'}", "{'allow': True, 'reason': None}",
-        "{1: True}", "1 / 0", "undefined", "read('x')", "open('/etc/passwd').read()",
-        "(lambda f: f(f))(lambda f: f(f))", "'x' * 10 ** 9", "{'allow': True, 'price': 2 ** 70}",
+        "None",
+        "1",
+        "'allow'",
+        "[True]",
+        "{}",
+        "{'allow': 1}",
+        "{'allow': 'yes'}",
+        "{'allow': True, 'prize': 1}",
+        "{'allow': True, 'price': -1}",
+        "{'allow': True, 'price': 1.0}",
+        "{'allow': True, 'price': True}",
+        "{'allow': True, 'price': 10 ** 13}",
+        "{'allow': True, 'payer': 7}",
+        "{'allow': True, 'payer': 'b b'}",
+        "{'allow': True, 'reason': None}",
+        "{1: True}",
+        "1 / 0",
+        "undefined",
+        "read('x')",
+        "open('/etc/passwd').read()",
+        "(lambda f: f(f))(lambda f: f(f))",
+        "'x' * 10 ** 9",
+        "{'allow': True, 'price': 2 ** 70}",
     ],
-)  # fmt: skip
+)
 def test_every_other_answer_denies(tmp_path: Path, sandbox: MontySandbox, reply: str) -> None:
     """I10: broken, of another shape, or reaching for what a pure function does not have."""
 
@@ -100,9 +114,7 @@ def test_every_other_answer_denies(tmp_path: Path, sandbox: MontySandbox, reply:
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_contract_that_is_too_slow_denies_and_is_a_fact(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_contract_that_is_too_slow_denies_and_is_a_fact(tmp_path: Path, sandbox: MontySandbox) -> None:
     slow = f"{RULE}while True:\n        try:\n            pass\n        except:\n            pass"
 
     async def story(here: Place) -> None:
@@ -130,9 +142,7 @@ def test_a_replay_denies_where_a_contract_was_too_slow_and_only_there(
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-@pytest.mark.parametrize(
-    "end", ["deleted", "renamed", "other kind", "never there", "no longer mine"]
-)
+@pytest.mark.parametrize("end", ["deleted", "renamed", "other kind", "never there", "no longer mine"])
 def test_hole_21_a_contract_that_is_gone_makes_nothing_public(
     tmp_path: Path, sandbox: MontySandbox, end: str
 ) -> None:
@@ -181,9 +191,7 @@ def test_contracts_govern_contracts_ten_deep_with_two_workers(
         alice = here.as_("alice")
         for n in range(1, count + 1):
             access = {"contract": f"rule{n + 1}"} if n < count else "private"
-            await alice.write(
-                f"rule{n}", kind="contract", content=f"{RULE}return True", access=access
-            )
+            await alice.write(f"rule{n}", kind="contract", content=f"{RULE}return True", access=access)
         await alice.write("x", kind="document", content="x", access={"contract": "rule1"})
 
         assert (await here.as_("bob").access("x", "read")).allowed is allowed
@@ -194,9 +202,7 @@ def test_contracts_govern_contracts_ten_deep_with_two_workers(
 def test_a_contract_under_itself_denies(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")
-        await alice.write(
-            "rule", kind="contract", content=f"{RULE}return True", access={"contract": "rule"}
-        )
+        await alice.write("rule", kind="contract", content=f"{RULE}return True", access={"contract": "rule"})
 
         verdict = await alice.access("rule", "read")
 
@@ -240,9 +246,7 @@ def test_a_static_policy_never_starts_the_sandbox(tmp_path: Path, sandbox: Monty
     in_place(tmp_path, story)
 
 
-def test_search_asks_only_about_what_matches_and_at_most_fifty(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_search_asks_only_about_what_matches_and_at_most_fifty(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         counted = here.interpreter = Counted(sandbox)
         alice = here.as_("alice")
@@ -261,9 +265,7 @@ def test_search_asks_only_about_what_matches_and_at_most_fifty(
     in_place(tmp_path, story)
 
 
-def test_strangers_slow_contracts_do_not_stop_a_search(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_strangers_slow_contracts_do_not_stop_a_search(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         eve = here.as_("eve")
         await here.as_("alice").write("mine", kind="document", content="x")
@@ -318,9 +320,7 @@ def test_a_contract_may_charge_less_than_is_posted(tmp_path: Path, sandbox: Mont
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_the_posted_price_holds_where_a_contract_names_none(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_the_posted_price_holds_where_a_contract_names_none(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         await govern(here, f"{RULE}return True", price=2)
         await here.fund("bob", 10)
@@ -332,9 +332,7 @@ def test_the_posted_price_holds_where_a_contract_names_none(
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_the_owner_of_a_contract_may_pay_by_its_own_rule(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_the_owner_of_a_contract_may_pay_by_its_own_rule(tmp_path: Path, sandbox: MontySandbox) -> None:
     """A patron pays alice for every reader."""
 
     async def story(here: Place) -> None:
@@ -397,9 +395,7 @@ def test_nobody_pays_who_has_not_agreed(tmp_path: Path, sandbox: MontySandbox, r
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_contract_given_to_a_victim_does_not_make_it_pay(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_contract_given_to_a_victim_does_not_make_it_pay(tmp_path: Path, sandbox: MontySandbox) -> None:
     """Ownership can be given without asking; only who wrote the rule has agreed to it."""
 
     async def story(here: Place) -> None:
@@ -412,9 +408,7 @@ def test_a_contract_given_to_a_victim_does_not_make_it_pay(
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_somebody_elses_price_is_not_paid_by_a_patron(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_somebody_elses_price_is_not_paid_by_a_patron(tmp_path: Path, sandbox: MontySandbox) -> None:
     """The rule names a payer but no price; what the artifact posts is up to its owner."""
 
     async def story(here: Place) -> None:
@@ -440,16 +434,12 @@ def test_only_accesses_that_can_cost_can_be_priced(tmp_path: Path, sandbox: Mont
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_contract_that_wants_money_for_being_asked_denies(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_contract_that_wants_money_for_being_asked_denies(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         await here.as_("eve").write(
             "rule", kind="contract", content=f"{RULE}return True", prices={"invoke": 1}
         )
-        await here.as_("alice").write(
-            "x", kind="document", content="x", access={"contract": "rule"}
-        )
+        await here.as_("alice").write("x", kind="document", content="x", access={"contract": "rule"})
 
         assert "asks a price to be asked" in (await here.as_("bob").access("x", "read")).reason
 
@@ -460,9 +450,7 @@ def test_a_contract_of_another_tenant_is_not_there(tmp_path: Path, sandbox: Mont
     async def story(here: Place) -> None:
         other = here.as_("alice", tenant="other")
         await other.write("rule", kind="contract", content=f"{RULE}return True")
-        await here.as_("alice").write(
-            "x", kind="document", content="x", access={"contract": "rule"}
-        )
+        await here.as_("alice").write("x", kind="document", content="x", access={"contract": "rule"})
 
         assert "is missing" in (await here.as_("bob").access("x", "read")).reason
         with pytest.raises(NotFound):
@@ -482,9 +470,7 @@ def test_a_contract_of_another_tenant_is_not_there(tmp_path: Path, sandbox: Mont
         ("class A(object): pass\ndef check(a, b, c, d):\n    return 1", "inheritance"),
     ],
 )
-def test_a_contract_that_cannot_run_is_refused_when_stored(
-    tmp_path: Path, code: str, what: str
-) -> None:
+def test_a_contract_that_cannot_run_is_refused_when_stored(tmp_path: Path, code: str, what: str) -> None:
     async def story(here: Place) -> None:
         with pytest.raises(InvalidArtifact, match=what):
             await here.as_("alice").write("rule", kind="contract", content=code)

@@ -35,9 +35,16 @@ async def tick(here: Place, *events: EventData, at: int = 41) -> None:
 async def written(here: Place, version: int, **changes: Any) -> ArtifactWritten:
     ref, _ = make_blob("acme", await here.store.data_key("acme"), f"v{version}".encode())
     fields: dict[str, Any] = {
-        "id": "x", "kind": "document", "version": version, "content": ref, "media": "text",
-        "size_bytes": 2, "creator": "alice", "owner": "alice", "access": Access(policy="public"),
-    }  # fmt: skip
+        "id": "x",
+        "kind": "document",
+        "version": version,
+        "content": ref,
+        "media": "text",
+        "size_bytes": 2,
+        "creator": "alice",
+        "owner": "alice",
+        "access": Access(policy="public"),
+    }
     return ArtifactWritten(**{**fields, **changes})
 
 
@@ -144,9 +151,11 @@ def test_an_artifact_that_never_stands_still_is_given_up(
         restless: Any = Restless()
         slow = Artifacts(restless, here.clock, "acme", "main", "alice")
         for attempt in (
-            slow.write("x", content="b"), slow.edit("x", "a", "b"), slow.delete("x"),
+            slow.write("x", content="b"),
+            slow.edit("x", "a", "b"),
+            slow.delete("x"),
             slow.transfer("x", "bob"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(VersionConflict, match="changes faster"):
                 await attempt
         with pytest.raises(VersionConflict, match="has moved on"):

@@ -10,14 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from artelier.artifacts import (
-    Access,
-    Artifacts,
-    ArtifactTransferred,
-    GroupJoined,
-    GroupLeft,
-    artifact_stream,
-)
+from artelier.artifacts import Access, Artifacts, ArtifactTransferred, GroupJoined, GroupLeft, artifact_stream
 from artelier.artifacts.groups.queries import GROUPS_MAX, MEMBERS_MAX
 from artelier.errors import Conflict, InvalidRequest, LimitReached, NotFound, SequenceConflict
 from artelier.log import Batch, Draft, SqliteStore, StreamAppend
@@ -31,9 +24,11 @@ def test_who_may_write_the_group_may_change_its_members(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         alice, bob, carol = (here.as_(name) for name in ("alice", "bob", "carol"))
         await alice.write(
-            "study", kind="membrane", content={"name": "s"},
+            "study",
+            kind="membrane",
+            content={"name": "s"},
             access={"allow": {"read": [STUDY], "write": ["bob"]}},
-        )  # fmt: skip
+        )
 
         await bob.join("study", "carol")
         here.clock.us = 5
@@ -51,8 +46,9 @@ def test_who_may_write_the_group_may_change_its_members(tmp_path: Path) -> None:
         assert await bob.groups_of("carol") == ()
         events = await here.store.read(artifact_stream("acme", "main", "study"))
         assert [(one.kind, one.actor) for one in events[1:]] == [
-            ("group.joined", "bob"), ("group.joined", "user:ana"),
-        ]  # fmt: skip
+            ("group.joined", "bob"),
+            ("group.joined", "user:ana"),
+        ]
 
     in_place(tmp_path, story)
 
@@ -128,9 +124,7 @@ def test_the_view_takes_no_change_of_members_that_nobody_planned(tmp_path: Path)
 
         async def append(id: str, data: GroupJoined | GroupLeft) -> None:
             stream = artifact_stream("acme", "main", id)
-            await here.store.append(
-                Batch(appends=(StreamAppend(stream, (Draft(data, 0, "eve"),)),))
-            )
+            await here.store.append(Batch(appends=(StreamAppend(stream, (Draft(data, 0, "eve"),)),)))
 
         for id, data in (
             ("study", GroupJoined(group="study", principal="bob")),
@@ -202,9 +196,7 @@ def test_what_is_shared_follows_the_newest_policy(tmp_path: Path) -> None:
         await alice.write("d3", content="x")  # the policy stays
         assert await ids() == (["d3", "d4"], 2)
 
-        given = ArtifactTransferred(
-            id="d3", giver="alice", to="carol", access=Access.parse("private")
-        )
+        given = ArtifactTransferred(id="d3", giver="alice", to="carol", access=Access.parse("private"))
         draft = Draft(given, 0, "alice")
         await here.store.append(
             Batch(appends=(StreamAppend(artifact_stream("acme", "main", "d3"), (draft,)),))
@@ -214,9 +206,7 @@ def test_what_is_shared_follows_the_newest_policy(tmp_path: Path) -> None:
     in_place(tmp_path, story)
 
 
-def test_of_what_is_shared_the_asker_sees_what_it_may_read_and_how_much_there_is(
-    tmp_path: Path,
-) -> None:
+def test_of_what_is_shared_the_asker_sees_what_it_may_read_and_how_much_there_is(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         alice, eve = here.as_("alice"), here.as_("eve")
         await alice.write("study", kind="membrane", content={"name": "s"})  # anybody may look
@@ -272,8 +262,7 @@ def test_membership_is_one_indexed_query_and_only_where_it_matters(tmp_path: Pat
         await alice.write("hidden", kind="prompt", content="x")
         store = _Counting(here.store)
         bob, owner = (
-            Artifacts(cast(Any, store), here.clock, "acme", "main", name)
-            for name in ("bob", "alice")
+            Artifacts(cast(Any, store), here.clock, "acme", "main", name) for name in ("bob", "alice")
         )
 
         async def lookups(way: Awaitable[object]) -> int:

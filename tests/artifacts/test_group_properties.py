@@ -93,9 +93,7 @@ class GroupMachine(RuleBasedStateMachine):
     @rule(id=documents, who=people, readers=entries, writers=entries)
     def share(self, id: str, who: str, readers: frozenset[str], writers: frozenset[str]) -> None:
         access = {"allow": {"read": sorted(readers), "write": sorted(writers)}}
-        result = self.run(
-            self.here.as_(who).write(id, kind="document", content=CANARY, access=access)
-        )
+        result = self.run(self.here.as_(who).write(id, kind="document", content=CANARY, access=access))
         if id in self.deleted:
             assert isinstance(result, NotFound), result
         elif self.owners.get(id, who) != who:
@@ -149,9 +147,7 @@ class GroupMachine(RuleBasedStateMachine):
                 if f"membrane:{name}" in readers and id not in self.deleted
             }
             assert shared.count == len(listed)
-            assert {one.id for one in shared.items} == {
-                id for id in listed if self.may_read(id, "alice")
-            }
+            assert {one.id for one in shared.items} == {id for id in listed if self.may_read(id, "alice")}
         for who in PEOPLE:
             names = self.run(self.here.as_(who).groups_of())
             assert names == tuple(name for name in GROUPS if who in self.members[name])

@@ -34,10 +34,7 @@ def test_a_member_reads_what_is_shared_and_who_left_sees_nothing_of_it(tmp_path:
         alice, bob = here.as_("alice"), here.as_("bob")
         await group(here, "bob")
         await alice.write("seed", kind="document", content="open")
-        await share(
-            here, "notes", metadata={"title": CANARY},
-            provenance=Provenance(derived_from=("seed",)),
-        )  # fmt: skip
+        await share(here, "notes", metadata={"title": CANARY}, provenance=Provenance(derived_from=("seed",)))
         await alice.edit("notes", "dawn", "dusk")
         assert await sees(bob, "notes")
         assert not await sees(here.as_("eve"), "notes")
@@ -89,9 +86,8 @@ def test_a_group_may_be_listed_for_every_right(tmp_path: Path, sandbox: MontySan
         rights = ("read", "write", "invoke", "delete", "transfer")
         for right in rights:
             await alice.write(
-                f"for-{right}", kind="tool", content={"code": TOOL},
-                access={"allow": {right: [STUDY]}},
-            )  # fmt: skip
+                f"for-{right}", kind="tool", content={"code": TOOL}, access={"allow": {right: [STUDY]}}
+            )
 
         async def may() -> dict[str, tuple[str, ...]]:
             return {
@@ -189,8 +185,7 @@ def test_the_name_of_a_group_is_nobody(tmp_path: Path) -> None:
             with pytest.raises(InvalidRequest, match="invalid principal"):
                 await way
         with pytest.raises(InvalidRequest):
-            await alice.write("y", kind="document", content="y",
-                              access={"allow": {"read": ["membrane:"]}})  # fmt: skip
+            await alice.write("y", kind="document", content="y", access={"allow": {"read": ["membrane:"]}})
 
     in_place(tmp_path, story)
 
@@ -200,9 +195,7 @@ def test_a_world_has_no_groups(tmp_path: Path) -> None:
         await group(here, "bob")
         alice, bob = (here.as_(name, space="world:w") for name in ("alice", "bob"))
         await alice.write("study", kind="membrane", content={"name": "study"})
-        await alice.write(
-            "notes", kind="document", content=CANARY, access={"allow": {"read": [STUDY]}}
-        )
+        await alice.write("notes", kind="document", content=CANARY, access={"allow": {"read": [STUDY]}})
 
         assert not await sees(bob, "notes")
         assert await bob.groups_of() == ()
@@ -251,9 +244,7 @@ def hurried_by(act: Callable[[], Awaitable[None]]) -> tuple[type[StoreStage], li
 
 
 @pytest.mark.parametrize("way", ["write", "delete", "transfer", "prune", "join", "invoke"])
-def test_who_is_put_out_while_acting_has_not_acted(
-    tmp_path: Path, sandbox: MontySandbox, way: str
-) -> None:
+def test_who_is_put_out_while_acting_has_not_acted(tmp_path: Path, sandbox: MontySandbox, way: str) -> None:
     """Membership was looked up, then it ended, then the batch came: nothing of it may be there."""
 
     async def story(here: Place) -> None:
@@ -266,9 +257,7 @@ def test_who_is_put_out_while_acting_has_not_acted(
         await alice.write("x", content={"code": body})
         await alice.write("club", kind="membrane", content={}, access=access)
         stages, done = hurried_by(lambda: alice.leave("study", "bob"))
-        bob = Artifacts(
-            here.store, here.clock, "acme", "main", "bob", interpreter=sandbox, stages=stages
-        )
+        bob = Artifacts(here.store, here.clock, "acme", "main", "bob", interpreter=sandbox, stages=stages)
         acts: dict[str, Callable[[], Awaitable[object]]] = {
             "write": lambda: bob.write("x", content={"code": TOOL}),
             "delete": lambda: bob.delete("x"),

@@ -161,17 +161,18 @@ def test_a_failed_invocation_leaves_no_effect_at_all(tmp_path: Path, sandbox: Mo
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_caught_failure_drops_the_nested_part_alone(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_caught_failure_drops_the_nested_part_alone(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")
-        body = (
-            "write('mine', 1, kind='document')\ntry:\n    invoke('bad')\nexcept Exception as e:\n"
-        )
+        body = "write('mine', 1, kind='document')\ntry:\n    invoke('bad')\nexcept Exception as e:\n"
         await tool(alice, "good", body + "    return [str(e), balance()]")
-        await tool(alice, "bad", "write('theirs', 1, kind='document')\npay('eve', 2)\n1 / 0",
-                   prices={"invoke": 3}, access={"allow": {"invoke": ["*"]}})  # fmt: skip
+        await tool(
+            alice,
+            "bad",
+            "write('theirs', 1, kind='document')\npay('eve', 2)\n1 / 0",
+            prices={"invoke": 3},
+            access={"allow": {"invoke": ["*"]}},
+        )
         await here.fund("artifact:good", 5)
         await here.fund("artifact:bad", 5)
 
@@ -188,9 +189,7 @@ def test_a_caught_failure_drops_the_nested_part_alone(
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_nested_price_is_paid_by_the_artifact_that_invokes(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_nested_price_is_paid_by_the_artifact_that_invokes(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         await tool(here.as_("alice"), "outer", "return invoke('inner', a=1)")
         await tool(here.as_("carol"), "inner", "return [a, caller]", args="a", prices={"invoke": 4})
@@ -204,8 +203,9 @@ def test_a_nested_price_is_paid_by_the_artifact_that_invokes(
         assert scrip == [5, 1, 4, 0]
         invoked = [e.plain() for e in await here.store.read_all() if e.kind == "artifact.invoked"]
         assert [(one["id"], one["caller"]) for one in invoked] == [
-            ("inner", "artifact:outer"), ("outer", "bob"),
-        ]  # fmt: skip
+            ("inner", "artifact:outer"),
+            ("outer", "bob"),
+        ]
 
     in_place(tmp_path, story, interpreter=sandbox)
 
@@ -269,15 +269,12 @@ def test_a_changed_world_makes_it_decide_again(tmp_path: Path, sandbox: MontySan
     async def story(here: Place) -> None:
         alice = here.as_("alice")
         await alice.write(
-            "n", kind="document", content=0,
-            access={"allow": {"read": ["*"], "write": ["artifact:count"]}},
-        )  # fmt: skip
+            "n", kind="document", content=0, access={"allow": {"read": ["*"], "write": ["artifact:count"]}}
+        )
         await tool(alice, "count", "return write('n', read('n') + 1)['version']")
         bob = here.as_("bob")
 
-        done = await asyncio.gather(
-            *(bob.invoke("count") for _ in range(8)), return_exceptions=True
-        )
+        done = await asyncio.gather(*(bob.invoke("count") for _ in range(8)), return_exceptions=True)
 
         won = [one for one in done if not isinstance(one, BaseException)]
         lost = [one for one in done if isinstance(one, BaseException)]
@@ -308,13 +305,9 @@ def test_a_cancelled_caller_gets_its_money_back_whenever_it_leaves(
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_caller_cancelled_at_the_end_has_paid_or_has_not(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_caller_cancelled_at_the_end_has_paid_or_has_not(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
-        await tool(
-            here.as_("alice"), "x", "write('done', 1, kind='document')", prices={"invoke": 1}
-        )
+        await tool(here.as_("alice"), "x", "write('done', 1, kind='document')", prices={"invoke": 1})
         await here.fund("bob", 40)
         for turns in range(0, 40, 2):
             task = asyncio.create_task(here.as_("bob").invoke("x"))
@@ -325,9 +318,7 @@ def test_a_caller_cancelled_at_the_end_has_paid_or_has_not(
 
         assert await held(here) == 0
         assert await here.scrip("bob") + await here.scrip("alice") == 40
-        versions = await here.store.query(
-            "SELECT COUNT(*) FROM artifact_versions WHERE id = 'done'"
-        )
+        versions = await here.store.query("SELECT COUNT(*) FROM artifact_versions WHERE id = 'done'")
         assert versions[0][0] == await here.scrip("alice")  # paid for exactly what was done
 
     in_place(tmp_path, story, interpreter=sandbox)
@@ -357,23 +348,17 @@ def test_what_a_dead_process_held_comes_back(tmp_path: Path, sandbox: MontySandb
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_forged_hold_is_not_paid_out_of_anybody_elses(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_forged_hold_is_not_paid_out_of_anybody_elses(tmp_path: Path, sandbox: MontySandbox) -> None:
     """Events come from exports too: a hold that nothing stands behind is worth nothing."""
 
     async def story(here: Place) -> None:
         await tool(here.as_("alice"), "x", "return 1", prices={"invoke": 3})
         await here.fund("bob", 3)
         await Invoker(here.as_("bob")._door)._hold(
-            await Tree(sandbox, in_scope).admit(
-                here.as_("bob")._door.stage(), Call("bob", "x", {})
-            ),
+            await Tree(sandbox, in_scope).admit(here.as_("bob")._door.stage(), Call("bob", "x", {})),
             HeldPrice("real", 3),
         )
-        forged = ArtifactHeld(
-            id="x", hold="forged", caller="eve", payer="eve", amount=3, until_us=0
-        )
+        forged = ArtifactHeld(id="x", hold="forged", caller="eve", payer="eve", amount=3, until_us=0)
         stream = artifact_stream("acme", "main", "x")
         draft = Draft(forged, 0, "eve")
         await here.store.append(Batch(appends=(StreamAppend(stream, (draft,)),)))
@@ -423,10 +408,17 @@ def test_arguments_are_checked_before_anything_runs(tmp_path: Path, sandbox: Mon
         await tool(here.as_("alice"), "x", "return n", args="n, text=None", interface=interface)
         bob = here.as_("bob")
         hostile: list[dict[str, Any]] = [
-            {}, {"n": 1}, {"n": "1", "text": "x"}, {"n": True, "text": "x"},
-            {"n": 1, "text": "x", "m": 1}, {"n": 1, "text": 1}, {"n": 1, "text": "x" * 70_000},
-            {"n": object(), "text": "x"}, {"n": 1, "text": b"x"}, {"n": float("nan"), "text": ""},
-        ]  # fmt: skip
+            {},
+            {"n": 1},
+            {"n": "1", "text": "x"},
+            {"n": True, "text": "x"},
+            {"n": 1, "text": "x", "m": 1},
+            {"n": 1, "text": 1},
+            {"n": 1, "text": "x" * 70_000},
+            {"n": object(), "text": "x"},
+            {"n": 1, "text": b"x"},
+            {"n": float("nan"), "text": ""},
+        ]
 
         for args in hostile:
             with pytest.raises(InvalidArguments):
@@ -465,11 +457,16 @@ def test_code_that_cannot_run_is_refused_when_stored_and_explained(
 
 @pytest.mark.parametrize(
     "interface",
-    [{"tools": "run"}, {}, {"tools": [{"inputSchema": {}}]}, {"tools": [{"name": 1}]},
-     {"tools": [{"name": "run", "inputSchema": []}]},
-     {"tools": [{"name": "run", "inputSchema": {"type": "array"}}]},
-     {"tools": [{"name": "run", "inputSchema": {"properties": 1}}]}],
-)  # fmt: skip
+    [
+        {"tools": "run"},
+        {},
+        {"tools": [{"inputSchema": {}}]},
+        {"tools": [{"name": 1}]},
+        {"tools": [{"name": "run", "inputSchema": []}]},
+        {"tools": [{"name": "run", "inputSchema": {"type": "array"}}]},
+        {"tools": [{"name": "run", "inputSchema": {"properties": 1}}]},
+    ],
+)
 def test_an_interface_that_is_none_is_refused(tmp_path: Path, interface: dict[str, Any]) -> None:
     async def story(here: Place) -> None:
         with pytest.raises(InvalidArtifact, match="interface"):
@@ -480,9 +477,17 @@ def test_an_interface_that_is_none_is_refused(tmp_path: Path, interface: dict[st
 
 @pytest.mark.parametrize(
     "body",
-    ["return 'x' * 70_000", "return b'x'", "return {1: 2}", "return [1, set()]",
-     "return float('nan')", "return 2 ** 63", "return 2 ** 64", "raise ValueError('\\ud800')"],
-)  # fmt: skip
+    [
+        "return 'x' * 70_000",
+        "return b'x'",
+        "return {1: 2}",
+        "return [1, set()]",
+        "return float('nan')",
+        "return 2 ** 63",
+        "return 2 ** 64",
+        "raise ValueError('\\ud800')",
+    ],
+)
 def test_a_result_that_is_no_bounded_json_fails_and_costs_nothing(
     tmp_path: Path, sandbox: MontySandbox, body: str
 ) -> None:
@@ -503,18 +508,13 @@ def test_arguments_and_result_can_be_looked_up_later(tmp_path: Path, sandbox: Mo
         await here.as_("bob").invoke("x", n=4)
 
         event = (await here.store.read_all())[-1].plain()
-        stored = [
-            await here.store.blob("acme", blob_name(event[name]))
-            for name in ("arguments", "result")
-        ]
+        stored = [await here.store.blob("acme", blob_name(event[name])) for name in ("arguments", "result")]
         assert stored == [b'{"n":4}', b'{"twice":8}']
 
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_deleting_a_program_hands_its_money_to_the_owner(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_deleting_a_program_hands_its_money_to_the_owner(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         await tool(here.as_("alice"), "x", "return balance()")
         await here.fund("artifact:x", 7)

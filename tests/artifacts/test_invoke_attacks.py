@@ -7,15 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.artifacts import (
-    Call,
-    Decisions,
-    InvocationFailed,
-    InvocationLimits,
-    Tree,
-    Working,
-    in_scope,
-)
+from artelier.artifacts import Call, Decisions, InvocationFailed, InvocationLimits, Tree, Working, in_scope
 from artelier.errors import AccessDenied, InvalidArtifact, InvalidRequest, NotFound
 from artelier.sandbox import MontySandbox
 from tests.artifacts.places import LEDGER, Place, held, in_place, total  # noqa: F401
@@ -47,16 +39,22 @@ QUICK = InvocationLimits(run_ms=100, time_ms=400)
 @pytest.mark.parametrize(
     "body",
     [
-        "pay('eve', 5)", "invoke('thief', price_max=5)", "read('paper', price_max=9)",
-        "pay('eve', 5, caller)", "pay(to='eve', amount=5, source='bob')", "pay('eve', -5)",
-        "pay('eve', True)", "pay('eve', 5.0)", "pay('artifact:x', 1)", "pay('b b', 1)",
-        "pay('eve', 10 ** 18)", "caller = 'bob'\nprincipal = 'bob'\npay('eve', 5)",
+        "pay('eve', 5)",
+        "invoke('thief', price_max=5)",
+        "read('paper', price_max=9)",
+        "pay('eve', 5, caller)",
+        "pay(to='eve', amount=5, source='bob')",
+        "pay('eve', -5)",
+        "pay('eve', True)",
+        "pay('eve', 5.0)",
+        "pay('artifact:x', 1)",
+        "pay('b b', 1)",
+        "pay('eve', 10 ** 18)",
+        "caller = 'bob'\nprincipal = 'bob'\npay('eve', 5)",
         "invoke('x', caller='bob')",
     ],
-)  # fmt: skip
-def test_hole_22_code_cannot_move_its_callers_money(
-    tmp_path: Path, sandbox: MontySandbox, body: str
-) -> None:
+)
+def test_hole_22_code_cannot_move_its_callers_money(tmp_path: Path, sandbox: MontySandbox, body: str) -> None:
     async def story(here: Place) -> None:
         await here.fund("bob", 50)
         await tool(here.as_("eve"), "thief", "return 1", prices={"invoke": 5})
@@ -89,17 +87,24 @@ def test_success_takes_the_agreed_price_and_no_more(tmp_path: Path, sandbox: Mon
 @pytest.mark.parametrize(
     "body",
     [
-        "import os\nreturn os.listdir('/')", "import os\nreturn os.system('id')",
-        "import os\nreturn os.environ['HOME']", "return open('/etc/passwd').read()",
-        "return read.__globals__", "return read.__self__", "return read.__code__",
-        "return ().__class__.__base__.__subclasses__()", "return eval('1')", "exec('1')",
-        "import sys\nreturn sys.modules", "from pathlib import Path\nreturn Path('/').iterdir()",
-        "return getattr(invoke, '__closure__')", "return __builtins__", "return f'{read.__class__}'",
+        "import os\nreturn os.listdir('/')",
+        "import os\nreturn os.system('id')",
+        "import os\nreturn os.environ['HOME']",
+        "return open('/etc/passwd').read()",
+        "return read.__globals__",
+        "return read.__self__",
+        "return read.__code__",
+        "return ().__class__.__base__.__subclasses__()",
+        "return eval('1')",
+        "exec('1')",
+        "import sys\nreturn sys.modules",
+        "from pathlib import Path\nreturn Path('/').iterdir()",
+        "return getattr(invoke, '__closure__')",
+        "return __builtins__",
+        "return f'{read.__class__}'",
     ],
-)  # fmt: skip
-def test_hole_22_code_does_not_reach_the_host(
-    tmp_path: Path, sandbox: MontySandbox, body: str
-) -> None:
+)
+def test_hole_22_code_does_not_reach_the_host(tmp_path: Path, sandbox: MontySandbox, body: str) -> None:
     async def story(here: Place) -> None:
         try:
             await tool(here.as_("eve"), "x", body)
@@ -119,14 +124,16 @@ def test_hole_22_code_does_not_reach_the_host(
         "while True:\n    try:\n        balance()\n    except:\n        pass",
         "def f():\n    try:\n        f()\n    except:\n        f()\nf()",
         "x = 'a'\nwhile True:\n    x = x + x",
-        "return [0] * 10 ** 10", "return 9 ** 9 ** 9", "import time\ntime.sleep(100)\nwhile 1: pass",
+        "return [0] * 10 ** 10",
+        "return 9 ** 9 ** 9",
+        "import time\ntime.sleep(100)\nwhile 1: pass",
         "import re\nreturn re.match('(a+)+$', 'a' * 40 + 'b')",
         # Small inside, immense to whoever hashes it outside.
         "a = (1,)\nfor i in range(60): a = (a, a)\nreturn {a: 1}",
         "a = (1,)\nfor i in range(60): a = (a, a)\npay({a: 1}, 1)",
         "a = (1,)\nfor i in range(60): a = (a, a)\nread(artifact_id={a})",
     ],
-)  # fmt: skip
+)
 def test_hole_22_code_that_hangs_or_swells_is_stopped_and_the_pool_lives(
     tmp_path: Path, sandbox: MontySandbox, body: str
 ) -> None:
@@ -165,8 +172,7 @@ def test_ten_deep_passes_with_two_workers_and_eleven_is_refused(
 
 
 @pytest.mark.parametrize(
-    "body",
-    ["return invoke('x')", "while True:\n    try:\n        invoke('x')\n    except:\n        pass"],
+    "body", ["return invoke('x')", "while True:\n    try:\n        invoke('x')\n    except:\n        pass"]
 )
 def test_recursion_without_end_ends(tmp_path: Path, sandbox: MontySandbox, body: str) -> None:
     async def story(here: Place) -> None:
@@ -179,17 +185,13 @@ def test_recursion_without_end_ends(tmp_path: Path, sandbox: MontySandbox, body:
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_code_cannot_catch_the_end_of_its_time_or_calls(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_code_cannot_catch_the_end_of_its_time_or_calls(tmp_path: Path, sandbox: MontySandbox) -> None:
     """Nor can a caller of it: the bound is that of the whole tree."""
 
     async def story(here: Place) -> None:
         forever = "while True:\n    try:\n        balance()\n    except:\n        pass"
         await tool(here.as_("eve"), "x", forever)
-        await tool(
-            here.as_("eve"), "outer", "try:\n    invoke('x')\nexcept:\n    pass\nreturn 'got away'"
-        )
+        await tool(here.as_("eve"), "outer", "try:\n    invoke('x')\nexcept:\n    pass\nreturn 'got away'")
         bob = here.as_("bob", limits=InvocationLimits(calls=20))
 
         with pytest.raises(InvocationFailed, match="more than 20 calls"):
@@ -205,19 +207,27 @@ def test_code_cannot_catch_the_end_of_its_time_or_calls(
 @pytest.mark.parametrize(
     "body",
     [
-        "write('theirs', 'mine')", "write('theirs', 'mine', access='public')",
-        "write('own', 'x', kind='document', owner='bob')", "read('theirs@1#x')",
-        "write('x', {'code': 'def run(): return 1'})", "write('a#b', 1, kind='document')",
-        "write('artifact:x', 1, kind='document')", "write('own', 1, kind='nonsense')",
-        "write('own', b'bytes', kind='document')", "write(1, 2, kind='document')", "write()",
-        "write('own', 1, kind='document', access='root')", "read('main:theirs')", "read(7)",
-        "write('tool2', {'code': 'import socket'}, kind='tool')", "invoke('private')",
-        "write('own', 1, kind='document', prices={'read': -1})", "search_memory('x')",
+        "write('theirs', 'mine')",
+        "write('theirs', 'mine', access='public')",
+        "write('own', 'x', kind='document', owner='bob')",
+        "read('theirs@1#x')",
+        "write('x', {'code': 'def run(): return 1'})",
+        "write('a#b', 1, kind='document')",
+        "write('artifact:x', 1, kind='document')",
+        "write('own', 1, kind='nonsense')",
+        "write('own', b'bytes', kind='document')",
+        "write(1, 2, kind='document')",
+        "write()",
+        "write('own', 1, kind='document', access='root')",
+        "read('main:theirs')",
+        "read(7)",
+        "write('tool2', {'code': 'import socket'}, kind='tool')",
+        "invoke('private')",
+        "write('own', 1, kind='document', prices={'read': -1})",
+        "search_memory('x')",
     ],
-)  # fmt: skip
-def test_code_writes_and_reads_as_itself_only(
-    tmp_path: Path, sandbox: MontySandbox, body: str
-) -> None:
+)
+def test_code_writes_and_reads_as_itself_only(tmp_path: Path, sandbox: MontySandbox, body: str) -> None:
     """The caller could do most of this; the artifact may not, and nobody lends it the right."""
 
     async def story(here: Place) -> None:
@@ -282,9 +292,7 @@ def test_errors_of_the_host_say_nothing_about_it(tmp_path: Path, sandbox: MontyS
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_writes_of_a_tree_are_bounded_failed_parts_included(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_writes_of_a_tree_are_bounded_failed_parts_included(tmp_path: Path, sandbox: MontySandbox) -> None:
     async def story(here: Place) -> None:
         many = "for i in range(60):\n    write('n' + str(i), i, kind='document')"
         large = "for i in range(20):\n    write('big', 'x' * 100_000, kind='document')"
@@ -308,9 +316,7 @@ def test_writes_of_a_tree_are_bounded_failed_parts_included(
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_program_changed_by_itself_still_runs_as_it_was(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_program_changed_by_itself_still_runs_as_it_was(tmp_path: Path, sandbox: MontySandbox) -> None:
     """A program that may write itself: the running code is the old one, the next call runs the new."""
 
     async def story(here: Place) -> None:
@@ -331,9 +337,7 @@ def test_rights_lost_while_the_code_ran_count(tmp_path: Path, sandbox: MontySand
 
     async def story(here: Place) -> None:
         alice = here.as_("alice")
-        await alice.write(
-            "board", kind="document", content="a", access={"allow": {"write": ["artifact:x"]}}
-        )
+        await alice.write("board", kind="document", content="a", access={"allow": {"write": ["artifact:x"]}})
         body = "write('board', 'b')\nfor i in range(60):\n    balance()"
         await tool(here.as_("eve"), "x", body)
         task = asyncio.create_task(here.as_("bob").invoke("x"))
@@ -371,9 +375,7 @@ def test_a_recorded_timeout_is_used_again(tmp_path: Path, sandbox: MontySandbox)
     in_place(tmp_path, story, interpreter=sandbox)
 
 
-def test_a_rule_of_a_dropped_invocation_opens_nothing(
-    tmp_path: Path, sandbox: MontySandbox
-) -> None:
+def test_a_rule_of_a_dropped_invocation_opens_nothing(tmp_path: Path, sandbox: MontySandbox) -> None:
     """The nested part writes version 2 of a rule, uses it and fails; then version 2 is written otherwise."""
     rule = "def check(caller, action, target, context):\n    return "
     body = f"""\

@@ -161,9 +161,7 @@ def test_money_and_effects_of_random_trees_are_those_of_the_model(
 
             for who in {*OWNERS, *funds, *state.scrip, "bob"}:
                 assert await here.scrip(who) == state.scrip.get(who, 0), who
-            rows = await here.store.query(
-                "SELECT id, version FROM artifacts WHERE kind = 'document'"
-            )
+            rows = await here.store.query("SELECT id, version FROM artifacts WHERE kind = 'document'")
             assert dict(rows) == state.written
             assert (await held(here), await total(here)) == (0, 0)
 

@@ -32,9 +32,7 @@ def changed(content: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {**content, **changes}
 
 
-@pytest.mark.parametrize(
-    "kind", ["prompt", "workflow", "memory_store", "reflex", "steering", "personality"]
-)
+@pytest.mark.parametrize("kind", ["prompt", "workflow", "memory_store", "reflex", "steering", "personality"])
 def test_cognition_is_private_by_default(kind: str) -> None:
     assert kind_named(kind).default_access == "private"
 
@@ -96,10 +94,7 @@ def test_what_fits_a_kind_is_taken(kind: str, content: object) -> None:
         ("workflow", changed(WORKFLOW, steps=[{"state": "acting", "transition_to": "gone"}])),
         (
             "workflow",
-            changed(
-                WORKFLOW,
-                steps=[{"state": "acting", "transition_conditions": [{"to": "acting"}]}],
-            ),
+            changed(WORKFLOW, steps=[{"state": "acting", "transition_conditions": [{"to": "acting"}]}]),
         ),
         ("reflex", {"source": "x"}),
         ("memory_store", {"config": {"max_entries": 0}}),

@@ -48,9 +48,7 @@ def test_without_money_nothing_is_read_in_any_way(tmp_path: Path) -> None:
         await here.as_("alice").write("x", content="worth more")
         bob = here.as_("bob")
 
-        for attempt in (
-            bob.read("x"), bob.read("x@1"), bob.diff("x", 1, 2), bob.edit("x", "worth", "not")
-        ):  # fmt: skip
+        for attempt in (bob.read("x"), bob.read("x@1"), bob.diff("x", 1, 2), bob.edit("x", "worth", "not")):
             with pytest.raises(InsufficientFunds):
                 await attempt
         assert await bob.search("worth") == []

@@ -26,12 +26,7 @@ READERS: dict[str, tuple[str, ...]] = {
     "public": PEOPLE,
     "bobs": ("bob",),
 }
-WRITERS: dict[str, tuple[str, ...]] = {
-    "private": (),
-    "owner_writes": (),
-    "public": PEOPLE,
-    "bobs": ("bob",),
-}
+WRITERS: dict[str, tuple[str, ...]] = {"private": (), "owner_writes": (), "public": PEOPLE, "bobs": ("bob",)}
 POLICIES: dict[str, Any] = {
     "private": "private",
     "owner_writes": "owner_writes",

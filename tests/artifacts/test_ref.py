@@ -26,10 +26,30 @@ def test_a_ref_reads_and_prints_alike(text: str, ref: Ref) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "@1", "#x", "a@", "a@0", "a@01", "a@-1", "a@1.5", "a@x", "a@1@2", "a#", "a#b#c", "a b",
-        "a#b@1", "é", "a" * 129, "a\n", "a@" + "9" * 16, "a@١", None, 7, b"a",
+        "",
+        "@1",
+        "#x",
+        "a@",
+        "a@0",
+        "a@01",
+        "a@-1",
+        "a@1.5",
+        "a@x",
+        "a@1@2",
+        "a#",
+        "a#b#c",
+        "a b",
+        "a#b@1",
+        "é",
+        "a" * 129,
+        "a\n",
+        "a@" + "9" * 16,
+        "a@١",
+        None,
+        7,
+        b"a",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_ref_is_refused(text: object) -> None:
     with pytest.raises(InvalidRequest):
         Ref.parse(text)  # pyright: ignore[reportArgumentType]

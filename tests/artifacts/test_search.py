@@ -73,9 +73,12 @@ def test_search_and_list_hide_what_may_not_be_read(tmp_path: Path) -> None:
 def test_content_with_a_price_is_not_searched_for_free(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         await here.as_("alice").write(
-            "lessons", kind="document", content="the answer is 42", prices={"read": 5},
+            "lessons",
+            kind="document",
+            content="the answer is 42",
+            prices={"read": 5},
             metadata={"title": "Lessons"},
-        )  # fmt: skip
+        )
 
         assert await here.as_("bob").search("42") == []
         assert ids(await here.as_("bob").search("lessons")) == ["lessons"]
@@ -87,9 +90,7 @@ def test_content_with_a_price_is_not_searched_for_free(tmp_path: Path) -> None:
 def test_large_content_is_found_by_name_and_not_looked_into(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")
-        await alice.write(
-            "big", kind="document", content="needle " + "x" * search.CONTENT_BYTES_MAX
-        )
+        await alice.write("big", kind="document", content="needle " + "x" * search.CONTENT_BYTES_MAX)
 
         assert await alice.search("needle") == []
         assert ids(await alice.search("big")) == ["big"]
@@ -144,9 +145,7 @@ def test_a_limit_out_of_bounds_is_refused(tmp_path: Path, limit: int) -> None:
     in_place(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    "text", ["'; DROP TABLE artifacts; --", "%", "_", '"*"', "\x00", "a" * 9999]
-)
+@pytest.mark.parametrize("text", ["'; DROP TABLE artifacts; --", "%", "_", '"*"', "\x00", "a" * 9999])
 def test_a_search_text_is_only_text(tmp_path: Path, text: str) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")

@@ -32,9 +32,11 @@ def test_events_name_the_person_and_everything_belongs_to_the_principal(tmp_path
             ]
             assert {actor for kind, actor in found if kind == "artifact.invoked"} == {"user:ada"}
             assert [one for one in found if one[0] in WATCHED] == [
-                ("artifact.written", "user:ada"), ("artifact.written", "operator"),
-                ("artifact.transferred", "user:ada"), ("artifact.deleted", "user:bo"),
-            ]  # fmt: skip
+                ("artifact.written", "user:ada"),
+                ("artifact.written", "operator"),
+                ("artifact.transferred", "user:ada"),
+                ("artifact.deleted", "user:bo"),
+            ]
 
     asyncio.run(scenario())
 

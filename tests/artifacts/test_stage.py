@@ -89,9 +89,7 @@ def test_working_states_see_down_and_are_seen_after_they_are_absorbed(tmp_path: 
         await here.fund("alice", 5)
         low = Working(stage_of(here))
         high = Working(low)
-        pay = MoneyTransferred(
-            postings=(Posting(account_of("alice"), account_of("bob"), "scrip", 3),)
-        )
+        pay = MoneyTransferred(postings=(Posting(account_of("alice"), account_of("bob"), "scrip", 3),))
 
         await high.apply(pay, actor="alice")
         await high.apply(ArtifactTransferred(id="x", giver="alice", to="bob"), actor="alice")
@@ -155,9 +153,7 @@ def test_a_memory_search_of_a_higher_layer_acts_as_the_artifact(
     async def story(here: Place) -> None:
         await tool(here.as_("alice"), "x", "return search_memory('store', query='ships', limit=2)")
 
-        async def search(
-            working: object, principal: str, tree: object, /, *args: object, **kwargs: object
-        ):
+        async def search(working: object, principal: str, tree: object, /, *args: object, **kwargs: object):
             assert isinstance(working, Working) and isinstance(tree, Tree)
             return [principal, list(args), kwargs]
 

@@ -10,13 +10,7 @@ import msgspec
 import pytest
 
 from artelier.artifacts import Provenance
-from artelier.errors import (
-    AccessDenied,
-    InvalidArtifact,
-    InvalidRequest,
-    NotFound,
-    VersionConflict,
-)
+from artelier.errors import AccessDenied, InvalidArtifact, InvalidRequest, NotFound, VersionConflict
 from artelier.log import Batch, Stream, blob_name
 from tests.artifacts.places import LEDGER, Place, in_place  # noqa: F401 - the view is verified
 
@@ -53,9 +47,14 @@ def test_a_new_version_keeps_what_it_does_not_change(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")
         await alice.write(
-            "x", kind="document", content="one", access="public", prices={"invoke": 3},
-            metadata={"title": "T"}, interface={"tools": []},
-        )  # fmt: skip
+            "x",
+            kind="document",
+            content="one",
+            access="public",
+            prices={"invoke": 3},
+            metadata={"title": "T"},
+            interface={"tools": []},
+        )
         here.clock.us += 5
 
         second = await alice.write("x", content="two")
@@ -71,8 +70,7 @@ def test_a_new_version_keeps_what_it_does_not_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "e\u0301", "a\r\nb\x00", b"", b"\x00\xff", "{name} {{ template }} {% x %}", [], 0, None],
+    "content", ["", "e\u0301", "a\r\nb\x00", b"", b"\x00\xff", "{name} {{ template }} {% x %}", [], 0, None]
 )
 def test_content_comes_back_exactly_as_given(tmp_path: Path, content: Any) -> None:
     async def story(here: Place) -> None:
@@ -106,11 +104,22 @@ def _nested(depth: int) -> Any:
 @pytest.mark.parametrize(
     "content",
     [
-        float("nan"), {"a": float("inf")}, {1: 2}, {"a": {None: 1}}, "\ud800", {"\ud800": 1},
-        {"a": b"x"}, object(), {"a": {1, 2}}, 2**63, [-(2**64)], 10**4000, _nested(101),
+        float("nan"),
+        {"a": float("inf")},
+        {1: 2},
+        {"a": {None: 1}},
+        "\ud800",
+        {"\ud800": 1},
+        {"a": b"x"},
+        object(),
+        {"a": {1, 2}},
+        2**63,
+        [-(2**64)],
+        10**4000,
+        _nested(101),
         _nested(100_000),
     ],
-)  # fmt: skip
+)
 def test_content_that_cannot_be_stored_faithfully_is_refused(tmp_path: Path, content: Any) -> None:
     async def story(here: Place) -> None:
         with pytest.raises(InvalidArtifact):
@@ -132,9 +141,7 @@ def test_content_has_a_bound(tmp_path: Path) -> None:
         with pytest.raises(InvalidArtifact, match="too large"):
             await here.as_("alice").write("x", kind="document", content=bytes(64 * 2**20 + 1))
         with pytest.raises(InvalidArtifact, match="too large"):
-            await here.as_("alice").write(
-                "x", kind="document", content="x", metadata={"k": "x" * 2**18}
-            )
+            await here.as_("alice").write("x", kind="document", content="x", metadata={"k": "x" * 2**18})
 
     in_place(tmp_path, story)
 
@@ -180,20 +187,31 @@ def test_the_kind_is_fixed_by_the_first_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"id": "a#b"}, {"id": "a@1"}, {"id": ""}, {"id": "main:x"}, {"id": "b:" + "A" * 43},
+        {"id": "a#b"},
+        {"id": "a@1"},
+        {"id": ""},
+        {"id": "main:x"},
+        {"id": "b:" + "A" * 43},
         {"id": "a" * 129},
-        {"prices": {"read": -1}}, {"prices": {"read": 1.5}}, {"prices": {"read": True}},
-        {"prices": {"sale": 1}}, {"prices": {"read": 10**13}}, {"prices": 7}, {"prices": "free"},
-        {"access": "everyone"}, {"metadata": ["x"]}, {"metadata": "x"}, {"interface": [1]},
-        {"metadata": {"retention": {"max_versions": 0}}}, {"metadata": {"retention": 5}},
+        {"prices": {"read": -1}},
+        {"prices": {"read": 1.5}},
+        {"prices": {"read": True}},
+        {"prices": {"sale": 1}},
+        {"prices": {"read": 10**13}},
+        {"prices": 7},
+        {"prices": "free"},
+        {"access": "everyone"},
+        {"metadata": ["x"]},
+        {"metadata": "x"},
+        {"interface": [1]},
+        {"metadata": {"retention": {"max_versions": 0}}},
+        {"metadata": {"retention": 5}},
         {"metadata": {"retention": {"keep": 1}}},
         {"provenance": Provenance(derived_from=("a b",))},
         {"provenance": Provenance(derived_from=tuple(f"a{n}" for n in range(257)))},
     ],
-)  # fmt: skip
-def test_a_malformed_write_is_refused_and_writes_nothing(
-    tmp_path: Path, arguments: dict[str, Any]
-) -> None:
+)
+def test_a_malformed_write_is_refused_and_writes_nothing(tmp_path: Path, arguments: dict[str, Any]) -> None:
     async def story(here: Place) -> None:
         given = {"id": "x", "kind": "document", "content": "x", **arguments}
 
@@ -226,9 +244,7 @@ def test_of_fifty_writers_at_once_none_is_lost(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")
 
-        await asyncio.gather(
-            *(alice.write("x", kind="document", content=f"text {n}") for n in range(50))
-        )
+        await asyncio.gather(*(alice.write("x", kind="document", content=f"text {n}") for n in range(50)))
 
         assert [entry.version for entry in await alice.history("x")] == list(range(1, 51))
         contents = {(await alice.read(f"x@{n}")).content for n in range(1, 51)}
@@ -242,10 +258,7 @@ def test_of_many_writers_that_expect_a_version_one_succeeds(tmp_path: Path) -> N
         alice = here.as_("alice")
 
         results = await asyncio.gather(
-            *(
-                alice.write("x", kind="document", content=str(n), expected_version=0)
-                for n in range(20)
-            ),
+            *(alice.write("x", kind="document", content=str(n), expected_version=0) for n in range(20)),
             return_exceptions=True,
         )
 
@@ -319,12 +332,19 @@ def test_a_deleted_artifact_is_neither_readable_nor_writable_in_any_version(tmp_
         await alice.delete("x")
 
         for attempt in (
-            alice.read("x"), alice.read("x@1"), alice.history("x"), alice.diff("x", 1, 2),
-            alice.lineage("x"), alice.edit("x", "two", "2"), alice.delete("x"),
-            alice.transfer("x", "bob"), alice.prune("x", max_versions=1),
-            alice.write("x", content="three"), alice.write("x", kind="document", content="three"),
+            alice.read("x"),
+            alice.read("x@1"),
+            alice.history("x"),
+            alice.diff("x", 1, 2),
+            alice.lineage("x"),
+            alice.edit("x", "two", "2"),
+            alice.delete("x"),
+            alice.transfer("x", "bob"),
+            alice.prune("x", max_versions=1),
+            alice.write("x", content="three"),
+            alice.write("x", kind="document", content="three"),
             alice.write("x", kind="document", content="3", expected_version=0),
-        ):  # fmt: skip
+        ):
             with pytest.raises(NotFound, match="was deleted"):
                 await attempt
         assert await alice.search() == []
@@ -402,11 +422,19 @@ def test_an_artifact_of_the_same_space_without_the_right_is_denied(tmp_path: Pat
         bob = here.as_("bob")
 
         for attempt in (
-            bob.read("x"), bob.read("x@1"), bob.history("x"), bob.lineage("x"), bob.delete("x"),
-            bob.edit("x", "secret", ""), bob.write("x", content="y"), bob.diff("x", 1, 1),
-            bob.write("x", content="y", access="public"), bob.transfer("x", "bob"),
-            bob.prune("x", max_versions=1), bob.write("x", content="y", expected_version=9),
-        ):  # fmt: skip
+            bob.read("x"),
+            bob.read("x@1"),
+            bob.history("x"),
+            bob.lineage("x"),
+            bob.delete("x"),
+            bob.edit("x", "secret", ""),
+            bob.write("x", content="y"),
+            bob.diff("x", 1, 1),
+            bob.write("x", content="y", access="public"),
+            bob.transfer("x", "bob"),
+            bob.prune("x", max_versions=1),
+            bob.write("x", content="y", expected_version=9),
+        ):
             with pytest.raises(AccessDenied):
                 await attempt
 
@@ -427,9 +455,7 @@ def test_only_the_owner_changes_policy_and_prices(tmp_path: Path) -> None:
     in_place(tmp_path, story)
 
 
-def test_a_contract_that_cannot_be_asked_denies_everybody_and_can_be_replaced(
-    tmp_path: Path,
-) -> None:
+def test_a_contract_that_cannot_be_asked_denies_everybody_and_can_be_replaced(tmp_path: Path) -> None:
     """I10, hole 21."""
 
     async def story(here: Place) -> None:
@@ -515,12 +541,23 @@ def test_a_diff_shows_lines_of_text_and_paths_of_json(tmp_path: Path) -> None:
         text, json = await alice.diff("t", 1, 2), await alice.diff("j", 1, 2)
 
         assert text.text.splitlines() == [
-            "--- t@1", "+++ t@2", "@@ -1,4 +1,5 @@", " a", "-b", "+B", " c", "+d", " ",
-        ]  # fmt: skip
+            "--- t@1",
+            "+++ t@2",
+            "@@ -1,4 +1,5 @@",
+            " a",
+            "-b",
+            "+B",
+            " c",
+            "+d",
+            " ",
+        ]
         assert [(change.op, change.path) for change in json.changes] == [
-            ("replace", "/a/1"), ("add", "/a/2"), ("replace", "/b~1c"), ("remove", "/gone"),
+            ("replace", "/a/1"),
+            ("add", "/a/2"),
+            ("replace", "/b~1c"),
+            ("remove", "/gone"),
             ("add", "/new"),
-        ]  # fmt: skip
+        ]
         assert json.text.startswith("~ /a/1: 2 -> 3\n+ /a/2: 4\n~ /b~1c: 1 -> true")
         assert (await alice.diff("t", 2, 2)).text == ""
         assert (await alice.diff("t", 2, 3)).text == "t@2: text -> t@3: 2 bytes"
@@ -549,9 +586,7 @@ def test_history_says_who_wrote_when_and_in_which_run(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         await here.as_("alice").write("x", kind="document", content="abc", access="public")
         here.clock.us = 7
-        await here.as_("bob").write(
-            "x", content="abcd", provenance=Provenance(run_id="r1", step="c1")
-        )
+        await here.as_("bob").write("x", content="abcd", provenance=Provenance(run_id="r1", step="c1"))
 
         first, second = await here.as_("carol").history("x")
 
@@ -568,9 +603,13 @@ def test_a_planned_write_rides_in_a_batch_of_its_own(tmp_path: Path) -> None:
         alice = here.as_("alice")
 
         append, blobs, artifact = await alice.plan_write(
-            "x", kind="document", content="x", provenance=Provenance(run_id="r1", step="c1/model"),
-            actor="agent:7", cause="run:r1@3",
-        )  # fmt: skip
+            "x",
+            kind="document",
+            content="x",
+            provenance=Provenance(run_id="r1", step="c1/model"),
+            actor="agent:7",
+            cause="run:r1@3",
+        )
         with pytest.raises(NotFound):
             await alice.read("x")
         await here.store.append(Batch(appends=(append,), blobs=blobs))
@@ -585,9 +624,12 @@ def test_a_planned_write_rides_in_a_batch_of_its_own(tmp_path: Path) -> None:
 def test_no_free_text_stands_in_an_event(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         await here.as_("alice").write(
-            "x", kind="document", content="SECRET", metadata={"title": "SECRET"},
+            "x",
+            kind="document",
+            content="SECRET",
+            metadata={"title": "SECRET"},
             interface={"tools": "SECRET"},
-        )  # fmt: skip
+        )
 
         for event in await here.store.read_all():
             assert b"SECRET" not in event.data

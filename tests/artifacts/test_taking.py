@@ -53,9 +53,7 @@ def test_what_may_be_had_comes_with_its_charge_and_nothing_has_moved(tmp_path: P
         ("elsewhere", "missing", "no artifact elsewhere"),
     ],
 )
-def test_a_refusal_is_a_value_with_a_reason(
-    tmp_path: Path, ref: str, refusal: str, why: str
-) -> None:
+def test_a_refusal_is_a_value_with_a_reason(tmp_path: Path, ref: str, refusal: str, why: str) -> None:
     """Holes 20, 23 and 25: parts resolve, rights and prices count, tombstones hold."""
 
     async def story(here: Place) -> None:
@@ -119,13 +117,21 @@ def test_rights_lost_later_count_at_the_next_access(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("action", "refusal"),
-    [("read", None), ("include", None), ("subscribe", None), ("search", None), ("invoke", None),
-     ("write", "denied"), ("delete", "denied"), ("transfer", "denied"), ("govern", "denied"),
-     ("own", "denied"), ("", "denied")],
-)  # fmt: skip
-def test_every_action_is_asked_at_one_door(
-    tmp_path: Path, action: str, refusal: str | None
-) -> None:
+    [
+        ("read", None),
+        ("include", None),
+        ("subscribe", None),
+        ("search", None),
+        ("invoke", None),
+        ("write", "denied"),
+        ("delete", "denied"),
+        ("transfer", "denied"),
+        ("govern", "denied"),
+        ("own", "denied"),
+        ("", "denied"),
+    ],
+)
+def test_every_action_is_asked_at_one_door(tmp_path: Path, action: str, refusal: str | None) -> None:
     async def story(here: Place) -> None:
         await here.as_("alice").write("x", kind="document", content="x")
 

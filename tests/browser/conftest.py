@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from artelier.testing.bench.server_browser import ARGUMENTS, chromium
 from tests.browser.hand import Hand

@@ -74,9 +74,8 @@ class Inside:
 
 @contextmanager
 def inside(
-    folder: Path, open_kernel: Callable[[Path], Kernel], *, workspace: str | None = None,
-    **settings: Any,
-) -> Iterator[Inside]:  # fmt: skip
+    folder: Path, open_kernel: Callable[[Path], Kernel], *, workspace: str | None = None, **settings: Any
+) -> Iterator[Inside]:
     """While it is open, the server runs."""
     begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
     there: list[Inside] = []
@@ -90,9 +89,7 @@ def inside(
         if workspace is not None:
             kernel.services.workspaces = Workspaces(default=workspace)
         try:
-            app = create_app(
-                kernel, settings=ServerSettings(secret_file=folder / "sessions", **settings)
-            )
+            app = create_app(kernel, settings=ServerSettings(secret_file=folder / "sessions", **settings))
             async with on_a_port(app) as address:
                 there.append(Inside(address, app))
                 ready.set()

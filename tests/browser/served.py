@@ -37,16 +37,27 @@ class Served:
         """Serve, with more options than before if some are given; the link that signs in once."""
         self._options += options
         process = subprocess.Popen(
-            [sys.executable, "-m", "artelier", "up", "--db", str(self.database),
-             "--port", str(self.port), *self._options],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            cwd=self.folder, env=_environment(),
-        )  # fmt: skip
+            [
+                sys.executable,
+                "-m",
+                "artelier",
+                "up",
+                "--db",
+                str(self.database),
+                "--port",
+                str(self.port),
+                *self._options,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder,
+            env=_environment(),
+        )
         self._process, self._lines = process, []
         told = threading.Event()
-        self._listener = threading.Thread(
-            target=self._listen, args=(process.stdout, told), daemon=True
-        )
+        self._listener = threading.Thread(target=self._listen, args=(process.stdout, told), daemon=True)
         self._listener.start()
         if not told.wait(WAIT_S) or process.poll() is not None:
             self.kill()

@@ -18,9 +18,18 @@ from tests.browser.served import Served
 pytestmark = pytest.mark.slow
 
 SCREENS = (
-    "Canvas", "Chat", "World", "Artifacts", "Runs", "Memory", "Skills", "Schedules", "Market",
-    "Costs", "Settings",
-)  # fmt: skip
+    "Canvas",
+    "Chat",
+    "World",
+    "Artifacts",
+    "Runs",
+    "Memory",
+    "Skills",
+    "Schedules",
+    "Market",
+    "Costs",
+    "Settings",
+)
 TABS = ("Live stream", "Context", "Decisions", "Ledger", "Timeline")
 
 
@@ -55,9 +64,7 @@ def test_every_screen_passes_axe(lived_in: LivedIn, sign_in: SignIn, shot: Shot)
     audit.verdict()
 
 
-def test_a_phone_gets_lists_and_no_screen_is_too_wide(
-    lived_in: LivedIn, sign_in: SignIn, shot: Shot
-) -> None:
+def test_a_phone_gets_lists_and_no_screen_is_too_wide(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
     page = sign_in(lived_in.server.link())
     hand, audit = Hand(page), Audit(page)
     page.set_viewport_size({"width": 390, "height": 844})

@@ -40,10 +40,7 @@ def _launch_when_it_may_look(hand: Hand) -> str:
 
 def _answer_three_calls(hand: Hand, shot: Shot) -> None:
     page = hand.page
-    dialog, review = (
-        page.get_by_role("dialog"),
-        page.get_by_role("button", name="Review", exact=True),
-    )
+    dialog, review = (page.get_by_role("dialog"), page.get_by_role("button", name="Review", exact=True))
     waiting = page.get_by_role("listitem").filter(has=review)
     expect(waiting).to_contain_text("describe_tables")
     waiting.get_by_role("button", name="Approve", exact=True).click()

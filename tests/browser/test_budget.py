@@ -17,9 +17,7 @@ from tests.browser.inside import Gate, inside, offline
 pytestmark = pytest.mark.slow
 
 
-def test_a_lower_budget_stops_the_agent_for_that_reason(
-    tmp_path: Path, sign_in: SignIn, shot: Shot
-) -> None:
+def test_a_lower_budget_stops_the_agent_for_that_reason(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
     gate = Gate()
     prices = {"offline": Price(input=Decimal(20), output=Decimal(20))}
     with inside(tmp_path, offline(gate, prices=prices), workspace=str(SALES)) as server:

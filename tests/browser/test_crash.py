@@ -31,9 +31,7 @@ def test_a_stopped_mission_goes_on_after_the_server_was_killed(
     expect(page.get_by_text(re.compile("Reconnecting|No connection"))).to_be_visible()
     shot(page, "crash-away")
 
-    served.start(
-        "--pace", "0"
-    )  # the last one counts: nothing has to be caught in the middle any more
+    served.start("--pace", "0")  # the last one counts: nothing has to be caught in the middle any more
     page.reload()
     expect(hand.node("Agent", "Analyst")).to_have_accessible_name(re.compile("paused"))
     assert hand.get("tasks", f"{mission}/figures")["iterations"] == before
@@ -46,9 +44,7 @@ def test_a_stopped_mission_goes_on_after_the_server_was_killed(
         expect(inspector).to_contain_text(figure)
 
 
-def test_a_page_misses_nothing_while_the_server_is_away(
-    served: Served, sign_in: SignIn, shot: Shot
-) -> None:
+def test_a_page_misses_nothing_while_the_server_is_away(served: Served, sign_in: SignIn, shot: Shot) -> None:
     page = sign_in(served.start("--pace", "1"))
     hand = Hand(page)
     mission = hand.launch()

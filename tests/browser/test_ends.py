@@ -50,9 +50,7 @@ def test_four_ends_of_a_task_are_told_apart(tmp_path: Path, sign_in: SignIn, sho
         page = sign_in(there.link())
         hand = Hand(page)
         for slug in ("writes", "claims", "breaks"):
-            hand.post(
-                "agents", body={"id": f"team/{slug}", "name": slug.capitalize(), "model": "m"}
-            )
+            hand.post("agents", body={"id": f"team/{slug}", "name": slug.capitalize(), "model": "m"})
             _task(hand, slug)
         secret = {"id": "secret", "kind": "document", "content": "No.", "access": "private"}
         hand.post("artifacts", body=secret)
@@ -77,7 +75,11 @@ def _task(hand: Hand, slug: str, *, agent: str = "", **more: Any) -> None:
     hand.post(
         "tasks",
         body={
-            "id": f"tasks/{slug}", "goal": f"One that {slug}.", "assigned_agent_id": agent or f"team/{slug}",
-            "success_criteria": "- It names the amount that Oslo sold.", "max_iterations": 2, **more,
+            "id": f"tasks/{slug}",
+            "goal": f"One that {slug}.",
+            "assigned_agent_id": agent or f"team/{slug}",
+            "success_criteria": "- It names the amount that Oslo sold.",
+            "max_iterations": 2,
+            **more,
         },
-    )  # fmt: skip
+    )

@@ -14,9 +14,7 @@ from tests.browser.served import Served
 pytestmark = pytest.mark.slow
 
 
-def test_a_goal_becomes_a_report_with_the_right_figures(
-    served: Served, sign_in: SignIn, shot: Shot
-) -> None:
+def test_a_goal_becomes_a_report_with_the_right_figures(served: Served, sign_in: SignIn, shot: Shot) -> None:
     page = sign_in(served.start())
     hand = Hand(page)
 

@@ -32,8 +32,7 @@ def _leave(page: Page, gate: Gate, shot: Shot) -> None:
     hand.until("runs", mission, status="paused")
     writer, membrane = f"{mission}/writer", f"{mission}/shared"
     hand.post(
-        "artifacts",
-        body={"id": "canary", "kind": "document", "content": "A canary.", "access": "private"},
+        "artifacts", body={"id": "canary", "kind": "document", "content": "A canary.", "access": "private"}
     )
     hand.post("membranes", membrane, "share", body={"artifact": "canary"})
     assert "canary" in _next_prompt(hand, writer)
@@ -63,9 +62,7 @@ def _prompts(hand: Hand, run: str, words: str) -> list[str]:
     """Steps of a run whose prompt had the words."""
     if run not in {one["id"] for one in hand.items("runs")}:
         return []
-    steps = [
-        one["key"] for one in hand.get("runs", run, "steps")["items"] if one["kind"] == "model"
-    ]
+    steps = [one["key"] for one in hand.get("runs", run, "steps")["items"] if one["kind"] == "model"]
     return [step for step in steps if words in hand.text("runs", run, "prompt", step=step)]
 
 

@@ -135,10 +135,12 @@ def _note(hand: Hand, slug: str) -> None:
     hand.post(
         "tasks",
         body={
-            "id": f"tasks/{slug}", "goal": f"Note the {slug} figure.", "assigned_agent_id": "team/clerk",
+            "id": f"tasks/{slug}",
+            "goal": f"Note the {slug} figure.",
+            "assigned_agent_id": "team/clerk",
             "success_criteria": "- It says where the figure is noted.",
         },
-    )  # fmt: skip
+    )
 
 
 def _unsteered(hand: Hand) -> list[str]:

@@ -13,9 +13,7 @@ from tests.browser.hand import Hand
 pytestmark = pytest.mark.slow
 
 
-def test_two_browsers_see_the_same_world_go_on(
-    lived_in: LivedIn, sign_in: SignIn, shot: Shot
-) -> None:
+def test_two_browsers_see_the_same_world_go_on(lived_in: LivedIn, sign_in: SignIn, shot: Shot) -> None:
     page = sign_in(lived_in.server.link())
     hand = Hand(page)
     main = hand.go("World")

@@ -39,9 +39,7 @@ class Ran:
 class Shell:
     """`shell("runs", "list")` runs a command in this process, in a folder of its own."""
 
-    def __init__(
-        self, folder: Path, capsys: pytest.CaptureFixture[str], environ: pytest.MonkeyPatch
-    ) -> None:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], environ: pytest.MonkeyPatch) -> None:
         self.folder = folder
         self._capsys = capsys
         self._environ = environ
@@ -63,9 +61,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Shell:
+def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
     for name in list(os.environ):
         if name.startswith(FOREIGN):
             monkeypatch.delenv(name)

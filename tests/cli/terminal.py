@@ -39,10 +39,15 @@ def on_terminal(
     ours, theirs = pty.openpty()
     kept = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "artelier", *words], cwd=folder, stdin=theirs, stdout=theirs,
-        stderr=theirs, start_new_session=True, preexec_fn=_take_terminal,
+        [sys.executable, "-m", "artelier", *words],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=_take_terminal,
         env={**kept, "TERM": "xterm-256color", "COLUMNS": "100", **environ},
-    )  # fmt: skip
+    )
     os.close(theirs)
     try:
         raw = _converse(ours, list(typed), process)

@@ -22,9 +22,12 @@ async def work(shell: Shell, store: Any = None) -> None:
     skill = shell.write("house-style/SKILL.md", SKILL).parent
     with Kernel.open(".artelier/state.db", models={"m": model}, environ={}) as kernel:
         builder = ContextBuilder(
-            identity="You remember.", rules=["Never guess.", "Be \x1b[31mred\x1b[0m."],
-            memory_store=store or kernel.memory, progressive_skills=True, skills=[skill],
-        )  # fmt: skip
+            identity="You remember.",
+            rules=["Never guess.", "Be \x1b[31mred\x1b[0m."],
+            memory_store=store or kernel.memory,
+            progressive_skills=True,
+            skills=[skill],
+        )
         agent = AutonomousAgent(kernel=kernel, context_builder=builder, agent_id="ana")
         done = await agent.run(run_id="one", model="m", prompt="The vault code is 7741.")
         assert done.status == "completed"

@@ -21,9 +21,11 @@ def written(shell: Shell) -> None:
             await artifacts.write("plan", kind="document", content="one\ntwo\n")
             await artifacts.write("plan", content="one\nthree\n")
             await artifacts.write(
-                "summary", kind="document", content={"lines": 2},
+                "summary",
+                kind="document",
+                content={"lines": 2},
                 provenance=Provenance(derived_from=("plan@2",), run_id="r1", step="c1/model"),
-            )  # fmt: skip
+            )
             await artifacts.write("picture", kind="document", content=b"\x89PNG\x00")
             await artifacts.write("secret", kind="document", content="mine", access="private")
 

@@ -18,13 +18,19 @@ def area(value: float) -> Any:
         progress("measuring twice")
         figures = {"answer_ms": value}
         return {
-            **figures, "targets": judge(figures, {"answer_ms": Target(at_most=2)}),
+            **figures,
+            "targets": judge(figures, {"answer_ms": Target(at_most=2)}),
             "units": {"answer_ms": "ms of thinking"},
             "machine": {
-                "processor": "abacus", "cpus": 1, "load_1_min": 0.0, "python": "3", "sqlite": "3",
-                "filesystem": "tmpfs", "in_memory": True,
+                "processor": "abacus",
+                "cpus": 1,
+                "load_1_min": 0.0,
+                "python": "3",
+                "sqlite": "3",
+                "filesystem": "tmpfs",
+                "in_memory": True,
             },
-        }  # fmt: skip
+        }
 
     return measure
 
@@ -45,9 +51,7 @@ def test_bench_shows_figures_with_bounds_and_judges(
     assert found.json["items"][0]["answer_ms"] == value
 
 
-def test_bench_says_why_a_figure_is_not_there(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bench_says_why_a_figure_is_not_there(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(**given: Any) -> dict[str, Any]:
         return area(1)(**given) | {"paint_ms": None, "missing": {"paint_ms": "there is no brush"}}
 

@@ -140,8 +140,10 @@ def test_steps_lists_keys_in_order(shell: Shell) -> None:
     found = shell("runs", "steps", "r1", "--json").json["items"]
 
     assert [(step["key"], step["kind"]) for step in found] == [
-        ("1", "compute"), ("2", "approval"), ("3", "tool"),
-    ]  # fmt: skip
+        ("1", "compute"),
+        ("2", "approval"),
+        ("3", "tool"),
+    ]
     assert "approval" in shell("runs", "steps", "r1").out
 
 

@@ -23,30 +23,41 @@ from tests.operations.writing.files import png, text_chunk
 Say = Callable[..., Ran]
 
 CARD: dict[str, Any] = {
-    "spec": "chara_card_v2", "spec_version": "2.0",
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
     "data": {
-        "name": "Mira", "description": "{{char}} is a smith.", "personality": "", "scenario": "",
-        "first_mes": "Hello {{user}}.", "mes_example": "", "alternate_greetings": ["Go away."],
+        "name": "Mira",
+        "description": "{{char}} is a smith.",
+        "personality": "",
+        "scenario": "",
+        "first_mes": "Hello {{user}}.",
+        "mes_example": "",
+        "alternate_greetings": ["Go away."],
         "character_book": {
-            "entries": [{
-                "keys": ["anvil"], "content": "It hums.", "extensions": {}, "enabled": True,
-                "insertion_order": 1,
-            }]
+            "entries": [
+                {
+                    "keys": ["anvil"],
+                    "content": "It hums.",
+                    "extensions": {},
+                    "enabled": True,
+                    "insertion_order": 1,
+                }
+            ]
         },
     },
-}  # fmt: skip
+}
 
 SECRETS = {
     "profile_id": "secrets",
     "name": "Secrets",
     "operations": [
         {
-            "operation_id": f"{usage}-op", "kind": "template", "order": number,
+            "operation_id": f"{usage}-op",
+            "kind": "template",
+            "order": number,
             "params": {
                 "template": f"CANARY-{usage} {{{{ text }}}}",
-                "effects": [
-                    {"type": "artifact.upsert", "tag": tag, "usage": usage, "write_mode": mode}
-                ],
+                "effects": [{"type": "artifact.upsert", "tag": tag, "usage": usage, "write_mode": mode}],
             },
         }
         for number, (tag, usage, mode) in enumerate(
@@ -57,7 +68,7 @@ SECRETS = {
             ]
         )
     ],
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -78,9 +89,17 @@ def objects(ran: Ran) -> list[dict[str, Any]]:
 
 def test_lines_are_turns_and_under_each_stands_what_operations_did(say: Say) -> None:
     ran = say(
-        "I attack the wolf with my sword", "", "/state", "/feed combat_log",
-        "--profile", "rp-basic", "--char", "Mira", "--user", "Kim",
-    )  # fmt: skip
+        "I attack the wolf with my sword",
+        "",
+        "/state",
+        "/feed combat_log",
+        "--profile",
+        "rp-basic",
+        "--char",
+        "Mira",
+        "--user",
+        "Kim",
+    )
 
     assert ran.code == 0
     assert "Mira" in ran.out.splitlines()[0]
@@ -96,9 +115,18 @@ def test_lines_are_turns_and_under_each_stands_what_operations_did(say: Say) -> 
 
 def test_json_has_an_object_for_each_turn_and_answer(say: Say, shell: Shell) -> None:
     ran = shell(
-        "chat", "c", "--message", "one", "--message", "/branches", "--message", "//two",
-        "--json", "--profile", "rp-basic",
-    )  # fmt: skip
+        "chat",
+        "c",
+        "--message",
+        "one",
+        "--message",
+        "/branches",
+        "--message",
+        "//two",
+        "--json",
+        "--profile",
+        "rp-basic",
+    )
 
     first, branches, second = objects(ran)
     assert (first["turn"], first["status"], first["run_id"]) == (1, "completed", "c/r000001")
@@ -168,8 +196,10 @@ def test_what_is_not_for_people_is_nowhere_but_in_the_exact_prompt(
         assert "CANARY-internal" not in shown and "CANARY-prompt_only" not in shown
         assert "whispered +1" not in ran.err and "hidden v" not in ran.err
     assert {one["tag"]: one["usage"] for one in explained["state"]} == {
-        "hidden": "internal", "seen": "ui_only", "whispered": "prompt_only",
-    }  # fmt: skip
+        "hidden": "internal",
+        "seen": "ui_only",
+        "whispered": "prompt_only",
+    }
     assert all(one["size_bytes"] > 0 for one in explained["state"])
     for tag in ("hidden", "whispered"):
         refused = say(f"/history {tag}", "--json")
@@ -177,9 +207,7 @@ def test_what_is_not_for_people_is_nowhere_but_in_the_exact_prompt(
 
 
 def test_explain_and_prompt_say_why(say: Say) -> None:
-    ran = say(
-        "I am calm", "/explain", "/prompt", "--profile", "rp-basic", "--char", "Mira",
-    )  # fmt: skip
+    ran = say("I am calm", "/explain", "/prompt", "--profile", "rp-basic", "--char", "Mira")
 
     assert "dice" in ran.out and "guard_not_matched; combat_guard.combat is false" in ran.out
     assert "profile:rp-basic@1" in ran.out
@@ -192,8 +220,7 @@ def test_explain_and_prompt_say_why(say: Say) -> None:
 def test_cards_personas_and_lorebooks_make_the_prompt(say: Say, shell: Shell) -> None:
     (shell.folder / "mira.png").write_bytes(png(text_chunk("chara", CARD)))
     shell.write("kim.json", '{"name": "Kim", "description": "A guest of the forge."}')
-    book = {"entries": {"0": {"uid": 0, "key": ["forge"], "content": "The forge is hot.",
-                            "position": 0}}}  # fmt: skip
+    book = {"entries": {"0": {"uid": 0, "key": ["forge"], "content": "The forge is hot.", "position": 0}}}
     shell.write("town.json", json.dumps(book))
 
     options = ("--char", "mira.png", "--persona", "kim.json", "--lorebook", "town.json")
@@ -223,8 +250,15 @@ def test_turns_of_other_programs_come_and_go(say: Say, shell: Shell) -> None:
     ]
     shell.write("old.jsonl", "".join(json.dumps(one) + "\n" for one in lines))
 
-    ran = say("/variants", "/export new.jsonl", "/branch b 0", "/import new.jsonl", "/turns",
-              "--import", "old.jsonl")  # fmt: skip
+    ran = say(
+        "/variants",
+        "/export new.jsonl",
+        "/branch b 0",
+        "/import new.jsonl",
+        "/turns",
+        "--import",
+        "old.jsonl",
+    )
 
     assert ran.code == 0
     assert "old.jsonl: 2 turns of Kim and Mira" in ran.err
@@ -238,8 +272,7 @@ def test_turns_of_other_programs_come_and_go(say: Say, shell: Shell) -> None:
 def test_a_whole_chat_travels_to_another_database(say: Say, shell: Shell) -> None:
     out = say("one", "two", "/export c.artelier", "--profile", "rp-basic", "--json")
     there = shell("chat", "d", "--message", "/import c.artelier", "--db", "there.db", "--json")
-    turns = shell("chat", "c", "--message", "/turns", "--message", "three", "--db", "there.db",
-                  "--json")  # fmt: skip
+    turns = shell("chat", "c", "--message", "/turns", "--message", "three", "--db", "there.db", "--json")
 
     assert objects(out)[2]["runs"] == 2
     assert objects(there) == [{"chat_id": "c", "runs": 2}]
@@ -254,12 +287,8 @@ def test_list_has_the_chats_with_their_newest_turn(say: Say, shell: Shell) -> No
 
     items = shell("chat", "--list", "--json").json["items"]
 
-    assert {(one["chat_id"], one["branches"], one["turn"]) for one in items} == {
-        ("c", 2, 2), ("d", 1, 1),
-    }  # fmt: skip
-    assert shell("chat", "--list").out.splitlines()[0].split() == [
-        "chat", "branches", "turn", "changed",
-    ]  # fmt: skip
+    assert {(one["chat_id"], one["branches"], one["turn"]) for one in items} == {("c", 2, 2), ("d", 1, 1)}
+    assert shell("chat", "--list").out.splitlines()[0].split() == ["chat", "branches", "turn", "changed"]
 
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202eevil\r\x9b31m"
@@ -270,8 +299,18 @@ def test_a_reply_commands_no_terminal(say: Say, provider: Provider, shell: Shell
     shell("profile", "import", "secrets.json")
     provider.says(HOSTILE, HOSTILE)
 
-    plain = say(HOSTILE, "/turns", "/state", "/variants", "/explain", "/prompt",
-                "--profile", "secrets", "--system", HOSTILE)  # fmt: skip
+    plain = say(
+        HOSTILE,
+        "/turns",
+        "/state",
+        "/variants",
+        "/explain",
+        "/prompt",
+        "--profile",
+        "secrets",
+        "--system",
+        HOSTILE,
+    )
     wire = say(HOSTILE, "/state", "--json")
 
     for text in (plain.out, plain.err, wire.out, wire.err):
@@ -326,13 +365,22 @@ DESK = {
     "profile_id": "desk",
     "name": "Desk",
     "operations": [
-        {"operation_id": "note", "kind": "template", "order": 1, "params": {
-            "template": "x", "effects": [{"type": "artifact.upsert", "tag": "note"}]}},
-        {"operation_id": "pay", "kind": "tool", "order": 2, "required": True,
-         "hooks": ["after_main_llm"],
-         "params": {"name": "refund", "arguments": {"amount": "{{ text }}"}}},
+        {
+            "operation_id": "note",
+            "kind": "template",
+            "order": 1,
+            "params": {"template": "x", "effects": [{"type": "artifact.upsert", "tag": "note"}]},
+        },
+        {
+            "operation_id": "pay",
+            "kind": "tool",
+            "order": 2,
+            "required": True,
+            "hooks": ["after_main_llm"],
+            "params": {"name": "refund", "arguments": {"amount": "{{ text }}"}},
+        },
     ],
-}  # fmt: skip
+}
 
 
 @tool(side_effect=True, risk="high")
@@ -373,12 +421,7 @@ def test_a_run_that_waits_for_an_approval_is_left_waiting(shell: Shell) -> None:
     assert waits.operations == {"note": "done", "pay": "running"}
     assert (wire["text"], wire["operations"]) == (waits.text, dict(waits.operations))
     assert (told.code, refused.code, elsewhere.code, approved.code, still.code) == (3, 2, 2, 0, 3)
-    for words in (
-        "call refund",
-        'amount="12 USD"',
-        "artelier approve w/r000001",
-        "not here (refund)",
-    ):
+    for words in ("call refund", 'amount="12 USD"', "artelier approve w/r000001", "not here (refund)"):
         assert words in told.err
     assert (wire["status"], wire["tools_missing"]) == ("waiting_approval", ["refund"])
     assert (done.status, done.operations["pay"]) == ("completed", "done")
@@ -417,7 +460,7 @@ def test_a_run_that_waits_for_an_approval_is_left_waiting(shell: Shell) -> None:
         (("x", "--lorebook", "gone"), 6, "gone"),
         (("x", "--import", "bad.json"), 2, "expected a message"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_say_what_was_expected(
     say: Say, shell: Shell, words: tuple[str, ...], code: int, said: str
 ) -> None:
@@ -440,18 +483,30 @@ def test_a_pipe_and_a_file_are_read_line_by_line(shell: Shell) -> None:
     shell.write("said.txt", "Good evening\r\n\n/turns\nwithout an end")
     with (shell.folder / "said.txt").open() as file:
         from_file = subprocess.run(
-            [*ARTELIER, "chat", "f", "--json", "--profile", "rp-basic"], stdin=file,
-            capture_output=True, text=True, timeout=60, check=True,
-        )  # fmt: skip
+            [*ARTELIER, "chat", "f", "--json", "--profile", "rp-basic"],
+            stdin=file,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
     from_pipe = subprocess.run(
-        [*ARTELIER, "chat", "f", "--json"], input="/turns\n", capture_output=True, text=True,
-        timeout=60, check=True,
-    )  # fmt: skip
+        [*ARTELIER, "chat", "f", "--json"],
+        input="/turns\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
 
     endless = subprocess.run(
-        [*ARTELIER, "chat", "f"], input="x" * 5_000_000, capture_output=True, text=True, timeout=60,
+        [*ARTELIER, "chat", "f"],
+        input="x" * 5_000_000,
+        capture_output=True,
+        text=True,
+        timeout=60,
         check=False,
-    )  # fmt: skip
+    )
 
     assert (endless.returncode, endless.stdout) == (2, "")
     assert [json.loads(one).get("turn") for one in from_file.stdout.splitlines()] == [1, None, 2]
@@ -462,9 +517,10 @@ def test_a_pipe_and_a_file_are_read_line_by_line(shell: Shell) -> None:
 @pytest.mark.slow
 def test_at_a_terminal_mistakes_are_told_and_the_talk_goes_on(shell: Shell) -> None:
     seen = on_terminal(
-        ["chat", "t", "--profile", "rp-basic", "--char", "Mira"], folder=shell.folder,
+        ["chat", "t", "--profile", "rp-basic", "--char", "Mira"],
+        folder=shell.folder,
         typed=(("> ", "/nope\n"), ("// begins", "Good evening\n"), ("USD", "\x04")),
-    )  # fmt: skip
+    )
 
     assert seen.code == 0
     assert "new chat t: offline, profile rp-basic; /help helps" in seen.text
@@ -480,12 +536,16 @@ def test_ctrl_c_ends_the_reply_and_then_the_talk(shell: Shell, provider: Provide
     provider.says(Slow(step=STORY, between_s=1.0), "Shorter.")
 
     seen = on_terminal(
-        ["chat", "t"], folder=shell.folder,
+        ["chat", "t"],
+        folder=shell.folder,
         typed=(
-            ("> ", "A story\n"), ("It was", "\x03"), ("USD", "/variants\n"),
-            ("aborted", "/regenerate\n"), ("variant 2:", "\x03"),
+            ("> ", "A story\n"),
+            ("It was", "\x03"),
+            ("USD", "/variants\n"),
+            ("aborted", "/regenerate\n"),
+            ("variant 2:", "\x03"),
         ),
-    )  # fmt: skip
+    )
 
     assert seen.code == 130
     assert "cancelling the reply" in seen.text and "cancelled" in seen.text
@@ -501,24 +561,22 @@ def test_two_ctrl_c_leave_wherever_they_come(shell: Shell, provider: Provider) -
     provider.says(Slow(step=STORY, between_s=1.0))
 
     seen = on_terminal(
-        ["chat", "t"], folder=shell.folder,
+        ["chat", "t"],
+        folder=shell.folder,
         typed=(("> ", "A story\n"), ("It was", "\x03"), ("once more leaves", "\x03")),
-    )  # fmt: skip
+    )
 
     assert seen.code == 130
     assert "Traceback" not in seen.text
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_of_a_reply_the_next_one_goes_on(
-    shell: Shell, provider: Provider
-) -> None:
+def test_killed_in_the_middle_of_a_reply_the_next_one_goes_on(shell: Shell, provider: Provider) -> None:
     shell("chat", "t", "--message", "/turns", "--profile", "rp-basic")
     provider.says(Slow(step=STORY, between_s=1.0))
     killed = on_terminal(
-        ["chat", "t", "--char", "Mira"], folder=shell.folder,
-        typed=(("> ", "A story\n"), ("It was", KILL)),
-    )  # fmt: skip
+        ["chat", "t", "--char", "Mira"], folder=shell.folder, typed=(("> ", "A story\n"), ("It was", KILL))
+    )
     state = (
         '{"turn": 1, "location": "", "time": "", "mood": "", "characters": [],'
         ' "inventory": [], "last_event": ""}'

@@ -87,9 +87,7 @@ def test_tail_tells_what_was_undone_and_has_words_for_every_event(shell: Shell) 
     assert 'bob/undo  undoes bob: pay(to="bob")' in told
     assert "\x1b" not in told
     events = shell("runs", "tail", "trip", "--after", "0", "--json").json["items"]
-    assert not [
-        line for line in told.splitlines() if line.endswith(tuple(e["kind"] for e in events))
-    ]
+    assert not [line for line in told.splitlines() if line.endswith(tuple(e["kind"] for e in events))]
 
 
 def test_an_unknown_undoing_is_settled_and_the_command_goes_on(shell: Shell) -> None:
@@ -134,12 +132,8 @@ def test_a_changed_run_goes_on_in_a_fork_under_its_first_name(shell: Shell) -> N
     assert shell("run", "trip.py:first", "--run-id", "trip").code == 3
 
     strict = shell("run", "trip.py:second", "--run-id", "other", "--replay", "whatever")
-    drifted = shell(
-        "run", "trip.py:second", "--run-id", "trip", "--replay", "fork_on_drift", "--json"
-    )
-    again = shell(
-        "run", "trip.py:second", "--run-id", "trip", "--replay", "fork_on_drift", "--json"
-    )
+    drifted = shell("run", "trip.py:second", "--run-id", "trip", "--replay", "fork_on_drift", "--json")
+    again = shell("run", "trip.py:second", "--run-id", "trip", "--replay", "fork_on_drift", "--json")
 
     assert strict.code == 2
     assert drifted.code == 0

@@ -27,9 +27,14 @@ def in_bash(shell: Shell, *words: str, set_up: str = "") -> list[str]:
     )
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"}
     ran = subprocess.run(
-        ["bash", "--norc", "-c", code], env=environ, cwd=shell.folder, capture_output=True,
-        text=True, timeout=120, check=True,
-    )  # fmt: skip
+        ["bash", "--norc", "-c", code],
+        env=environ,
+        cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
     assert ran.stderr == ""
     return ran.stdout.split()
 
@@ -76,13 +81,20 @@ def test_proposals_load_nothing_heavy(shell: Shell) -> None:
         "from artelier.cli import main\nmain(['x'])"
     )
     environ = {
-        **os.environ, "_ARTELIER_COMPLETE": "complete_bash", "COMP_WORDS": "artelier\nruns\nshow\nq3",
+        **os.environ,
+        "_ARTELIER_COMPLETE": "complete_bash",
+        "COMP_WORDS": "artelier\nruns\nshow\nq3",
         "COMP_CWORD": "3",
-    }  # fmt: skip
+    }
     ran = subprocess.run(
-        [sys.executable, "-c", code], env=environ, cwd=shell.folder, capture_output=True,
-        text=True, timeout=120, check=False,
-    )  # fmt: skip
+        [sys.executable, "-c", code],
+        env=environ,
+        cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
     assert ran.stdout.split() == ["q3:report"]
     assert "heavy: set()" in ran.stderr
@@ -109,13 +121,16 @@ def test_another_shell_is_refused(shell: Shell) -> None:
 
 def asked(shell: Shell, name: str, line: str, **more: str) -> subprocess.CompletedProcess[str]:
     """What `artelier` answers when the script of a shell asks about a line."""
-    environ = {
-        **os.environ, "_ARTELIER_COMPLETE": f"complete_{name}", "_TYPER_COMPLETE_ARGS": line, **more,
-    }  # fmt: skip
+    environ = {**os.environ, "_ARTELIER_COMPLETE": f"complete_{name}", "_TYPER_COMPLETE_ARGS": line, **more}
     return subprocess.run(
-        [BIN / "artelier"], env=environ, cwd=shell.folder, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+        [BIN / "artelier"],
+        env=environ,
+        cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_zsh_is_told_commands_and_what_is_in_the_database(shell: Shell) -> None:
@@ -149,10 +164,18 @@ def test_fish_is_told_commands_and_what_is_in_the_database(shell: Shell) -> None
 @pytest.mark.parametrize("name", ["zsh", "fish"])
 @pytest.mark.parametrize(
     "line",
-    ["artelier runs show '", 'artelier runs show "', "artelier runs show $(touch pwned)",
-     "artelier runs show `touch pwned`", "artelier runs show \\", "artelier nothing like this", "",
-     "artelier runs show \N{SNOWMAN}\x1b[2J", "artelier --db"],
-)  # fmt: skip
+    [
+        "artelier runs show '",
+        'artelier runs show "',
+        "artelier runs show $(touch pwned)",
+        "artelier runs show `touch pwned`",
+        "artelier runs show \\",
+        "artelier nothing like this",
+        "",
+        "artelier runs show \N{SNOWMAN}\x1b[2J",
+        "artelier --db",
+    ],
+)
 def test_a_half_written_line_proposes_something_or_nothing_and_does_nothing(
     shell: Shell, name: str, line: str
 ) -> None:
@@ -163,9 +186,7 @@ def test_a_half_written_line_proposes_something_or_nothing_and_does_nothing(
 
 
 @needs_bash
-def test_bash_itself_loads_what_was_installed(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bash_itself_loads_what_was_installed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the file that a new terminal reads to the word under the cursor."""
     monkeypatch.setenv("HOME", str(shell.folder))
     worked(shell)
@@ -178,8 +199,13 @@ def test_bash_itself_loads_what_was_installed(
     )
     environ = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(shell.folder)}
     ran = subprocess.run(
-        ["bash", "--norc", "-c", code], env=environ, cwd=shell.folder, capture_output=True,
-        text=True, timeout=120, check=False,
-    )  # fmt: skip
+        ["bash", "--norc", "-c", code],
+        env=environ,
+        cwd=shell.folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
 
     assert (ran.returncode, ran.stdout.split(), ran.stderr) == (0, ["q3:report"], "")

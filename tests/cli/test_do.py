@@ -17,11 +17,14 @@ PLAN: dict[str, Any] = {
     "agents": [{"slug": "analyst", "name": "Analyst"}],
     "tasks": [
         {
-            "slug": "answer", "goal": "Say which region sold most.", "agent": "analyst",
-            "success_criteria": "Names the region.", "max_iterations": 3,
+            "slug": "answer",
+            "goal": "Say which region sold most.",
+            "agent": "analyst",
+            "success_criteria": "Names the region.",
+            "max_iterations": 3,
         }
     ],
-}  # fmt: skip
+}
 TEXT = "# South\n\nThe south sold most."
 REF = "d1/answer-md@1"
 
@@ -69,9 +72,7 @@ def test_do_plans_works_and_writes_the_report(shell: Shell, sales: str, provider
     assert provider.calls == 4
 
 
-def test_do_tells_plan_decisions_artifacts_and_verdicts(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_do_tells_plan_decisions_artifacts_and_verdicts(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says(says(PLAN), *WORK)
 
     told = do(shell).err
@@ -93,13 +94,19 @@ def test_do_json_is_one_object(shell: Shell, sales: str, provider: Provider) -> 
     found = do(shell, "--json").json
 
     assert list(found) == [
-        "run_id", "status", "reason", "text", "output", "artifact", "file", "usage",
-        "cost_microusd", "head",
-    ]  # fmt: skip
+        "run_id",
+        "status",
+        "reason",
+        "text",
+        "output",
+        "artifact",
+        "file",
+        "usage",
+        "cost_microusd",
+        "head",
+    ]
     assert (found["run_id"], found["status"], found["text"]) == ("d1", "completed", TEXT)
-    assert found["output"]["tasks"]["d1/answer"] == {
-        "status": "done", "reason": "", "outputs": [REF],
-    }  # fmt: skip
+    assert found["output"]["tasks"]["d1/answer"] == {"status": "done", "reason": "", "outputs": [REF]}
     assert (found["artifact"], found["file"]) == (REF, "artelier-out/d1.md")
     assert found["cost_microusd"] > 0
 
@@ -173,9 +180,7 @@ def test_plan_shows_it_and_launches_nothing_until_somebody_says_yes(
     assert (resumed.code, resumed.out) == (0, f"{TEXT}\n")
 
 
-def test_plan_with_yes_is_launched_in_the_persons_name(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_plan_with_yes_is_launched_in_the_persons_name(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says(says(PLAN), *WORK)
 
     ran = do(shell, "--plan", "--yes")
@@ -184,9 +189,7 @@ def test_plan_with_yes_is_launched_in_the_persons_name(
     assert "launch  user:kim: approve (--yes)" in ran.err
 
 
-def test_a_plan_that_is_denied_ends_as_cancelled(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_a_plan_that_is_denied_ends_as_cancelled(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says(says(PLAN))
     do(shell, "--plan")
 
@@ -231,13 +234,15 @@ def test_a_plan_of_ones_own_is_launched_without_asking_a_model(
         ('{"agents": []}', ["--plan-file", "plan.json"], 2, "the plan cannot be used"),
         (
             json.dumps(PLAN | {"agents": [{"slug": "analyst", "name": "A", "tools": ["abacus"]}]}),
-            ["--plan-file", "plan.json"], 2, "there is no tool 'abacus'",
+            ["--plan-file", "plan.json"],
+            2,
+            "there is no tool 'abacus'",
         ),
         ("{}", ["--plan-file", "gone.json"], 6, "the plan is not there"),
         ("{}", ["--solo", "--plan"], 2, "--solo works without a plan"),
         ("{}", ["--run-id", "x" * 65], 2, "invalid mission id"),
     ],
-)  # fmt: skip
+)
 def test_a_plan_that_cannot_be_is_refused_before_anything_is_recorded(
     shell: Shell, sales: str, text: str, words: list[str], code: int, said: str
 ) -> None:
@@ -319,9 +324,7 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
     shell: Shell, sales: str, provider: Provider
 ) -> None:
     again = (decides("complete_task"), WRITE, TEXT.replace("most", "most by far"))
-    provider.says(
-        says(PLAN), *WORK, *again, passes("d1/answer-md@2", "The south sold most by far.")
-    )
+    provider.says(says(PLAN), *WORK, *again, passes("d1/answer-md@2", "The south sold most by far."))
 
     do(shell)
     rejected = shell("tasks", "reject", "d1/answer", "--note", "By how much?")
@@ -338,9 +341,7 @@ def test_a_person_rejects_an_output_has_it_done_again_and_accepts_it(
     assert re.search(r"d1/answer-md@2 accepted by user:\S+", shown.out)
 
 
-def test_a_task_that_fails_is_seen_retried_and_done(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_a_task_that_fails_is_seen_retried_and_done(shell: Shell, sales: str, provider: Provider) -> None:
     think = decides("analyze")
     provider.says(says(PLAN), think, decides("analyze"), think, *WORK)
 
@@ -369,8 +370,9 @@ def test_tasks_are_made_and_cancelled_from_the_command_line(
     provider.says(says(PLAN), *WORK)
     do(shell)
 
-    made = shell("tasks", "create", "More", "--criteria", "Names it.", "--agent", "d1/analyst",
-                 "--id", "tasks/more")  # fmt: skip
+    made = shell(
+        "tasks", "create", "More", "--criteria", "Names it.", "--agent", "d1/analyst", "--id", "tasks/more"
+    )
     cancelled = shell("tasks", "cancel", "tasks/more")
     unknown = shell("tasks", "show", "tasks/none")
 

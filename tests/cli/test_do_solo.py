@@ -47,11 +47,12 @@ def test_do_tells_each_step_with_arguments_sizes_and_cost(
 ) -> None:
     provider.says(
         ModelReply(
-            text="Let me look.", usage=Usage(input_tokens=1000, output_tokens=10),
+            text="Let me look.",
+            usage=Usage(input_tokens=1000, output_tokens=10),
             tool_calls=(ToolCall(id="1", name="read_file", arguments={"path": "2024.csv"}),),
         ),
         "South.",
-    )  # fmt: skip
+    )
 
     told = do(shell).err
 
@@ -69,9 +70,17 @@ def test_do_json_is_one_object(shell: Shell, sales: str, provider: Provider) -> 
     found = do(shell, "--json").json
 
     assert list(found) == [
-        "run_id", "status", "reason", "text", "output", "artifact", "file", "usage",
-        "cost_microusd", "head",
-    ]  # fmt: skip
+        "run_id",
+        "status",
+        "reason",
+        "text",
+        "output",
+        "artifact",
+        "file",
+        "usage",
+        "cost_microusd",
+        "head",
+    ]
     assert (found["run_id"], found["status"], found["text"]) == ("d1", "completed", "South.")
     assert found["artifact"] == "reports/d1@1"
     assert found["file"] == "artelier-out/d1.md"
@@ -92,11 +101,7 @@ def test_do_again_with_the_same_id_returns_the_report_without_a_call(
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        (["--workspace", "other"], "workspace"),
-        (["--model", "openai:gpt-5"], "model"),
-    ],
+    ("change", "what"), [(["--workspace", "other"], "workspace"), (["--model", "openai:gpt-5"], "model")]
 )
 def test_do_refuses_an_id_whose_run_is_about_something_else(
     shell: Shell, sales: str, provider: Provider, change: list[str], what: str
@@ -112,14 +117,10 @@ def test_do_refuses_an_id_whose_run_is_about_something_else(
     assert do(shell, goal="Another goal").code == 1
 
 
-def test_do_without_an_id_makes_a_readable_one(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_do_without_an_id_makes_a_readable_one(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says("South.", "Süd.")
 
-    first = shell("do", "Which region sold most?", "--solo", "--workspace", sales, "--json").json[
-        "run_id"
-    ]
+    first = shell("do", "Which region sold most?", "--solo", "--workspace", sales, "--json").json["run_id"]
     second = shell("do", "Что продано?", "--solo", "--workspace", sales, "--json").json["run_id"]
 
     assert re.fullmatch(r"which-region-sold-most-[a-z0-9]{4}", first)
@@ -145,9 +146,7 @@ def test_do_that_needs_a_person_ends_with_3_and_resume_goes_on(
     assert (shell.folder / "artelier-out/d1.md").exists()
 
 
-def test_a_stuck_run_goes_on_after_resume_with_a_note(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_a_stuck_run_goes_on_after_resume_with_a_note(shell: Shell, sales: str, provider: Provider) -> None:
     same = calls("read_file", path="2024.csv")
     provider.says(same, same, same, "South.")
 
@@ -243,9 +242,7 @@ def test_do_over_a_budget_ends_with_4_and_goes_on_when_it_is_raised(
     assert (resumed.code, resumed.out) == (0, "South.\n")
 
 
-def test_do_with_its_own_budget_is_raised_by_resume(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_do_with_its_own_budget_is_raised_by_resume(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says("South.")
 
     stopped = do(shell, "--budget-usd", "0.000001")
@@ -296,9 +293,7 @@ def test_do_that_fails_says_why_and_retry_with_resume_finishes_it(
         (["do", "x" * 100_001, "--workspace", "sales"], 2, "the goal is too long"),
     ],
 )
-def test_do_refuses_bad_requests(
-    shell: Shell, sales: str, words: list[str], code: int, said: str
-) -> None:
+def test_do_refuses_bad_requests(shell: Shell, sales: str, words: list[str], code: int, said: str) -> None:
     ran = shell(*words, "--model", "offline")
 
     assert ran.code == code
@@ -326,9 +321,7 @@ def test_do_refuses_a_model_it_cannot_reach_before_a_run_is_recorded(
     assert shell("runs", "list", "--json").json["items"] == []
 
 
-def test_out_names_the_file_and_its_folders_are_made(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_out_names_the_file_and_its_folders_are_made(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says("South.")
 
     ran = do(shell, "--out", "deep/er/report.md", "--json")
@@ -338,9 +331,7 @@ def test_out_names_the_file_and_its_folders_are_made(
     assert [path.name for path in (shell.folder / "deep/er").iterdir()] == ["report.md"]
 
 
-def test_a_report_that_cannot_be_written_is_not_lost(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_a_report_that_cannot_be_written_is_not_lost(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says("South.")
     shell.write("file", "in the way")
 
@@ -390,9 +381,7 @@ def test_resume_of_a_paused_run_lets_it_go_on(shell: Shell, sales: str, provider
     assert (resumed.code, resumed.out) == (0, "South.\n")
 
 
-def test_a_cancelled_run_takes_no_more_commands(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_a_cancelled_run_takes_no_more_commands(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says(calls("ask_person", question="Which year?"))
     do(shell)
 
@@ -418,9 +407,7 @@ def test_worker_once_drives_what_was_approved(shell: Shell, sales: str, provider
     assert shell("runs", "show", "d1", "--json").json["result"]["text"] == "South."
 
 
-def test_worker_says_which_run_it_cannot_drive(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_worker_says_which_run_it_cannot_drive(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says(calls("ask_person", question="Which year?"))
     do(shell)
     shell("approve", "d1")

@@ -39,9 +39,7 @@ def test_it_says_who_may_be_called_and_how_fast(shell: Shell) -> None:
     assert found["http_json"] == ("ok", "https://api.example.com/v1/")
 
 
-def test_it_says_whether_personal_data_is_replaced_and_what_else_is_looked_for(
-    shell: Shell,
-) -> None:
+def test_it_says_whether_personal_data_is_replaced_and_what_else_is_looked_for(shell: Shell) -> None:
     shell.write("artelier.toml", "[pii]\nenabled = true\n[pii.patterns]\nCASE = 'AZ [0-9]+'\n")
     shell.set("ARTELIER_VAULT_KEY", "0" * 64)
 
@@ -59,9 +57,7 @@ def test_a_default_model_that_is_not_allowed_is_wrong(shell: Shell) -> None:
     assert findings(ran)["models"][0] == "wrong"
 
 
-def test_a_missing_secret_of_an_allowed_server_is_wrong_and_a_present_one_is_not_shown(
-    shell: Shell,
-) -> None:
+def test_a_missing_secret_of_an_allowed_server_is_wrong_and_a_present_one_is_not_shown(shell: Shell) -> None:
     shell.write(
         "artelier.toml",
         "[tools.http]\nallow = [{ url = 'https://a.example/', "
@@ -94,9 +90,7 @@ def test_a_database_of_another_clock_and_with_left_runs_is_noticed(shell: Shell)
 
     path = shell.folder / ".artelier/state.db"
     db = sqlite3.connect(path)
-    db.execute(
-        "INSERT INTO leases(stream, holder, expires_us) VALUES ('default/main/run:x', 'gone', 5)"
-    )
+    db.execute("INSERT INTO leases(stream, holder, expires_us) VALUES ('default/main/run:x', 'gone', 5)")
     db.commit()
     assert looked(shell)["leases"][0] == "note"
     db.execute("DELETE FROM leases")
@@ -237,9 +231,7 @@ def test_a_newer_database_is_told(shell: Shell) -> None:
         db.close()
 
 
-def test_the_key_of_a_sealed_database_is_missed_or_found_wrong_and_never_shown(
-    shell: Shell,
-) -> None:
+def test_the_key_of_a_sealed_database_is_missed_or_found_wrong_and_never_shown(shell: Shell) -> None:
     shell.set("ARTELIER_VAULT_KEY", "canary-one canary-one canary-one")
     made(shell)
     assert looked(shell)["vault key"][0] == "ok"
@@ -261,15 +253,9 @@ def test_the_key_of_a_sealed_database_is_missed_or_found_wrong_and_never_shown(
 
 @pytest.mark.parametrize(
     ("model", "advice"),
-    [
-        ("opnai:gpt", "provider:model"),
-        ("openai:gpt-5-mini", "OPENAI_API_KEY"),
-        ("openai:", "model"),
-    ],
+    [("opnai:gpt", "provider:model"), ("openai:gpt-5-mini", "OPENAI_API_KEY"), ("openai:", "model")],
 )
-def test_a_model_that_cannot_be_called_is_told_with_what_helps(
-    shell: Shell, model: str, advice: str
-) -> None:
+def test_a_model_that_cannot_be_called_is_told_with_what_helps(shell: Shell, model: str, advice: str) -> None:
     shell.write("artelier.toml", f'[model]\ndefault = "{model}"\n')
 
     assert advice in said(shell, "model")

@@ -125,6 +125,4 @@ def test_a_tool_that_does_not_end_is_cut_off_after_the_time_that_was_given(
         assert process.returncode == 0, told
     shown = shell("runs", "show", "d1", "--json").json
     (call,) = shown["unknown_calls"]
-    assert (shown["status"], call["tool"], call["code"]) == (
-        "unknown_outcome", "http_json", "cancelled",
-    )  # fmt: skip
+    assert (shown["status"], call["tool"], call["code"]) == ("unknown_outcome", "http_json", "cancelled")

@@ -16,9 +16,7 @@ def test_a_file_of_random_bytes_is_refused_as_damaged_and_left_alone(shell: Shel
     content = random.Random(1).randbytes(5000)
     (shell.folder / "random.db").write_bytes(content)
 
-    ran = [
-        shell(*words, "--db", "random.db") for words in (("runs", "list"), ("verify",), ("head",))
-    ]
+    ran = [shell(*words, "--db", "random.db") for words in (("runs", "list"), ("verify",), ("head",))]
 
     assert [one.code for one in ran] == [7, 7, 7]
     assert all("damaged" in one.err for one in ran)
@@ -74,12 +72,22 @@ def test_a_place_that_cannot_hold_a_database_is_named(shell: Shell, path: str) -
 @pytest.mark.parametrize(
     "words",
     [
-        ["runs", "list"], ["runs", "show", "x"], ["runs", "tail", "x"], ["resume", "x"],
-        ["approve", "x"], ["verify"], ["head"], ["tenants", "list"], ["artifacts", "list"],
-        ["manifest", "show", "x:y"], ["signal", "x", "y"], ["fork", "x"], ["diff", "x", "y"],
+        ["runs", "list"],
+        ["runs", "show", "x"],
+        ["runs", "tail", "x"],
+        ["resume", "x"],
+        ["approve", "x"],
+        ["verify"],
+        ["head"],
+        ["tenants", "list"],
+        ["artifacts", "list"],
+        ["manifest", "show", "x:y"],
+        ["signal", "x", "y"],
+        ["fork", "x"],
+        ["diff", "x", "y"],
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_a_command_that_reads_makes_no_database(shell: Shell, words: list[str]) -> None:
     ran = shell(*words)
 
@@ -91,11 +99,22 @@ def test_a_command_that_reads_makes_no_database(shell: Shell, words: list[str]) 
 @pytest.mark.parametrize(
     "words",
     [
-        ["runs", "show"], ["runs", "tail"], ["runs", "tree"], ["runs", "cost"], ["runs", "steps"],
-        ["resume"], ["retry"], ["cancel"], ["pause"], ["step"], ["approve"], ["runs", "stop"], ["fork"],
+        ["runs", "show"],
+        ["runs", "tail"],
+        ["runs", "tree"],
+        ["runs", "cost"],
+        ["runs", "steps"],
+        ["resume"],
+        ["retry"],
+        ["cancel"],
+        ["pause"],
+        ["step"],
+        ["approve"],
+        ["runs", "stop"],
+        ["fork"],
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_an_unknown_run_is_not_found(shell: Shell, words: list[str]) -> None:
     shell("db", "migrate")
 
@@ -114,9 +133,7 @@ def test_an_unknown_run_is_not_found(shell: Shell, words: list[str]) -> None:
         (["signal", "r", "go", "not json"], "the data"),
     ],
 )
-def test_bad_json_is_refused_before_anything_happens(
-    shell: Shell, words: list[str], option: str
-) -> None:
+def test_bad_json_is_refused_before_anything_happens(shell: Shell, words: list[str], option: str) -> None:
     shell("db", "migrate")
 
     ran = shell(*words)
@@ -145,7 +162,7 @@ def test_bad_json_is_refused_before_anything_happens(
         ["--db", "postgresql://host/db", "runs", "list"],
     ],
     ids=" ".join,
-)  # fmt: skip
+)
 def test_wrong_arguments_end_with_2(shell: Shell, words: list[str]) -> None:
     shell("db", "migrate")
 

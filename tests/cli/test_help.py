@@ -30,9 +30,7 @@ def commands(command: Any = None, path: str = "artelier") -> Iterator[tuple[str,
 def test_help_lists_every_command(shell: Shell) -> None:
     ran = shell("--help")
 
-    listed = {
-        line.split()[0] for line in ran.out.split("Commands:")[1].splitlines() if line.strip()
-    }
+    listed = {line.split()[0] for line in ran.out.split("Commands:")[1].splitlines() if line.strip()}
     assert ran.code == 0
     assert set(COMMANDS) <= listed
 
@@ -114,8 +112,11 @@ def test_version_is_that_of_the_distribution() -> None:
     from importlib.metadata import version
 
     ran = subprocess.run(
-        [sys.executable, "-m", "artelier", "--version"], capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "artelier", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ},
-    )  # fmt: skip
+    )
 
     assert ran.stdout == f"artelier {version('artelier')}\n"

@@ -32,9 +32,7 @@ def test_render_is_the_request_that_was_sent(shell: Shell, provider: Provider) -
 
     request = json.loads(rendered.out)
     sent = provider.server.requests[1].body["messages"]
-    assert [message["role"] for message in request["messages"]] == [
-        message["role"] for message in sent
-    ]
+    assert [message["role"] for message in request["messages"]] == [message["role"] for message in sent]
     assert rendered.out.count("\n") == 1
     assert 'calls read_file(path="2024.csv")' in readable
     assert "--- 2 user\nWhich region?" in readable
@@ -45,8 +43,10 @@ def test_diff_names_the_parts_and_shows_the_lines(shell: Shell) -> None:
     same = shell("manifest", "diff", "a:b/c:c1/model", "a:b/c:c1/model")
 
     assert [(part["tag"], part["change"]) for part in found["parts"]] == [
-        ("identity", "same"), ("task", "same"), ("conversation", "only in the second"),
-    ]  # fmt: skip
+        ("identity", "same"),
+        ("task", "same"),
+        ("conversation", "only in the second"),
+    ]
     assert "+calls read_file" in found["diff"]
     assert "the same" in same.err
 

@@ -28,14 +28,17 @@ from tests.tools.contexts import Recorder
 
 GREETING: list[dict[str, Any]] = [
     {
-        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
         "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {},
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
             "clientInfo": {"name": "by hand", "version": "1"},
         },
     },
     {"jsonrpc": "2.0", "method": "notifications/initialized"},
-]  # fmt: skip
+]
 
 
 def words(*options: str) -> list[str]:
@@ -91,22 +94,34 @@ def test_stdout_carries_nothing_but_the_protocol(shell: Shell, sales: str) -> No
         *GREETING,
         {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
         {
-            "jsonrpc": "2.0", "id": 3, "method": "tools/call",
+            "jsonrpc": "2.0",
+            "id": 3,
+            "method": "tools/call",
             "params": {
                 "name": "start_run",
                 "arguments": {"goal": "How many rows?", "run_id": "r1", "workspace": "."},
             },
         },
         {
-            "jsonrpc": "2.0", "id": 4, "method": "tools/call",
+            "jsonrpc": "2.0",
+            "id": 4,
+            "method": "tools/call",
             "params": {"name": "run_result", "arguments": {"run_id": "r1", "wait_s": 30}},
         },
         {"jsonrpc": "2.0", "id": 5, "method": "no/such"},
-    ]  # fmt: skip
-    with subprocess.Popen(
-        words("--workspace", sales, "--json"), cwd=shell.folder, env=dict(os.environ),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process, killed_at_last(process):  # fmt: skip
+    ]
+    with (
+        subprocess.Popen(
+            words("--workspace", sales, "--json"),
+            cwd=shell.folder,
+            env=dict(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        killed_at_last(process),
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("this is no message\n\n{}\n[]\n")
@@ -127,10 +142,18 @@ def test_stdout_carries_nothing_but_the_protocol(shell: Shell, sales: str) -> No
 
 
 def test_a_signal_ends_it_while_the_client_is_still_there(shell: Shell) -> None:
-    with subprocess.Popen(
-        words(), cwd=shell.folder, env=dict(os.environ), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process, killed_at_last(process):  # fmt: skip
+    with (
+        subprocess.Popen(
+            words(),
+            cwd=shell.folder,
+            env=dict(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        killed_at_last(process),
+    ):
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(GREETING[0]) + "\n")
@@ -164,9 +187,14 @@ def test_what_prints_or_reads_meanwhile_does_not_meet_the_protocol(shell: Shell)
     given = "".join(json.dumps(message) + "\n" for message in GREETING)
 
     done = subprocess.run(
-        [sys.executable, "-c", NOISY], cwd=shell.folder, input=given, text=True,
-        capture_output=True, timeout=60, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", NOISY],
+        cwd=shell.folder,
+        input=given,
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
 
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1]
     assert "noise of this process" in done.stderr
@@ -175,10 +203,17 @@ def test_what_prints_or_reads_meanwhile_does_not_meet_the_protocol(shell: Shell)
 
 
 def test_a_line_without_end_ends_the_conversation(shell: Shell) -> None:
-    with subprocess.Popen(
-        words(), cwd=shell.folder, env=dict(os.environ), stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    ) as process, killed_at_last(process):  # fmt: skip
+    with (
+        subprocess.Popen(
+            words(),
+            cwd=shell.folder,
+            env=dict(os.environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        ) as process,
+        killed_at_last(process),
+    ):
         assert process.stdin is not None
         with pytest.raises(BrokenPipeError):
             for _ in range(10_000):
@@ -206,9 +241,7 @@ def test_what_is_wrong_is_said_on_stderr_alone(
     assert said in ran.err
 
 
-def test_without_the_extra_it_says_what_to_install(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_extra_it_says_what_to_install(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
 
     ran = shell("mcp", "--db", "state.db")
@@ -233,9 +266,7 @@ def test_a_client_sees_what_its_principal_may_read_and_nothing_else(shell: Shell
             lee = ours.as_principal("user:lee").artifacts
             await lee.write("secret", kind="document", content="lee's", access="private")
             await lee.write("shared", kind="document", content="to all", access="public")
-            await lee.write(
-                "sold", kind="document", content="x", access="public", prices={"read": 3}
-            )
+            await lee.write("sold", kind="document", content="x", access="public", prices={"read": 3})
             away = theirs.as_principal("user:kim").artifacts
             await away.write("abroad", kind="document", content="elsewhere", access="public")
 
@@ -368,9 +399,7 @@ def test_without_a_workspace_of_its_own_the_server_gives_none(shell: Shell) -> N
     asyncio.run(work())
 
 
-def test_a_run_that_asks_is_answered_and_goes_on(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_a_run_that_asks_is_answered_and_goes_on(shell: Shell, sales: str, provider: Provider) -> None:
     shell.write("artelier.toml", '[policy]\napprove_risk = "low"\n')
     provider.says(reads("2024.csv"), "South.")
 
@@ -444,9 +473,7 @@ def test_clients_answer_nothing_unless_whoever_starts_the_server_says_so(shell: 
         async with served(shell) as client:
             names = [tool.name for tool in (await client.list_tools()).tools]
             refused = await call(client, "approve_run", run_id="r1", decision="approve")
-        assert names == [
-            "start_run", "run_status", "run_result", "list_runs", "cancel_run", "signal_run"
-        ]  # fmt: skip
+        assert names == ["start_run", "run_status", "run_result", "list_runs", "cancel_run", "signal_run"]
         assert refused["error"]["code"] == "access_denied"
         assert "--approvals" in refused["error"]["hint"]
 
@@ -470,10 +497,17 @@ class Web:
 @contextmanager
 def on_the_web(shell: Shell, *options: str) -> Iterator[Web]:
     """A server over HTTP, ended by SIGTERM."""
-    with subprocess.Popen(
-        words("--transport", "http", "--principal", "user:kim", *options), cwd=shell.folder,
-        env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process, killed_at_last(process):  # fmt: skip
+    with (
+        subprocess.Popen(
+            words("--transport", "http", "--principal", "user:kim", *options),
+            cwd=shell.folder,
+            env=dict(os.environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        killed_at_last(process),
+    ):
         assert process.stderr is not None
         url = process.stderr.readline().split()[1].rstrip(";")
         token = process.stderr.readline().split()[-1]
@@ -524,9 +558,10 @@ def test_http_lets_in_only_who_has_the_token_our_host_and_no_foreign_origin(shel
         assert asked(Authorization=token, Origin="null") == 403
 
         huge = client.post(
-            web.url, content=b" " * (5 * 1024 * 1024),
+            web.url,
+            content=b" " * (5 * 1024 * 1024),
             headers={**accept, **web.headers, "Content-Type": "application/json"},
-        )  # fmt: skip
+        )
         assert huge.status_code == 413
         refused = client.post(web.url, json={}).json()
         assert refused["error"]["code"] == "access_denied"

@@ -83,9 +83,7 @@ def test_history_and_undo_and_undo_of_the_undo(shell: Shell, kept: list[str]) ->
     twice = shell("memory", "undo", str(append), "--agent", "ana", "--json")
     shell("memory", "undo", str(done["id"]), "--agent", "ana")
 
-    assert [change["kind"] for change in changes] == [
-        "memory.added", "memory.added", "block.written",
-    ]  # fmt: skip
+    assert [change["kind"] for change in changes] == ["memory.added", "memory.added", "block.written"]
     assert done["by"] == "user:kim"
     assert emptied == ""
     assert twice.code == 1 and twice.error["code"] == "conflict"
@@ -119,10 +117,7 @@ def test_consolidate_of_a_file_of_memories_looks_at_the_runs_elsewhere(shell: Sh
     tidy = ("memory", "consolidate", "--agent", "ana", "--db", "agent_memory.db", "--json")
 
     async def write() -> tuple[Ran, Ran]:
-        with (
-            SQLiteMemoryStore("agent_memory.db") as memories,
-            Kernel.open(".artelier/state.db") as kernel,
-        ):
+        with SQLiteMemoryStore("agent_memory.db") as memories, Kernel.open(".artelier/state.db") as kernel:
             ana = memories.for_agent("default", "ana")
             await ana.remember("The locker opens with 4471", key="1")
             await ana.remember("As I said, the locker opens with 4471", key="2")
@@ -198,9 +193,7 @@ def test_a_file_of_memories_is_shown_and_verified_too(shell: Shell) -> None:
 
     asyncio.run(write())
 
-    assert "a fact in a file" in shell(
-        "memory", "list", "--agent", "ana", "--db", "agent_memory.db"
-    ).out  # fmt: skip
+    assert "a fact in a file" in shell("memory", "list", "--agent", "ana", "--db", "agent_memory.db").out
     verified = shell("verify", "--db", "agent_memory.db", "--json")
     assert verified.code == 0, verified.out
 

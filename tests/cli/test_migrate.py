@@ -122,9 +122,7 @@ def test_one_failed_agent_fails_the_command_and_the_rest_is_written(shell: Shell
     shell.write("old/evil/agent.yaml", "id: 'evil\x1b[31m\u202e'\nmodel: offline\n")
 
     ran = shell("migrate", "agents", folder)
-    items = {
-        one["folder"]: one for one in shell("migrate", "agents", folder, "--json").json["items"]
-    }
+    items = {one["folder"]: one for one in shell("migrate", "agents", folder, "--json").json["items"]}
 
     assert ran.code == 1
     assert "6 created, 2 skipped, 2 failed" in ran.err
@@ -144,9 +142,7 @@ def test_a_folder_that_is_not_there(shell: Shell) -> None:
 
 def test_an_id_that_is_the_worlds_own_fails_that_agent_alone(shell: Shell) -> None:
     for name in ("operator", "zoe"):
-        shell.write(
-            f"agents/{name}/agent.yaml", f"id: {name}\nllm_model: offline\nstarting_scrip: 70\n"
-        )
+        shell.write(f"agents/{name}/agent.yaml", f"id: {name}\nllm_model: offline\nstarting_scrip: 70\n")
         shell.write(f"agents/{name}/system_prompt.md", f"You are {name}.")
     assert shell("world", "new", "town", "--empty").code == 0
 

@@ -23,12 +23,8 @@ HOSTILE = "\x1b[31mred\x1b[0m \x9b1m \u202edesrever \x07\x08 a\rb\r\nc\x00\x7f\u
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     shown = display.safe(text)
 
-    assert not any(
-        (ord(char) < 32 and char not in "\t\n") or 127 <= ord(char) < 160 for char in shown
-    )
-    assert not set(shown) & set(
-        "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029"
-    )
+    assert not any((ord(char) < 32 and char not in "\t\n") or 127 <= ord(char) < 160 for char in shown)
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
     shown.encode()
 
 
@@ -95,12 +91,8 @@ def test_a_hostile_result_is_exact_in_a_pipe_and_harmless_on_a_terminal(painted:
     assert "\x1b[31mred" not in seen.raw and "\u202e" not in seen.raw
 
 
-@pytest.mark.parametrize(
-    "words", [["runs", "show", "p1"], ["runs", "tail", "p1"], ["runs", "list"]]
-)
-def test_no_listing_on_a_terminal_lets_hostile_text_through(
-    painted: Shell, words: list[str]
-) -> None:
+@pytest.mark.parametrize("words", [["runs", "show", "p1"], ["runs", "tail", "p1"], ["runs", "list"]])
+def test_no_listing_on_a_terminal_lets_hostile_text_through(painted: Shell, words: list[str]) -> None:
     seen = on_terminal(words, folder=painted.folder)
 
     assert seen.code == 0
@@ -120,9 +112,12 @@ def test_a_terminal_gets_colours_and_a_pipe_gets_none(painted: Shell) -> None:
 
 def test_lists_are_items_and_next(painted: Shell) -> None:
     lists = (
-        ["runs", "list"], ["runs", "tail", "p1"], ["runs", "steps", "p1"], ["tenants", "list"],
+        ["runs", "list"],
+        ["runs", "tail", "p1"],
+        ["runs", "steps", "p1"],
+        ["tenants", "list"],
         ["artifacts", "list"],
-    )  # fmt: skip
+    )
 
     for words in lists:
         assert list(painted(*words, "--json").json) == ["items", "next"], words
@@ -155,12 +150,7 @@ def test_sizes_have_units(size_bytes: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("us", "text"),
-    [
-        (1500, "1 ms"),
-        (4_100_000, "4.1 s"),
-        (190_000_000, "3 min 10 s"),
-        (7_260_000_000, "2 h 1 min"),
-    ],
+    [(1500, "1 ms"), (4_100_000, "4.1 s"), (190_000_000, "3 min 10 s"), (7_260_000_000, "2 h 1 min")],
 )
 def test_durations_have_units(us: int, text: str) -> None:
     assert display.duration(us) == text

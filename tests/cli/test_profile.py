@@ -26,9 +26,7 @@ def two_mistakes(shell: Shell) -> str:
 def test_shipped_profiles_are_listed_shown_and_valid_without_a_database(shell: Shell) -> None:
     listed = shell("profile", "list", "--json").json["items"]
 
-    assert [(one["profile_id"], one["from"]) for one in listed] == [
-        (name, "shipped") for name in SHIPPED
-    ]
+    assert [(one["profile_id"], one["from"]) for one in listed] == [(name, "shipped") for name in SHIPPED]
     for name in SHIPPED:
         assert shell("profile", "validate", "--profile", name).code == 0
         assert name in shell("profile", "list").out
@@ -62,10 +60,7 @@ def test_every_mistake_is_printed_with_its_path(shell: Shell) -> None:
     assert "operations[2].depends_on[0]" in said.out and "unknown_dependency" in said.out
     assert "2 mistakes" in said.err
     assert told.json["valid"] is False
-    assert [one["code"] for one in told.json["errors"]] == [
-        "order_not_numeric",
-        "unknown_dependency",
-    ]
+    assert [one["code"] for one in told.json["errors"]] == ["order_not_numeric", "unknown_dependency"]
 
 
 def test_profile_with_a_mistake_is_not_stored(shell: Shell) -> None:

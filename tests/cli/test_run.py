@@ -21,9 +21,7 @@ def paid(shell: Shell) -> list[str]:
     return book.read_text().splitlines() if book.exists() else []
 
 
-def test_run_stops_for_a_person_says_what_to_type_and_goes_on_after_the_answer(
-    shell: Shell,
-) -> None:
+def test_run_stops_for_a_person_says_what_to_type_and_goes_on_after_the_answer(shell: Shell) -> None:
     first = shell("run", "flows.py:pays", "--run-id", "r1")
     shown = shell("runs", "show", "r1")
     answered = shell("approve", "r1", "--note", "fine")
@@ -175,14 +173,9 @@ def test_what_a_dead_process_has_not_done_is_called_again_after_the_probe(shell:
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [
-        (["--probe", "--tools", "nobody.py"], "not there"),
-        (["--retry", "--tools", "flows.py"], "--probe"),
-    ],
+    [(["--probe", "--tools", "nobody.py"], "not there"), (["--retry", "--tools", "flows.py"], "--probe")],
 )
-def test_reconcile_refuses_tools_that_it_cannot_use(
-    shell: Shell, options: list[str], told: str
-) -> None:
+def test_reconcile_refuses_tools_that_it_cannot_use(shell: Shell, options: list[str], told: str) -> None:
     shell("run", "flows.py:loses_asked", "--run-id", "r1")
 
     ran = shell("reconcile", "r1", "1", *options)
@@ -279,9 +272,7 @@ def test_a_file_named_like_a_module_hides_nothing(shell: Shell) -> None:
     assert ran.json["result"] == "neighbour"
 
 
-def test_run_refuses_a_run_of_the_built_in_agent(
-    shell: Shell, sales: str, provider: Provider
-) -> None:
+def test_run_refuses_a_run_of_the_built_in_agent(shell: Shell, sales: str, provider: Provider) -> None:
     provider.says("done")
     shell("do", "Count.", "--solo", "--workspace", sales, "--run-id", "d1")
 

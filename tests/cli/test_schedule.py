@@ -70,11 +70,16 @@ def test_firing_while_a_run_waits_says_what_to_do(shell: Shell) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        (), ("--every", "0s"), ("--cron", "61 * * * *"), ("--cron", "* * * * *", "--every", "1m"),
-        ("--cron", "* * * * *", "--timezone", "Mars"), ("--every", "1m", "--budget-usd", "0"),
-        ("--every", "1m", "--overlap", "pile"), ("--every", "1m", "--catch-up", "all"),
+        (),
+        ("--every", "0s"),
+        ("--cron", "61 * * * *"),
+        ("--cron", "* * * * *", "--every", "1m"),
+        ("--cron", "* * * * *", "--timezone", "Mars"),
+        ("--every", "1m", "--budget-usd", "0"),
+        ("--every", "1m", "--overlap", "pile"),
+        ("--every", "1m", "--catch-up", "all"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused(shell: Shell, options: tuple[str, ...]) -> None:
     answer = shell("schedule", "add", "s", *options, "--goal", GOAL, "--json")
 

@@ -56,9 +56,7 @@ def test_a_file_sets_everything(shell: Shell) -> None:
     assert settings.limits() == Limits(usd="0.50", tokens=1000, steps=20, wall_s=60.5)
     assert settings.limits(usd="2") == Limits(usd="2", tokens=1000, steps=20, wall_s=60.5)
     assert settings.prices == {
-        "ollama:qwen3": Price(
-            input=Decimal(0), output=Decimal("0.10"), cached_input=Decimal("0.05")
-        )
+        "ollama:qwen3": Price(input=Decimal(0), output=Decimal("0.10"), cached_input=Decimal("0.05"))
     }
 
 
@@ -215,8 +213,9 @@ def test_a_file_says_who_may_be_called_and_how_fast(shell: Shell) -> None:
 
     assert settings.policy().models == ("offline", "openai:*")
     assert dict(settings.policy().rates) == {
-        "openai": Rate(requests=60, tokens=90_000), "*": Rate(requests=100),
-    }  # fmt: skip
+        "openai": Rate(requests=60, tokens=90_000),
+        "*": Rate(requests=100),
+    }
     assert [tool.name for tool in settings.tools(environ={})] == ["http_json"]
     assert [rule.private for rule in settings.http_rules] == [False, True]
     assert Settings().tools(environ={}) == []
@@ -228,17 +227,12 @@ def test_a_file_says_who_may_be_called_and_how_fast(shell: Shell) -> None:
         ("[limits.rates.openai]\n", "1: limits.rates.openai: a rate that limits nothing"),
         ("[limits.rates.openai]\nrequests = 0\n", "2: limits.rates.openai.requests"),
         ("[limits.rates.openai]\nrequest = 5\n", "2: unknown key limits.rates.openai.request"),
-        (
-            "[tools.http]\nallow = ['ftp://a/']\n",
-            "2: tools.http.allow: an allowed URL is not of https",
-        ),
+        ("[tools.http]\nallow = ['ftp://a/']\n", "2: tools.http.allow: an allowed URL is not of https"),
         ("[tools.http]\nallow = [{ uri = 'https://a/' }]\n", "2: "),
         ("[model]\nallow = ['']\n", "2: model.allow"),
     ],
 )
-def test_a_mistake_about_who_may_be_called_has_its_line(
-    shell: Shell, text: str, where: str
-) -> None:
+def test_a_mistake_about_who_may_be_called_has_its_line(shell: Shell, text: str, where: str) -> None:
     shell.write("artelier.toml", text)
 
     with pytest.raises(InvalidConfig) as raised:

@@ -39,8 +39,8 @@ def test_a_changed_skill_is_shown_compared_and_approved(shell: Shell) -> None:
     shown = shell("skills", "show", "pdf-forms")
     difference = shell("skills", "diff", "pdf-forms").out
     approved = shell(
-        "skills", "approve", "pdf-forms", "--hash", rows[0]["hash"][:12], "--note", "read it", "--json",
-    ).json  # fmt: skip
+        "skills", "approve", "pdf-forms", "--hash", rows[0]["hash"][:12], "--note", "read it", "--json"
+    ).json
 
     assert [row["skill"] for row in rows] == ["pdf-forms"]
     assert "has changed since it was last usable" in shown.out

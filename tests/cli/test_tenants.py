@@ -25,9 +25,16 @@ def test_update_sets_a_budget_and_lifts_it(shell: Shell) -> None:
 
 def test_update_replaces_grants_and_allows_unknown_prices(shell: Shell) -> None:
     found = shell(
-        "tenants", "update", "acme", "--grant", "tools:read_file", "--grant", "models:offline",
-        "--allow-unknown-price", "--json",
-    ).json  # fmt: skip
+        "tenants",
+        "update",
+        "acme",
+        "--grant",
+        "tools:read_file",
+        "--grant",
+        "models:offline",
+        "--allow-unknown-price",
+        "--json",
+    ).json
 
     assert found["grants"] == ["models:offline", "tools:read_file"]
     assert found["allow_unknown_price"] is True
@@ -74,9 +81,7 @@ def test_a_tenants_rates_are_set_shown_and_lifted(shell: Shell) -> None:
     assert shell("tenants", "update", "acme", "--rate", "none=", "--json").json["rates"] == {}
 
 
-@pytest.mark.parametrize(
-    "rate", ["openai", "=5", "openai=x", "openai=1/2/3", "openai=-1", "openai=0"]
-)
+@pytest.mark.parametrize("rate", ["openai", "=5", "openai=x", "openai=1/2/3", "openai=-1", "openai=0"])
 def test_what_is_no_rate_changes_nothing(shell: Shell, rate: str) -> None:
     ran = shell("tenants", "update", "acme", "--rate", rate)
 

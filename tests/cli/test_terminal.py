@@ -54,9 +54,7 @@ def test_a_slip_of_the_finger_is_asked_again(shell: Shell) -> None:
 
 
 def test_edited_arguments_are_used_once_they_are_json(shell: Shell) -> None:
-    seen = pays(
-        shell, (ASKS, "e\n"), ("JSON >", "{amount\n"), (ASKS, "e\n"), ("JSON >", '{"amount": 9}\n')
-    )
+    seen = pays(shell, (ASKS, "e\n"), ("JSON >", "{amount\n"), (ASKS, "e\n"), ("JSON >", '{"amount": 9}\n'))
 
     assert seen.code == 0
     assert "not JSON" in seen.text
@@ -181,8 +179,6 @@ def test_a_pipe_that_closes_early_is_no_traceback(shell: Shell) -> None:
 
 
 def test_commands_in_advice_carry_the_database_and_tenant(shell: Shell) -> None:
-    ran = shell(
-        "run", "flows.py:pays", "--run-id", "r1", "--db", "my data.db", "--tenant", "acme"
-    )  # fmt: skip
+    ran = shell("run", "flows.py:pays", "--run-id", "r1", "--db", "my data.db", "--tenant", "acme")
 
     assert "artelier approve r1 2 --db 'my data.db' --tenant acme" in ran.err

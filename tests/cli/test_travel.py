@@ -45,9 +45,7 @@ def test_a_fork_goes_its_own_way_and_pays_only_for_that(shell: Shell, recorded: 
     assert recorded.server.requests[-1].body["model"] == "gpt-5"
 
 
-def test_a_fork_whose_model_has_no_key_is_refused_before_it_fails(
-    shell: Shell, recorded: Provider
-) -> None:
+def test_a_fork_whose_model_has_no_key_is_refused_before_it_fails(shell: Shell, recorded: Provider) -> None:
     shell(
         "fork",
         "d1",
@@ -76,9 +74,7 @@ def test_a_fork_gets_the_name_that_is_asked_for(shell: Shell, recorded: Provider
 
 
 @pytest.mark.parametrize("words", [["--at", "0"], ["--at", "9999"], ["--model", "nobody:knows"]])
-def test_a_fork_that_makes_no_sense_is_refused(
-    shell: Shell, recorded: Provider, words: list[str]
-) -> None:
+def test_a_fork_that_makes_no_sense_is_refused(shell: Shell, recorded: Provider, words: list[str]) -> None:
     assert shell("fork", "d1", *words).code == 2
 
 
@@ -128,9 +124,7 @@ def test_a_fork_of_a_finished_run_pays_nothing_and_stops_at_a_new_payment(shell:
     assert (refused.code, "recorded, stub, live" in refused.err) == (2, True)
 
 
-def test_a_ref_that_was_never_used_or_is_not_there_is_not_found(
-    shell: Shell, recorded: Provider
-) -> None:
+def test_a_ref_that_was_never_used_or_is_not_there_is_not_found(shell: Shell, recorded: Provider) -> None:
     nonsense = shell("fork", "d1", "--with", "nonsense@7=also@9")
     missing = shell("fork", "d1", "--with", "read_file=no_tool")
 
@@ -140,9 +134,7 @@ def test_a_ref_that_was_never_used_or_is_not_there_is_not_found(
     assert shell("runs", "show", "d1.fork-1").code == 6
 
 
-def test_the_report_of_a_fork_is_under_forks_until_it_is_adopted(
-    shell: Shell, recorded: Provider
-) -> None:
+def test_the_report_of_a_fork_is_under_forks_until_it_is_adopted(shell: Shell, recorded: Provider) -> None:
     before = shell("artifacts", "show", "reports/d1", "--json").json
     recorded.says("North, I think.")
     shell("fork", "d1", "--at", branch_point(shell))
@@ -205,9 +197,7 @@ def test_a_run_replays_where_it_is(shell: Shell, recorded: Provider) -> None:
     assert recorded.calls == 2
 
 
-def test_an_imported_run_can_be_read_and_replayed_and_not_driven(
-    shell: Shell, recorded: Provider
-) -> None:
+def test_an_imported_run_can_be_read_and_replayed_and_not_driven(shell: Shell, recorded: Provider) -> None:
     shell("export", "d1", "d1.artelier")
 
     imported = shell("import", "d1.artelier", "--db", "other.db")
@@ -255,12 +245,7 @@ def test_a_damaged_export_is_refused_and_nothing_is_imported(
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 0xFF
     file.write_bytes(
-        {
-            "cut": content[: len(content) // 2],
-            "flip": bytes(flipped),
-            "empty": b"",
-            "text": b"hello",
-        }[damage]
+        {"cut": content[: len(content) // 2], "flip": bytes(flipped), "empty": b"", "text": b"hello"}[damage]
     )
 
     imported = shell("import", "d1.artelier", "--db", "other.db")

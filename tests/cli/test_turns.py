@@ -34,9 +34,7 @@ def cut_off(database: Path, *, events: int) -> str:
 
 
 @pytest.mark.parametrize("command", [("resume",), ("runs", "resume")])
-def test_a_turn_that_was_cut_off_is_driven_to_its_end(
-    shell: Shell, command: tuple[str, ...]
-) -> None:
+def test_a_turn_that_was_cut_off_is_driven_to_its_end(shell: Shell, command: tuple[str, ...]) -> None:
     text = cut_off(shell.folder / "s.db", events=9)
     advice = shell("runs", "show", "c/r000001", "--db", "s.db")
     assert "artelier resume c/r000001 --db s.db" in advice.out + advice.err
@@ -46,11 +44,7 @@ def test_a_turn_that_was_cut_off_is_driven_to_its_end(
     replayed = shell("replay", "c/r000001", "--db", "s.db")
 
     assert ended.code == 0, ended.err
-    assert (ended.json["status"], ended.json["text"], ended.json["file"]) == (
-        "completed",
-        text,
-        None,
-    )
+    assert (ended.json["status"], ended.json["text"], ended.json["file"]) == ("completed", text, None)
     assert again.code == 0 and again.out.strip() == text.strip()
     assert not (shell.folder / "artelier-out").exists()  # a reply is in its chat
     assert replayed.code == 0 and "0 model calls" in replayed.err
@@ -118,8 +112,16 @@ def test_a_goal_is_not_given_to_a_turn(shell: Shell) -> None:
     shell.write("data/a.csv", "a\n1\n")
 
     ran = shell(
-        "do", "Say hello", "--workspace", "data", "--run-id", "c/r000001", "--db", "s.db",
-        "--model", "offline",
-    )  # fmt: skip
+        "do",
+        "Say hello",
+        "--workspace",
+        "data",
+        "--run-id",
+        "c/r000001",
+        "--db",
+        "s.db",
+        "--model",
+        "offline",
+    )
 
     assert ran.code == 2 and "turn of chat 'c'" in ran.err

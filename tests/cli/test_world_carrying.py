@@ -77,8 +77,12 @@ def test_a_fork_goes_its_own_way_from_its_tick(village: Shell) -> None:
     equal = village("world", "diff", "village", "village.fork-1")
 
     assert forked.json == {
-        "world": "village.fork-1", "parent": "village", "tick": 2, "changed": [], "settings": [],
-    }  # fmt: skip
+        "world": "village.fork-1",
+        "parent": "village",
+        "tick": 2,
+        "changed": [],
+        "settings": [],
+    }
     assert same
     assert equal.out == "no difference: village and village.fork-1 are both at tick 4\n"
     shown = village("world", "list")
@@ -88,9 +92,18 @@ def test_a_fork_goes_its_own_way_from_its_tick(village: Shell) -> None:
 def test_a_fork_with_a_prompt_and_a_setting_changed_says_where_it_differs(village: Shell) -> None:
     text = village.write("slogan.md", "Buy blue.")
     forked = village(
-        "world", "fork", "village", "--at", "2", "--id", "blue", "--with", f"slogan=@{text}",
-        "--set", 'actions=["noop"]',
-    )  # fmt: skip
+        "world",
+        "fork",
+        "village",
+        "--at",
+        "2",
+        "--id",
+        "blue",
+        "--with",
+        f"slogan=@{text}",
+        "--set",
+        'actions=["noop"]',
+    )
     run(village, "blue", 2)
     shown = village("world", "diff", "village", "blue")
     found = village("world", "diff", "village", "blue", "--json").json
@@ -133,10 +146,7 @@ def test_a_world_is_carried_to_another_folder_and_goes_on(
 
     assert (imported["world"], imported["tick"], imported["origin"]) == ("village", 4, "village")
     assert imported["sha256"] == exported["sha256"] and imported["events"] == exported["events"]
-    assert (
-        again.code == exit_codes.FAILED
-        and "there is a world village already" in again.err + again.out
-    )
+    assert again.code == exit_codes.FAILED and "there is a world village already" in again.err + again.out
     assert "world twin, tick 4" in twin.out
     tenant = ("--tenant", "acme")
     assert hash_of(shell, "village", *tenant) == hash_of(shell, "twin", *tenant) == before
@@ -170,9 +180,7 @@ def test_a_world_is_carried_to_another_folder_and_goes_on(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_cannot_be_is_refused_with_its_exit_code(
-    village: Shell, words: list[str], code: int
-) -> None:
+def test_what_cannot_be_is_refused_with_its_exit_code(village: Shell, words: list[str], code: int) -> None:
     ran = village("world", *words)
     wire = village("world", *words, "--json")
 

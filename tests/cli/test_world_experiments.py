@@ -95,8 +95,11 @@ def test_a_sweep_writes_a_row_for_each_run_and_does_nothing_twice(rules: Shell) 
     rows = table(rules.folder / "r.csv")
     assert first.code == again.code == exit_codes.COMPLETED and "r.csv: 4 runs" in first.out
     assert [(row["agents"], row["seed"], row["ticks"]) for row in rows] == [
-        ("2", "5", "4"), ("2", "6", "4"), ("3", "5", "4"), ("3", "6", "4")
-    ]  # fmt: skip
+        ("2", "5", "4"),
+        ("2", "6", "4"),
+        ("3", "5", "4"),
+        ("3", "6", "4"),
+    ]
     assert [row["actions"] for row in rows] == ["8", "8", "12", "12"]
     assert len({row["hash"] for row in rows}) == 4
     assert again.json["done_before"] == again.json["runs"] == 4
@@ -137,10 +140,23 @@ def test_a_sweep_that_was_killed_goes_on(shell: Shell) -> None:
     gate = shell.write("gate", "")
     words = ["--seeds", "5", "--ticks", "6", "--policies", "rules.py"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "artelier", "world", "sweep", "w.toml", "--out", "r.csv",
-         "--jobs", "2", *words],
-        cwd=shell.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "artelier",
+            "world",
+            "sweep",
+            "w.toml",
+            "--out",
+            "r.csv",
+            "--jobs",
+            "2",
+            *words,
+        ],
+        cwd=shell.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         until = time.monotonic() + WAIT_S
         while len(begun := list(shell.folder.glob("r.sweep/*/state.db"))) < 3:
@@ -171,10 +187,23 @@ def test_processes_end_with_the_sweep_that_started_them(shell: Shell) -> None:
     shell.write("gate", "")
     words = ["--seeds", "4", "--ticks", "2", "--policies", "rules.py"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "artelier", "world", "sweep", "w.toml", "--out", "r.csv",
-         "--jobs", "2", *words],
-        cwd=shell.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "artelier",
+            "world",
+            "sweep",
+            "w.toml",
+            "--out",
+            "r.csv",
+            "--jobs",
+            "2",
+            *words,
+        ],
+        cwd=shell.folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     with killed_at_last(process):
         until = time.monotonic() + WAIT_S
         while not list(shell.folder.glob("r.sweep/*/row.json")):
@@ -216,8 +245,9 @@ def test_the_cap_holds_over_all_runs_and_a_higher_one_goes_on(shell: Shell, jobs
 
 def test_a_rule_agent_that_raises_ends_the_sweep_and_names_the_run(shell: Shell) -> None:
     shell.write("w.toml", WORLD)
-    shell.write("rules.py", "def give(facts):\n    raise ValueError('no\\x1b[2J idea')\n"
-                            "POLICIES = {'give': give}\n")  # fmt: skip
+    shell.write(
+        "rules.py", "def give(facts):\n    raise ValueError('no\\x1b[2J idea')\nPOLICIES = {'give': give}\n"
+    )
 
     ran = swept(shell, "--param", "agents=2", "--policies", "rules.py")
 

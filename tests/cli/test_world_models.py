@@ -54,9 +54,7 @@ def test_a_model_of_the_file_that_cannot_be_asked_stops_the_world_before_the_tic
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-5-mini", "nobodys:model"])
-def test_a_model_that_the_file_names_for_an_agent_is_the_hosts_mistake_too(
-    shell: Shell, model: str
-) -> None:
+def test_a_model_that_the_file_names_for_an_agent_is_the_hosts_mistake_too(shell: Shell, model: str) -> None:
     made(shell, f'{PLAIN}model = "{model}"\n[[agents]]\nid = "bob"\n')
 
     error = stopped(shell)
@@ -71,9 +69,7 @@ def test_a_package_that_is_not_installed_stops_the_world_and_names_the_extra(
     import importlib.util
 
     found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "groq" else found(name)
-    )
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "groq" else found(name))
     shell.set("GROQ_API_KEY", "k")
     made(shell, f'[world]\nmodel = "groq:llama"\n{PLAIN}')
 

@@ -77,9 +77,7 @@ def test_a_plot_is_a_picture(village: Shell) -> None:
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("matplotlib") is not None, reason="it is installed here"
-)
+@pytest.mark.skipif(importlib.util.find_spec("matplotlib") is not None, reason="it is installed here")
 def test_a_png_without_matplotlib_says_what_to_do(village: Shell) -> None:
     refused = village("world", "plot", "village", "--out", "v.png", "--json")
 
@@ -88,20 +86,22 @@ def test_a_png_without_matplotlib_says_what_to_do(village: Shell) -> None:
 
 
 def test_columns_of_the_world_and_of_the_command_are_collected(village: Shell) -> None:
-    done = village(
-        "world", "collect", "village", "--set", "half = balance / 2", "--out", "v.csv", "--json"
-    )
+    done = village("world", "collect", "village", "--set", "half = balance / 2", "--out", "v.csv", "--json")
 
     assert done.json == {
-        "world": "village", "file": "v.csv", "rows": 6, "failed": {},
+        "world": "village",
+        "file": "v.csv",
+        "rows": 6,
+        "failed": {},
         "columns": ["tick", "agent_id", "rich", "half"],
-    }  # fmt: skip
+    }
     with (village.folder / "v.csv").open(newline="") as file:
         rows = list(csv.reader(file))
     assert rows[:3] == [
-        ["tick", "agent_id", "rich", "half"], ["1", "ana", "false", "48.5"],
+        ["tick", "agent_id", "rich", "half"],
+        ["1", "ana", "false", "48.5"],
         ["1", "bob", "true", "51.5"],
-    ]  # fmt: skip
+    ]
 
 
 def test_a_column_of_the_command_replaces_that_of_the_world(village: Shell) -> None:
@@ -111,9 +111,13 @@ def test_a_column_of_the_command_replaces_that_of_the_world(village: Shell) -> N
     with duckdb.connect(":memory:") as db:
         found = db.read_parquet(str(village.folder / "v.parquet")).fetchall()
     assert found == [
-        (1, "ana", 97), (1, "bob", 103), (2, "ana", 94), (2, "bob", 106), (3, "ana", 91),
+        (1, "ana", 97),
+        (1, "bob", 103),
+        (2, "ana", 94),
+        (2, "bob", 106),
+        (3, "ana", 91),
         (3, "bob", 109),
-    ]  # fmt: skip
+    ]
 
 
 def test_cells_without_a_value_are_told(village: Shell) -> None:
@@ -138,10 +142,7 @@ def test_cells_without_a_value_are_told(village: Shell) -> None:
         (("collect", "village", "--out", "no/x.csv"), exit_codes.FAILED),
         (("collect", "village", "--out", "x.csv", "--set", "a"), exit_codes.USAGE),
         (("collect", "village", "--out", "x.csv", "--set", "=1"), exit_codes.USAGE),
-        (
-            ("collect", "village", "--out", "x.csv", "--set", "a=1", "--set", "a=2"),
-            exit_codes.USAGE,
-        ),
+        (("collect", "village", "--out", "x.csv", "--set", "a=1", "--set", "a=2"), exit_codes.USAGE),
         (("collect", "village", "--out", "x.csv", "--set", "a=open('x')"), exit_codes.USAGE),
         (("collect", "village", "--out", "x.csv", "--set", "a=wealth"), exit_codes.USAGE),
         (("collect", "village", "--out", "x.csv", "--set", "tick=1"), exit_codes.USAGE),
@@ -151,6 +152,4 @@ def test_what_cannot_be_is_said(village: Shell, words: tuple[str, ...], code: in
     ran = village("world", *words, "--json")
 
     assert ran.code == code and ran.error["message"]
-    assert not [
-        path for path in village.folder.iterdir() if path.name.startswith(("x.", ".artelier-"))
-    ]
+    assert not [path for path in village.folder.iterdir() if path.name.startswith(("x.", ".artelier-"))]

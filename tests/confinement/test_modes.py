@@ -170,9 +170,7 @@ def test_commands_hide_their_memory(tmp_path: Path) -> None:
         "main()\n"
         "print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
 
     assert done.stdout.strip().splitlines()[-1] == "0"
 

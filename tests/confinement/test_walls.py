@@ -31,40 +31,81 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the walls are t
 STOPS: dict[str, set[str]] = {
     "limits": {"map 8 GiB", "open 2,000 descriptors", "write a new file"},
     "namespaces": {
-        "connect by TCP", "ask the kernel by netlink", "trace the server", "connect to an abstract socket",
-        "read the server's memory by process_vm_readv", "read the server's memory by /proc",
-        "read the server's environment", "go back to the host's namespaces",
+        "connect by TCP",
+        "ask the kernel by netlink",
+        "trace the server",
+        "connect to an abstract socket",
+        "read the server's memory by process_vm_readv",
+        "read the server's memory by /proc",
+        "read the server's environment",
+        "go back to the host's namespaces",
     },
     "privileges": {"mount", "chroot"},
     "landlock": {
-        "read /etc/passwd", "read a file of the user", "list a folder", "write a new file",
-        "append to a file of the user", "make a folder", "make a link", "rename a file",
-        "delete a file", "read the server's environment", "read the server's memory by /proc",
-        "read the server's memory by process_vm_readv", "trace the server",
-        "list the server's descriptors", "start a program", "become another program",
+        "read /etc/passwd",
+        "read a file of the user",
+        "list a folder",
+        "write a new file",
+        "append to a file of the user",
+        "make a folder",
+        "make a link",
+        "rename a file",
+        "delete a file",
+        "read the server's environment",
+        "read the server's memory by /proc",
+        "read the server's memory by process_vm_readv",
+        "trace the server",
+        "list the server's descriptors",
+        "start a program",
+        "become another program",
         *(("connect by TCP", "listen on TCP") if landlock_abi() >= 4 else ()),
         *(("connect to an abstract socket",) if landlock_abi() >= 6 else ()),
         *(("send the server a signal by kill",) if landlock_abi() >= 6 else ()),
     },
     "seccomp": {
-        "write a new file", "append to a file of the user", "make a folder", "make a link",
-        "rename a file", "delete a file", "read the server's memory by process_vm_readv",
-        "trace the server", "take a descriptor of the server by pidfd", "fork", "start a program",
-        "become another program", "send the server a signal by kill", "send the server a signal by tgkill",
-        "have a pipe signal the server", "change the server's limits", "connect by TCP",
-        "listen on TCP", "send by UDP", "connect to an abstract socket",
-        "connect to a socket in a folder", "ask the kernel by netlink", "io_uring_setup",
-        "userfaultfd", "bpf", "perf_event_open", "mount", "setns", "unshare", "keyctl",
-        "open_by_handle_at", "chroot", "shmget", "kexec_load", "init_module", "process_madvise",
-        "quotactl", "go back to the host's namespaces",
+        "write a new file",
+        "append to a file of the user",
+        "make a folder",
+        "make a link",
+        "rename a file",
+        "delete a file",
+        "read the server's memory by process_vm_readv",
+        "trace the server",
+        "take a descriptor of the server by pidfd",
+        "fork",
+        "start a program",
+        "become another program",
+        "send the server a signal by kill",
+        "send the server a signal by tgkill",
+        "have a pipe signal the server",
+        "change the server's limits",
+        "connect by TCP",
+        "listen on TCP",
+        "send by UDP",
+        "connect to an abstract socket",
+        "connect to a socket in a folder",
+        "ask the kernel by netlink",
+        "io_uring_setup",
+        "userfaultfd",
+        "bpf",
+        "perf_event_open",
+        "mount",
+        "setns",
+        "unshare",
+        "keyctl",
+        "open_by_handle_at",
+        "chroot",
+        "shmget",
+        "kexec_load",
+        "init_module",
+        "process_madvise",
+        "quotactl",
+        "go back to the host's namespaces",
     },
-}  # fmt: skip
+}
 """What each wall stops alone, at the least."""
 
-ALWAYS = {
-    "find a descriptor of the server in this process",
-    "find a key of the server in the environment",
-}
+ALWAYS = {"find a descriptor of the server in this process", "find a key of the server in the environment"}
 """What a helper has not, because of how it is started."""
 
 
@@ -93,11 +134,18 @@ class Stage:
         if (self.folder / "made").exists():
             (self.folder / "made").rmdir()
         return {
-            "server": os.getpid(), "address": ctypes.addressof(CANARY), "variable": VARIABLE,
-            "secret": str(self.secret), "folder": str(self.folder), "spare": str(self.folder / "spare"),
-            "doomed": str(self.folder / "doomed"), "port": self.tcp.getsockname()[1],
-            "abstract": self.name, "program": str(self.folder / "program"), "socket": str(self.folder / "s"),
-        }  # fmt: skip
+            "server": os.getpid(),
+            "address": ctypes.addressof(CANARY),
+            "variable": VARIABLE,
+            "secret": str(self.secret),
+            "folder": str(self.folder),
+            "spare": str(self.folder / "spare"),
+            "doomed": str(self.folder / "doomed"),
+            "port": self.tcp.getsockname()[1],
+            "abstract": self.name,
+            "program": str(self.folder / "program"),
+            "socket": str(self.folder / "s"),
+        }
 
     def close(self) -> None:
         for one in (self.tcp, self.abstract, self.unix):
@@ -125,9 +173,8 @@ def attack(stage: Stage, *walls: str) -> dict[str, list[Any]]:
     command = [sys.executable, "-P", "-s", *module_arguments(Plan(walls=walls), HOSTILE)]
     environ = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     done = subprocess.run(
-        command, input=json.dumps(stage.facts()) + "\n", capture_output=True, text=True, env=environ,
-        cwd="/",
-    )  # fmt: skip
+        command, input=json.dumps(stage.facts()) + "\n", capture_output=True, text=True, env=environ, cwd="/"
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -153,9 +200,10 @@ def test_without_walls_the_attempts_reach_what_they_try(stage: Stage) -> None:
     everywhere = STOPS["landlock"] | STOPS["limits"] | {"fork"}
     assert everywhere - found <= {
         # Only where the user may trace, which Yama may forbid.
-        "trace the server", "read the server's memory by process_vm_readv",
+        "trace the server",
+        "read the server's memory by process_vm_readv",
         "read the server's memory by /proc",
-    }  # fmt: skip
+    }
     assert {"connect by TCP", "send by UDP", "send the server a signal by kill", "setns"} <= found
     assert not found & ALWAYS
     if os.geteuid() == 0:
@@ -181,9 +229,7 @@ def test_behind_all_walls_native_code_reaches_nothing(stage: Stage) -> None:
     assert (stage.folder / "doomed").exists() and (stage.folder / "spare").exists()
 
 
-def test_a_helper_process_is_started_behind_all_walls(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_helper_process_is_started_behind_all_walls(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     needs(*WALLS)
     monkeypatch.syspath_prepend(str(ROOT))
     child = Child(module=HOSTILE)

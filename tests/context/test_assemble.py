@@ -107,9 +107,7 @@ def test_what_its_maker_left_out_is_in_the_manifest_with_the_reason() -> None:
 def test_a_conversation_that_does_not_fit_begins_later_and_never_with_an_orphan() -> None:
     said = conversation(*[message for n in range(30) for message in exchange(n, 200)])
 
-    prompt = assemble(
-        [Section(tag="conversation", range=said, truncation="start")], budget_tokens=500
-    )
+    prompt = assemble([Section(tag="conversation", range=said, truncation="start")], budget_tokens=500)
 
     part = prompt.parts[0]
     assert isinstance(part, RangePart)
@@ -121,9 +119,7 @@ def test_a_conversation_that_does_not_fit_begins_later_and_never_with_an_orphan(
 
 @given(
     st.lists(
-        st.tuples(
-            st.integers(0, 3000), st.integers(0, 100), st.sampled_from(["start", "end", "middle"])
-        ),
+        st.tuples(st.integers(0, 3000), st.integers(0, 100), st.sampled_from(["start", "end", "middle"])),
         max_size=12,
     ),
     st.integers(50, 4000),
@@ -166,14 +162,7 @@ def test_a_fence_cannot_be_ended_from_inside() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [
-        {"stability": "never"},
-        {"truncation": "zzz"},
-        {"tag": ""},
-        {"tag": "x" * 200},
-        {"text": 5},
-    ],
+    "wrong", [{"stability": "never"}, {"truncation": "zzz"}, {"tag": ""}, {"tag": "x" * 200}, {"text": 5}]
 )
 def test_a_section_that_is_none_is_refused_at_once(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest):
@@ -185,11 +174,23 @@ def test_text_that_nobody_vouches_for_is_fenced_whatever_happens_to_it() -> None
     sections = [
         Section(tag="web", text=hostile, trust="untrusted", priority=10),
         Section(tag="note", text=hostile, trust="mcp", stability="volatile", max_tokens=100),
-        Section(tag="own", text=f"Notes:\n{fenced(hostile, source='x')}", trust="untrusted",
-                is_fenced=True, max_tokens=200, truncation="end"),
-        Section(tag="start", text=f"Notes:\n{fenced(hostile, source='x')}", trust="untrusted",
-                is_fenced=True, max_tokens=200, truncation="start"),
-    ]  # fmt: skip
+        Section(
+            tag="own",
+            text=f"Notes:\n{fenced(hostile, source='x')}",
+            trust="untrusted",
+            is_fenced=True,
+            max_tokens=200,
+            truncation="end",
+        ),
+        Section(
+            tag="start",
+            text=f"Notes:\n{fenced(hostile, source='x')}",
+            trust="untrusted",
+            is_fenced=True,
+            max_tokens=200,
+            truncation="start",
+        ),
+    ]
 
     prompt = assemble(sections, budget_tokens=1_500)
 

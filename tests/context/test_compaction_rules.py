@@ -109,9 +109,7 @@ TEXT = (
 def test_facts_are_found_by_kind() -> None:
     facts = facts_of(TEXT)
 
-    assert {"INV-2041", "InvoiceMover", "move_invoice", "ada.l@example.org"} <= set(
-        facts["identifiers"]
-    )
+    assert {"INV-2041", "InvoiceMover", "move_invoice", "ada.l@example.org"} <= set(facts["identifiers"])
     assert "/srv/billing/2026/q3.csv" in facts["paths"]
     assert {"42,983.02", "12.5%"} <= set(facts["numbers"])
     assert any("decided" in said for said in facts["decisions"])

@@ -57,9 +57,7 @@ class Draw:
             return Node("wait_for", path, (child,), rng.choice((0.3, 0.8, 1.3)))
         kind = rng.choice(NESTS)
         width = {"limit": 1, "finally": 2, "kill": 2}.get(kind, rng.randint(2, 4))
-        children = tuple(
-            self.node(f"{path}.{n}", depth + 1, is_timed=is_timed) for n in range(width)
-        )
+        children = tuple(self.node(f"{path}.{n}", depth + 1, is_timed=is_timed) for n in range(width))
         seconds = rng.choice((0.3, 0.8, 1.3, 4.0))
         # Never at the instant of a plain timer around it.
         return Node(kind, path, children, seconds + 0.05 if is_timed else seconds)

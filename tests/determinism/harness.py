@@ -147,13 +147,15 @@ def virtually(scenario: Callable[[VirtualLoop], Coroutine[Any, Any, T]]) -> T:
 
 
 @contextmanager
-def opened(
-    path: Path, loop: VirtualLoop, outside: Outside, *, fault: Any = None
-) -> Generator[Kernel]:
+def opened(path: Path, loop: VirtualLoop, outside: Outside, *, fault: Any = None) -> Generator[Kernel]:
     kernel = Kernel.open(
-        path, models={"m": Model(outside)}, tools=_tools(outside), policy=POLICY,
-        clock=VirtualClock(loop), fault=fault,
-    )  # fmt: skip
+        path,
+        models={"m": Model(outside)},
+        tools=_tools(outside),
+        policy=POLICY,
+        clock=VirtualClock(loop),
+        fault=fault,
+    )
     with kernel:
         yield kernel
 
@@ -188,14 +190,10 @@ async def drive(kernel: Kernel, program: Program, outside: Outside) -> Ended:
     return await _ended(runs, kernel, outside, error)
 
 
-async def _ended(
-    runs: TenantKernel, kernel: Kernel, outside: Outside, error: BaseException | None
-) -> Ended:
+async def _ended(runs: TenantKernel, kernel: Kernel, outside: Outside, error: BaseException | None) -> Ended:
     row = await runs.show("r")
     events = [
-        (event.kind, event.decode())
-        async for event in kernel.events()
-        if event.stream.local == "run:r"
+        (event.kind, event.decode()) async for event in kernel.events() if event.stream.local == "run:r"
     ]
     status = f"{row['status']} {row['reason']}".strip()
     assert error is None or row["status"] == "failed", (status, error)

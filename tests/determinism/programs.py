@@ -198,9 +198,11 @@ async def gather_mixed_kinds(run: Run, out: Outside) -> Any:
         order.append(f"{name} {await work}")
 
     await asyncio.gather(
-        noted("model", ask(run, "a")), noted("tool", look(run, "b")),
-        noted("compute", compute(run, out, "c")), noted("sync", run.step("d", len, "four", key="d")),
-    )  # fmt: skip
+        noted("model", ask(run, "a")),
+        noted("tool", look(run, "b")),
+        noted("compute", compute(run, out, "c")),
+        noted("sync", run.step("d", len, "four", key="d")),
+    )
     return order
 
 
@@ -218,9 +220,7 @@ async def gather_with_a_failure(run: Run, out: Outside) -> Any:
 
 @program
 async def gather_exceptions_as_values(run: Run, out: Outside) -> Any:
-    done = await asyncio.gather(
-        ask(run, "a"), ask(run, "!b"), look(run, "!c"), return_exceptions=True
-    )
+    done = await asyncio.gather(ask(run, "a"), ask(run, "!b"), look(run, "!c"), return_exceptions=True)
     return [str(one) for one in done]
 
 

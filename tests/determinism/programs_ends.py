@@ -9,16 +9,7 @@ from typing import Any
 
 from artelier import ModelResult, Run
 from tests.determinism.harness import Outside
-from tests.determinism.programs import (
-    ask,
-    compute,
-    excluded,
-    first,
-    look,
-    program,
-    read,
-    spawn,
-)
+from tests.determinism.programs import ask, compute, excluded, first, look, program, read, spawn
 from tests.kernel.stage import user
 
 # shield

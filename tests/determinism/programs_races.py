@@ -7,14 +7,7 @@ from typing import Any
 
 from artelier import Run
 from tests.determinism.harness import Outside
-from tests.determinism.programs import (
-    ask,
-    compute,
-    first,
-    look,
-    program,
-    spawn,
-)
+from tests.determinism.programs import ask, compute, first, look, program, spawn
 from tests.kernel.stage import user
 
 

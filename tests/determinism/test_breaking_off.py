@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Limits, Run, RunSuspended
-from tests.kernel.stage import (
-    ask,
-    drive,
-    kinds,
-    open_kernel,
-    play,
-    result_of,
-)
+from tests.kernel.stage import ask, drive, kinds, open_kernel, play, result_of
 
 
 def test_a_piece_that_a_limit_stops_has_not_won_the_race(tmp_path: Path) -> None:
@@ -56,9 +49,7 @@ def test_work_goes_on_beside_a_piece_of_a_race_that_is_suspended(tmp_path: Path)
 
 def test_a_race_whose_pieces_are_all_suspended_waits_with_them(tmp_path: Path) -> None:
     async def code(run: Run) -> Any:
-        index, answer = await run.first(
-            run.approve("this?", key="this"), run.approve("that?", key="that")
-        )
+        index, answer = await run.first(run.approve("this?", key="this"), run.approve("that?", key="that"))
         return [index, answer.decision]
 
     async def scenario() -> None:

@@ -13,9 +13,7 @@ from artelier import Run, tool
 from tests.kernel.stage import drive, open_kernel, play, result_of
 
 
-def test_a_call_made_again_by_decision_waits_for_no_outcome_that_waits_for_it(
-    tmp_path: Path,
-) -> None:
+def test_a_call_made_again_by_decision_waits_for_no_outcome_that_waits_for_it(tmp_path: Path) -> None:
     """The decision is recorded before a step beside it ends; each waited for the other, for ever."""
 
     async def scenario() -> None:
@@ -71,9 +69,7 @@ def test_a_call_made_again_by_decision_waits_for_no_outcome_that_waits_for_it(
     play(scenario())
 
 
-def test_a_step_that_is_made_again_in_a_reopened_run_stands_where_its_failure_stood(
-    tmp_path: Path,
-) -> None:
+def test_a_step_that_is_made_again_in_a_reopened_run_stands_where_its_failure_stood(tmp_path: Path) -> None:
     """The code went on from the failure: what it asked for then is not waited for before the new outcome."""
 
     async def scenario() -> None:

@@ -99,15 +99,11 @@ async def _left(tmp_path: Path, bank: Bank, code: Any) -> None:
 
 
 def _again(tmp_path: Path, bank: Bank) -> Kernel:
-    return open_kernel(
-        tmp_path, tools=bank.tools(), clock=ManualClock(start_us=LATE + 1_000_000_000)
-    )
+    return open_kernel(tmp_path, tools=bank.tools(), clock=ManualClock(start_us=LATE + 1_000_000_000))
 
 
 @pytest.mark.parametrize("code", [_timeout, _race], ids=lambda code: code.__name__.strip("_"))
-def test_code_that_cancels_an_unknown_payment_pays_in_no_other_way(
-    tmp_path: Path, code: Any
-) -> None:
+def test_code_that_cancels_an_unknown_payment_pays_in_no_other_way(tmp_path: Path, code: Any) -> None:
     async def scenario() -> None:
         bank = Bank(unsure)
         bank.answers.set()
@@ -216,9 +212,7 @@ def test_a_loser_that_has_paid_as_it_was_cancelled_is_what_the_race_gives(tmp_pa
     play(scenario())
 
 
-def test_a_payment_of_which_a_slow_probe_knows_is_given_to_code_whose_time_is_up(
-    tmp_path: Path,
-) -> None:
+def test_a_payment_of_which_a_slow_probe_knows_is_given_to_code_whose_time_is_up(tmp_path: Path) -> None:
     async def scenario() -> None:
         bank = Bank(happened("by bank"))
         await _left(tmp_path, bank, _timeout)
@@ -236,9 +230,7 @@ def test_a_payment_of_which_a_slow_probe_knows_is_given_to_code_whose_time_is_up
     play(scenario())
 
 
-def test_a_payment_that_a_person_has_settled_is_given_to_code_whose_time_is_up(
-    tmp_path: Path,
-) -> None:
+def test_a_payment_that_a_person_has_settled_is_given_to_code_whose_time_is_up(tmp_path: Path) -> None:
     async def scenario() -> None:
         bank = Bank(unsure)
         bank.answers.set()
@@ -254,9 +246,7 @@ def test_a_payment_that_a_person_has_settled_is_given_to_code_whose_time_is_up(
     play(scenario())
 
 
-def test_code_whose_time_is_up_pays_otherwise_what_is_known_not_to_have_happened(
-    tmp_path: Path,
-) -> None:
+def test_code_whose_time_is_up_pays_otherwise_what_is_known_not_to_have_happened(tmp_path: Path) -> None:
     async def scenario() -> None:
         bank = Bank(not_happened)
         bank.answers.set()

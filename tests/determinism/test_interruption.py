@@ -51,9 +51,7 @@ async def _in_a_gather(run: Run) -> str:
 @pytest.mark.parametrize(
     "code", [_one, _with_a_step_in_a_finally, _in_a_task, _in_a_gather], ids=lambda c: c.__name__
 )
-def test_interrupting_the_drive_is_no_outcome_and_the_step_is_asked_again(
-    tmp_path: Path, code: Any
-) -> None:
+def test_interrupting_the_drive_is_no_outcome_and_the_step_is_asked_again(tmp_path: Path, code: Any) -> None:
     async def scenario() -> None:
         first, second = GateModel(), GateModel()
         with open_kernel(tmp_path, first) as kernel:
@@ -96,9 +94,7 @@ def test_a_cancellation_is_an_outcome_as_soon_as_the_code_goes_on(tmp_path: Path
                 asked = asyncio.ensure_future(ask(run, "b"))
                 await model.asked("b")
                 found = await kinds(kernel, tenant="acme")
-                assert found.index("step.cancelled") < len(found) - found[::-1].index(
-                    "model.requested"
-                )
+                assert found.index("step.cancelled") < len(found) - found[::-1].index("model.requested")
                 model.answer("b")
                 await asked
             steps = {step["key"]: step["status"] for step in await runs.steps("r")}
@@ -162,9 +158,7 @@ def test_a_task_that_is_left_behind_takes_no_more_steps(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_durable_timeout_counts_from_when_it_began_whatever_happened_meanwhile(
-    tmp_path: Path,
-) -> None:
+def test_a_durable_timeout_counts_from_when_it_began_whatever_happened_meanwhile(tmp_path: Path) -> None:
     async def code(run: Run) -> str:
         try:
             async with run.timeout(60):
@@ -245,9 +239,7 @@ def test_a_durable_timeout_of_no_length_is_refused(tmp_path: Path, seconds: Any)
     play(scenario())
 
 
-def test_a_loser_whose_request_a_limit_refuses_keeps_its_place_and_the_race_replays(
-    tmp_path: Path,
-) -> None:
+def test_a_loser_whose_request_a_limit_refuses_keeps_its_place_and_the_race_replays(tmp_path: Path) -> None:
     """It is cancelled on its way into the log, and the code goes on before the refusal is known."""
 
     async def code(run: Run, other: sqlite3.Connection | None) -> Any:

@@ -43,9 +43,7 @@ def _hold(name: str, path: Path, seed: object, *, every: int) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_program_that_is_killed_ends_as_its_log_allows_and_replays(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_program_that_is_killed_ends_as_its_log_allows_and_replays(tmp_path: Path, name: str) -> None:
     _hold(name, tmp_path, f"{name} 1", every=7)
 
 

@@ -54,9 +54,7 @@ async def _another_error_instead(run: Run) -> Any:
 
 
 async def _exceptions_as_results(run: Run) -> Any:
-    found = await asyncio.gather(
-        run.approve("go on?", key="q"), ask(run, "b"), return_exceptions=True
-    )
+    found = await asyncio.gather(run.approve("go on?", key="q"), ask(run, "b"), return_exceptions=True)
     return [type(one).__name__ for one in found] + [await ask(run, "after")]
 
 
@@ -130,9 +128,7 @@ def test_code_sees_no_suspension_as_an_outcome(tmp_path: Path, code: Any) -> Non
     play(scenario())
 
 
-def test_an_answer_that_comes_while_other_work_goes_on_is_taken_in_the_same_drive(
-    tmp_path: Path,
-) -> None:
+def test_an_answer_that_comes_while_other_work_goes_on_is_taken_in_the_same_drive(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
             runs = kernel.for_tenant()

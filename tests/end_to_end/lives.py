@@ -55,9 +55,14 @@ class Life:
 
     def open(self, **more: Any) -> Kernel:
         return Kernel.open(
-            self.folder / STORE, models=echo(), tools=shop(self), policy=EAGER, fault=self.at,
-            environ={}, **more,
-        )  # fmt: skip
+            self.folder / STORE,
+            models=echo(),
+            tools=shop(self),
+            policy=EAGER,
+            fault=self.at,
+            environ={},
+            **more,
+        )
 
 
 def outside(folder: Path) -> list[str]:

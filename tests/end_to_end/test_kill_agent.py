@@ -59,15 +59,12 @@ async def main():
     await kernel.aclose()
 
 asyncio.run(main())
-'''  # fmt: skip
+'''
 
 ACTIONS: list[Any] = [
     tool_call("core_memory_append", {"content": "Q3 matters most."}),
     tool_call("load_skill", {"skill_name": "query_sales"}),
-    *[
-        tool_call("use_skill", {"name": "query_sales", "arguments": {"quarter": q}})
-        for q in (1, 2, 3, 4)
-    ],
+    *[tool_call("use_skill", {"name": "query_sales", "arguments": {"quarter": q}}) for q in (1, 2, 3, 4)],
     tool_call("core_memory_append", {"content": "Total of Q3 is 300."}),
     tool_call("use_skill", {"name": "query_sales", "arguments": {"quarter": 3}}),
 ]
@@ -92,9 +89,13 @@ def start(cwd: Path, server: OpenAIServer, *arguments: str) -> subprocess.Popen[
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
     environ |= {"OPENAI_API_KEY": "test", "OPENAI_BASE_URL": server.base_url}
     return subprocess.Popen(
-        [sys.executable, "program.py", *arguments], cwd=cwd, env=environ, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "program.py", *arguments],
+        cwd=cwd,
+        env=environ,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def finish(cwd: Path, server: OpenAIServer, *arguments: str) -> dict[str, Any]:
@@ -125,11 +126,7 @@ def kill_at(process: subprocess.Popen[str], database: Path, count: int) -> bool:
     return process.returncode == -signal.SIGKILL
 
 
-EXPECTED = {
-    "status": "completed",
-    "reason": "",
-    "notes": "Q3 matters most.\nTotal of Q3 is 300.",
-}
+EXPECTED = {"status": "completed", "reason": "", "notes": "Q3 matters most.\nTotal of Q3 is 300."}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from artelier import Kernel, Session
 from artelier.errors import NotFound
 from tests.end_to_end.test_kill_agent import kill_at
 
-PROGRAM = '''
+PROGRAM = """
 import asyncio, json, sys
 from artelier import Kernel, Session
 from artelier.testing import ManualClock
@@ -43,16 +43,20 @@ async def main():
     await kernel.aclose()
 
 asyncio.run(main())
-'''  # fmt: skip
+"""
 
 
 def start(cwd: Path) -> subprocess.Popen[str]:
     (cwd / "program.py").write_text(PROGRAM)
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
     return subprocess.Popen(
-        [sys.executable, "program.py"], cwd=cwd, env=environ, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "program.py"],
+        cwd=cwd,
+        env=environ,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def finish(cwd: Path) -> dict[str, Any]:
@@ -78,8 +82,9 @@ def test_a_killed_chat_says_and_keeps_the_same_as_an_undisturbed_one(tmp_path: P
         assert kills, name
         checked = subprocess.run(
             [sys.executable, "-m", "artelier", "verify", "--db", str(database), "--json"],
-            capture_output=True, text=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+        )
         assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
@@ -96,9 +101,14 @@ def talk(database: Path, *, runs: int) -> subprocess.Popen[str]:
     for text in SAID[runs:]:
         command += ["--message", text]
     return subprocess.Popen(
-        command, cwd=database.parent, env=environ, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command,
+        cwd=database.parent,
+        env=environ,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def seen(database: Path) -> tuple[int, Any]:
@@ -112,9 +122,7 @@ def seen(database: Path) -> tuple[int, Any]:
                 return 0, None
             turns = [(turn.user, turn.text, len(turn.variants)) for turn in await session.turns()]
             arts = await session.arts(internal=True)
-            values = {
-                tag: (one["version"], one["value"], one["run_id"]) for tag, one in arts.items()
-            }
+            values = {tag: (one["version"], one["value"], one["run_id"]) for tag, one in arts.items()}
             return (await session.row()).runs, (turns, values)
 
     return asyncio.run(read())

@@ -75,9 +75,8 @@ def kill_after(process: subprocess.Popen[str], database: Path, count: int) -> bo
 @pytest.fixture(scope="module")
 def undisturbed(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return finish(
-        "do", GOAL, "--workspace", str(workspace), "--run-id", RUN,
-        cwd=tmp_path_factory.mktemp("undisturbed"),
-    )  # fmt: skip
+        "do", GOAL, "--workspace", str(workspace), "--run-id", RUN, cwd=tmp_path_factory.mktemp("undisturbed")
+    )
 
 
 @pytest.fixture

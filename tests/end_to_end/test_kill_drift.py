@@ -60,9 +60,7 @@ async def drive_newer(life: Life) -> None:
 
 
 def opened(folder: Path) -> Kernel:
-    return Kernel.open(
-        folder / STORE, models=echo(), tools=shop(Life(folder, 0)), policy=EAGER, environ={}
-    )
+    return Kernel.open(folder / STORE, models=echo(), tools=shop(Life(folder, 0)), policy=EAGER, environ={})
 
 
 def status_of(folder: Path, run: str) -> str:
@@ -86,10 +84,13 @@ def to_the_end(scenario: Any, folder: Path) -> None:
 
 NEW = ["re: new", ["late", "r:late", "r:first"]]
 NEW_DONE = [
-    "pay ann default/r:first", "pay bob default/r:late", "pay cid default/r.drift-1:late",
-    "undo cid default/r.drift-1:late/undo", "undo bob default/r:r:late/undo",
+    "pay ann default/r:first",
+    "pay bob default/r:late",
+    "pay cid default/r.drift-1:late",
+    "undo cid default/r.drift-1:late/undo",
+    "undo bob default/r:r:late/undo",
     "undo ann default/r:r:first/undo",
-]  # fmt: skip
+]
 
 
 def assert_whole(folder: Path, run_id: str, code: Any, result: Any, why: object) -> None:

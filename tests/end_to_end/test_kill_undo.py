@@ -56,10 +56,16 @@ _desks: list[TenantKernel] = []
 
 SPREE = {"undone": ["dee", "r/child:cid", "bob", "ann"], "kept": ["mail"]}
 SPREE_DONE = [
-    "pay ann default/r:ann", "pay bob default/r:bob", "pay cid default/r/child:cid",
-    "mail ann default/r:mail", "pay dee default/r:dee", "undo dee default/r:dee/undo",
-    "undo cid default/r/child:cid/undo", "undo bob default/r:bob/undo", "undo ann default/r:ann/undo",
-]  # fmt: skip
+    "pay ann default/r:ann",
+    "pay bob default/r:bob",
+    "pay cid default/r/child:cid",
+    "mail ann default/r:mail",
+    "pay dee default/r:dee",
+    "undo dee default/r:dee/undo",
+    "undo cid default/r/child:cid/undo",
+    "undo bob default/r:bob/undo",
+    "undo ann default/r:ann/undo",
+]
 
 
 async def stubborn(run: Run) -> list[str]:
@@ -75,9 +81,11 @@ async def stubborn(run: Run) -> list[str]:
 
 
 STUBBORN_DONE = [
-    "pay ann default/r:ann", "pay bob default/r:bob", "undo bob default/r:bob/undo/2",
+    "pay ann default/r:ann",
+    "pay bob default/r:bob",
+    "undo bob default/r:bob/undo/2",
     "undo ann default/r:ann/undo",
-]  # fmt: skip
+]
 
 CODES: dict[str, tuple[Code, Any, list[str]]] = {
     "spree": (spree, SPREE, SPREE_DONE),
@@ -127,9 +135,13 @@ async def ended(run: Run) -> str:
 
 
 ENDED_DONE = [
-    "pay ann default/r:ann", "pay cid default/r/child:cid", "pay bob default/r:bob",
-    "undo bob default/r:bob/undo", "undo cid default/r/child:cid/undo", "undo ann default/r:ann/undo",
-]  # fmt: skip
+    "pay ann default/r:ann",
+    "pay cid default/r/child:cid",
+    "pay bob default/r:bob",
+    "undo bob default/r:bob/undo",
+    "undo cid default/r/child:cid/undo",
+    "undo ann default/r:ann/undo",
+]
 
 
 async def prepared(life: Life) -> None:
@@ -182,9 +194,7 @@ def unknown(folder: Path) -> list[str]:
 
 def opened(folder: Path) -> Kernel:
     """The store as somebody else looks at it."""
-    return Kernel.open(
-        folder / STORE, models=echo(), tools=shop(Life(folder, 0)), policy=EAGER, environ={}
-    )
+    return Kernel.open(folder / STORE, models=echo(), tools=shop(Life(folder, 0)), policy=EAGER, environ={})
 
 
 def assert_whole(folder: Path, code: Code, result: Any, done: list[str], why: object) -> None:
@@ -223,9 +233,7 @@ def test_code_that_undoes_is_killed_at_each_instant(tmp_path: Path, name: str) -
         deaths += 1
         to_the_end(by_code, folder)
         assert_whole(folder, code, result, done, deadly)
-    assert EVERY * deaths > 6 * sum(line.startswith("undo") for line in done), (
-        "around commits and calls"
-    )
+    assert EVERY * deaths > 6 * sum(line.startswith("undo") for line in done), "around commits and calls"
 
 
 def test_a_person_who_undoes_is_killed_at_each_instant(tmp_path: Path) -> None:

@@ -16,10 +16,7 @@ from tests.kernel.stage import play
 def backup(source: Path, target: Path) -> Path:
     """A copy of a database that is in use, as `sqlite3.backup` and `.backup` of its shell make it."""
     target.mkdir()
-    with (
-        closing(sqlite3.connect(source / "s.db")) as one,
-        closing(sqlite3.connect(target / "s.db")) as two,
-    ):
+    with closing(sqlite3.connect(source / "s.db")) as one, closing(sqlite3.connect(target / "s.db")) as two:
         one.backup(two)
     return target
 
@@ -29,9 +26,7 @@ def test_a_backup_is_whole_with_its_key_and_says_nothing_without(tmp_path: Path)
         with opened(tmp_path / "live", KEY) as kernel:
             desk = kernel.for_tenant("acme")
             prompt = await serve(desk, "r17", WORDS[0], subject="customer-17")
-            await desk.as_principal("operator").artifacts.write(
-                "notes", kind="document", content=WORDS[1]
-            )
+            await desk.as_principal("operator").artifacts.write("notes", kind="document", content=WORDS[1])
             memory = kernel.memory.for_agent("acme", "ana")
             await memory.remember(WORDS[2], key="one")
             copy = backup(tmp_path / "live", tmp_path / "copy")

@@ -30,9 +30,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_erase_asks_says_how_much_and_cleans_again(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_erase_asks_says_how_much_and_cleans_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def before() -> None:
         with opened(folder, KEY) as kernel:
             await serve(kernel.for_tenant("acme"), "r17", WORDS[0], subject="customer-17")

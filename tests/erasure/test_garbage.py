@@ -70,9 +70,7 @@ def test_collecting_takes_nothing_that_can_be_read(steps: list[Step], is_sealed:
         play(scenario(Path(folder)), within_s=120)
 
 
-async def apply(
-    desk: TenantKernel, other: TenantKernel, folder: Path, step: Step, number: int
-) -> None:
+async def apply(desk: TenantKernel, other: TenantKernel, folder: Path, step: Step, number: int) -> None:
     """Do one thing. Errors: `ArtelierError` where it cannot be done as things stand."""
     name, which, word, subject = step
     artifacts = desk.as_principal("operator").artifacts
@@ -151,8 +149,6 @@ async def all_of(desk: TenantKernel) -> dict[str, Any]:
             found[chat["chat_id"]] = [(turn.user, turn.variants) for turn in turns]
         except Erased:
             found[chat["chat_id"]] = "erased"
-    for (world,) in await desk.services.store.query(
-        "SELECT id FROM worlds WHERE tenant = ?", (desk.id,)
-    ):
+    for (world,) in await desk.services.store.query("SELECT id FROM worlds WHERE tenant = ?", (desk.id,)):
         found[f"world {world}"] = await World.open(desk, world).hash()
     return found

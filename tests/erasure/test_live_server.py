@@ -31,9 +31,13 @@ def test_a_server_answers_nothing_that_another_process_has_erased(
     async def scenario() -> None:
         async with house(tmp_path, *REPLIES, environ=environ) as made:
             await filled(made)
-            ids = {"runs": ["r17", "plain", "s17/r000001"], "memory": ["helper"],
-                   "artifacts": ["reports/17", "notes/17", "uploads/letter.txt", "notes/0"],
-                   "sessions": ["s17"], "agents": ["helper"]}  # fmt: skip
+            ids = {
+                "runs": ["r17", "plain", "s17/r000001"],
+                "memory": ["helper"],
+                "artifacts": ["reports/17", "notes/17", "uploads/letter.txt", "notes/0"],
+                "sessions": ["s17"],
+                "agents": ["helper"],
+            }
             before = await answers(made, ids)
             for word in WORDS:
                 assert any(word in text for text in before.values()), word
@@ -58,29 +62,36 @@ def test_a_server_answers_nothing_that_another_process_has_erased(
 
 
 @SEALED
-def test_a_server_goes_on_after_its_tenant_was_erased(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_a_server_goes_on_after_its_tenant_was_erased(tmp_path: Path, environ: dict[str, str]) -> None:
     async def scenario() -> None:
         (tmp_path / "work").mkdir()
         async with house(tmp_path, *REPLIES, lambda request: "anew", environ=environ) as made:
             await filled(made)
             world = await World.new(made.kernel, "w17")
-            await world.as_principal("operator").artifacts.write(
-                "letter", kind="document", content=WORDS[4]
-            )
+            await world.as_principal("operator").artifacts.write("letter", kind="document", content=WORDS[4])
             await world.tick()
             with Kernel.open(tmp_path / "state.db", environ=environ) as other:
                 await other.for_tenant().plan(
-                    f"Find out about {WORDS[0]}", model="offline", auto_launch=True,
-                    mission_id="m17", workspace=str(tmp_path / "work"),
-                )  # fmt: skip
+                    f"Find out about {WORDS[0]}",
+                    model="offline",
+                    auto_launch=True,
+                    mission_id="m17",
+                    workspace=str(tmp_path / "work"),
+                )
             agents = [one["id"] for one in await made.desk.agents_of("m17")]
             tasks = [one["id"] for one in (await made.desk.tasks.list(mission="m17"))["items"]]
-            ids = {"runs": ["r17", "m17", *tasks], "memory": ["helper"], "sessions": ["s17"],
-                   "artifacts": ["reports/17", "notes/0", *agents, *tasks], "agents": agents,
-                   "missions": ["m17"], "tasks": tasks, "steering": agents, "worlds": ["w17"],
-                   "membranes": ["m17/shared"]}  # fmt: skip
+            ids = {
+                "runs": ["r17", "m17", *tasks],
+                "memory": ["helper"],
+                "sessions": ["s17"],
+                "artifacts": ["reports/17", "notes/0", *agents, *tasks],
+                "agents": agents,
+                "missions": ["m17"],
+                "tasks": tasks,
+                "steering": agents,
+                "worlds": ["w17"],
+                "membranes": ["m17/shared"],
+            }
             assert any(WORDS[0] in text for text in (await answers(made, ids)).values())
 
             with Kernel.open(tmp_path / "state.db", environ=environ) as other:
@@ -91,8 +102,7 @@ def test_a_server_goes_on_after_its_tenant_was_erased(
             await sent(made, "/sessions", id="anew", model="m")
             turn = await (await made.desk.chat("anew")).generate("hello")
             assert turn.text == "anew"
-            await sent(made, "/artifacts", id="notes/0", kind="document", content="anew",
-                       expected_version=1)  # fmt: skip
+            await sent(made, "/artifacts", id="notes/0", kind="document", content="anew", expected_version=1)
             assert made.kernel.verify().ok
 
     play(scenario(), within_s=300)
@@ -102,14 +112,17 @@ async def filled(made: House) -> None:
     """Everything about the subject that a server can be made to hold, and something about nobody."""
     builder = ContextBuilder(identity="You help.", memory_store=made.kernel.memory, recall_limit=3)
     agent = AutonomousAgent(kernel=made.kernel, context_builder=builder, agent_id="helper")
-    await agent.run(
-        run_id="r17", model="m", prompt="who is it?", subject=SUBJECT, artifact="reports/17"
-    )
+    await agent.run(run_id="r17", model="m", prompt="who is it?", subject=SUBJECT, artifact="reports/17")
     for id, content, subject in (("notes/17", WORDS[4], SUBJECT), ("notes/0", OTHERS, "")):
         await sent(
-            made, "/artifacts", id=id, kind="document", content=content, subject=subject,
+            made,
+            "/artifacts",
+            id=id,
+            kind="document",
+            content=content,
+            subject=subject,
             metadata={"about": content},
-        )  # fmt: skip
+        )
     upload = {"file": ("letter.txt", f"Dear {WORDS[4]}".encode(), "text/plain")}
     made_upload = await made.client.post("/api/v1/uploads", files=upload, data={"subject": SUBJECT})
     assert made_upload.status_code == 201, made_upload.text
@@ -168,13 +181,9 @@ def test_the_feed_of_events_forgets_what_it_had_encoded(tmp_path: Path) -> None:
                 return any(WORDS[0].encode() in event.body for event in events)
 
             for _ in range(2):
-                assert told(
-                    [await encoder.encode(e) for e in await encoder.read(after=0, limit=1000)]
-                )
+                assert told([await encoder.encode(e) for e in await encoder.read(after=0, limit=1000)])
             with Kernel.open(tmp_path / "state.db", environ={}) as other:
                 await other.for_tenant().erase(subject=SUBJECT)
-            assert not told(
-                [await encoder.encode(e) for e in await encoder.read(after=0, limit=1000)]
-            )
+            assert not told([await encoder.encode(e) for e in await encoder.read(after=0, limit=1000)])
 
     play(scenario(), within_s=60)

@@ -10,12 +10,30 @@ import pytest
 from artelier.cli import main
 
 LOOKS = (
-    "runs list", "runs show song", "runs tree song", "runs tail song", "runs compactions song",
-    "runs show orders", "tasks list", "tasks show orders/figures", "artifacts list",
-    "artifacts show orders/figures", "agents list", "memory list", "skills list", "chat --list",
-    "profile list", "schedule list", "schedule show nightly", "tenants show", "tenants list",
-    "manifest show song:c1/model", "manifest render song:c1/model", "diff song orders", "verify",
-)  # fmt: skip
+    "runs list",
+    "runs show song",
+    "runs tree song",
+    "runs tail song",
+    "runs compactions song",
+    "runs show orders",
+    "tasks list",
+    "tasks show orders/figures",
+    "artifacts list",
+    "artifacts show orders/figures",
+    "agents list",
+    "memory list",
+    "skills list",
+    "chat --list",
+    "profile list",
+    "schedule list",
+    "schedule show nightly",
+    "tenants show",
+    "tenants list",
+    "manifest show song:c1/model",
+    "manifest render song:c1/model",
+    "diff song orders",
+    "verify",
+)
 
 
 @pytest.fixture

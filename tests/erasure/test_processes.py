@@ -24,11 +24,22 @@ pytestmark = pytest.mark.slow
 async def erase(database: Path, environ: dict[str, str], subject: str) -> tuple[int, Any]:
     """`artelier erase` in a process of its own: its exit code, and what it says."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "artelier", "erase", "--tenant", "acme", "--subject", subject,
-        "--yes", "--json", "--db", str(database),
+        sys.executable,
+        "-m",
+        "artelier",
+        "erase",
+        "--tenant",
+        "acme",
+        "--subject",
+        subject,
+        "--yes",
+        "--json",
+        "--db",
+        str(database),
         env={**os.environ, "ARTELIER_VAULT_KEY": "", **environ},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     async with asyncio.timeout(PATIENCE_S):
         said, complaint = await process.communicate()
     assert said, complaint.decode()
@@ -36,15 +47,11 @@ async def erase(database: Path, environ: dict[str, str], subject: str) -> tuple[
 
 
 def opened(path: Path, environ: dict[str, str], **more: Any) -> Kernel:
-    return Kernel.open(
-        path / "s.db", models={"m": echo()}, tools=[look_up, history], environ=environ, **more
-    )
+    return Kernel.open(path / "s.db", models={"m": echo()}, tools=[look_up, history], environ=environ, **more)
 
 
 @SEALED
-def test_another_process_erases_while_runs_of_others_go_on(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_another_process_erases_while_runs_of_others_go_on(tmp_path: Path, environ: dict[str, str]) -> None:
     async def scenario() -> None:
         with opened(tmp_path, environ) as kernel:
             desk, database = kernel.for_tenant("acme"), tmp_path / "s.db"

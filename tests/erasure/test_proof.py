@@ -75,9 +75,16 @@ def chain_again(db: sqlite3.Connection) -> None:
     ).fetchall()
     for position, stream, name, local, seq, kind, version, data, at_us, actor, cause in rows:
         heads[stream] = event_hash(
-            heads.get(stream, GENESIS), stream=local, seq=seq, kind=kind, version=version,
-            data=data.encode(), at_us=at_us, actor=actor, cause=cause,
-        )  # fmt: skip
+            heads.get(stream, GENESIS),
+            stream=local,
+            seq=seq,
+            kind=kind,
+            version=version,
+            data=data.encode(),
+            at_us=at_us,
+            actor=actor,
+            cause=cause,
+        )
         hashes.append((heads[stream], name.encode()))
         db.execute("UPDATE events SET hash = ? WHERE position = ?", (heads[stream], position))
     db.execute("DELETE FROM commits")
@@ -97,9 +104,7 @@ def reword_erasure(db: sqlite3.Connection, **fields: object) -> None:
 
 
 @SEALED
-def test_verify_accepts_an_erasure_of_a_subject_and_of_all(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_verify_accepts_an_erasure_of_a_subject_and_of_all(tmp_path: Path, environ: dict[str, str]) -> None:
     head = served(tmp_path, environ)
 
     async def all_of_it() -> None:
@@ -117,9 +122,7 @@ def test_verify_accepts_an_erasure_of_a_subject_and_of_all(
 
 @pytest.mark.corrupts
 @SEALED
-def test_verify_finds_a_key_that_was_deleted_by_hand(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_verify_finds_a_key_that_was_deleted_by_hand(tmp_path: Path, environ: dict[str, str]) -> None:
     served(tmp_path, environ)
 
     report = checked(tmp_path, lambda db: drop_key(db, "of-ben"))
@@ -129,9 +132,7 @@ def test_verify_finds_a_key_that_was_deleted_by_hand(
 
 @pytest.mark.corrupts
 @SEALED
-def test_verify_finds_an_erasure_that_nobody_recorded(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_verify_finds_an_erasure_that_nobody_recorded(tmp_path: Path, environ: dict[str, str]) -> None:
     served(tmp_path, environ, erase=None)
 
     report = checked(tmp_path, lambda db: erase_quietly(db, "of-ben"))
@@ -204,9 +205,7 @@ def test_verify_finds_content_that_was_only_said_to_be_erased(tmp_path: Path) ->
 
     def look(db: sqlite3.Connection) -> None:
         contents.extend(
-            db.execute(
-                "SELECT codec, content, name FROM blobs WHERE key_id = ?", (key_of(db, "of-ana"),)
-            )
+            db.execute("SELECT codec, content, name FROM blobs WHERE key_id = ?", (key_of(db, "of-ana"),))
         )
 
     checked(tmp_path, look)
@@ -218,9 +217,7 @@ def test_verify_finds_content_that_was_only_said_to_be_erased(tmp_path: Path) ->
     play(erase())
     report = checked(
         tmp_path,
-        lambda db: db.executemany(
-            "UPDATE blobs SET codec = ?, content = ? WHERE name = ?", contents
-        ),
+        lambda db: db.executemany("UPDATE blobs SET codec = ?, content = ? WHERE name = ?", contents),
     )
 
     assert [text for text in report.findings if "its content is still in the file" in text]

@@ -56,9 +56,7 @@ def test_memories_and_the_report_of_a_run_go_with_its_subject(
                 run_id="r17", model="m", prompt="who is it?", subject=SUBJECT, artifact="reports/17"
             )
             await agent.run(run_id="plain", model="m", prompt="where is the office?")
-            assert [hit.text for hit in await memory.recall("lives at", limit=1)] == [
-                f"lives at {WORDS[1]}"
-            ]
+            assert [hit.text for hit in await memory.recall("lives at", limit=1)] == [f"lives at {WORDS[1]}"]
             assert await memory.history().search(WORDS[3])
 
             await desk.erase(subject=SUBJECT)
@@ -67,9 +65,7 @@ def test_memories_and_the_report_of_a_run_go_with_its_subject(
             assert texts == ["[erased]", f"the office is at {OTHERS}"]
             found = await memory.recall(f"{WORDS[1]} lives at the office", limit=5)
             assert [hit.text for hit in found] == [f"the office is at {OTHERS}"]
-            assert not [
-                said for said in await memory.history().search(WORDS[3]) if WORDS[3] in said.text
-            ]
+            assert not [said for said in await memory.history().search(WORDS[3]) if WORDS[3] in said.text]
             assert {block.text for block in await memory.blocks()} == {"[erased]", ""}
             assert any("[erased]" in one.summary for one in await memory.changes())
             with pytest.raises(Erased, match="begin anew"):
@@ -90,15 +86,12 @@ def test_an_artifact_of_a_subject_stays_so_and_takes_no_other(tmp_path: Path) ->
             artifacts = desk.as_principal("operator").artifacts
             async with desk.run("r17", subject=SUBJECT) as run:
                 await artifacts.write(
-                    "notes/17", kind="document", content=WORDS[0],
-                    provenance=Provenance(run_id=run.id),
-                )  # fmt: skip
+                    "notes/17", kind="document", content=WORDS[0], provenance=Provenance(run_id=run.id)
+                )
             await artifacts.edit("notes/17", WORDS[0], f"{WORDS[0]} and {WORDS[1]}")
             async with desk.run("r18", subject="customer-18") as run:
                 with pytest.raises(Conflict, match="another subject"):
-                    await artifacts.write(
-                        "notes/17", content="x", provenance=Provenance(run_id=run.id)
-                    )
+                    await artifacts.write("notes/17", content="x", provenance=Provenance(run_id=run.id))
             with pytest.raises(Conflict, match="another subject"):
                 await artifacts.about("customer-18").write("notes/17", content="x")
             await artifacts.write("notes/0", kind="document", content=OTHERS)
@@ -130,9 +123,7 @@ def test_chats_of_both_kinds_go_with_their_subject(tmp_path: Path, environ: dict
             await talk.send(WORDS[0])
             # Whoever goes on need not know whom it is about.
             await assistant(kernel).chat("c17", model="m").send(WORDS[1])
-            session = await Session.open(
-                desk, "s17", model="m", subject=SUBJECT, greetings=[WORDS[2]]
-            )
+            session = await Session.open(desk, "s17", model="m", subject=SUBJECT, greetings=[WORDS[2]])
             await session.generate(WORDS[3])
             await (await Session.open(desk, "s17")).generate(WORDS[4])
             with pytest.raises(Conflict, match="subject"):
@@ -165,9 +156,13 @@ def test_a_mission_with_its_plan_tasks_and_outputs_goes_with_its_subject(tmp_pat
         with Kernel.open(tmp_path / "db" / "s.db", environ=KEY) as kernel:
             desk = kernel.for_tenant()
             made = await desk.plan(
-                f"Find out about {WORDS[0]}", model="offline", auto_launch=True,
-                workspace=str(tmp_path / "work"), subject=SUBJECT, mission_id="m17",
-            )  # fmt: skip
+                f"Find out about {WORDS[0]}",
+                model="offline",
+                auto_launch=True,
+                workspace=str(tmp_path / "work"),
+                subject=SUBJECT,
+                mission_id="m17",
+            )
             assert made["plan"] is not None
             mission = await desk.mission("m17")
             assert WORDS[0] in str(mission)
@@ -209,9 +204,8 @@ def test_a_schedule_goes_with_its_subject_and_fires_in_vain(tmp_path: Path) -> N
             desk = kernel.for_tenant()
             worker = Worker(kernel, kernel.services)
             await desk.schedules.add(
-                "daily", every="1d", goal=f"look after {WORDS[0]}", model="m", solo=True,
-                subject=SUBJECT,
-            )  # fmt: skip
+                "daily", every="1d", goal=f"look after {WORDS[0]}", model="m", solo=True, subject=SUBJECT
+            )
             changed = await desk.schedules.change("daily", goal=f"look after {WORDS[1]}")
             assert WORDS[1] in str(changed)
             clock.advance(24 * 3600 + 1)
@@ -228,9 +222,8 @@ def test_a_schedule_goes_with_its_subject_and_fires_in_vain(tmp_path: Path) -> N
                 await worker.once(until_us=clock.now_us())
             assert len((await desk.runs())["items"]) == 1
             failed = [
-                event.plain() for event in await kernel.store.read_all()
-                if event.kind == "schedule.failed"
-            ]  # fmt: skip
+                event.plain() for event in await kernel.store.read_all() if event.kind == "schedule.failed"
+            ]
             assert {one["code"] for one in failed} == {"erased"}
             assert (await desk.schedules.remove("daily")) is None
             assert kernel.verify().ok

@@ -35,9 +35,7 @@ async def history(customer: str) -> str:
 
 def opened(path: Path, environ: dict[str, str], **more: Any) -> Kernel:
     model = ScriptedModel(lambda request: f"noted: {request.messages[-1].text[:60]}")
-    return Kernel.open(
-        path / "s.db", models={"m": model}, tools=[look_up, history], environ=environ, **more
-    )
+    return Kernel.open(path / "s.db", models={"m": model}, tools=[look_up, history], environ=environ, **more)
 
 
 async def work(run: Run, word: str) -> str:
@@ -94,9 +92,7 @@ def test_what_is_erased_is_in_no_byte_and_the_rest_renders_as_before(
 
 
 @SEALED
-def test_an_erased_prompt_is_shown_with_its_messages_named(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_an_erased_prompt_is_shown_with_its_messages_named(tmp_path: Path, environ: dict[str, str]) -> None:
     async def scenario() -> None:
         with opened(tmp_path, environ) as kernel:
             desk = kernel.for_tenant("acme")
@@ -157,11 +153,7 @@ def test_children_forks_and_notes_of_a_run_are_under_its_subjects_key(tmp_path: 
                     await run.approve(WORDS[2])
             fork = await desk.fork("r17")
             await desk.inject("r17", WORDS[3])
-            assert (await desk.erase(subject="customer-17", dry=True)).runs == (
-                "child",
-                "r17",
-                fork,
-            )
+            assert (await desk.erase(subject="customer-17", dry=True)).runs == ("child", "r17", fork)
 
             await desk.erase(subject="customer-17")
 
@@ -255,9 +247,7 @@ def test_what_nobody_knows_is_not_found_and_what_is_gone_is_cleaned_again(tmp_pa
 
 
 @SEALED
-def test_a_whole_tenant_is_erased_and_goes_on_empty(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_a_whole_tenant_is_erased_and_goes_on_empty(tmp_path: Path, environ: dict[str, str]) -> None:
     async def scenario() -> None:
         with opened(tmp_path, environ) as kernel:
             acme, other = kernel.for_tenant("acme"), kernel.for_tenant("other")

@@ -104,9 +104,7 @@ def make_by_command(folder: Path) -> None:
     command("fork", "solo", "--db", "do.db")
     command("export", "q3-report", "do.artelier", "--db", "do.db")
     said = ["--message", "I attack the wolf", "--message", "I sit down by the fire"]
-    command(
-        "chat", "tavern", "--profile", "rp-basic", "--model", "offline", *said, "--db", "chat.db"
-    )
+    command("chat", "tavern", "--profile", "rp-basic", "--model", "offline", *said, "--db", "chat.db")
     command("chat", "plain", "--profile", "none", "--model", "offline", *said, "--db", "chat.db")
     world = ["--db", "world.db"]
     command("world", "new", "market", "--seed", "7", *world)
@@ -167,9 +165,7 @@ def make(version: str) -> None:
         os.chdir(folder)
         asyncio.run(make_runs(folder / "runs.db"))
         make_by_command(folder)
-        expected = {
-            path.name: asyncio.run(describe(path)) for path in sorted(folder.glob("*.db"))
-        }  # fmt: skip
+        expected = {path.name: asyncio.run(describe(path)) for path in sorted(folder.glob("*.db"))}
         for path in sorted([*folder.glob("*.db"), *folder.glob("*.artelier")]):
             assert not path.with_name(f"{path.name}-wal").exists(), path
             packed = gzip.compress(path.read_bytes(), 9, mtime=0)

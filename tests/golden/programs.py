@@ -20,12 +20,15 @@ PLAN = {
     "agents": [{"slug": "analyst", "name": "Analyst", "tools": ["orders_of"]}],
     "tasks": [
         {
-            "slug": city.lower(), "goal": f"Count the orders of {city}.", "agent": "analyst",
-            "success_criteria": "Names the number of orders.", "max_iterations": 5,
+            "slug": city.lower(),
+            "goal": f"Count the orders of {city}.",
+            "agent": "analyst",
+            "success_criteria": "Names the number of orders.",
+            "max_iterations": 5,
         }
         for city in ("Oslo", "Bergen")
     ],
-}  # fmt: skip
+}
 
 
 class Shop:
@@ -76,10 +79,7 @@ def _plans(request: ModelRequest) -> Any:
 def _works(request: ModelRequest) -> Any:
     """The model of the agent: it counts, asks its colleague by a tool, and answers."""
     if not any(message.role == "tool" for message in request.messages):
-        return [
-            tool_call("orders_of", {"city": "Oslo"}),
-            tool_call("orders_of", {"city": "Bergen"}),
-        ]
+        return [tool_call("orders_of", {"city": "Oslo"}), tool_call("orders_of", {"city": "Bergen"})]
     return "Oslo placed more orders than Bergen."
 
 
@@ -90,7 +90,7 @@ def models() -> dict[str, ScriptedModel]:
         "better": ScriptedModel(lambda request: f"better: {request.messages[-1].text}", price=PRICE),
         "planner": ScriptedModel(_plans, price=PRICE),
         "worker": ScriptedModel(_works, price=PRICE),
-    }  # fmt: skip
+    }
 
 
 async def payroll(run: Run) -> dict[str, Any]:

@@ -89,9 +89,7 @@ async def digest(kernel: Kernel, place: str) -> str:
     """The hash of a prompt, which `expected.json` names by `tenant/run:step`."""
     tenant, _, rest = place.partition("/")
     run_id, _, key = rest.partition(":")
-    return hashlib.sha256(
-        (await kernel.for_tenant(tenant).render(run_id, key)).canonical()
-    ).hexdigest()
+    return hashlib.sha256((await kernel.for_tenant(tenant).render(run_id, key)).canonical()).hexdigest()
 
 
 def test_some_version_is_kept() -> None:
@@ -207,9 +205,7 @@ def test_an_agent_and_a_mission_that_were_killed_go_on(golden: Golden) -> None:
     async def scenario() -> None:
         with golden.open() as kernel:
             agent = await resume_run(kernel, ACME, "killed-agent")
-            assert (agent.status, agent.text) == (
-                "completed", "Oslo placed more orders than Bergen.",
-            )  # fmt: skip
+            assert (agent.status, agent.text) == ("completed", "Oslo placed more orders than Bergen.")
             desk = kernel.for_tenant(ACME)
             assert (await desk.drive_mission("killed-mission")).status in ("completed", "failed")
             await desk.launch("unlaunched", by="user:kim")
@@ -235,10 +231,7 @@ def test_a_fork_made_by_an_older_version_acts_as_it_did_there(golden: Golden) ->
 
 
 def test_old_chats_and_worlds_go_on(
-    golden: Golden,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    golden: Golden, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     chats = str(golden.path("chat.db"))
@@ -271,9 +264,10 @@ def test_an_old_export_is_imported_and_replays(golden: Golden, name: str) -> Non
             assert (found.model_calls, golden.asked()) == (0, 0)
             prompts = golden.expected(source)["prompts"]
             mine = {
-                place: sha256 for place, sha256 in prompts.items()
+                place: sha256
+                for place, sha256 in prompts.items()
                 if f"{place.partition('/')[2]}/".startswith((f"{taken.run_id}:", f"{taken.run_id}/"))
-            }  # fmt: skip
+            }
             assert mine
             assert {place: await digest(kernel, place) for place in mine} == mine
             assert kernel.verify().ok

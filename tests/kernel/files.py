@@ -59,9 +59,7 @@ def fields_of(path: Path) -> dict[str, Any]:
     return {
         "events": [line for line in lines if line["t"] == "event"],
         "runs": [keyed(line) for line in lines if line["t"] == "run"],
-        "blobs": sorted(
-            (json.dumps(keyed(line), sort_keys=True) for line in lines if line["t"] == "blob"),
-        ),
+        "blobs": sorted(json.dumps(keyed(line), sort_keys=True) for line in lines if line["t"] == "blob"),
     }
 
 
@@ -81,22 +79,15 @@ assert SEAL_BYTES == len(_seal("0" * 64))
 
 
 def forged(
-    path: Path,
-    events: list[tuple[str, EventData]],
-    *,
-    runs: tuple[str, ...] = ("r",),
-    key: bool = False,
+    path: Path, events: list[tuple[str, EventData]], *, runs: tuple[str, ...] = ("r",), key: bool = False
 ) -> None:
     """A file as somebody would make who knows its form: every hash and the seal are right."""
     heads: dict[str, tuple[int, bytes]] = {}
     with path.open("wb") as file:
         writer = ArchiveWriter(file)
         writer.write(
-            Header(
-                format=FORMAT, version=VERSION, tenant="acme", run=runs[0], code="", position=1,
-                head="",
-            )
-        )  # fmt: skip
+            Header(format=FORMAT, version=VERSION, tenant="acme", run=runs[0], code="", position=1, head="")
+        )
         if key:
             writer.write(KeyLine(id=1, secret=bytes(32)))
         for run in runs:
@@ -104,9 +95,14 @@ def forged(
         for stream, data in events:
             seq, last = heads.get(stream, (0, GENESIS))
             fields: dict[str, Any] = {
-                "stream": stream, "seq": seq + 1, "kind": data.KIND, "version": data.VERSION,
-                "at_us": 1, "actor": "mallory", "cause": None,
-            }  # fmt: skip
+                "stream": stream,
+                "seq": seq + 1,
+                "kind": data.KIND,
+                "version": data.VERSION,
+                "at_us": 1,
+                "actor": "mallory",
+                "cause": None,
+            }
             content = encode_data(data)
             hash_ = event_hash(last, data=content, **fields)
             writer.write(EventLine(data=msgspec.Raw(content), hash=hash_, **fields))

@@ -9,12 +9,7 @@ from artelier import Kernel, Run, Tenant, ToolContext, tool
 from artelier.app import TenantKernel
 from artelier.testing import ScriptedModel
 from tests.kernel.files import fields_of
-from tests.kernel.stage import (
-    PRICE,
-    ask,
-    open_kernel,
-    user,
-)
+from tests.kernel.stage import PRICE, ask, open_kernel, user
 
 
 @tool(side_effect=False)
@@ -56,9 +51,14 @@ async def everything(run: Run) -> dict[str, Any]:
     texts = await run.gather(lambda one: ask(one, "left"), lambda one: ask(one, "right"))
     number = await run.step("sum", lambda: 3)
     return {
-        "seen": seen.value, "bad": bad.is_error, "paid": paid.value, "ref": large.ref,
-        "shaped": shaped.output, "texts": texts, "number": number,
-    }  # fmt: skip
+        "seen": seen.value,
+        "bad": bad.is_error,
+        "paid": paid.value,
+        "ref": large.ref,
+        "shaped": shaped.output,
+        "texts": texts,
+        "number": number,
+    }
 
 
 def model() -> ScriptedModel:

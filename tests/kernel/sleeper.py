@@ -46,9 +46,7 @@ def open_paying(folder: Path, *, sleeps: bool = False) -> Kernel:
         if point == "tool.requested":
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    return Kernel.open(
-        folder / "s.db", tools=[pay], clock=LateClock(folder), fault=stop if sleeps else None
-    )
+    return Kernel.open(folder / "s.db", tools=[pay], clock=LateClock(folder), fault=stop if sleeps else None)
 
 
 async def paying(run: Run) -> Any:

@@ -14,17 +14,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.steps.artifact_ids import result_id
 from artelier.log import Batch, Draft, StreamAppend, control_stream
-from tests.kernel.stage import (
-    PRICE,
-    GateModel,
-    ask,
-    drive,
-    echo,
-    events,
-    has_status,
-    open_kernel,
-    play,
-)
+from tests.kernel.stage import PRICE, GateModel, ask, drive, echo, events, has_status, open_kernel, play
 
 
 @tool(idempotent=True)
@@ -98,9 +88,7 @@ def test_the_time_of_a_parent_ends_a_call_of_its_child(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_late_cap_counts_tool_steps_calls_in_flight_and_what_was_spent_without_it(
-    tmp_path: Path,
-) -> None:
+def test_a_late_cap_counts_tool_steps_calls_in_flight_and_what_was_spent_without_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         gate = GateModel()
         with open_kernel(tmp_path, gate, tools=[look]) as kernel:

@@ -76,9 +76,7 @@ WORDS = st.sampled_from(["a", "b", "same", "ünï 😀", "x" * 300])
 
 @settings(max_examples=20)
 @given(
-    st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=2, max_size=6),
-    st.integers(4, 12),
-    st.data(),
+    st.lists(st.lists(WORDS, min_size=1, max_size=3), min_size=2, max_size=6), st.integers(4, 12), st.data()
 )
 def test_a_chain_of_runs_renders_the_same_as_one_conversation(
     turns: list[list[str]], keep: int, data: st.DataObject
@@ -97,9 +95,7 @@ def test_a_chain_of_runs_renders_the_same_as_one_conversation(
             assert [body for name in names for body in await asked_for(runs, name)] == expected
             start = data.draw(st.integers(1, count))
             end = data.draw(st.integers(start, count))
-            assert await shown(runs, names[-1], start, end) == await shown(
-                runs, "one", start, end
-            )  # fmt: skip
+            assert await shown(runs, names[-1], start, end) == await shown(runs, "one", start, end)
             stored = await kernel.store.query("SELECT count(*) FROM messages WHERE form <> 'b'")
             assert stored == [(2 * count,)]
 
@@ -306,8 +302,11 @@ def test_other_words_after_a_broken_request_go_on_from_the_same_base(tmp_path: P
                 " WHERE r.run = 'r' ORDER BY conversation, n"
             )
             assert [(name, n, form) for name, n, form, _ in rows] == [
-                (CHAT, 2, "b"), (CHAT, 3, "m"), (f"{CHAT}~2", 2, "b"), (f"{CHAT}~2", 3, "m"),
-            ]  # fmt: skip
+                (CHAT, 2, "b"),
+                (CHAT, 3, "m"),
+                (f"{CHAT}~2", 2, "b"),
+                (f"{CHAT}~2", 3, "m"),
+            ]
             assert texts_of(await shown(runs, "r", 1, 3, f"{CHAT}~2")) == ["a", "re: a", "c"]
             assert texts_of((await runs.render("r", "1")).messages) == ["a", "re: a", "c"]
 
@@ -394,9 +393,7 @@ def test_forks_go_on_from_a_base_and_may_be_one(tmp_path: Path) -> None:
                     there = elsewhere.for_tenant()
                     await there.import_(tmp_path / "next.artelier")
                     assert texts_of(await shown(there, f"{fork}.next", 1, count + 2)) == told
-                    assert await asked_for(there, f"{fork}.next") == (
-                        await asked_for(runs, f"{fork}.next")
-                    )
+                    assert await asked_for(there, f"{fork}.next") == (await asked_for(runs, f"{fork}.next"))
 
     play(scenario())
 
@@ -420,13 +417,7 @@ def test_a_file_takes_along_what_a_base_had_then_and_no_more(tmp_path: Path) -> 
             here = kernel.for_tenant("us")
             await here.import_(path)
             assert await asked_for(here, "r") == sent
-            assert texts_of(await shown(here, "r", 1, 5)) == [
-                "a",
-                "re: a",
-                "b",
-                "other",
-                "re: other",
-            ]
+            assert texts_of(await shown(here, "r", 1, 5)) == ["a", "re: a", "b", "other", "re: other"]
             await here.export("r", tmp_path / "again.artelier")
             # An imported run is a base like any other.
             await drive(here, turn(["more"], base=("r", 5)), "next")
@@ -465,15 +456,33 @@ OWN = ("t", "1", "")
         ([("r", _said(CHAT, 1 << 70, OWN))], ("r",)),
         # When it has begun: in the same event, in a later one, and a second time.
         ([("b", _said(CHAT, 1, OWN, OWN)), ("r", _said(CHAT, 1, OWN, ("b", "b", CHAT)))], ("r", "b")),
-        ([("b", _said(CHAT, 1, OWN, OWN)), ("r", _said(CHAT, 1, OWN)),
-          ("r", _said(CHAT, 2, ("b", "b", CHAT)))], ("r", "b")),
-        ([("b", _said(CHAT, 1, OWN, OWN)), ("r", _said(CHAT, 1, ("b", "b", CHAT))),
-          ("r", _said(CHAT, 2, ("b", "b", CHAT)))], ("r", "b")),
+        (
+            [
+                ("b", _said(CHAT, 1, OWN, OWN)),
+                ("r", _said(CHAT, 1, OWN)),
+                ("r", _said(CHAT, 2, ("b", "b", CHAT))),
+            ],
+            ("r", "b"),
+        ),
+        (
+            [
+                ("b", _said(CHAT, 1, OWN, OWN)),
+                ("r", _said(CHAT, 1, ("b", "b", CHAT))),
+                ("r", _said(CHAT, 2, ("b", "b", CHAT))),
+            ],
+            ("r", "b"),
+        ),
         # The base of the base stands in its place, and has only what is its own.
-        ([("b", _said(CHAT, 1, OWN)), ("c", _said(CHAT, 1, ("b", "b", CHAT), OWN)),
-          ("r", _said(CHAT, 1, ("b", "c", CHAT)))], ("r", "b", "c")),
+        (
+            [
+                ("b", _said(CHAT, 1, OWN)),
+                ("c", _said(CHAT, 1, ("b", "b", CHAT), OWN)),
+                ("r", _said(CHAT, 1, ("b", "c", CHAT))),
+            ],
+            ("r", "b", "c"),
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_forged_base_is_refused_whole(
     tmp_path: Path, events: list[tuple[str, Any]], runs: tuple[str, ...]
 ) -> None:
@@ -536,9 +545,7 @@ def test_events_without_a_base_are_written_as_ever() -> None:
     part = ev.PartRecord(tag="a", blob=BlobRef("b:x"), attach=True)
     prompt = ev.ContextAssembled(key="1", head=BlobRef("b:h"), request="h:x", parts=(part,))
 
-    assert encode_data(cycle) == (
-        b'{"added":[["chat",1,[["m","b:x",""],["t","1","c1"]]]],"cycle":1}'
-    )
+    assert encode_data(cycle) == (b'{"added":[["chat",1,[["m","b:x",""],["t","1","c1"]]]],"cycle":1}')
     assert encode_data(prompt) == (
         b'{"head":"b:h","key":"1","parts":[{"attach":true,"blob":"b:x","tag":"a"}],"request":"h:x"}'
     )

@@ -10,13 +10,7 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    Kernel,
-    ModelReply,
-    ModelRequest,
-    Run,
-    Tenant,
-)
+from artelier import Kernel, ModelReply, ModelRequest, Run, Tenant
 from artelier.errors import ArtelierError, ModelRefusedCall, ModelTimeout, RateLimited
 from artelier.ports.model import Delta, Part, Usage
 from artelier.testing import ManualClock, ScriptedModel
@@ -134,9 +128,7 @@ def test_four_calls_that_the_program_cancels_are_billed(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_hold_is_topped_up_before_a_retry_or_the_retry_waits_for_a_higher_budget(
-    tmp_path: Path,
-) -> None:
+def test_a_hold_is_topped_up_before_a_retry_or_the_retry_waits_for_a_higher_budget(tmp_path: Path) -> None:
     steps = [ModelTimeout("late"), ModelTimeout("late"), billed("at last", inputs=10, outputs=10)]
 
     async def scenario() -> None:
@@ -160,9 +152,7 @@ def test_a_hold_is_topped_up_before_a_retry_or_the_retry_waits_for_a_higher_budg
         probe = ScriptedModel(["x"], price=PRICE)
         with open_kernel(tmp_path / "probe", probe) as other:
             await drive(other.for_tenant(ACME), call)
-            (asked,) = [
-                e for e in await events(other, tenant="acme") if e.kind == "model.requested"
-            ]
+            (asked,) = [e for e in await events(other, tenant="acme") if e.kind == "model.requested"]
             return asked.plain()["postings"][0][3]
 
     (tmp_path / "probe").mkdir()
@@ -206,11 +196,7 @@ def test_ten_times_more_than_the_request_allows_is_billed_as_claimed_and_marked(
 
 
 @pytest.mark.parametrize(
-    "usage",
-    [
-        Usage(cached_input_tokens=10**13),
-        Usage(input_tokens=1, cache_write_input_tokens=10**13),
-    ],
+    "usage", [Usage(cached_input_tokens=10**13), Usage(input_tokens=1, cache_write_input_tokens=10**13)]
 )
 def test_cached_tokens_beyond_the_input_are_billed_up_to_the_bound_and_marked(
     tmp_path: Path, usage: Usage
@@ -272,11 +258,7 @@ async def streamed(run: Run) -> str:
 
 @pytest.mark.parametrize(
     ("pieces", "sent", "reason"),
-    [
-        (list("a" * 390), 390, "stop"),
-        (["a" * 400] * 50, 2, "cut"),
-        (["word "] * 1_000, 105, "cut"),
-    ],
+    [(list("a" * 390), 390, "stop"), (["a" * 400] * 50, 2, "cut"), (["word "] * 1_000, 105, "cut")],
     ids=["letters", "pages", "words"],
 )
 def test_a_stream_is_cut_by_tokens_not_by_pieces(
@@ -301,9 +283,7 @@ def test_a_stream_that_breaks_off_is_billed_for_its_input_and_for_what_came(tmp_
         with open_kernel(tmp_path, Pieces(["a" * 80], RateLimited("later"))) as kernel:
             assert await drive(kernel.for_tenant(ACME), streamed) == "failed: rate_limited"
             (found,) = await bills(kernel)
-            (asked,) = [
-                e for e in await events(kernel, tenant="acme") if e.kind == "model.requested"
-            ]
+            (asked,) = [e for e in await events(kernel, tenant="acme") if e.kind == "model.requested"]
             assert found["estimated"] is True
             assert found["cost"] == asked.plain()["input_cost"] + 2 * 20
             await assert_conserved(kernel, "acme")
@@ -343,9 +323,7 @@ def test_a_call_whose_process_died_is_billed_when_it_is_asked_again(tmp_path: Pa
         with Kernel.open(dead, models=model, clock=clock) as kernel:
             assert await drive(kernel.for_tenant(ACME), call) == "completed"
             lost, reply = await bills(kernel)
-            assert (lost["kind"], lost["code"], lost["estimated"]) == (
-                "model.attempted", "interrupted", True,
-            )  # fmt: skip
+            assert (lost["kind"], lost["code"], lost["estimated"]) == ("model.attempted", "interrupted", True)
             assert lost["cost"] == estimate_tokens(model.requests[0].canonical())
             assert reply["cost"] == 30
             found = await assert_conserved(kernel, "acme")
@@ -356,12 +334,7 @@ def test_a_call_whose_process_died_is_billed_when_it_is_asked_again(tmp_path: Pa
 
 
 def test_costs_of_a_run_say_what_is_an_estimate_and_what_is_suspicious(tmp_path: Path) -> None:
-    replies = [
-        ModelTimeout("late"),
-        billed("a"),
-        *[ModelTimeout("late")] * 4,
-        billed("c", outputs=50_000),
-    ]
+    replies = [ModelTimeout("late"), billed("a"), *[ModelTimeout("late")] * 4, billed("c", outputs=50_000)]
 
     async def code(run: Run) -> None:
         await ask(run, "a", max_output_tokens=100)

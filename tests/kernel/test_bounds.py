@@ -62,10 +62,11 @@ def test_a_run_counts_what_it_uses_in_the_scopes_it_was_opened_with(tmp_path: Pa
             await drive(runs, code, "three")
             agent, group = await runs.used(AGENT), await runs.used(GROUP)
             assert agent == {
-                "scope": AGENT, "usd": {"used": 1000, "reserved": 0, "cap": None},
+                "scope": AGENT,
+                "usd": {"used": 1000, "reserved": 0, "cap": None},
                 "tokens": {"used": 500, "reserved": 0, "cap": None},
                 "steps": {"used": 2, "reserved": 0, "cap": None},
-            }  # fmt: skip
+            }
             assert [group[unit]["used"] for unit in ("usd", "tokens", "steps")] == [2000, 1000, 4]
             assert (await runs.used("agent:nobody"))["usd"]["used"] == 0
             started = (await events(kernel, "one", tenant="acme"))[0].decode()
@@ -74,9 +75,7 @@ def test_a_run_counts_what_it_uses_in_the_scopes_it_was_opened_with(tmp_path: Pa
     play(scenario())
 
 
-def test_a_cap_on_a_shared_scope_stops_each_run_that_counts_there_until_it_is_raised(
-    tmp_path: Path,
-) -> None:
+def test_a_cap_on_a_shared_scope_stops_each_run_that_counts_there_until_it_is_raised(tmp_path: Path) -> None:
     """A call reserves about 3,100 micro-dollars and costs 1,000."""
 
     async def scenario() -> None:
@@ -126,9 +125,7 @@ def test_a_cap_that_is_lowered_stops_a_run_at_work_at_its_next_paid_step(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_cap_that_is_raised_lets_a_call_go_on_that_waits_for_room(
-    tmp_path: Path, elsewhere: bool
-) -> None:
+def test_a_cap_that_is_raised_lets_a_call_go_on_that_waits_for_room(tmp_path: Path, elsewhere: bool) -> None:
     """The sibling holds the room and never gives it back; so only the new cap can let the call go on."""
 
     async def scenario() -> None:
@@ -175,9 +172,7 @@ def test_children_count_only_in_scopes_that_they_are_opened_with(tmp_path: Path)
     play(scenario())
 
 
-def test_what_a_tool_spends_counts_in_a_shared_scope_and_is_refused_above_its_cap(
-    tmp_path: Path,
-) -> None:
+def test_what_a_tool_spends_counts_in_a_shared_scope_and_is_refused_above_its_cap(tmp_path: Path) -> None:
     @tool(side_effect=False)
     async def buy(usd: str, ctx: ToolContext) -> str:
         """Buy."""
@@ -228,9 +223,19 @@ def test_scopes_hold_after_a_restart_and_in_forks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "scopes",
-    [("tenant",), ("run:other",), ("agent:",), ("agent:a b",), ("Agent:x",), (7,), "agent:x",
-     ("agent:\n",), tuple(f"agent:{n}" for n in range(65)), ("agent:" + "x" * 600,)],
-)  # fmt: skip
+    [
+        ("tenant",),
+        ("run:other",),
+        ("agent:",),
+        ("agent:a b",),
+        ("Agent:x",),
+        (7,),
+        "agent:x",
+        ("agent:\n",),
+        tuple(f"agent:{n}" for n in range(65)),
+        ("agent:" + "x" * 600,),
+    ],
+)
 def test_scopes_that_are_none_are_refused_at_the_door(tmp_path: Path, scopes: Any) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
@@ -250,9 +255,18 @@ def test_scopes_that_are_none_are_refused_at_the_door(tmp_path: Path, scopes: An
 
 @pytest.mark.parametrize(
     ("unit", "cap"),
-    [("usd", "-1"), ("usd", "NaN"), ("usd", "1e999999999"), ("tokens", "9" * 5000), ("tokens", -1),
-     ("steps", 1 << 60), ("ms", 5), ("tokens", "x"), ("steps", True)],
-)  # fmt: skip
+    [
+        ("usd", "-1"),
+        ("usd", "NaN"),
+        ("usd", "1e999999999"),
+        ("tokens", "9" * 5000),
+        ("tokens", -1),
+        ("steps", 1 << 60),
+        ("ms", 5),
+        ("tokens", "x"),
+        ("steps", True),
+    ],
+)
 def test_caps_that_are_none_are_refused(tmp_path: Path, unit: str, cap: Any) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
@@ -264,9 +278,7 @@ def test_caps_that_are_none_are_refused(tmp_path: Path, unit: str, cap: Any) -> 
     play(scenario())
 
 
-def test_an_imported_run_counts_nothing_here_and_keeps_the_caps_of_this_tenant(
-    tmp_path: Path,
-) -> None:
+def test_an_imported_run_counts_nothing_here_and_keeps_the_caps_of_this_tenant(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     path = tmp_path / "r.artelier"
 
@@ -349,9 +361,7 @@ def test_a_tool_that_is_off_is_not_listed_and_not_executed(tmp_path: Path, how: 
             assert await drive(runs, code) == "completed"
             is_error, refused, paid = await result_of(runs)
             why = "switched off by eve" if how == "barred" else "tools of risk high are off"
-            assert is_error and (refused["error"]["code"], refused["error"]["got"]) == (
-                "not_granted", why,
-            )  # fmt: skip
+            assert is_error and (refused["error"]["code"], refused["error"]["got"]) == ("not_granted", why)
             assert (paid, till.paid) == ("paid", 1)
             both, one = ["pay", "look"], ["look"]
             assert [_names(request) for request in model.requests] == [both, one, both]
@@ -406,9 +416,7 @@ def test_a_run_is_refused_below_the_depth_that_a_loop_allows(tmp_path: Path) -> 
                 """Delegate."""
                 core = kernel.services.driver("default", "r" if depth == 1 else f"r/{depth - 1}")
                 assert core is not None
-                async with runs.run(
-                    f"r/{depth}", parent=Run(core), tools=kernel.services.tools
-                ) as run:
+                async with runs.run(f"r/{depth}", parent=Run(core), tools=kernel.services.tools) as run:
                     run.core.depth_max = 5
                     result = await run.step_tool("delegate", {"depth": depth + 1})
                     run.finish(result.is_error)
@@ -433,9 +441,14 @@ def test_a_run_is_refused_below_the_depth_that_a_loop_allows(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("policy", "run", "asks"),
-    [(None, "high", True), ("high", None, True), ("high", "medium", True), (None, None, False),
-     ("medium", "high", True)],
-)  # fmt: skip
+    [
+        (None, "high", True),
+        ("high", None, True),
+        ("high", "medium", True),
+        (None, None, False),
+        ("medium", "high", True),
+    ],
+)
 def test_a_loop_can_ask_for_more_approvals_than_the_policy_and_never_for_fewer(
     tmp_path: Path, policy: str | None, run: str | None, asks: bool
 ) -> None:

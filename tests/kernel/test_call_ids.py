@@ -34,9 +34,7 @@ class Port:
         self.requests.append(request)
         if len(self.requests) % 3 == 0:
             return ModelReply(text="done")
-        wishes = tuple(
-            ToolCall(id=self.name, name="look", arguments={"at": at}) for at in ("moon", "sun")
-        )
+        wishes = tuple(ToolCall(id=self.name, name="look", arguments={"at": at}) for at in ("moon", "sun"))
         return ModelReply(tool_calls=wishes, finish_reason="tool_calls")
 
 

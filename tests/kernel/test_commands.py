@@ -132,9 +132,12 @@ def test_refused_commands_are_conflicts_with_a_code_and_are_recorded(tmp_path: P
             runs = kernel.for_tenant()
             assert await drive(runs, _three) == "completed"
             commands: list[tuple[Callable[..., Awaitable[Any]], str]] = [
-                (runs.pause, "run_ended"), (runs.resume, "run_ended"), (runs.cancel, "run_ended"),
-                (runs.stop, "run_ended"), (runs.retry, "not_failed"),
-            ]  # fmt: skip
+                (runs.pause, "run_ended"),
+                (runs.resume, "run_ended"),
+                (runs.cancel, "run_ended"),
+                (runs.stop, "run_ended"),
+                (runs.retry, "not_failed"),
+            ]
             for command, code in commands:
                 with pytest.raises(Conflict) as refused:
                     await command("r")
@@ -280,9 +283,7 @@ def test_stop_cuts_a_stream_and_keeps_what_came_with_its_cost(tmp_path: Path) ->
     async def code(run: Run) -> Any:
         items = [
             item
-            async for item in run.stream_model(
-                model="m", messages=[{"role": "user", "content": "count"}]
-            )
+            async for item in run.stream_model(model="m", messages=[{"role": "user", "content": "count"}])
         ]
         last = items[-1]
         assert isinstance(last, ModelResult)
@@ -312,9 +313,7 @@ def test_stop_cuts_a_stream_and_keeps_what_came_with_its_cost(tmp_path: Path) ->
     play(scenario())
 
 
-def test_cancel_ends_harmless_calls_lets_side_effects_finish_and_reaches_children(
-    tmp_path: Path,
-) -> None:
+def test_cancel_ends_harmless_calls_lets_side_effects_finish_and_reaches_children(tmp_path: Path) -> None:
     done: list[str] = []
 
     async def scenario() -> None:

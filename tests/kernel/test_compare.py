@@ -181,8 +181,9 @@ def test_a_fork_parts_from_its_origin_where_its_model_changed(tmp_path: Path) ->
             assert (await runs.diff("r", twin))["equal_steps"] == 2
             assert (await runs.diff(name, deep))["first_divergence"] is None
             assert (await runs.diff(name, deep))["shared"] == {
-                "events": at + 1, "upto": {"run": name, "seq": 1},
-            }  # fmt: skip
+                "events": at + 1,
+                "upto": {"run": name, "seq": 1},
+            }
             assert (await runs.diff("r", "r"))["equal_steps"] == 0
 
     play(scenario())

@@ -122,9 +122,7 @@ def test_each_undoing_happens_once_wherever_the_process_dies(tmp_path: Path) -> 
     play(scenario(), within_s=120)
 
 
-def test_what_fails_stops_it_and_a_second_call_goes_on_without_undoing_twice(
-    tmp_path: Path,
-) -> None:
+def test_what_fails_stops_it_and_a_second_call_goes_on_without_undoing_twice(tmp_path: Path) -> None:
     world = World()
     broken: dict[str, list[Exception]] = {"bob": [ToolFailed("the account is closed")]}
 
@@ -146,9 +144,7 @@ def test_what_fails_stops_it_and_a_second_call_goes_on_without_undoing_twice(
             assert [line.split()[1] for line in undone(world)] == ["cid", "bob", "ann"]
             assert undone(world)[1].endswith("default/r:bob/undo/2")
             steps = {step["key"]: step for step in await runs.steps("r")}
-            assert (steps["bob/undo"]["status"], steps["bob/undo/2"]["status"]) == (
-                "failed", "completed",
-            )  # fmt: skip
+            assert (steps["bob/undo"]["status"], steps["bob/undo/2"]["status"]) == ("failed", "completed")
             assert "the account is closed" in steps["bob/undo"]["error"]
             assert [step["key"] for step in steps.values() if step["error"]] == ["bob/undo"]
             assert (await runs.replay("r", code)).result == ["bob", "ann"]
@@ -331,9 +327,7 @@ def test_what_was_undone_of_a_child_is_told_in_full_after_a_crash(tmp_path: Path
         for death in cut:
             later = ManualClock()
             later.advance(3600)  # the leases of the dead process have expired
-            with Kernel.open(
-                death.path, tools=bank(death.world), policy=EAGER, clock=later
-            ) as kernel:
+            with Kernel.open(death.path, tools=bank(death.world), policy=EAGER, clock=later) as kernel:
                 assert await go(kernel, death.world) == ["r/child:two", "r/child:one"], death
                 assert len(undone(death.world)) == 2, death
 
@@ -379,9 +373,7 @@ def test_a_fork_leaves_what_it_inherited_to_its_origin(tmp_path: Path) -> None:
 
             assert await result_of(runs, name) == ["bob"]
             assert undone(world)[-1].endswith(f"default/{name}:bob/undo")
-            again = await runs.fork(
-                "r", at=steps["bob/undo"] - 1, effects="live"
-            )  # within the undoing
+            again = await runs.fork("r", at=steps["bob/undo"] - 1, effects="live")  # within the undoing
             await drive(runs, code, again)
             assert await result_of(runs, again) == []
             assert len(undone(world)) == 3

@@ -18,17 +18,7 @@ from artelier.errors import ToolFailed
 from artelier.ports.model import Usage
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.crashes import Death, Deaths
-from tests.kernel.stage import (
-    ACME,
-    EAGER,
-    PRICE,
-    World,
-    ask,
-    assert_conserved,
-    last,
-    play,
-    result_of,
-)
+from tests.kernel.stage import ACME, EAGER, PRICE, World, ask, assert_conserved, last, play, result_of
 
 
 def _answer(request: ModelRequest) -> ModelReply:
@@ -84,22 +74,12 @@ async def _everything(run: Run) -> Any:
         sent = await run.step_tool("send", {"text": "done"}, key="send again")
     conversation.append({"role": "user", "content": "and?"})
     pieces = [item async for item in run.stream_model(model="m", messages=conversation.tail(2))]
-    return [
-        first.text,
-        looked.value["at"],
-        bad.is_error,
-        both,
-        count,
-        sent.is_error,
-        pieces[-1].text,
-    ]
+    return [first.text, looked.value["at"], bad.is_error, both, count, sent.is_error, pieces[-1].text]
 
 
 def _open(path: Path, world: World, clock: ManualClock, fault: Any = None) -> Kernel:
     model = ScriptedModel(_answer, price=PRICE)
-    return Kernel.open(
-        path, models=model, tools=_tools(world), policy=EAGER, clock=clock, fault=fault
-    )
+    return Kernel.open(path, models=model, tools=_tools(world), policy=EAGER, clock=clock, fault=fault)
 
 
 async def _drive_to_the_end(
@@ -152,9 +132,7 @@ async def _resume(death: Death, expected: Any) -> None:
     kernel.close()
 
 
-def test_a_run_that_dies_at_any_instant_ends_the_same_and_does_nothing_twice(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_dies_at_any_instant_ends_the_same_and_does_nothing_twice(tmp_path: Path) -> None:
     async def scenario() -> None:
         world, clock = World(), ManualClock()
         deaths = Deaths(tmp_path / "s.db", world)
@@ -193,9 +171,7 @@ def test_a_death_during_the_resume_after_a_death_changes_nothing(tmp_path: Path)
         with _open(death.path, death.world, clock) as kernel:
             runs = kernel.for_tenant(ACME)
             assert await _drive_to_the_end(kernel, runs, death.world) == expected
-            assert all(
-                death.world.done.count(deed) == 1 for deed in death.world.done if "pay" in deed
-            )
+            assert all(death.world.done.count(deed) == 1 for deed in death.world.done if "pay" in deed)
             await assert_conserved(kernel, "acme")
 
     play(scenario(), within_s=60)

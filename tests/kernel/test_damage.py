@@ -54,21 +54,20 @@ async def _again(runs: TenantKernel) -> None:
         ("UPDATE approvals SET question = 'b:'", lambda k: k.show("asking")),
         ("UPDATE tenants SET grants = '[1]'", _again),
         ("UPDATE tenants SET grants = '{'", _again),
-        ("UPDATE events SET data = '[' WHERE kind = 'tool.requested'", lambda k: k.reconcile(
-            "sending", "1", probe=True)),
+        (
+            "UPDATE events SET data = '[' WHERE kind = 'tool.requested'",
+            lambda k: k.reconcile("sending", "1", probe=True),
+        ),
         ("UPDATE blobs SET content = x'7b', size = 1, codec = 0", _again),
         ("DELETE FROM blobs", _again),
         ("DELETE FROM blobs", lambda k: k.render("asked", "1")),
-        ("UPDATE events SET data = '[' WHERE kind = 'context.assembled'", lambda k: k.render(
-            "asked", "1")),
+        ("UPDATE events SET data = '[' WHERE kind = 'context.assembled'", lambda k: k.render("asked", "1")),
         ("UPDATE events SET data = '[' WHERE kind = 'model.completed'", lambda k: k.cost("asked")),
         ("DROP TABLE approvals", lambda k: k.show("done")),
         ("ALTER TABLE runs DROP COLUMN result", lambda k: k.show("done")),
     ],
-)  # fmt: skip
-def test_a_damaged_row_is_a_corrupt_store_with_a_hint(
-    tmp_path: Path, statement: str, asks: Asks
-) -> None:
+)
+def test_a_damaged_row_is_a_corrupt_store_with_a_hint(tmp_path: Path, statement: str, asks: Asks) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, tools=[send]) as kernel:
             runs = kernel.for_tenant()

@@ -10,33 +10,14 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    Kernel,
-    ModelReply,
-    ModelRequest,
-    Policy,
-    Price,
-    Run,
-    Tenant,
-    ToolContext,
-    tool,
-)
+from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, Tenant, ToolContext, tool
 from artelier.app import TenantKernel
 from artelier.errors import InsufficientFunds, InvalidConfig, LimitReached
 from artelier.kernel import Limits
 from artelier.kernel.limits.scopes import set_cap
 from artelier.ports.model import Usage
 from artelier.testing import ScriptedModel
-from tests.kernel.stage import (
-    EAGER,
-    ask,
-    assert_conserved,
-    billed,
-    drive,
-    events,
-    open_kernel,
-    play,
-)
+from tests.kernel.stage import EAGER, ask, assert_conserved, billed, drive, events, open_kernel, play
 
 DIME = Price(output=Decimal(100))
 """A reply of 1,000 tokens costs 0.10 USD, and its input nothing."""
@@ -226,9 +207,7 @@ def test_a_tool_spends_nothing_while_a_limit_is_exceeded(tmp_path: Path) -> None
             await kernel.tenants.update("t", budget_usd="9.00")
             await drive(kernel.for_tenant("t"), code, "s", limits=Limits(usd="0.05"))
             assert refused == ["insufficient_funds", "limit_reached"]
-            kinds = [
-                event.kind for name in "rs" for event in await events(kernel, name, tenant="t")
-            ]
+            kinds = [event.kind for name in "rs" for event in await events(kernel, name, tenant="t")]
             assert "tool.charged" not in kinds
 
     play(scenario())
@@ -266,15 +245,14 @@ def test_a_tenant_without_a_limit_owes_nothing(tmp_path: Path) -> None:
         with open_kernel(tmp_path, greedy()) as kernel:
             assert await drive(kernel.for_tenant("free"), many_calls) == "completed"
             assert await assert_conserved(kernel, "free") == {
-                "source:unlimited": -4_000_000, "spent": 4_000_000,
-            }  # fmt: skip
+                "source:unlimited": -4_000_000,
+                "spent": 4_000_000,
+            }
 
     play(scenario())
 
 
-def test_lifting_the_budget_pays_the_debt_and_a_lower_one_counts_it_as_spent(
-    tmp_path: Path,
-) -> None:
+def test_lifting_the_budget_pays_the_debt_and_a_lower_one_counts_it_as_spent(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, greedy()) as kernel:
             runs = kernel.for_tenant(Tenant("t", budget_usd="0.15"))

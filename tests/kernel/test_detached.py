@@ -27,12 +27,9 @@ def test_calls_on_a_new_run_queue(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, tools=[look]) as kernel:
             calls = [
-                kernel.step_model(run_id="r", model="m", messages=[user(str(number))])
-                for number in range(5)
+                kernel.step_model(run_id="r", model="m", messages=[user(str(number))]) for number in range(5)
             ]
-            seen = await asyncio.gather(
-                *calls, kernel.step_tool("look", {"value": 7}, run_id="r", key="k")
-            )
+            seen = await asyncio.gather(*calls, kernel.step_tool("look", {"value": 7}, run_id="r", key="k"))
             assert [one.text for one in seen[:5]] == [f"re: {number}" for number in range(5)]  # pyright: ignore[reportAttributeAccessIssue]
             core = kernel.services.driver("default", "r")
             assert core is not None and core.actor is not None
@@ -64,9 +61,7 @@ def test_calls_with_keys_of_their_own_run_beside_each_other(tmp_path: Path) -> N
     play(scenario())
 
 
-def test_a_completed_key_gives_its_recorded_value_in_the_same_process_as_in_another(
-    tmp_path: Path,
-) -> None:
+def test_a_completed_key_gives_its_recorded_value_in_the_same_process_as_in_another(tmp_path: Path) -> None:
     async def scenario() -> None:
         model = echo()
         with open_kernel(tmp_path, model, tools=[look]) as kernel:
@@ -94,9 +89,7 @@ def test_the_same_key_twice_at_once_is_asked_once(tmp_path: Path) -> None:
         model = GateModel()
         with open_kernel(tmp_path, model) as kernel:
             calls = [
-                asyncio.ensure_future(
-                    kernel.step_model(run_id="r", model="m", messages=[user("x")], key="a")
-                )
+                asyncio.ensure_future(kernel.step_model(run_id="r", model="m", messages=[user("x")], key="a"))
                 for _ in range(3)
             ]
             await model.asked("x")
@@ -128,9 +121,13 @@ def test_a_detached_step_is_recorded_before_it_gives_its_value(tmp_path: Path) -
         loop.set_exception_handler(lambda _, context: complaints.append(context))
         with open_kernel(tmp_path, model, tools=[look]) as kernel:
             asked = await kernel.step_model(
-                run_id="r", tenant=Tenant("acme", budget_usd="10"), model="m",
-                messages=[user("q")], key="k", max_output_tokens=100,
-            )  # fmt: skip
+                run_id="r",
+                tenant=Tenant("acme", budget_usd="10"),
+                model="m",
+                messages=[user("q")],
+                key="k",
+                max_output_tokens=100,
+            )
             seen = await kernel.step_tool("look", {"value": 1}, run_id="r", tenant="acme", key="t")
         await asyncio.sleep(0)
         return asked.replayed, seen.replayed

@@ -24,9 +24,11 @@ def test_a_result_is_json_or_something_that_dumps_itself(tmp_path: Path) -> None
         with open_kernel(tmp_path) as kernel:
             runs = kernel.for_tenant()
             results: list[tuple[Any, Any]] = [
-                (None, None), (0, 0), ({"a": [1, None]}, {"a": [1, None]}),
+                (None, None),
+                (0, 0),
+                ({"a": [1, None]}, {"a": [1, None]}),
                 (Report(), {"title": "T", "mode": "json"}),
-            ]  # fmt: skip
+            ]
             for number, (given, stored) in enumerate(results):
                 async with runs.run(f"r{number}") as run:
                     run.finish("first")

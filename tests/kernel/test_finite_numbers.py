@@ -87,9 +87,7 @@ async def _returned(run: Run, bad: Any) -> Any:
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize(
-    "code",
-    [_computed, _approved, _param, _message, _failed, _returned],
-    ids=lambda code: code.__name__,
+    "code", [_computed, _approved, _param, _message, _failed, _returned], ids=lambda code: code.__name__
 )
 def test_a_number_that_is_not_finite_is_refused(
     tmp_path: Path, code: Callable[[Run, Any], Awaitable[Any]], bad: Any
@@ -126,19 +124,14 @@ def test_a_reply_with_a_number_that_is_not_finite_is_broken(tmp_path: Path) -> N
             return ModelReply(output={"n": math.nan})
 
     async def scenario() -> None:
-        with (
-            open_kernel(tmp_path, Port(), prices={"m": PRICE}) as kernel,
-            pytest.raises(ModelReplyBroken),
-        ):
+        with open_kernel(tmp_path, Port(), prices={"m": PRICE}) as kernel, pytest.raises(ModelReplyBroken):
             async with kernel.run("r") as run:
                 await ask(run, "x")
 
     play(scenario())
 
 
-def test_a_log_that_holds_nan_as_null_still_replays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_holds_nan_as_null_still_replays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written by the encoder as it was, read by the program that wrote it."""
 
     async def code(run: Run) -> Any:

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Limits, Run, Tenant, ToolContext, tool
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    ModelRefusedCall,
-    NotFound,
-    ToolFailed,
-    UnknownModel,
-)
+from artelier.errors import Conflict, InvalidRequest, ModelRefusedCall, NotFound, ToolFailed, UnknownModel
 from artelier.kernel import events as ev
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.stage import (
@@ -150,8 +143,10 @@ def test_forks_of_forks_read_every_ancestor_and_the_nearest_change_counts(tmp_pa
             assert await result_of(runs, other) == ["m: a", "second: b", "third: c"]
             assert await result_of(runs, own) == ["m: a", "second: b", "m: c"]
             assert {name: len(model.requests) for name, model in models.items()} == {
-                "m": 4, "second": 3, "third": 1,
-            }  # fmt: skip
+                "m": 4,
+                "second": 3,
+                "third": 1,
+            }
 
     play(scenario())
 
@@ -187,9 +182,7 @@ def test_every_prompt_of_a_fork_renders_to_the_bytes_that_were_sent(tmp_path: Pa
     play(scenario())
 
 
-def test_a_request_without_reply_is_asked_again_with_a_hold_of_the_forks_own(
-    tmp_path: Path,
-) -> None:
+def test_a_request_without_reply_is_asked_again_with_a_hold_of_the_forks_own(tmp_path: Path) -> None:
     model = ScriptedModel(["one", "two", billed("origin"), billed("fork")], price=PRICE)
     tenant = Tenant("acme", budget_usd="5.00")
 
@@ -413,8 +406,10 @@ def test_notes_and_signals_that_nobody_has_taken_reach_both_runs_once(tmp_path: 
                 assert await result_of(runs, run) == [[], [1, 2], ["mind the gap"]]
             born = (await events(kernel, name))[:3]
             assert [(event.kind, event.actor) for event in born] == [
-                ("run.forked", "operator"), ("signal.received", "ann"), ("note.injected", "bob"),
-            ]  # fmt: skip
+                ("run.forked", "operator"),
+                ("signal.received", "ann"),
+                ("note.injected", "bob"),
+            ]
             assert born[1].cause == f"run:r@{await seq_of(kernel, 'signal.received', 2)}"
 
     play(scenario())
@@ -526,9 +521,7 @@ def test_a_branch_outside_the_origin_is_refused(tmp_path: Path, at: Any) -> None
         ({"ref": "x" * 70_000}, InvalidRequest),
     ],
 )
-def test_changes_that_make_no_sense_are_refused(
-    tmp_path: Path, changes: Any, error: type[Exception]
-) -> None:
+def test_changes_that_make_no_sense_are_refused(tmp_path: Path, changes: Any, error: type[Exception]) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, {"m": echo()}) as kernel:
             runs = kernel.for_tenant()
@@ -643,9 +636,7 @@ def test_a_reopened_failure_is_not_reopened_twice(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_fork_keeps_the_prompt_that_its_origin_asked_before_it_was_retried(
-    tmp_path: Path,
-) -> None:
+def test_a_fork_keeps_the_prompt_that_its_origin_asked_before_it_was_retried(tmp_path: Path) -> None:
     """The origin's row of the step moves on; the part of its history that the fork has does not."""
     model = ScriptedModel(["one", ModelRefusedCall("no"), "two", "three"])
 

@@ -61,8 +61,10 @@ def test_another_model_that_no_step_of_a_finished_run_would_ask_is_refused(tmp_p
             await drive(runs, three_turns)
             await drive(runs, no_model, "s")
             for run_id, asked in (
-                ("r", {"model": "m"}), ("s", {"model": "better"}), ("s", {"steering": {"x": 1}}),
-            ):  # fmt: skip
+                ("r", {"model": "m"}),
+                ("s", {"model": "better"}),
+                ("s", {"steering": {"x": 1}}),
+            ):
                 with pytest.raises(NotFound, match="no step of it would be another"):
                     await runs.fork(run_id, with_=asked)
             assert len((await runs.runs())["items"]) == 2

@@ -115,10 +115,7 @@ def test_each_recorded_call_is_returned_once_in_order(tmp_path: Path) -> None:
             assert await drive(runs, three, name, on_wait="suspend") == "waiting_approval"
 
             done = [e.decode() for e in await events(kernel, name) if e.kind == "tool.completed"]
-            assert [(one.recorded.run, one.recorded.key) for one in done] == [
-                ("r", "2"),
-                ("r", "3"),
-            ]
+            assert [(one.recorded.run, one.recorded.key) for one in done] == [("r", "2"), ("r", "3")]
             assert bank.paid == ["ana", "ana"]
         with opened(tmp_path, bank) as kernel:  # another process finds them used
             runs = kernel.for_tenant()
@@ -240,9 +237,7 @@ def test_runs_below_a_fork_are_held_to_its_mode(tmp_path: Path) -> None:
             await run.step_model(model="m", messages=[{"role": "user", "content": "Go."}])
             done: list[Any] = []
             for number, name in enumerate(names):
-                opening = kernel.for_tenant().run(
-                    f"{run.id}/{number}", parent=run, on_wait="suspend"
-                )
+                opening = kernel.for_tenant().run(f"{run.id}/{number}", parent=run, on_wait="suspend")
                 async with opening as child:
                     done.append((await child.step_tool("pay", {"to": name, "usd": 3})).value)
                     child.finish(name)
@@ -289,9 +284,7 @@ def test_two_processes_that_drive_children_of_a_fork_use_a_record_once(tmp_path:
             for number in range(2):
                 with suppress(RunSuspended):
                     async with runs.run(name, on_wait="suspend") as run:
-                        await run.step_model(
-                            model="m", messages=[{"role": "user", "content": "Go."}]
-                        )
+                        await run.step_model(model="m", messages=[{"role": "user", "content": "Go."}])
                         opening = runs.run(f"{name}/{number}", parent=run, on_wait="suspend")
                         async with opening as below:
                             await child(below)
@@ -384,9 +377,7 @@ def test_a_fork_replays_with_nothing_called(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_fork_that_drifts_is_held_as_before_and_another_run_that_drifts_acts(
-    tmp_path: Path,
-) -> None:
+def test_a_fork_that_drifts_is_held_as_before_and_another_run_that_drifts_acts(tmp_path: Path) -> None:
     bank = Bank()
 
     async def scenario() -> None:

@@ -10,17 +10,7 @@ import pytest
 
 from artelier import Policy, Run, Tenant, tool
 from artelier.errors import NotGranted
-from tests.kernel.stage import (
-    drive,
-    echo,
-    has_status,
-    kinds,
-    open_kernel,
-    play,
-    result_of,
-    until,
-    user,
-)
+from tests.kernel.stage import drive, echo, has_status, kinds, open_kernel, play, result_of, until, user
 
 
 @tool(side_effect=False)
@@ -99,10 +89,7 @@ def test_the_models_of_a_child_are_never_more_than_its_parents(tmp_path: Path) -
                 runs = kernel.for_tenant(Tenant(f"t{number}", grants=above))
                 async with runs.run("r", grants=below) as run:
                     assert await allowed(run) == names
-                async with (
-                    runs.run("p") as parent,
-                    runs.run("c", parent=parent, grants=below) as child,
-                ):
+                async with runs.run("p") as parent, runs.run("c", parent=parent, grants=below) as child:
                     assert await allowed(child) == names
 
     play(scenario())
@@ -176,9 +163,7 @@ def test_a_grant_that_is_gone_when_a_person_says_yes_is_gone(tmp_path: Path) -> 
         with open_kernel(tmp_path, tools=[wire], policy=policy) as kernel:
             await kernel.tenants.open(Tenant("t", grants={"tools:*", "payments:*"}))
             runs = kernel.for_tenant("t")
-            driven = asyncio.create_task(
-                drive(runs, lambda run: _error(run, "wire", {"amount": 2}))
-            )
+            driven = asyncio.create_task(drive(runs, lambda run: _error(run, "wire", {"amount": 2})))
             await has_status(runs, "waiting_approval")
             await kernel.tenants.update("t", grants={"tools:*"})
             await runs.approve("r")

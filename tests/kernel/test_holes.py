@@ -210,9 +210,11 @@ def test_hole_5_nothing_small_kills_a_run_for_ever(tmp_path: Path) -> None:
                 return error
         if request.messages[-1].text == "call":
             return [
-                tool_call("look", {"at": "moon"}), tool_call("no_such", {}),
-                tool_call("look", {"where": "moon"}), tool_call("pay", {}),
-            ]  # fmt: skip
+                tool_call("look", {"at": "moon"}),
+                tool_call("no_such", {}),
+                tool_call("look", {"where": "moon"}),
+                tool_call("pay", {}),
+            ]
         return billed("fine", inputs=900)
 
     async def code(run: Run) -> Any:

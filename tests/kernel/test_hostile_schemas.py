@@ -27,9 +27,7 @@ def with_pattern(pattern: str) -> dict[str, Any]:
     ("pattern", "filled"),
     [("(a+)+b", "ab"), ("a*a*a*a*a*a*b", "b"), (r"(?=(a+)+b)a", None), (r"^(?!(a|a)*$).*b", None)],
 )
-def test_the_offline_model_ends_with_any_pattern(
-    tmp_path: Path, pattern: str, filled: str | None
-) -> None:
+def test_the_offline_model_ends_with_any_pattern(tmp_path: Path, pattern: str, filled: str | None) -> None:
     """`(a+)+b` hung the server for good, and again after each restart."""
 
     async def scenario() -> None:
@@ -140,11 +138,7 @@ for _ in range(400):
     NESTED = [NESTED]
 
 BOUNDED: list[tuple[str, dict[str, Any], Any]] = [
-    (
-        "too large",
-        {"type": "array", "items": {"enum": [[n] for n in range(5_000)]}},
-        [[4_999]] * 500,
-    ),
+    ("too large", {"type": "array", "items": {"enum": [[n] for n in range(5_000)]}}, [[4_999]] * 500),
     ("too large", {"type": "array", "items": {"type": "string"}}, ["x"] * 500_001),
     ("too large", {"type": "object", "required": ["n"] * 9_000}, None),
     ("too large|allowed forms", _chain(24), 5),
@@ -187,10 +181,7 @@ def test_references_into_one_place_have_a_bound_together() -> None:
     for _ in range(50):
         refs.append({"$ref": at})
         at += "/anyOf/0"
-    schema = {
-        "properties": {str(n): ref for n, ref in enumerate(refs)},
-        "default": nested,
-    }
+    schema = {"properties": {str(n): ref for n, ref in enumerate(refs)}, "default": nested}
 
     with pytest.raises(InvalidRequest, match="10000 schemas in all"):
         schema_of(schema)

@@ -13,14 +13,7 @@ import pytest
 from artelier import Kernel, Limits
 from artelier.artifacts import Access
 from artelier.artifacts.events import ArtifactDeleted, ArtifactWritten, GroupJoined, GroupLeft
-from artelier.errors import (
-    Conflict,
-    CorruptStore,
-    Erased,
-    InvalidExport,
-    NotFound,
-    StoreUnavailable,
-)
+from artelier.errors import Conflict, CorruptStore, Erased, InvalidExport, NotFound, StoreUnavailable
 from artelier.kernel import events as ev
 from artelier.kernel import import_run
 from artelier.kernel.export.archive import LINE_BYTES_MAX, SEAL_BYTES, ArchiveWriter, EventLine
@@ -28,11 +21,7 @@ from artelier.ledger import Count, MoneyTransferred, Posting
 from artelier.log import Batch, BlobRef, DataKey, Draft, StreamAppend, tenant_stream
 from tests.kernel.files import exported, forged, resealed, rewritten
 from tests.kernel.sample import ACME, kernels
-from tests.kernel.stage import (
-    ask,
-    drive,
-    play,
-)
+from tests.kernel.stage import ask, drive, play
 
 
 def test_a_changed_byte_anywhere_is_refused(tmp_path: Path) -> None:
@@ -244,11 +233,20 @@ def test_a_forged_file_is_refused_and_says_why(tmp_path: Path, change: Any, says
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"hello", b"\x1f\x8b", gzip.compress(b""), gzip.compress(b"\n"), gzip.compress(b"[1]\n"),
-     gzip.compress(b'{"format": "artelier.export"}\n'), gzip.compress(b"\xff\xfe\n"),
-     gzip.compress(b"[" * 100_000 + b"\n"), gzip.compress(b'{"t":"header"')],
+    [
+        b"",
+        b"hello",
+        b"\x1f\x8b",
+        gzip.compress(b""),
+        gzip.compress(b"\n"),
+        gzip.compress(b"[1]\n"),
+        gzip.compress(b'{"format": "artelier.export"}\n'),
+        gzip.compress(b"\xff\xfe\n"),
+        gzip.compress(b"[" * 100_000 + b"\n"),
+        gzip.compress(b'{"t":"header"'),
+    ],
     ids=lambda content: f"{len(content)} bytes",
-)  # fmt: skip
+)
 def test_a_foreign_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "foreign.artelier"
 
@@ -285,9 +283,17 @@ def test_bombs_end_before_the_disk_does(tmp_path: Path) -> None:
 
 _STARTED = ("run:r", ev.RunStarted(grants=("tools:*",)))
 _WRITTEN = ArtifactWritten(
-    id="a", kind="document", version=1, content=BlobRef("b:" + "A" * 43), media="text", size_bytes=1,
-    creator="x", owner="x", access=Access(policy="public"), run_id="r",
-)  # fmt: skip
+    id="a",
+    kind="document",
+    version=1,
+    content=BlobRef("b:" + "A" * 43),
+    media="text",
+    size_bytes=1,
+    creator="x",
+    owner="x",
+    access=Access(policy="public"),
+    run_id="r",
+)
 
 
 def _paid(*postings: Posting, counts: tuple[Count, ...] = ()) -> tuple[str, Any]:
@@ -316,8 +322,7 @@ def _paid(*postings: Posting, counts: tuple[Count, ...] = ()) -> tuple[str, Any]
         ([_STARTED, ("artifact:a", ArtifactDeleted(id="a"))], "no run of the file"),
         ([_STARTED, ("run:r", GroupJoined(group="a", principal="eve"))], "does not belong"),
         ([_STARTED, ("artifact:b", GroupJoined(group="a", principal="eve"))], "another artifact"),
-        ([_STARTED, ("artifact:a", GroupJoined(group="a", principal="membrane:b"))],
-         "invalid principal"),
+        ([_STARTED, ("artifact:a", GroupJoined(group="a", principal="membrane:b"))], "invalid principal"),
         ([_STARTED, ("artifact:a", GroupLeft(group="a", principal="a b"))], "invalid principal"),
         ([_STARTED, ("artifact:a", GroupJoined(group="a", principal="eve"))], "no run of the file"),
         ([("run:r", ev.RunForked(origin="r", at=1, effects="live"))], "origin of a fork is missing"),
@@ -329,13 +334,21 @@ def _paid(*postings: Posting, counts: tuple[Count, ...] = ()) -> tuple[str, Any]
         ([_STARTED, _paid(Posting("tenant", "tenant", "usd", 5))], "two accounts"),
         ([_STARTED, _paid(Posting("tenant", "spent", "usd", 10**16))], "more than a ledger"),
         ([_STARTED, _paid(counts=(Count("tenant", "usd", use=-(10**16)),))], "more than a ledger"),
-        ([_STARTED, ("run:r", ev.StepCompleted(key="1", result=BlobRef("b:" + "A" * 43)))],
-         "content are missing"),
-        ([_STARTED, *[("run:r", ev.ModelRequested(key="1", model="m"))] * 2,
-          ("run:r", ev.StepFailed(key="1", code="x")), ("run:r", ev.StepFailed(key="1", code="x"))],
-         "do not fit together"),
+        (
+            [_STARTED, ("run:r", ev.StepCompleted(key="1", result=BlobRef("b:" + "A" * 43)))],
+            "content are missing",
+        ),
+        (
+            [
+                _STARTED,
+                *[("run:r", ev.ModelRequested(key="1", model="m"))] * 2,
+                ("run:r", ev.StepFailed(key="1", code="x")),
+                ("run:r", ev.StepFailed(key="1", code="x")),
+            ],
+            "do not fit together",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_well_made_hostile_file_changes_nothing(
     tmp_path: Path, events: list[tuple[str, Any]], says: str
 ) -> None:
@@ -558,10 +571,17 @@ def test_a_line_that_no_reader_would_take_is_not_written(tmp_path: Path) -> None
     with (tmp_path / "file").open("wb") as file, pytest.raises(InvalidExport, match="too large"):
         ArchiveWriter(file).write(
             EventLine(
-                stream="run:r", seq=1, kind="k", version=1, data=data, at_us=1, actor="a",
-                cause=None, hash=b"",
+                stream="run:r",
+                seq=1,
+                kind="k",
+                version=1,
+                data=data,
+                at_us=1,
+                actor="a",
+                cause=None,
+                hash=b"",
             )
-        )  # fmt: skip
+        )
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that cannot be read")

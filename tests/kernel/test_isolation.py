@@ -148,9 +148,7 @@ def test_a_child_cannot_belong_to_another_tenant_than_its_parent(tmp_path: Path)
 @pytest.mark.parametrize(
     "name", ["", "../etc", "a/b", "x" * 65, "é", "a\x00b", "a b", ".hidden", "main/run:x"]
 )
-def test_a_tenant_id_that_could_be_mistaken_for_a_path_is_refused(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_tenant_id_that_could_be_mistaken_for_a_path_is_refused(tmp_path: Path, name: str) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
             with pytest.raises(ArtelierError, match="tenant id"):

@@ -79,13 +79,17 @@ def test_a_joined_prompt_renders_and_its_manifest_names_every_section(tmp_path: 
             sent = scripted.requests[0]
 
             assert [(m.role, m.content) for m in sent.messages] == [
-                ("system", "You are Ada.\n\nBe brief.\n\nBe kind."), ("user", "go"),
-            ]  # fmt: skip
+                ("system", "You are Ada.\n\nBe brief.\n\nBe kind."),
+                ("user", "go"),
+            ]
             assert (await runs.render("r", "1")).canonical() == sent.canonical()
             manifest = await runs.manifest("r", "1")
             assert [(p.tag, p.joined) for p in manifest.parts] == [
-                ("identity", False), ("s0", True), ("s1", True), ("task", False),
-            ]  # fmt: skip
+                ("identity", False),
+                ("s0", True),
+                ("s1", True),
+                ("task", False),
+            ]
             assert all(part.tokens and part.blob for part in manifest.parts)
             path = tmp_path / "r.artelier"
             await runs.export("r", path)
@@ -131,11 +135,15 @@ CHANGED = [
     (prompt("Be brief.", "Be kind.", "Be quick."), "s1"),
     (prompt("Be brief.", "Be kind.", asked="stop"), "task"),
     (
-        Prompt(parts=(FixedPart(tag="identity", messages=system("You are Bob.")),
-                      *prompt("Be brief.", "Be kind.").parts[1:])),
+        Prompt(
+            parts=(
+                FixedPart(tag="identity", messages=system("You are Bob.")),
+                *prompt("Be brief.", "Be kind.").parts[1:],
+            )
+        ),
         "identity",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("changed", "section"), CHANGED)
@@ -163,9 +171,7 @@ def test_the_section_that_changed_is_named(tmp_path: Path, changed: Prompt, sect
         if section == "task":
             first, second = stable(first), stable(second)
         elif len(changed.parts) == 5:
-            assert shared_prefix(first, second).shared_tokens == sum(
-                part.tokens for part in first.parts[:3]
-            )
+            assert shared_prefix(first, second).shared_tokens == sum(part.tokens for part in first.parts[:3])
         return shared_prefix(first, second)
 
     play(scenario())
@@ -246,15 +252,25 @@ def test_a_section_joins_a_message_of_its_role_or_stands_alone() -> None:
     )
 
     assert shape(made) == [
-        ("first", False), ("second", True), ("asked", False), ("more", True), ("own", False),
-        ("list", False), ("third", True), ("conversation", False), ("after", False), ("now", False),
-    ]  # fmt: skip
+        ("first", False),
+        ("second", True),
+        ("asked", False),
+        ("more", True),
+        ("own", False),
+        ("list", False),
+        ("third", True),
+        ("conversation", False),
+        ("after", False),
+        ("now", False),
+    ]
     contents = [
-        Joint(part.text) if isinstance(part, FixedPart) and part.joined
-        else part.text if isinstance(part, FixedPart) and part.attach
+        Joint(part.text)
+        if isinstance(part, FixedPart) and part.joined
+        else part.text
+        if isinstance(part, FixedPart) and part.attach
         else part.messages
         for part in made.parts
-    ]  # fmt: skip
+    ]
     assert composed(*contents) == ["a\n\nb", "c\n\nd", "e", "f\n\ng", "s", "u", "h\n\ni"]
 
 

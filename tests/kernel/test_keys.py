@@ -93,14 +93,8 @@ def test_gather_numbers_branches_by_position_nested_and_in_both_forms(tmp_path: 
             runs = kernel.for_tenant()
             assert await drive(runs, _gathered) == "completed"
             keys = {step["key"] for step in await runs.steps("r")}
-            assert keys == {
-                "1/0/1", "1/0/2", "1/1/1/0/1", "1/1/1/1/1", "1/1/2", "1/2/1", "1/2/2",
-            }  # fmt: skip
-            expected = [
-                ["re: a1", "re: a2"],
-                ["re: n0", "re: n1", "re: after"],
-                ["re: b1", "re: b2"],
-            ]
+            assert keys == {"1/0/1", "1/0/2", "1/1/1/0/1", "1/1/1/1/1", "1/1/2", "1/2/1", "1/2/2"}
+            expected = [["re: a1", "re: a2"], ["re: n0", "re: n1", "re: after"], ["re: b1", "re: b2"]]
             assert await result_of(runs) == expected
 
             assert await drive(runs, _gathered) == "completed"
@@ -109,9 +103,7 @@ def test_gather_numbers_branches_by_position_nested_and_in_both_forms(tmp_path: 
     play(scenario())
 
 
-def test_gather_lets_all_branches_end_before_it_raises_the_first_by_position(
-    tmp_path: Path,
-) -> None:
+def test_gather_lets_all_branches_end_before_it_raises_the_first_by_position(tmp_path: Path) -> None:
     ended: list[str] = []
 
     async def fails(run: Run, text: str) -> None:
@@ -222,9 +214,7 @@ def test_a_key_that_cannot_be_stored_is_refused(tmp_path: Path, key: Any) -> Non
     play(scenario())
 
 
-def test_branches_that_complete_in_another_order_on_resume_get_their_own_answers(
-    tmp_path: Path,
-) -> None:
+def test_branches_that_complete_in_another_order_on_resume_get_their_own_answers(tmp_path: Path) -> None:
     """The same as hole 1, with coroutines that were half done when the process went away."""
 
     async def code(run: Run) -> Any:
@@ -254,9 +244,7 @@ def test_branches_that_complete_in_another_order_on_resume_get_their_own_answers
             second.answer("a2", "a two")
             assert await work == "completed"
             assert await result_of(runs) == [["a one", "a two"], ["b one", "b two"]]
-            assert sorted(request.messages[-1].text for request in second.requests) == [
-                "a1", "a2", "b2",
-            ]  # fmt: skip
+            assert sorted(request.messages[-1].text for request in second.requests) == ["a1", "a2", "b2"]
 
     play(scenario())
 

@@ -122,9 +122,8 @@ def test_a_process_whose_clock_is_wrong_takes_no_living_lease(tmp_path: Path, sk
     path = tmp_path / "s.db"
     Kernel.open(path, environ={}).close()
     with subprocess.Popen(
-        [sys.executable, "-c", _DRIVER, str(path)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    ) as driver:  # fmt: skip
+        [sys.executable, "-c", _DRIVER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as driver:
         assert driver.stdout is not None
         assert driver.stdin is not None
         assert driver.stdout.readline() == "driving\n"

@@ -144,8 +144,9 @@ def test_messages_of_a_request_that_was_asked_again_are_numbered_once(tmp_path: 
             with Kernel.open(death.path, models={"m": model}) as kernel:
                 all_others_are_dead(kernel)
                 runs = kernel.for_tenant()
-                rows = await kernel.store.query("SELECT count(*) FROM events WHERE kind = ?",
-                                                ("model.requested",))  # fmt: skip
+                rows = await kernel.store.query(
+                    "SELECT count(*) FROM events WHERE kind = ?", ("model.requested",)
+                )
                 if await kernel.store.query("SELECT 1 FROM snapshots"):
                     continue  # a loop would go on from there
                 asked += rows[0][0] == 2

@@ -24,9 +24,7 @@ def _model(price: Price = PRICE) -> ScriptedModel:
     return ScriptedModel(lambda _: billed("a"), price=price)
 
 
-def test_a_program_that_restarts_goes_on_under_the_limits_that_an_operator_has_raised(
-    tmp_path: Path,
-) -> None:
+def test_a_program_that_restarts_goes_on_under_the_limits_that_an_operator_has_raised(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, _model()) as kernel:
             runs = kernel.for_tenant(ACME)
@@ -42,12 +40,9 @@ def test_a_program_that_restarts_goes_on_under_the_limits_that_an_operator_has_r
 
 
 @pytest.mark.parametrize(
-    "said",
-    [None, Limits(), Limits(steps=2), Limits(steps=3), Limits(usd="0.50", wall_s=60.5)],
+    "said", [None, Limits(), Limits(steps=2), Limits(steps=3), Limits(usd="0.50", wall_s=60.5)]
 )
-def test_what_it_was_opened_with_or_what_holds_may_be_said_again(
-    tmp_path: Path, said: Limits | None
-) -> None:
+def test_what_it_was_opened_with_or_what_holds_may_be_said_again(tmp_path: Path, said: Limits | None) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path, _model()) as kernel:
             runs = kernel.for_tenant(ACME)
@@ -124,9 +119,7 @@ def test_an_agents_limits_may_be_said_again_after_they_were_raised(tmp_path: Pat
 @pytest.mark.parametrize(
     ("unit", "cap"), [("wall_s", 10), ("wall_s", 10.0), ("wall_s", "10"), ("ms", 10_000)]
 )
-def test_time_has_one_unit_and_its_older_name_still_works(
-    tmp_path: Path, unit: str, cap: Any
-) -> None:
+def test_time_has_one_unit_and_its_older_name_still_works(tmp_path: Path, unit: str, cap: Any) -> None:
     async def late(run: Run) -> None:
         clock.advance(11)
         await ask(run, "a")

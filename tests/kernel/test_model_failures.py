@@ -52,12 +52,7 @@ def test_passing_failures_are_tried_again_with_growing_pauses_each_an_event(tmp_
         clock = ManualClock()
         start = clock.now_us()
         model = ScriptedModel(
-            [
-                ProviderUnavailable("503"),
-                RateLimited("429", retry_after_s=7.5),
-                ModelTimeout("slow"),
-                "ok",
-            ]
+            [ProviderUnavailable("503"), RateLimited("429", retry_after_s=7.5), ModelTimeout("slow"), "ok"]
         )
         policy = Policy(backoff_s=0.5, attempts_max=4)
         with open_kernel(tmp_path, model, clock=clock, policy=policy) as kernel:
@@ -71,8 +66,10 @@ def test_passing_failures_are_tried_again_with_growing_pauses_each_an_event(tmp_
                 for data in (e.plain() for e in await events(kernel) if "attempted" in e.kind)
             ]
             assert attempts == [
-                (1, "provider_unavailable", 500), (2, "rate_limited", 7500), (3, "model_timeout", 2000),
-            ]  # fmt: skip
+                (1, "provider_unavailable", 500),
+                (2, "rate_limited", 7500),
+                (3, "model_timeout", 2000),
+            ]
         model.assert_done()
 
     play(scenario())
@@ -125,9 +122,7 @@ def test_a_failure_for_good_fails_the_run_and_retry_reopens_it(
                 shown = await runs.show("r")
                 assert (shown["status"], shown["reason"]) == ("failed", reason)
                 assert str(failure) in shown["message"]
-            data = next(
-                e.plain() for e in await events(kernel, tenant="acme") if e.kind == "model.failed"
-            )
+            data = next(e.plain() for e in await events(kernel, tenant="acme") if e.kind == "model.failed")
             assert (data["family"], data["code"]) == (family, reason)
             await assert_conserved(kernel, "acme")
 
@@ -140,9 +135,7 @@ def test_a_failure_for_good_fails_the_run_and_retry_reopens_it(
     play(scenario())
 
 
-def test_a_failure_that_code_has_handled_stays_recorded_when_the_run_is_retried(
-    tmp_path: Path,
-) -> None:
+def test_a_failure_that_code_has_handled_stays_recorded_when_the_run_is_retried(tmp_path: Path) -> None:
     """Otherwise the retried run would take another way than the steps recorded after it."""
 
     async def code(run: Run) -> Any:
@@ -178,9 +171,7 @@ def test_a_failure_that_code_has_handled_stays_recorded_when_the_run_is_retried(
             reopened = (await events(kernel))[-1]
             assert reopened.plain()["steps"] == ["4"]
             assert await drive(runs, code) == "completed"
-            assert await result_of(runs) == [
-                "re: second choice", ["re: left again", "re: right"], "re: end",
-            ]  # fmt: skip
+            assert await result_of(runs) == ["re: second choice", ["re: left again", "re: right"], "re: end"]
 
     play(scenario())
 
@@ -287,9 +278,7 @@ def test_nested_tool_arguments_without_end_are_a_broken_reply(tmp_path: Path) ->
     play(scenario())
 
 
-def test_a_reply_of_ten_megabytes_is_kept_and_one_of_forty_is_paid_for_and_refused(
-    tmp_path: Path,
-) -> None:
+def test_a_reply_of_ten_megabytes_is_kept_and_one_of_forty_is_paid_for_and_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         usage = Usage(input_tokens=10, output_tokens=100)
         model = ScriptedModel(
@@ -330,9 +319,7 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize("output", [Report, SCHEMA])
-def test_structured_output_is_checked_and_a_misfit_can_be_retried(
-    tmp_path: Path, output: Any
-) -> None:
+def test_structured_output_is_checked_and_a_misfit_can_be_retried(tmp_path: Path, output: Any) -> None:
     good: dict[str, Any] = {"title": "t", "pages": 3}
 
     async def code(run: Run) -> Any:
@@ -456,13 +443,11 @@ def test_a_misfit_is_named_by_its_place(tmp_path: Path, value: Any, where: str) 
         "properties": {
             "kind": {"enum": ["a", "b"]},
             "tags": {"type": "array", "items": {"type": "string"}},
-            "deep": {
-                "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"],
-            },
+            "deep": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
         },
         "required": ["kind", "tags", "deep"],
         "additionalProperties": False,
-    }  # fmt: skip
+    }
 
     async def scenario() -> None:
         model = ScriptedModel([ModelReply(output=value)])

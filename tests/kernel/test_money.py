@@ -9,24 +9,8 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    Kernel,
-    ModelReply,
-    ModelRequest,
-    Policy,
-    Price,
-    Run,
-    RunSuspended,
-    Tenant,
-    TenantContext,
-)
-from artelier.errors import (
-    InsufficientFunds,
-    InvalidConfig,
-    InvalidRequest,
-    ModelRefusedCall,
-    PriceUnknown,
-)
+from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, RunSuspended, Tenant, TenantContext
+from artelier.errors import InsufficientFunds, InvalidConfig, InvalidRequest, ModelRefusedCall, PriceUnknown
 from artelier.kernel import Limits
 from artelier.ports.model import Usage
 from artelier.testing import ManualClock, ScriptedModel
@@ -84,9 +68,8 @@ def test_a_call_holds_its_upper_bound_and_settles_what_it_cost(tmp_path: Path) -
 
 def test_cost_is_exact_counts_cached_tokens_and_is_rounded_up_once(tmp_path: Path) -> None:
     price = Price(
-        input=Decimal("0.15"), cached_input=Decimal("0.075"), output=Decimal("0.6"),
-        request=Decimal("0.001"),
-    )  # fmt: skip
+        input=Decimal("0.15"), cached_input=Decimal("0.075"), output=Decimal("0.6"), request=Decimal("0.001")
+    )
     usage = Usage(input_tokens=1000, cached_input_tokens=300, output_tokens=10)
 
     async def scenario() -> None:
@@ -113,9 +96,7 @@ def test_an_unlimited_tenant_pays_from_a_source_of_its_own(tmp_path: Path) -> No
     play(scenario())
 
 
-def test_a_budget_stop_spends_nothing_and_raising_the_budget_lets_the_run_go_on(
-    tmp_path: Path,
-) -> None:
+def test_a_budget_stop_spends_nothing_and_raising_the_budget_lets_the_run_go_on(tmp_path: Path) -> None:
     async def code(run: Run) -> Any:
         return [await ask(run, "a"), await ask(run, "b")]
 
@@ -139,9 +120,7 @@ def test_a_budget_stop_spends_nothing_and_raising_the_budget_lets_the_run_go_on(
     play(scenario())
 
 
-def test_a_bill_beyond_the_maximum_is_owed_and_stops_no_run_that_has_money_left(
-    tmp_path: Path,
-) -> None:
+def test_a_bill_beyond_the_maximum_is_owed_and_stops_no_run_that_has_money_left(tmp_path: Path) -> None:
     async def code(run: Run) -> Any:
         return [await ask(run, "a", max_output_tokens=10), await ask(run, "b")]
 
@@ -160,9 +139,7 @@ def test_a_bill_beyond_the_maximum_is_owed_and_stops_no_run_that_has_money_left(
     play(scenario())
 
 
-def test_a_call_waits_while_siblings_hold_the_money_and_goes_on_when_it_comes_back(
-    tmp_path: Path,
-) -> None:
+def test_a_call_waits_while_siblings_hold_the_money_and_goes_on_when_it_comes_back(tmp_path: Path) -> None:
     async def scenario() -> None:
         gate = GateModel()
         gate.price = PRICE
@@ -210,9 +187,7 @@ def test_waiting_for_money_is_bounded(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_an_unknown_price_blocks_before_anything_is_recorded_unless_it_is_allowed(
-    tmp_path: Path,
-) -> None:
+def test_an_unknown_price_blocks_before_anything_is_recorded_unless_it_is_allowed(tmp_path: Path) -> None:
     async def scenario() -> None:
         model = ScriptedModel(lambda _: billed("a"), price=None)
         with open_kernel(tmp_path, model) as kernel:
@@ -264,9 +239,7 @@ def test_a_limit_of_a_run_ends_it_before_it_is_passed_and_holds_for_children(
             assert (await runs.show("r"))["status"] == "budget_exhausted"
             found = await assert_conserved(kernel, "acme")
             assert found["spent"] == 1600 * calls
-            rows = await kernel.store.query(
-                "SELECT cap, reserved, used FROM limits WHERE scope = 'run:r'"
-            )
+            rows = await kernel.store.query("SELECT cap, reserved, used FROM limits WHERE scope = 'run:r'")
             assert rows[0][1] == 0 and rows[0][2] <= rows[0][0]
 
     play(scenario())
@@ -395,12 +368,11 @@ def test_a_budget_is_changed_exactly_once_by_each_of_many(tmp_path: Path) -> Non
         model = _priced(billed("a"))
         with open_kernel(tmp_path, model) as kernel, open_kernel(tmp_path, model) as other:
             await kernel.for_tenant(ACME).state()
-            await asyncio.gather(
-                *(k.tenants.update("acme", budget_usd="9.00") for k in (kernel, other) * 3)
-            )
+            await asyncio.gather(*(k.tenants.update("acme", budget_usd="9.00") for k in (kernel, other) * 3))
             assert await assert_conserved(kernel, "acme") == {
-                "source:budget": -9_000_000, "tenant": 9_000_000,
-            }  # fmt: skip
+                "source:budget": -9_000_000,
+                "tenant": 9_000_000,
+            }
 
             async with kernel.run("r", tenant="acme") as run:
                 await ask(run, "x")
@@ -495,10 +467,16 @@ def test_money_is_conserved_over_every_way_in_which_calls_end(tmp_path: Path) ->
     from artelier.errors import ModelTimeout, RateLimited
 
     steps = [
-        billed("a"), RateLimited("x"), billed("b"), ModelRefusedCall("no"),
-        *[ModelTimeout("t")] * 4, ModelReply(text="\ud800"), billed("d"),
-        ModelReply(text="x" * 1000, usage=Usage(input_tokens=7, output_tokens=10**9)), billed("e"),
-    ]  # fmt: skip
+        billed("a"),
+        RateLimited("x"),
+        billed("b"),
+        ModelRefusedCall("no"),
+        *[ModelTimeout("t")] * 4,
+        ModelReply(text="\ud800"),
+        billed("d"),
+        ModelReply(text="x" * 1000, usage=Usage(input_tokens=7, output_tokens=10**9)),
+        billed("e"),
+    ]
 
     async def scenario() -> None:
         model = ScriptedModel(steps, price=PRICE)
@@ -519,8 +497,14 @@ def test_money_is_conserved_over_every_way_in_which_calls_end(tmp_path: Path) ->
             await kernel.tenants.update("acme", budget_usd="3000.00")
             assert await drive(kernel.for_tenant("acme"), code) == "completed"
             assert await result_of(runs) == [
-                "a", "b", "model_refused_call", "model_timeout", "d", "x" * 1000, "e",
-            ]  # fmt: skip
+                "a",
+                "b",
+                "model_refused_call",
+                "model_timeout",
+                "d",
+                "x" * 1000,
+                "e",
+            ]
             await assert_conserved(kernel, "acme")
         model.assert_done()
 
@@ -563,9 +547,7 @@ def test_prices_may_be_given_by_model_name(tmp_path: Path) -> None:
             runs = kernel.for_tenant(ACME)
             async with runs.run("r") as run:
                 for name in ("gpt-x", "openai:gpt-x"):
-                    reply = await run.step_model(
-                        model=name, messages=[{"role": "user", "content": "x"}]
-                    )
+                    reply = await run.step_model(model=name, messages=[{"role": "user", "content": "x"}])
                     assert reply.cost_microusd == 30
 
     play(scenario())
@@ -574,9 +556,7 @@ def test_prices_may_be_given_by_model_name(tmp_path: Path) -> None:
 def test_a_tenant_may_be_named_by_its_older_arguments(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
-            older = TenantContext(
-                tenant_id="t", capabilities={"payments:send"}, budget_usd_limit=0.25
-            )
+            older = TenantContext(tenant_id="t", capabilities={"payments:send"}, budget_usd_limit=0.25)
             state = await kernel.for_tenant(older).state()
             assert set(state.grants) == {"artifacts:*", "tools:*", "payments:send"}
             assert (await kernel.tenants.show("t"))["budget_usd"] == "0.25"

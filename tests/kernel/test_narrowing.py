@@ -26,9 +26,7 @@ from artelier.kernel.policy import is_granted, narrow
         ({"tools:*"}, {"models:dear"}, {"models:dear"}),
     ],
 )
-def test_narrowing_gives_what_both_sides_grant(
-    parent: set[str], child: set[str], both: set[str]
-) -> None:
+def test_narrowing_gives_what_both_sides_grant(parent: set[str], child: set[str], both: set[str]) -> None:
     assert set(narrow(sorted(parent), sorted(child))) == both
 
 

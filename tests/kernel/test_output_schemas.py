@@ -89,9 +89,7 @@ NONSENSE: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "where"), NONSENSE)
-def test_a_schema_that_makes_no_sense_is_refused_with_its_place(
-    schema: dict[str, Any], where: str
-) -> None:
+def test_a_schema_that_makes_no_sense_is_refused_with_its_place(schema: dict[str, Any], where: str) -> None:
     with pytest.raises(InvalidRequest, match=where):
         schema_of(schema)
 
@@ -121,8 +119,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "output",
-    [Val, Pair, Node, str, int | None, dict[str, int], tuple[int, str], list[Node]],
+    "output", [Val, Pair, Node, str, int | None, dict[str, int], tuple[int, str], list[Node]]
 )
 def test_the_schema_of_a_type_is_one_that_may_be_given(output: Any) -> None:
     """A run that another process goes on with has its type's schema alone."""
@@ -159,9 +156,7 @@ FITTING: list[tuple[dict[str, Any], Any, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), FITTING)
-def test_a_reply_is_checked_by_what_its_schema_says(
-    schema: dict[str, Any], good: Any, bad: Any
-) -> None:
+def test_a_reply_is_checked_by_what_its_schema_says(schema: dict[str, Any], good: Any, bad: Any) -> None:
     schema_of(schema)
     assert check_json(good, schema) == good
     with pytest.raises(OutputInvalid, match=r"\$"):

@@ -29,8 +29,10 @@ RECEIPT = f"receipt {KEY}"
 def _process(folder: Path, when: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.kernel.prober", str(folder), when],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _killed(folder: Path, when: str) -> None:
@@ -54,9 +56,7 @@ async def _probe_error(runs: TenantKernel) -> str | None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_effect_around_which_its_process_was_killed_happens_once(
-    tmp_path: Path, when: str
-) -> None:
+def test_an_effect_around_which_its_process_was_killed_happens_once(tmp_path: Path, when: str) -> None:
     _killed(tmp_path, when)
     assert paid(tmp_path) == ([KEY] if when == "after" else [])
 
@@ -130,8 +130,9 @@ def test_of_two_workers_the_one_that_lives_and_stalls_may_still_act(tmp_path: Pa
 def test_a_process_that_waits_for_its_parent_to_take_note_is_dead(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", "from artelier.process import holder; print(holder(), flush=True)"],
-        stdout=subprocess.PIPE, text=True,
-    ) as child:  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
         assert child.stdout is not None
         process = process_numbers(child.stdout.readline().strip())
         while not has_ended(process):  # a zombie by now or soon: nobody waits for it
@@ -182,9 +183,7 @@ async def _over(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("lands", [True, False])
 @pytest.mark.parametrize("again", ["drive", "probe"])
-def test_a_timed_out_thread_is_unsure_until_it_has_ended(
-    tmp_path: Path, lands: bool, again: str
-) -> None:
+def test_a_timed_out_thread_is_unsure_until_it_has_ended(tmp_path: Path, lands: bool, again: str) -> None:
     bank = Late(lands=lands)
 
     async def scenario() -> None:
@@ -331,14 +330,15 @@ def _lost(probe: Callable[..., Any]) -> Any:
 @pytest.mark.parametrize(
     ("answer", "value"),
     [
-        (happened("receipt"), "receipt"), (happened(), None), ("receipt", "receipt"), (None, None),
+        (happened("receipt"), "receipt"),
+        (happened(), None),
+        ("receipt", "receipt"),
+        (None, None),
         ({"paid": 3}, {"paid": 3}),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("is_async", [True, False])
-def test_a_bare_value_counts_as_happened(
-    tmp_path: Path, answer: Any, value: Any, is_async: bool
-) -> None:
+def test_a_bare_value_counts_as_happened(tmp_path: Path, answer: Any, value: Any, is_async: bool) -> None:
     async def later(key: str, arguments: dict[str, Any]) -> Any:
         return answer
 
@@ -444,10 +444,15 @@ def test_an_outcome_that_was_unknown_shows_what_a_person_needs_to_settle_it(tmp_
             at = {e.kind: e.at_us for e in await events(kernel, RUN)}
             assert shown["unknown_outcomes"] == ["1"]
             assert call == {
-                "step": "1", "tool": "pay", "arguments": {"amount": 3}, "idempotency_key": KEY,
-                "requested_us": at["tool.requested"], "unresolved_us": at["tool.unresolved"],
-                "code": "ConnectionError", "probe_error": "RuntimeError: the bank is closed",
-            }  # fmt: skip
+                "step": "1",
+                "tool": "pay",
+                "arguments": {"amount": 3},
+                "idempotency_key": KEY,
+                "requested_us": at["tool.requested"],
+                "unresolved_us": at["tool.unresolved"],
+                "code": "ConnectionError",
+                "probe_error": "RuntimeError: the bank is closed",
+            }
 
     play(scenario())
 

@@ -100,9 +100,7 @@ class Script:
 
     async def _look(self, run: Run, talk: Any, other: Any, plain: list[Any], text: str) -> None:
         result = await run.step_tool("look", {"at": text})
-        talk.append(
-            ChatMessage(role="assistant", tool_calls=(ToolCall(id=result.key, name="look"),))
-        )
+        talk.append(ChatMessage(role="assistant", tool_calls=(ToolCall(id=result.key, name="look"),)))
         talk.append(result)
 
     async def _gather(self, run: Run, talk: Any, other: Any, plain: list[Any], text: str) -> None:
@@ -182,9 +180,11 @@ def test_the_manifest_says_what_a_prompt_is_made_of_and_what_was_left_out(tmp_pa
                 talk = run.conversation()
                 talk.append(user("hello"))
                 fixed = FixedPart(
-                    tag="identity", messages=(ChatMessage(role="system", content="who"),),
-                    src=("agent:a@1",), tokens=7,
-                )  # fmt: skip
+                    tag="identity",
+                    messages=(ChatMessage(role="system", content="who"),),
+                    src=("agent:a@1",),
+                    tokens=7,
+                )
                 note = FixedPart(tag="tail", text="now", attach=True, stability="volatile")
                 dropped = (DroppedRecord(tag="memory", why="empty", tokens=3),)
                 prompt = Prompt(parts=(fixed, talk.all(), note), dropped=dropped)
@@ -192,8 +192,10 @@ def test_the_manifest_says_what_a_prompt_is_made_of_and_what_was_left_out(tmp_pa
                 assert reply.manifest_id == "r:1"
             found = await runs.manifest("r", "1")
             assert [(part.tag, part.stability) for part in found.parts] == [
-                ("identity", "fixed"), ("conversation", "append_only"), ("tail", "volatile"),
-            ]  # fmt: skip
+                ("identity", "fixed"),
+                ("conversation", "append_only"),
+                ("tail", "volatile"),
+            ]
             assert found.parts[0].src == ("agent:a@1",) and found.parts[0].tokens == 7
             assert (found.parts[1].start, found.parts[1].end) == (1, 1)
             assert found.parts[2].attach
@@ -216,9 +218,7 @@ async def _stored(kernel: Kernel) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("kind", ["handle", "whole list", "window", "repeating", "two lists"])
-def test_each_message_is_stored_once_however_many_prompts_show_it(
-    tmp_path: Path, kind: str
-) -> None:
+def test_each_message_is_stored_once_however_many_prompts_show_it(tmp_path: Path, kind: str) -> None:
     """Plain lists with windows, repeated messages, and two agents that take turns, too."""
     say = "same" if kind == "repeating" else "message {n} " + "x" * 500
 

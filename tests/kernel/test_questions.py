@@ -82,9 +82,7 @@ def test_a_stopped_tool_waits_again_for_the_answer_to_its_question(tmp_path: Pat
     assert play(scenario()) == ("completed", "deny", 1)
 
 
-def test_a_tool_that_fails_after_its_question_is_tried_again_with_the_answer(
-    tmp_path: Path,
-) -> None:
+def test_a_tool_that_fails_after_its_question_is_tried_again_with_the_answer(tmp_path: Path) -> None:
     async def scenario() -> tuple[str, Any, int]:
         kernel = open_kernel(tmp_path, tools=[consulting(failures=2)])
         runs = kernel.for_tenant()
@@ -120,10 +118,7 @@ def test_a_side_effect_that_asks_before_it_acts_survives_every_suspension(tmp_pa
         for number, decision in enumerate(("approve", "deny")):
             for _ in range(2):  # opened again without an answer, it asks nothing new
                 with open_kernel(tmp_path, tools=[sending(world)]) as kernel:
-                    assert (
-                        await drive(kernel.for_tenant(), send, on_wait="suspend")
-                        == "waiting_approval"
-                    )
+                    assert await drive(kernel.for_tenant(), send, on_wait="suspend") == "waiting_approval"
                     asked = (await kinds(kernel)).count("approval.requested")
                     assert (asked, world.done) == (number + 1, [])
             with open_kernel(tmp_path, tools=[sending(world)]) as kernel:

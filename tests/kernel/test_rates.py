@@ -11,16 +11,7 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    Kernel,
-    ModelReply,
-    ModelRequest,
-    Policy,
-    Price,
-    Rate,
-    RunSuspended,
-    Tenant,
-)
+from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Rate, RunSuspended, Tenant
 from artelier.errors import InvalidRequest, LimitReached, NotGranted, RateLimited, RunStopped
 from artelier.kernel import Limits
 from artelier.log import Batch
@@ -54,29 +45,19 @@ class Watched:
         if self.refusals:
             raise self.refusals.pop(0)
         await asyncio.sleep(0)
-        usage = Usage(
-            input_tokens=self._tokens // 2, output_tokens=self._tokens - self._tokens // 2
-        )
+        usage = Usage(input_tokens=self._tokens // 2, output_tokens=self._tokens - self._tokens // 2)
         return ModelReply(text=f"re: {last(request)}", usage=usage)
 
 
 def opened(
-    path: Path,
-    clock: ManualClock,
-    model: Any,
-    *,
-    rates: dict[str, Rate] | None = None,
-    **policy: Any,
+    path: Path, clock: ManualClock, model: Any, *, rates: dict[str, Rate] | None = None, **policy: Any
 ) -> Kernel:
     return Kernel.open(
-        path / "state.db", models=model, clock=clock, environ={},
-        policy=Policy(rates=rates or {}, **policy),
-    )  # fmt: skip
+        path / "state.db", models=model, clock=clock, environ={}, policy=Policy(rates=rates or {}, **policy)
+    )
 
 
-async def in_virtual_time(
-    clock: ManualClock, work: Sequence[Awaitable[Any]], *kernels: Kernel
-) -> list[Any]:
+async def in_virtual_time(clock: ManualClock, work: Sequence[Awaitable[Any]], *kernels: Kernel) -> list[Any]:
     """Run everything to its end; time moves only when nothing but time is waited for."""
     tasks = [asyncio.ensure_future(one) for one in work]
     before: Any = None
@@ -132,9 +113,7 @@ def test_children_under_a_rate_and_a_budget_pass_neither_and_none_starves(tmp_pa
     acme = Tenant("acme", budget_usd="0.004")
 
     async def scenario() -> None:
-        with opened(
-            tmp_path, clock, model, rates={"*": Rate(requests=10, tokens=20_000)}
-        ) as kernel:
+        with opened(tmp_path, clock, model, rates={"*": Rate(requests=10, tokens=20_000)}) as kernel:
             children = [one(kernel, f"c{n}", f"child {n}", tenant=acme) for n in range(64)]
             ended = await in_virtual_time(clock, children, kernel)
             assert ended == ["completed"] * 64
@@ -155,10 +134,7 @@ def test_a_run_with_many_calls_does_not_keep_another_waiting(tmp_path: Path) -> 
     async def crowd(kernel: Kernel) -> str:
         async with kernel.run("crowd") as run:
             await run.gather(
-                *(
-                    lambda branch, n=n: ask(branch, f"crowd {n}", max_output_tokens=100)
-                    for n in range(12)
-                )
+                *(lambda branch, n=n: ask(branch, f"crowd {n}", max_output_tokens=100) for n in range(12))
             )
         return "completed"
 
@@ -208,9 +184,7 @@ def test_a_tenants_own_rate_holds_beside_the_policys_and_slows_nobody_else(tmp_p
     play(scenario(), within_s=120)
 
     start = model.calls[0][0]
-    assert {text for at, text in model.calls if at < start + 1_000_000} >= {
-        f"fast {n}" for n in range(9)
-    }
+    assert {text for at, text in model.calls if at < start + 1_000_000} >= {f"fast {n}" for n in range(9)}
     slow = sorted(at for at, text in model.calls if text.startswith("slow"))
     assert all(after - before >= MINUTE_US for before, after in itertools.pairwise(slow))
 
@@ -224,9 +198,7 @@ def test_tokens_are_reserved_as_a_bound_and_settled_to_what_was_used(tmp_path: P
         rates = {"openai": Rate(tokens=3_000)}
         with opened(tmp_path, clock, model, rates=rates) as kernel:
             await in_virtual_time(
-                clock,
-                [one(kernel, "r", *(f"m{n}" for n in range(10)), max_output_tokens=1_500)],
-                kernel,
+                clock, [one(kernel, "r", *(f"m{n}" for n in range(10)), max_output_tokens=1_500)], kernel
             )
             rows = await kernel.store.query("SELECT sum(used) FROM rates WHERE unit = 'tokens'")
             assert rows == [(200,)]
@@ -321,9 +293,7 @@ def test_a_paused_run_takes_no_turn_until_it_goes_on(tmp_path: Path) -> None:
     assert model.texts == ["first", "other", "paused"]
 
 
-def test_a_provider_that_says_when_to_come_back_is_asked_then_and_each_attempt_counts(
-    tmp_path: Path,
-) -> None:
+def test_a_provider_that_says_when_to_come_back_is_asked_then_and_each_attempt_counts(tmp_path: Path) -> None:
     clock = ManualClock()
     model = Watched(clock)
     model.refusals.append(RateLimited("slow down", retry_after_s=30))
@@ -452,9 +422,7 @@ def test_only_allowed_models_are_called(
     assert bool(model.calls) == passes
 
 
-def test_a_model_that_is_not_allowed_is_refused_before_its_key_is_looked_for(
-    tmp_path: Path,
-) -> None:
+def test_a_model_that_is_not_allowed_is_refused_before_its_key_is_looked_for(tmp_path: Path) -> None:
     async def scenario() -> None:
         policy = Policy(models=("offline",))
         with Kernel.open(tmp_path / "state.db", environ={}, policy=policy) as kernel:

@@ -68,9 +68,7 @@ def test_two_processes_pass_neither_the_rate_nor_the_budget_and_a_killed_one_los
         with opened(tmp_path, began_us) as kernel:
             rows = await kernel.store.query("SELECT status, count(*) FROM runs GROUP BY status")
             assert rows == [("completed", 2 * EACH)]
-            rows = await kernel.store.query(
-                "SELECT count(*) FROM events WHERE kind = 'model.completed'"
-            )
+            rows = await kernel.store.query("SELECT count(*) FROM events WHERE kind = 'model.completed'")
             assert rows == [(2 * EACH,)]
             found = await assert_conserved(kernel, "acme")
             # Calls of the killed process are billed at their input's estimate, and made again.

@@ -10,13 +10,7 @@ import pytest
 
 from artelier import Kernel, Run, tool
 from artelier.app import TenantKernel
-from artelier.errors import (
-    InvalidRequest,
-    ModelRefusedCall,
-    NotFound,
-    ReplayMismatch,
-    RunEnded,
-)
+from artelier.errors import InvalidRequest, ModelRefusedCall, NotFound, ReplayMismatch, RunEnded
 from artelier.kernel.steps.failures import RecordedError
 from artelier.ports.model import ToolSchema
 from artelier.testing import ManualClock, ScriptedModel, tool_call
@@ -55,9 +49,7 @@ def _variant(**changes: Any) -> Callable[[Run], Awaitable[Any]]:
     """The same code with another first request."""
 
     async def code(run: Run) -> Any:
-        request: dict[str, Any] = {
-            "model": "m", "messages": [SYSTEM, user("hi")], "temperature": 0.5,
-        }  # fmt: skip
+        request: dict[str, Any] = {"model": "m", "messages": [SYSTEM, user("hi")], "temperature": 0.5}
         return (await run.step_model(**(request | changes))).text
 
     return code
@@ -169,8 +161,7 @@ def test_a_step_of_another_kind_is_a_mismatch(
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "section"),
-    [("find", {"at": "moon"}, "tool"), ("look", {"at": "sun"}, "arguments")],
+    ("name", "arguments", "section"), [("find", {"at": "moon"}, "tool"), ("look", {"at": "sun"}, "arguments")]
 )
 def test_another_tool_or_other_arguments_are_a_mismatch(
     tmp_path: Path, name: str, arguments: dict[str, Any], section: str
@@ -233,9 +224,7 @@ def test_a_refused_call_is_held_to_its_record_as_well(
     play(scenario())
 
 
-async def _invented_again(
-    runs: TenantKernel, name: str, arguments: Any, replay: str = "strict"
-) -> Any:
+async def _invented_again(runs: TenantKernel, name: str, arguments: Any, replay: str = "strict") -> Any:
     async with runs.run("r", replay=replay) as run:
         return await _invented(name, arguments)(run)
 

@@ -220,9 +220,7 @@ def test_a_child_opened_by_a_replay_is_replayed_too(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_replay_does_not_depend_on_the_windows_and_tools_of_this_installation(
-    tmp_path: Path,
-) -> None:
+def test_a_replay_does_not_depend_on_the_windows_and_tools_of_this_installation(tmp_path: Path) -> None:
     """The size of a reply and the schemas of tools are read from the log, not from today's tables."""
     from artelier.tokens import Window
 

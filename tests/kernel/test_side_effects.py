@@ -12,25 +12,10 @@ import pytest
 
 from artelier import Kernel, Run, RunSuspended, ToolContext, tool
 from artelier.app import TenantKernel
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    LeaseLost,
-    NotFound,
-    ProviderUnavailable,
-    ToolFailed,
-)
+from artelier.errors import Conflict, InvalidRequest, LeaseLost, NotFound, ProviderUnavailable, ToolFailed
 from artelier.testing import ManualClock
 from tests.kernel.crashes import Deaths
-from tests.kernel.stage import (
-    World,
-    ask,
-    drive,
-    echo,
-    open_kernel,
-    play,
-    result_of,
-)
+from tests.kernel.stage import World, ask, drive, echo, open_kernel, play, result_of
 
 
 def _pay(world: World, *, ends: Callable[[], Awaitable[Any]], **facts: Any) -> Any:
@@ -184,9 +169,7 @@ def test_a_probe_settles_what_it_can_tell(
     play(scenario())
 
 
-def test_an_interrupted_side_effect_is_unknown_and_a_read_only_one_is_done_again(
-    tmp_path: Path,
-) -> None:
+def test_an_interrupted_side_effect_is_unknown_and_a_read_only_one_is_done_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         world = World()
         entered = asyncio.Event()
@@ -271,9 +254,7 @@ def test_a_tool_that_is_gone_after_a_crash_leaves_a_side_effect_unknown_and_othe
     (tmp_path / "once").mkdir()
     (tmp_path / "again").mkdir()
     once = _dead_at_dispatch(tmp_path / "once", [_pay(world, ends=_returns)], world)
-    again = _dead_at_dispatch(
-        tmp_path / "again", [_pay(world, ends=_returns, idempotent=True)], world
-    )
+    again = _dead_at_dispatch(tmp_path / "again", [_pay(world, ends=_returns, idempotent=True)], world)
 
     async def unknown(kernel: Kernel, runs: TenantKernel) -> None:
         assert await drive(runs, _code) == "unknown_outcome"
@@ -306,9 +287,7 @@ def test_a_persons_edit_is_what_is_repeated_after_a_crash(tmp_path: Path) -> Non
     deaths = Deaths(tmp_path / "s.db", World(), skip=("commit.before", "commit.after"))
 
     async def scenario() -> None:
-        with open_kernel(
-            tmp_path, tools=[pay], policy=policy, fault=deaths, clock=ManualClock()
-        ) as kernel:
+        with open_kernel(tmp_path, tools=[pay], policy=policy, fault=deaths, clock=ManualClock()) as kernel:
             runs = kernel.for_tenant()
             assert await drive(runs, _code, on_wait="suspend") == "waiting_approval"
             await runs.approve("r", arguments={"amount": 1})
@@ -327,9 +306,7 @@ def test_a_persons_edit_is_what_is_repeated_after_a_crash(tmp_path: Path) -> Non
     assert amounts == [1, 1]
 
 
-def test_code_that_swallows_the_suspension_gets_no_further_step_and_cannot_complete(
-    tmp_path: Path,
-) -> None:
+def test_code_that_swallows_the_suspension_gets_no_further_step_and_cannot_complete(tmp_path: Path) -> None:
     async def swallows(run: Run) -> str:
         try:
             await run.step_tool("pay", {"amount": 3})
@@ -349,9 +326,7 @@ def test_code_that_swallows_the_suspension_gets_no_further_step_and_cannot_compl
     play(scenario())
 
 
-def test_siblings_of_an_unknown_outcome_finish_what_they_do_and_start_nothing(
-    tmp_path: Path,
-) -> None:
+def test_siblings_of_an_unknown_outcome_finish_what_they_do_and_start_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         world, at_work, go_on = World(), asyncio.Event(), asyncio.Event()
 
@@ -399,9 +374,7 @@ def test_a_probe_that_cannot_tell_settles_nothing(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_process_that_slept_while_its_run_was_taken_over_enters_no_side_effect(
-    tmp_path: Path,
-) -> None:
+def test_a_process_that_slept_while_its_run_was_taken_over_enters_no_side_effect(tmp_path: Path) -> None:
     """Its request is durable, then it stands still for longer than its lease, as after SIGSTOP."""
     world, clock, taken = World(), ManualClock(), list[str]()
 

@@ -20,9 +20,8 @@ from tests.kernel.stage import drive, play
 def _asleep(folder: Path) -> Generator[subprocess.Popen[str]]:
     """A process that has stopped itself (SIGSTOP) just before a payment whose request is durable."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.kernel.sleeper", str(folder)],
-        stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.kernel.sleeper", str(folder)], stdout=subprocess.PIPE, text=True
+    )
     try:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)

@@ -387,8 +387,6 @@ def test_a_step_outlives_kill_9(tmp_path: Path, point: str) -> None:
             assert await looping(runs) == "completed"
 
     play(before())
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.kernel.stepper", str(tmp_path), point], timeout=90
-    )
+    process = subprocess.run([sys.executable, "-m", "tests.kernel.stepper", str(tmp_path), point], timeout=90)
     assert process.returncode == -signal.SIGKILL
     play(after())

@@ -175,9 +175,7 @@ def test_a_row_that_should_not_be_there_ends_the_run_with_a_clear_reason(tmp_pat
                     await run.core.writer.commit()
                     db = sqlite3.connect(tmp_path / "s.db")
                     with db:
-                        db.execute(
-                            "INSERT INTO steps SELECT run, '2', 'model', 'completed', 9, 9 FROM steps"
-                        )
+                        db.execute("INSERT INTO steps SELECT run, '2', 'model', 'completed', 9, 9 FROM steps")
                     db.close()
                     await ask(run, "b")
             shown = await runs.show("r")
@@ -217,9 +215,7 @@ def test_a_damaged_prompt_is_not_rendered_as_if_it_were_whole(tmp_path: Path, da
     play(scenario())
 
 
-def test_a_command_to_a_run_whose_driver_does_not_react_stands_until_it_does(
-    tmp_path: Path,
-) -> None:
+def test_a_command_to_a_run_whose_driver_does_not_react_stands_until_it_does(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = ManualClock()
         with open_kernel(tmp_path, clock=clock) as kernel:
@@ -228,9 +224,7 @@ def test_a_command_to_a_run_whose_driver_does_not_react_stands_until_it_does(
                 async with runs.run("r", on_wait="suspend") as run:
                     await run.approve("?")
             stream = run_stream("default", "r")
-            lease = LeaseRequest(
-                stream=stream, holder="elsewhere", now_us=clock.now_us(), ttl_us=10**9
-            )
+            lease = LeaseRequest(stream=stream, holder="elsewhere", now_us=clock.now_us(), ttl_us=10**9)
             receipt = await kernel.store.append(Batch(acquire=lease))
             told = asyncio.create_task(runs.pause("r"))
             while not told.done():

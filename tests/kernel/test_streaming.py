@@ -74,9 +74,12 @@ def test_pieces_come_first_then_the_recorded_whole_which_replays(tmp_path: Path)
             async with runs.run("r") as run:
                 assert await _read(run) == [TEXT, TEXT], "replayed: one piece, no call"
             assert await kinds(kernel) == [
-                "run.started", "context.assembled", "model.requested", "model.completed",
+                "run.started",
+                "context.assembled",
+                "model.requested",
+                "model.completed",
                 "run.completed",
-            ]  # fmt: skip
+            ]
             assert (await runs.render("r", "1")) == model.requests[0]
         model.assert_done()
 
@@ -131,9 +134,7 @@ def test_a_stream_is_cut_when_more_came_than_is_reserved(tmp_path: Path) -> None
             async with runs.run("r") as run:
                 *_, whole = [
                     item
-                    async for item in run.stream_model(
-                        model="m", messages=[user("x")], max_output_tokens=10
-                    )
+                    async for item in run.stream_model(model="m", messages=[user("x")], max_output_tokens=10)
                 ]
             assert isinstance(whole, ModelResult)
             assert (whole.text, whole.finish_reason) == ("word " * 11, "cut")
@@ -288,9 +289,7 @@ def test_a_stream_that_fails_is_tried_again_only_before_its_first_piece(
     play(scenario())
 
 
-def test_an_exception_of_a_port_in_a_stream_is_recorded_and_settles_its_hold(
-    tmp_path: Path,
-) -> None:
+def test_an_exception_of_a_port_in_a_stream_is_recorded_and_settles_its_hold(tmp_path: Path) -> None:
     async def scenario() -> None:
         model = Stream(["a", ZeroDivisionError("a bug")])
         with open_kernel(tmp_path, model) as kernel:
@@ -319,9 +318,7 @@ def test_silence_in_a_stream_is_timed_out(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_stream_cut_by_the_runs_deadline_is_paid_for_and_asked_again_with_more_time(
-    tmp_path: Path,
-) -> None:
+def test_a_stream_cut_by_the_runs_deadline_is_paid_for_and_asked_again_with_more_time(tmp_path: Path) -> None:
     """Half a reply is no outcome: the run would complete with it after its time was up."""
     clock = ManualClock()
 

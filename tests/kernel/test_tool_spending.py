@@ -143,9 +143,7 @@ def test_what_an_older_version_has_charged_for_a_try_pays_for_no_other(tmp_path:
         with open_kernel(tmp_path, tools=[lost]) as kernel:
             runs = kernel.for_tenant(ACME)
             assert await drive(runs, _buys) == "unknown_outcome"
-            old = ev.ToolCharged(
-                key="1", cost=20_000, postings=(Posting("tenant", "spent", USD, 20_000),)
-            )
+            old = ev.ToolCharged(key="1", cost=20_000, postings=(Posting("tenant", "spent", USD, 20_000),))
             draft = Draft(old, kernel.services.clock.now_us(), "kernel")
             append = StreamAppend(run_stream("acme", "r"), [draft])
             await kernel.store.append(Batch(appends=[append]))

@@ -13,12 +13,7 @@ from typing import Any
 import pytest
 
 from artelier import Policy, Run, Tenant, ToolContext, tool
-from artelier.errors import (
-    InsufficientFunds,
-    LimitReached,
-    ProviderUnavailable,
-    ToolFailed,
-)
+from artelier.errors import InsufficientFunds, LimitReached, ProviderUnavailable, ToolFailed
 from artelier.kernel import Limits
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.stage import (
@@ -130,7 +125,7 @@ def test_arguments_that_do_not_fit_are_readable_errors_and_never_an_unknown_outc
         lambda: {"x": "y" * 9_000_000},
     ],
     ids=["deep", "nan", "inf", "big", "surrogate", "deeper", "endless", "huge"],
-)  # fmt: skip
+)
 def test_odd_values_pass_or_are_refused_but_never_break_the_run(
     tmp_path: Path, make: Callable[[], Any]
 ) -> None:
@@ -179,10 +174,9 @@ def test_what_a_model_invents_is_answered_and_the_model_goes_on(tmp_path: Path) 
             runs = kernel.for_tenant(Tenant("t", grants={"tools:*"}))
             assert await drive(runs, code) == "completed"
             assert await result_of(runs) == [
-                ["tool_failed", "tool_failed", "invalid_arguments", "invalid_arguments",
-                 "not_granted", "ok"],
+                ["tool_failed", "tool_failed", "invalid_arguments", "invalid_arguments", "not_granted", "ok"],
                 "8",
-            ]  # fmt: skip
+            ]
             shown = model.requests[0].tools
             assert [schema.name for schema in shown] == ["look"], "not granted: not shown"
 
@@ -375,9 +369,7 @@ def test_errors_timeouts_and_silence_of_a_read_only_tool_are_tool_errors(tmp_pat
     assert stopped == ["hangs"]
 
 
-def test_a_tool_spends_from_the_budget_and_is_refused_before_it_spends_too_much(
-    tmp_path: Path,
-) -> None:
+def test_a_tool_spends_from_the_budget_and_is_refused_before_it_spends_too_much(tmp_path: Path) -> None:
     @tool(side_effect=False)
     async def buy(usd: str, ctx: ToolContext) -> str:
         """Buy."""
@@ -427,21 +419,13 @@ def test_a_tool_may_ask_a_person_while_its_own_time_stands_still(tmp_path: Path)
             await has_status(runs, "waiting_approval")
             await runs.approve("r", "1/ask/2", arguments={"amount": 2})
             assert await work == "completed"
-            assert await result_of(runs) == [
-                "deny",
-                "not that much",
-                "user:eve",
-                "edit",
-                {"amount": 2},
-            ]
+            assert await result_of(runs) == ["deny", "not that much", "user:eve", "edit", {"amount": 2}]
 
     play(scenario())
 
 
 @pytest.mark.parametrize("suspends", [False, True])
-def test_risky_tools_wait_for_a_person_whose_edit_is_what_is_done(
-    tmp_path: Path, suspends: bool
-) -> None:
+def test_risky_tools_wait_for_a_person_whose_edit_is_what_is_done(tmp_path: Path, suspends: bool) -> None:
     done: list[int] = []
 
     @tool(side_effect=True, risk="high")
@@ -466,17 +450,17 @@ def test_risky_tools_wait_for_a_person_whose_edit_is_what_is_done(
         with open_kernel(tmp_path, tools=[transfer, small], policy=policy) as kernel:
             runs = kernel.for_tenant()
             answers: list[dict[str, Any]] = [
-                {}, {"deny": True, "note": "too much"}, {"arguments": {"amount": 3}},
+                {},
+                {"deny": True, "note": "too much"},
+                {"arguments": {"amount": 3}},
                 {"arguments": {"amount": "x"}},
-            ]  # fmt: skip
+            ]
             on_wait = "suspend" if suspends else "await"
             work = asyncio.create_task(drive(runs, code, on_wait=on_wait))
             for number, answer in enumerate(answers):
                 await has_status(runs, "waiting_approval")
                 (question,) = await runs.approvals("r")
-                assert question["details"] == {
-                    "tool": "transfer", "arguments": {"amount": 10 * (number + 1)},
-                }  # fmt: skip
+                assert question["details"] == {"tool": "transfer", "arguments": {"amount": 10 * (number + 1)}}
                 if suspends:
                     assert await work == "waiting_approval"
                 await runs.approve("r", **answer)
@@ -559,9 +543,7 @@ def test_money_may_be_spent_as_a_decimal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("usd", ["9.00", "-1"])
-def test_a_side_effect_that_spends_before_it_acts_is_refused_readably(
-    tmp_path: Path, usd: str
-) -> None:
+def test_a_side_effect_that_spends_before_it_acts_is_refused_readably(tmp_path: Path, usd: str) -> None:
     """The default stays careful: a tool may as well have acted first."""
 
     @tool(side_effect=True)

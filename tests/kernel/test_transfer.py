@@ -14,26 +14,12 @@ from hypothesis import strategies as st
 
 from artelier import Kernel, Limits, Run, RunSuspended, Tenant
 from artelier.app import TenantKernel
-from artelier.errors import (
-    Conflict,
-    NotFound,
-    RunEnded,
-)
+from artelier.errors import Conflict, NotFound, RunEnded
 from artelier.kernel import events as ev
 from artelier.log import Batch, Draft, StreamAppend, blob_ref, tenant_stream
 from tests.kernel.files import exported, fields_of, forged
 from tests.kernel.sample import ACME, everything, kernels, model, same_run
-from tests.kernel.stage import (
-    ask,
-    assert_conserved,
-    balances,
-    drive,
-    echo,
-    kinds,
-    play,
-    result_of,
-    user,
-)
+from tests.kernel.stage import ask, assert_conserved, balances, drive, echo, kinds, play, result_of, user
 
 
 def test_an_import_restores_every_field_of_an_export(tmp_path: Path) -> None:
@@ -113,9 +99,7 @@ async def capped(kernel: Kernel, tenant: str, *, cap: int) -> None:
     await kernel.store.append(Batch(appends=[append]))
 
 
-def test_a_run_in_flight_is_exported_with_its_open_hold_and_drives_nowhere_else(
-    tmp_path: Path,
-) -> None:
+def test_a_run_in_flight_is_exported_with_its_open_hold_and_drives_nowhere_else(tmp_path: Path) -> None:
     path = tmp_path / "run.artelier"
 
     async def broken(run: Run) -> Any:
@@ -161,13 +145,12 @@ def test_a_half_asked_question_leaves_no_money_behind(tmp_path: Path) -> None:
 
             assert found.runs == ("f", "r")
             assert await kinds(here, "r", tenant="acme") == [
-                "run.started", "context.assembled", "model.requested",
-            ]  # fmt: skip
+                "run.started",
+                "context.assembled",
+                "model.requested",
+            ]
             await assert_conserved(here, "acme")
-            assert await balances(here, "acme") == {
-                "tenant": 5_000_000,
-                "source:budget": -5_000_000,
-            }
+            assert await balances(here, "acme") == {"tenant": 5_000_000, "source:budget": -5_000_000}
             assert here.verify().findings == []
 
     play(scenario())
@@ -260,9 +243,7 @@ def test_a_fork_brings_the_part_of_its_origins_that_it_shares_and_no_more(tmp_pa
             found = await target.import_(path)
 
             assert found.runs == ("r", middle, deep)
-            assert (await kinds(here, "r", tenant="acme")) == (
-                await kinds(there, "r", tenant="acme")
-            )[:9]
+            assert (await kinds(here, "r", tenant="acme")) == (await kinds(there, "r", tenant="acme"))[:9]
             result = (await target.replay(deep, everything)).result
             assert result == await result_of(origin, deep)
             for key in ("1", "2", "shaped"):
@@ -369,17 +350,21 @@ _steps = st.lists(
         st.tuples(st.just("pay"), st.integers(min_value=-3, max_value=3)),
         st.tuples(st.just("big"), st.sampled_from([0, 70_000, 1_500_000])),
         st.tuples(st.just("bad"), st.just(0)),
-        st.tuples(st.just("compute"), st.recursive(
-            st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=10),
-            lambda inner: st.lists(inner, max_size=3)
-            | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-            max_leaves=5,
-        )),
+        st.tuples(
+            st.just("compute"),
+            st.recursive(
+                st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=10),
+                lambda inner: (
+                    st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+                ),
+                max_leaves=5,
+            ),
+        ),
         st.tuples(st.just("fork"), st.integers(min_value=1, max_value=30)),
         st.tuples(st.just("fail"), st.just(0)),
     ),
     max_size=6,
-)  # fmt: skip
+)
 
 
 def _code(steps: list[tuple[str, Any]]) -> Any:

@@ -95,9 +95,7 @@ async def _asked(run: Run) -> Any:
         (Usage(input_tokens=7, output_tokens=5), False),
     ],
 )
-def test_what_a_provider_does_say_counts_as_it_says(
-    tmp_path: Path, usage: Usage, estimated: bool
-) -> None:
+def test_what_a_provider_does_say_counts_as_it_says(tmp_path: Path, usage: Usage, estimated: bool) -> None:
     """Zero tokens for a text are none that somebody has counted."""
 
     async def scenario() -> None:
@@ -149,15 +147,15 @@ def test_tokens_that_nobody_states_count_towards_a_limit(tmp_path: Path) -> None
 
 def test_an_openai_server_that_reports_no_usage_is_marked(tmp_path: Path) -> None:
     said = {
-        "id": "1", "object": "chat.completion", "created": 1, "model": "m",
-        "choices": [
-            {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": TEXT}}
-        ],
-    }  # fmt: skip
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": TEXT}}],
+    }
     silent = Fault(
-        kind="answer", headers=(("content-type", "application/json"),),
-        body=json.dumps(said).encode(),
-    )  # fmt: skip
+        kind="answer", headers=(("content-type", "application/json"),), body=json.dumps(said).encode()
+    )
 
     async def scenario() -> None:
         async with OpenAIServer([silent, "good day"]) as server:

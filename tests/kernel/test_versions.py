@@ -31,9 +31,7 @@ def after(latest: int = 1, *, default: int = 0) -> Code:
     return code
 
 
-def test_a_run_that_was_past_the_point_keeps_the_old_code_and_a_new_one_takes_the_new(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_was_past_the_point_keeps_the_old_code_and_a_new_one_takes_the_new(tmp_path: Path) -> None:
     model = echo()
 
     async def scenario() -> None:
@@ -41,16 +39,12 @@ def test_a_run_that_was_past_the_point_keeps_the_old_code_and_a_new_one_takes_th
             runs = kernel.for_tenant()
             assert await drive(runs, before, on_wait="suspend") == "waiting"
 
-            assert (
-                await drive(runs, after(), on_wait="suspend") == "waiting"
-            )  # resumed under new code
+            assert await drive(runs, after(), on_wait="suspend") == "waiting"  # resumed under new code
             assert await drive(runs, after(), "new", on_wait="suspend") == "waiting"
 
             for run_id in ("r", "new"):
                 await runs.signal(run_id, "go")
-                assert (
-                    await drive(runs, after(2), run_id) == "completed"
-                )  # the code has changed again
+                assert await drive(runs, after(2), run_id) == "completed"  # the code has changed again
             assert (await result_of(runs))[:2] == ["re: start", "re: old"]
             assert (await result_of(runs, "new"))[:2] == ["re: start", "re: new 1"]
             assert len(model.requests) == 4

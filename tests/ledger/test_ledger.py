@@ -49,9 +49,7 @@ class Bank:
         return dict(rows)
 
     async def limit(self, scope: str) -> tuple[int | None, int, int]:
-        rows = await self.store.query(
-            "SELECT cap, reserved, used FROM limits WHERE scope = ?", (scope,)
-        )
+        rows = await self.store.query("SELECT cap, reserved, used FROM limits WHERE scope = ?", (scope,))
         return rows[0]  # pyright: ignore[reportReturnType] - the columns asked for
 
 
@@ -106,15 +104,19 @@ def test_accounts_assets_tenants_and_spaces_are_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "amount"),
     [
-        ("tenant", "spent", 0), ("tenant", "spent", -5), ("tenant", "tenant", 5),
-        ("source:a", "source:a", 5), ("source:a", "tenant", 10**15 + 1), ("source:a", "b", 2**70),
-        ("source:a", "tenant", 1.5), ("source:a", "tenant", "5"), ("source:a", "tenant", True),
+        ("tenant", "spent", 0),
+        ("tenant", "spent", -5),
+        ("tenant", "tenant", 5),
+        ("source:a", "source:a", 5),
+        ("source:a", "tenant", 10**15 + 1),
+        ("source:a", "b", 2**70),
+        ("source:a", "tenant", 1.5),
+        ("source:a", "tenant", "5"),
+        ("source:a", "tenant", True),
         ("source:a", "\ud800", 1),
     ],
-)  # fmt: skip
-def test_a_posting_that_is_none_is_refused(
-    tmp_path: Path, source: str, target: str, amount: int
-) -> None:
+)
+def test_a_posting_that_is_none_is_refused(tmp_path: Path, source: str, target: str, amount: int) -> None:
     async def story(bank: Bank) -> None:
         await bank.move(("source:budget", "tenant", 10))
 

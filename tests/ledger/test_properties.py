@@ -57,9 +57,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for posting in moves:
             if posting.amount <= 0 or posting.source == posting.target:
                 refusal = InvalidEvent
-            elif not may_owe(posting.source) and (
-                after[posting.source, posting.asset] < posting.amount
-            ):
+            elif not may_owe(posting.source) and (after[posting.source, posting.asset] < posting.amount):
                 refusal = InsufficientFunds
             if refusal is not None:
                 break
@@ -121,9 +119,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @invariant()
     def money_is_conserved_and_nobody_else_owes(self) -> None:
-        assert all(
-            row == (0,) for row in self.query("SELECT sum(balance) FROM accounts GROUP BY asset")
-        )
+        assert all(row == (0,) for row in self.query("SELECT sum(balance) FROM accounts GROUP BY asset"))
         owing = self.query("SELECT DISTINCT account FROM accounts WHERE balance < 0")
         assert all(may_owe(account) for (account,) in owing)
 

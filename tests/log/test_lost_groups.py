@@ -53,9 +53,7 @@ def lease(holder: str = "me") -> LeaseRequest:
     return LeaseRequest(stream=RUN, holder=holder, now_us=1, ttl_us=1_000)
 
 
-def test_a_batch_that_follows_a_lost_one_is_refused_until_the_lease_is_taken_anew(
-    tmp_path: Path,
-) -> None:
+def test_a_batch_that_follows_a_lost_one_is_refused_until_the_lease_is_taken_anew(tmp_path: Path) -> None:
     disk = FullDisk()
 
     async def scenario() -> list[int]:
@@ -78,9 +76,7 @@ def test_a_batch_that_follows_a_lost_one_is_refused_until_the_lease_is_taken_ane
     assert asyncio.run(scenario()) == [1, 4]
 
 
-def test_a_batch_that_builds_on_a_refused_one_is_refused_and_what_stands_alone_is_not(
-    tmp_path: Path,
-) -> None:
+def test_a_batch_that_builds_on_a_refused_one_is_refused_and_what_stands_alone_is_not(tmp_path: Path) -> None:
     """Both were queued before the first was refused. Of the second alone, the log would have a hole."""
 
     def refuse(tx: Tx) -> None:
@@ -97,9 +93,11 @@ def test_a_batch_that_builds_on_a_refused_one_is_refused_and_what_stands_alone_i
         told = store.submit_all(
             [
                 replace(optional, guard=poor, is_optional=True),
-                replace(first, guard=refuse), second, noted(4, fence),
+                replace(first, guard=refuse),
+                second,
+                noted(4, fence),
             ]
-        )  # fmt: skip
+        )
         results = await asyncio.gather(*told, return_exceptions=True)
         assert [type(one) for one in results[:2]] == [Exhausted, InvalidEvent]
         assert isinstance(results[2], StoreUnavailable)

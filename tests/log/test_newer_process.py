@@ -55,9 +55,7 @@ def given_a_new_schema(path: Path) -> None:
 @pytest.mark.parametrize(
     "upgrade", [upgraded_by_a_process, upgraded_here, given_a_new_view, given_a_new_schema]
 )
-def test_a_process_with_older_views_refuses_to_write(
-    tmp_path: Path, upgrade: Callable[[Path], None]
-) -> None:
+def test_a_process_with_older_views_refuses_to_write(tmp_path: Path, upgrade: Callable[[Path], None]) -> None:
     path = tmp_path / "state.db"
 
     async def story() -> None:

@@ -60,9 +60,7 @@ class LogMachine(RuleBasedStateMachine):
         for result, refusal in zip(results, expected, strict=True):
             assert isinstance(result, refusal or Receipt), result
 
-    def plan(
-        self, parts_: list[tuple[int, list[int], str]]
-    ) -> tuple[Batch, type[ArtelierError] | None]:
+    def plan(self, parts_: list[tuple[int, list[int], str]]) -> tuple[Batch, type[ArtelierError] | None]:
         """A batch and what must become of it; the model moves on if it must succeed."""
         after, appends = [list(numbers) for numbers in self.model], []
         refusal: type[ArtelierError] | None = None
@@ -110,9 +108,7 @@ class LogMachine(RuleBasedStateMachine):
         for store in self.stores:
             store.close()
         self.loop.close()
-        reports = [
-            verify_store(self.path, (TALLY,), head=head) for head in [*self.roots[-2:], None]
-        ]
+        reports = [verify_store(self.path, (TALLY,), head=head) for head in [*self.roots[-2:], None]]
         self.folder.cleanup()
         assert all(report.findings == [] for report in reports), reports
         assert reports[-1].events == sum(map(len, self.model))

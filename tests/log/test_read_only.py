@@ -79,15 +79,15 @@ def test_a_database_on_a_read_only_mount_is_read(tmp_path: Path) -> None:
 
         listed = subprocess.run(
             [sys.executable, "-m", "artelier", "runs", "list", "--db", str(path)],
-            capture_output=True, text=True, cwd=tmp_path,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
         assert listed.returncode == 0 and "r " in listed.stdout, listed.stderr
 
 
 @pytest.mark.parametrize("mode", [(0o444, 0o755), (0o444, 0o555), (0o644, 0o555)])
-def test_a_database_without_the_right_to_write_is_read(
-    tmp_path: Path, mode: tuple[int, int]
-) -> None:
+def test_a_database_without_the_right_to_write_is_read(tmp_path: Path, mode: tuple[int, int]) -> None:
     asyncio.run(looked_at(made(tmp_path), writes=True))  # what is imported on the way is there now
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

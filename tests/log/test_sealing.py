@@ -153,10 +153,7 @@ def test_a_short_vault_key_is_refused(text: str) -> None:
 
 def test_hex_base64_and_words_are_keys() -> None:
     secret = bytes(range(32))
-    sealers = [
-        VaultCipher.of(secret.hex()),
-        VaultCipher.of("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="),
-    ]
+    sealers = [VaultCipher.of(secret.hex()), VaultCipher.of("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")]
 
     assert sealers[0].wrap(b"x" * 32) == sealers[1].wrap(b"x" * 32)
     assert sealers[0].unwrap(VaultCipher.of(KEY).wrap(b"x" * 32)) is None

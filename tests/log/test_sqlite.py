@@ -15,14 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.errors import (
-    ArtelierError,
-    CorruptStore,
-    NewerSchema,
-    StoreFull,
-    StoreLocked,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, CorruptStore, NewerSchema, StoreFull, StoreLocked, StoreUnavailable
 from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
 from artelier.log.sqlite import store as sqlite_store
 from artelier.testing.conformance.stage import TALLY, batch, noted, settled, stream, total
@@ -231,9 +224,7 @@ def test_a_memory_store_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["commit.before", "commit.after"])
-def test_an_error_around_the_commit_reaches_every_waiter_and_no_more(
-    tmp_path: Path, point: str
-) -> None:
+def test_an_error_around_the_commit_reaches_every_waiter_and_no_more(tmp_path: Path, point: str) -> None:
     armed = [False]
 
     def fault(here: str) -> None:
@@ -324,11 +315,7 @@ def test_a_fork_that_uses_its_parents_store_is_told_so_and_the_parent_goes_on(
     store = SqliteStore(name if name == ":memory:" else tmp_path / name, (TALLY,))
 
     async def refused() -> None:
-        for use in (
-            store.append(batch("run:a", 9)),
-            store.data_key("new"),
-            store.head(stream("run:a")),
-        ):
+        for use in (store.append(batch("run:a", 9)), store.data_key("new"), store.head(stream("run:a"))):
             with pytest.raises(StoreUnavailable, match="opened by the parent") as error:
                 await use
             assert "spawn" in str(error.value.hint)

@@ -13,16 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, NotFound
-from artelier.log import (
-    GENESIS,
-    Batch,
-    RawDraft,
-    Report,
-    SqliteStore,
-    StreamAppend,
-    make_blob,
-    verify_store,
-)
+from artelier.log import GENESIS, Batch, RawDraft, Report, SqliteStore, StreamAppend, make_blob, verify_store
 from artelier.testing.conformance.stage import TALLY, batch, noted, stream
 
 Tamper = Callable[[sqlite3.Connection], object]
@@ -43,9 +34,7 @@ async def _fill(store: SqliteStore) -> None:
     )
     await store.append(batch("run:a", 4, 5))
     await store.append(batch("run:c", 6, tenant="other"))
-    await store.append(
-        Batch(appends=(StreamAppend(stream("run:b"), (noted(7, content=large[0]),)),))
-    )
+    await store.append(Batch(appends=(StreamAppend(stream("run:b"), (noted(7, content=large[0]),)),)))
     await store.append(batch("run:a", 8))
 
 
@@ -97,26 +86,14 @@ CHANGES = [
     (f"UPDATE events SET kind = 'conformance.grown' {EVENT_2}", "run:a: event 2 (conformance.g"),
     (f"UPDATE events SET version = 2 {EVENT_2}", "run:a: event 2 (conformance.noted) is not what"),
     (f"UPDATE events SET data = '{{\"number\":9}}' {EVENT_2}", "run:a: event 2 (conformance.noted"),
-    (
-        f"UPDATE events SET data = 'no \"b:' {EVENT_2}",
-        "acme/main/run:a: event 2 (conformance.noted",
-    ),
+    (f"UPDATE events SET data = 'no \"b:' {EVENT_2}", "acme/main/run:a: event 2 (conformance.noted"),
     (f"UPDATE events SET data = '' {EVENT_2}", "acme/main/run:a: event 2 (conformance.noted)"),
     (f"UPDATE events SET data = CAST(x'ff' AS TEXT) {EVENT_2}", "run:a: event 2 (conformance.note"),
     (f"UPDATE events SET at_us = at_us + 1 {EVENT_2}", "run:a: event 2 (conformance.noted) is not"),
-    (
-        f"UPDATE events SET actor = 'eve' {EVENT_2}",
-        "run:a: event 2 (conformance.noted) is not what",
-    ),
-    (
-        f"UPDATE events SET actor = CAST(x'ff' AS TEXT) {EVENT_2}",
-        "run:a: event 2 (conformance.note",
-    ),
+    (f"UPDATE events SET actor = 'eve' {EVENT_2}", "run:a: event 2 (conformance.noted) is not what"),
+    (f"UPDATE events SET actor = CAST(x'ff' AS TEXT) {EVENT_2}", "run:a: event 2 (conformance.note"),
     (f"UPDATE events SET cause = 'run:x@1' {EVENT_2}", "run:a: event 2 (conformance.noted) is not"),
-    (
-        f"UPDATE events SET hash = zeroblob(32) {EVENT_2}",
-        "run:a: event 2 (conformance.noted) is not",
-    ),
+    (f"UPDATE events SET hash = zeroblob(32) {EVENT_2}", "run:a: event 2 (conformance.noted) is not"),
     (f"UPDATE events SET hash = x'' {EVENT_2}", "run:a: event 2 (conformance.noted) is not what"),
     # the newest of all, which no later event holds in place
     ("UPDATE events SET actor = 'eve' WHERE position = 8", "run:a: event 5 (conformance.noted)"),
@@ -124,10 +101,7 @@ CHANGES = [
     # -- events removed: first, middle, last
     ("DELETE FROM events WHERE position = 1", "acme/main/run:a: event 1 is missing"),
     (f"DELETE FROM events {EVENT_2}", "acme/main/run:a: event 2 is missing"),
-    (
-        "DELETE FROM events WHERE position = 8",
-        "events up to position 8 were committed, 7 are there",
-    ),
+    ("DELETE FROM events WHERE position = 8", "events up to position 8 were committed, 7 are there"),
     ("DELETE FROM events WHERE stream = 3", "other/main/run:c: every event of this stream is miss"),
     ("DELETE FROM events", "events up to position 8 were committed, 0 are there"),
     # -- streams
@@ -140,26 +114,11 @@ CHANGES = [
     ("INSERT INTO streams VALUES (9, 'acme', 'main', 'run:q')", "acme/main/run:q: every event of"),
     # -- commits
     ("UPDATE commits SET first_position = 5 WHERE first_position = 4", "commit row for position 4"),
-    (
-        "UPDATE commits SET last_position = 4 WHERE first_position = 4",
-        "positions 4-4 does not match",
-    ),
-    (
-        "UPDATE commits SET last_position = 6 WHERE first_position = 4",
-        "positions 4-6 does not match",
-    ),
-    (
-        "UPDATE commits SET last_position = 9 WHERE first_position = 8",
-        "up to position 9 were commit",
-    ),
-    (
-        "UPDATE commits SET root = zeroblob(32) WHERE first_position = 4",
-        "positions 4-5 does not mat",
-    ),
-    (
-        "UPDATE commits SET root = zeroblob(32) WHERE first_position = 8",
-        "positions 8-8 does not mat",
-    ),
+    ("UPDATE commits SET last_position = 4 WHERE first_position = 4", "positions 4-4 does not match"),
+    ("UPDATE commits SET last_position = 6 WHERE first_position = 4", "positions 4-6 does not match"),
+    ("UPDATE commits SET last_position = 9 WHERE first_position = 8", "up to position 9 were commit"),
+    ("UPDATE commits SET root = zeroblob(32) WHERE first_position = 4", "positions 4-5 does not mat"),
+    ("UPDATE commits SET root = zeroblob(32) WHERE first_position = 8", "positions 8-8 does not mat"),
     ("DELETE FROM commits WHERE first_position = 1", "the commit row for position 1 is missing"),
     ("DELETE FROM commits WHERE first_position = 4", "the commit row for position 4 is missing"),
     ("DELETE FROM commits WHERE first_position = 8", "events after position 7 belong to no commit"),
@@ -178,36 +137,18 @@ CHANGES = [
     ("UPDATE blobs SET size = size + 1 WHERE rowid = 2", "of acme: a blob has the wrong size"),
     ("UPDATE blobs SET size = size - 1 WHERE rowid = 2", "of acme: a blob has the wrong size"),
     ("UPDATE blobs SET size = -5 WHERE rowid = 2", "of acme: a blob cannot be decompressed"),
-    (
-        "UPDATE blobs SET size = 9223372036854775807 WHERE rowid = 2",
-        "a blob cannot be decompressed",
-    ),
+    ("UPDATE blobs SET size = 9223372036854775807 WHERE rowid = 2", "a blob cannot be decompressed"),
     ("UPDATE blobs SET content = x'78' WHERE rowid = 1", "of acme: a blob has the wrong size"),
     ("UPDATE blobs SET content = x'736d616c6d' WHERE rowid = 1", "of acme is not what was written"),
-    (
-        "UPDATE blobs SET content = x'00ff' WHERE rowid = 2",
-        "a blob cannot be decompressed",
-    ),
+    ("UPDATE blobs SET content = x'00ff' WHERE rowid = 2", "a blob cannot be decompressed"),
     ("DELETE FROM blobs WHERE rowid = 1", "run:a: event 2 names content that is missing: b:"),
     ("DELETE FROM blobs WHERE rowid = 2", "run:b: event 2 names content that is missing: b:"),
     ("UPDATE keys SET secret = zeroblob(32)", "of acme is not what was written"),
     # -- views
-    (
-        "UPDATE conformance_tallies SET tenant = 'x' WHERE stream = 'run:a'",
-        "conformance_tallies dif",
-    ),
-    (
-        "UPDATE conformance_tallies SET stream = 'x' WHERE stream = 'run:a'",
-        "conformance_tallies dif",
-    ),
-    (
-        "UPDATE conformance_tallies SET events = 9 WHERE stream = 'run:a'",
-        "conformance_tallies diffe",
-    ),
-    (
-        "UPDATE conformance_tallies SET total = 9 WHERE stream = 'run:a'",
-        "conformance_tallies differ",
-    ),
+    ("UPDATE conformance_tallies SET tenant = 'x' WHERE stream = 'run:a'", "conformance_tallies dif"),
+    ("UPDATE conformance_tallies SET stream = 'x' WHERE stream = 'run:a'", "conformance_tallies dif"),
+    ("UPDATE conformance_tallies SET events = 9 WHERE stream = 'run:a'", "conformance_tallies diffe"),
+    ("UPDATE conformance_tallies SET total = 9 WHERE stream = 'run:a'", "conformance_tallies differ"),
     ("DELETE FROM conformance_tallies WHERE stream = 'run:c'", "conformance_tallies lacks a row"),
     ("DELETE FROM conformance_tallies WHERE stream = 'run:a'", "conformance_tallies differs from"),
     ("INSERT INTO conformance_tallies VALUES ('z', 'z', 1, 1)", "conformance_tallies has an extra"),
@@ -241,9 +182,7 @@ def _swap(table: str, columns: str, one: int, two: int) -> Tamper:
         for row, new in ((one, parked), (two, values[0])):
             db.execute(f"UPDATE {table} SET {assign} WHERE rowid = ?", (*new, row))
         row = -1 if names[0] in ("position", "first_position") else one
-        return db.execute(
-            f"UPDATE {table} SET {assign} WHERE rowid = ?", (*values[1], row)
-        ).rowcount
+        return db.execute(f"UPDATE {table} SET {assign} WHERE rowid = ?", (*values[1], row)).rowcount
 
     return swap
 
@@ -283,9 +222,7 @@ CUT_OFF = (
 """The newest commit, so that nothing left behind tells of it."""
 
 
-def test_a_cut_off_end_is_found_with_a_head_and_not_excluded_without(
-    original: Path, tmp_path: Path
-) -> None:
+def test_a_cut_off_end_is_found_with_a_head_and_not_excluded_without(original: Path, tmp_path: Path) -> None:
     """Hole 12."""
     head = check(original).head
     path = tampered(original, tmp_path, *CUT_OFF)
@@ -297,9 +234,7 @@ def test_a_cut_off_end_is_found_with_a_head_and_not_excluded_without(
     assert f"the given head {head} is not in this database" in given.findings[0]
 
 
-def test_an_older_head_excludes_truncation_of_what_it_covers(
-    original: Path, tmp_path: Path
-) -> None:
+def test_an_older_head_excludes_truncation_of_what_it_covers(original: Path, tmp_path: Path) -> None:
     older = check(tampered(original, tmp_path, *CUT_OFF)).head
 
     for head in (older, check(original).head, GENESIS.hex()):
@@ -325,9 +260,7 @@ def test_an_event_of_another_version_is_verified_and_its_views_are_named(tmp_pat
 
     report = check(path)
     assert (report.findings, report.events, report.views) == ([], 2, [])
-    assert report.unchecked == [
-        "view conformance_tally: unknown event conformance.unknown version 7"
-    ]
+    assert report.unchecked == ["view conformance_tally: unknown event conformance.unknown version 7"]
 
 
 @pytest.mark.corrupts
@@ -359,14 +292,8 @@ def test_an_event_that_does_not_fit_its_own_schema_is_a_finding(tmp_path: Path) 
             "CREATE TRIGGER quiet AFTER INSERT ON events BEGIN SELECT 1; END",
             "table events has a foreign trigger quiet",
         ),
-        (
-            "CREATE UNIQUE INDEX one ON events(at_us, position)",
-            "table events has a foreign index one",
-        ),
-        (
-            "ALTER TABLE events ADD COLUMN more TEXT",
-            "table events: the table events is not as it was made",
-        ),
+        ("CREATE UNIQUE INDEX one ON events(at_us, position)", "table events has a foreign index one"),
+        ("ALTER TABLE events ADD COLUMN more TEXT", "table events: the table events is not as it was made"),
         ("DROP TABLE conformance_tallies", "table conformance_tallies is missing"),
     ],
 )
@@ -382,9 +309,7 @@ def test_a_changed_schema_is_found_and_named(
 
 @pytest.mark.corrupts
 @pytest.mark.parametrize("table", ["commits", "blobs", "keys", "view_versions"])
-def test_a_store_that_lacks_a_table_of_the_log_is_corrupt(
-    original: Path, tmp_path: Path, table: str
-) -> None:
+def test_a_store_that_lacks_a_table_of_the_log_is_corrupt(original: Path, tmp_path: Path, table: str) -> None:
     path = tampered(original, tmp_path, lambda db: db.executescript(f"DROP TABLE {table}"))
 
     with pytest.raises(CorruptStore, match=table):

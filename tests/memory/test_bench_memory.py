@@ -14,9 +14,13 @@ from artelier.testing.bench.memory import TARGETS, UNITS
 from artelier.testing.bench.memory_talks import made_up_conversations
 
 SPEED = {
-    "query_ms_p50_10k", "query_ms_p50_100k", "vector_ms_p50_100k", "filtered_ms_p50", "add_ms",
+    "query_ms_p50_10k",
+    "query_ms_p50_100k",
+    "vector_ms_p50_100k",
+    "filtered_ms_p50",
+    "add_ms",
     "load_ms_10k_768",
-}  # fmt: skip
+}
 QUALITY = {"r_at_1", "r_at_10", "ndcg_at_10", "adversarial_r_at_10"}
 
 

@@ -174,8 +174,9 @@ def test_default_blocks_are_data_of_the_store(tmp_path: Path) -> None:
             await memory.append("calm", "persona", key="1")
 
             assert [(b.label, b.limit_chars) for b in await memory.blocks()] == [
-                ("notes", 100), ("persona", 50),
-            ]  # fmt: skip
+                ("notes", 100),
+                ("persona", 50),
+            ]
         with pytest.raises(InvalidRequest):
             SQLiteMemoryStore(tmp_path / "m.db", blocks={"Bad": 1}).for_agent("acme", "ana")
 

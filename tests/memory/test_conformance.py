@@ -19,9 +19,7 @@ class TestOverTheKernelsStore(MemoryConformance):
     def where(self, tmp_path: Path) -> str:
         return str(tmp_path / "state.db")
 
-    def open_memories(
-        self, where: str, *, embedder: Any = "hashing", **options: Any
-    ) -> LogMemoryStore:
+    def open_memories(self, where: str, *, embedder: Any = "hashing", **options: Any) -> LogMemoryStore:
         store = SqliteStore(where, VIEWS)
         return LogMemoryStore(store, SystemClock(), embedder=embedder, **options)
 
@@ -36,9 +34,7 @@ class TestInAFileOfItsOwn(MemoryConformance):
     def where(self, tmp_path: Path) -> str:
         return str(tmp_path / "agent_memory.db")
 
-    def open_memories(
-        self, where: str, *, embedder: Any = "hashing", **options: Any
-    ) -> SQLiteMemoryStore:
+    def open_memories(self, where: str, *, embedder: Any = "hashing", **options: Any) -> SQLiteMemoryStore:
         return SQLiteMemoryStore(where, embedder=embedder, **options)
 
     def close_memories(self, memories: SQLiteMemoryStore) -> None:

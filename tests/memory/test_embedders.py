@@ -55,8 +55,7 @@ class TestMiniLM(EmbedderSuite):
 
     def test_known_sentences_have_the_similarities_of_the_reference(self) -> None:
         """Figures of the reference implementation for its own example sentences."""
-        texts = ["A man is eating food.", "A man is eating a piece of bread.",
-                 "The girl is carrying a baby."]  # fmt: skip
+        texts = ["A man is eating food.", "A man is eating a piece of bread.", "The girl is carrying a baby."]
         with self.embedder() as embedder:
             one, two, three = asyncio.run(embedder.embed(texts))
 
@@ -127,10 +126,15 @@ def test_hashing_is_the_same_in_every_process() -> None:
         "print(H().vector('a sunny day in Rome').tobytes().hex())"
     )
     seen = {
-        subprocess.run([sys.executable, "-c", code], env={"PYTHONHASHSEED": seed},
-                       capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
 
     assert seen == {HashingEmbedder().vector("a sunny day in Rome").tobytes().hex() + "\n"}
 
@@ -246,10 +250,7 @@ def _answers(*rows: Any) -> dict[str, Any]:
 def test_a_provider_that_answers_badly_is_an_error_and_no_vector(
     answer: dict[str, Any] | Fault, error: type[ArtelierError]
 ) -> None:
-    with (
-        OpenAIServer([], embed=lambda body: answer) as server,
-        pytest.raises(error),
-    ):
+    with OpenAIServer([], embed=lambda body: answer) as server, pytest.raises(error):
         embed(ProviderEmbedder("m", base_url=server.base_url), "dog")
 
 
@@ -263,9 +264,7 @@ def test_a_provider_that_changes_its_length_is_refused() -> None:
             embed(embedder, "dog")
 
 
-def test_a_provider_without_a_key_is_refused_before_anything_is_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_provider_without_a_key_is_refused_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 

@@ -43,9 +43,8 @@ def test_adding_one_costs_the_same_however_many_there_are() -> None:
             async def taken_by(batch: int) -> int:
                 before = work.thousands
                 await asyncio.gather(
-                    *(memory.remember(f"fact {batch} is thing {n}", key=f"{batch}/{n}")
-                      for n in range(400))
-                )  # fmt: skip
+                    *(memory.remember(f"fact {batch} is thing {n}", key=f"{batch}/{n}") for n in range(400))
+                )
                 return work.thousands - before
 
             taken = [await taken_by(batch) for batch in range(8)]
@@ -81,9 +80,8 @@ def test_no_text_stands_inline_in_an_event() -> None:
         with Kernel.open(":memory:") as kernel:
             memory = kernel.memory.for_agent("acme", "ana")
             await memory.remember(
-                "canary-text", tags=["canary-tag"], speaker="canary-speaker", date="canary-date",
-                key="1",
-            )  # fmt: skip
+                "canary-text", tags=["canary-tag"], speaker="canary-speaker", date="canary-date", key="1"
+            )
             await memory.append("canary-block", key="2")
 
             rows = await kernel.store.query("SELECT data FROM events")

@@ -19,7 +19,8 @@ def turn(id_: str, speaker: str, text: str, **more: str) -> dict[str, Any]:
 def talk(*qa: dict[str, Any]) -> dict[str, Any]:
     return {
         "conversation": {
-            "speaker_a": "Ann", "speaker_b": "Ben",
+            "speaker_a": "Ann",
+            "speaker_b": "Ben",
             "session_1_date_time": "1:00 pm on 8 May, 2023",
             "session_1": [
                 turn("D1:1", "Ann", "I adopted a tortoise."),
@@ -32,7 +33,7 @@ def talk(*qa: dict[str, Any]) -> dict[str, Any]:
             + [turn("D2:15", "Ann", "My tortoise ate the zucchini.")],
         },
         "qa": list(qa),
-    }  # fmt: skip
+    }
 
 
 def asked(question: str, *evidence: str, category: int = 1) -> dict[str, Any]:
@@ -69,9 +70,7 @@ def test_questions_about_the_wrong_person_stand_apart() -> None:
 
 
 def test_questions_without_known_evidence_are_left_out_and_joined_ids_are_read() -> None:
-    found = evaluate(
-        [talk(asked("a", category=3), asked("b", "D9:9"), asked("tortoise", "D1:1; D2:15"))]
-    )
+    found = evaluate([talk(asked("a", category=3), asked("b", "D9:9"), asked("tortoise", "D1:1; D2:15"))])
 
     assert found["questions"] == 1
     assert found["r_at_10"] == 100.0
@@ -101,11 +100,17 @@ def test_weights_and_embedder_matter() -> None:
 
 @pytest.mark.parametrize(
     "broken",
-    [{}, {"conversation": {}}, {"conversation": {}, "qa": [{}]}, {"conversation": [], "qa": []},
-     {"conversation": {"session_1": [{"text": "no id"}]}, "qa": []},
-     {"conversation": {"session_1": ["a"]}, "qa": []}, {"conversation": {}, "qa": [{"question": 1}]}],
+    [
+        {},
+        {"conversation": {}},
+        {"conversation": {}, "qa": [{}]},
+        {"conversation": [], "qa": []},
+        {"conversation": {"session_1": [{"text": "no id"}]}, "qa": []},
+        {"conversation": {"session_1": ["a"]}, "qa": []},
+        {"conversation": {}, "qa": [{"question": 1}]},
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_another_shape_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="no conversation with questions"):
         evaluate([broken])

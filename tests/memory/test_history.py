@@ -37,16 +37,15 @@ def test_messages_beyond_the_prompt_and_of_earlier_runs_are_found() -> None:
         with Kernel.open(":memory:", models={"m": echo()}) as kernel:
             runs = kernel.for_tenant()
             history = kernel.memory.for_agent("default", "ana").history()
-            first = asking(
-                "the anchor word is zephyr", *(f"step {n} of the plan" for n in range(8))
-            )
+            first = asking("the anchor word is zephyr", *(f"step {n} of the plan" for n in range(8)))
             await drive(runs, first, "one", agent="ana")
             await drive(runs, asking("something about kumquats"), "two", agent="ana")
 
             found = await history.search("zephyr")
             assert {(said.run_id, said.role, said.n) for said in found} == {
-                ("one", "user", 1), ("one", "assistant", 2),
-            }  # fmt: skip
+                ("one", "user", 1),
+                ("one", "assistant", 2),
+            }
             assert (await history.search("kumquats"))[0].run_id == "two"
 
             await drive(runs, asking("a later word is okapi"), "three", agent="ana")
@@ -94,9 +93,7 @@ def test_tool_results_are_found_and_lookups_are_not() -> None:
                 conversation = run.conversation()
                 conversation.append(user("begin"))
                 conversation.append(await run.step_tool("remember", {"text": "zephyr is a wind"}))
-                conversation.append(
-                    await run.step_tool("core_memory_append", {"content": "zephyr again"})
-                )
+                conversation.append(await run.step_tool("core_memory_append", {"content": "zephyr again"}))
                 await run.step_model(model="m", messages=conversation)
                 found = await run.step_tool("history_search", {"query": "zephyr"})
                 run.finish()

@@ -89,9 +89,7 @@ def test_hole_4_a_crash_at_any_point_applies_each_change_once(tmp_path: Path) ->
     play(scenario(), within_s=60)
 
 
-def test_hole_4_a_file_of_memories_that_is_ahead_of_the_run_is_not_changed_again(
-    tmp_path: Path,
-) -> None:
+def test_hole_4_a_file_of_memories_that_is_ahead_of_the_run_is_not_changed_again(tmp_path: Path) -> None:
     """The memory's commit and the kernel's are two: the process dies between them, at every step."""
 
     async def scenario() -> None:
@@ -109,10 +107,7 @@ def test_hole_4_a_file_of_memories_that_is_ahead_of_the_run_is_not_changed_again
         for death in deaths.found:
             copy = tmp_path / f"memory-{death.number}.db"
             shutil.copy(tmp_path / "memory.db", copy)
-            with (
-                Kernel.open(death.path, clock=later()) as kernel,
-                SQLiteMemoryStore(copy) as memories,
-            ):
+            with Kernel.open(death.path, clock=later()) as kernel, SQLiteMemoryStore(copy) as memories:
                 memory = memories.for_agent("default", "ana")
                 status = await drive(kernel.for_tenant(), remembering, **opening(memory, kernel))
                 assert "completed" in status or status.endswith("run_ended"), death
@@ -164,9 +159,7 @@ def test_hole_19_a_zero_vector_is_a_failed_call_and_no_entry() -> None:
 
             assert result.is_error and "vector" in str(result.value)
             assert (await kernel.store.query("SELECT count(*) FROM memory_entries"))[0][0] == 0
-            rows = await kernel.store.query(
-                "SELECT count(*) FROM events WHERE kind = 'memory.added'"
-            )
+            rows = await kernel.store.query("SELECT count(*) FROM events WHERE kind = 'memory.added'")
             assert rows[0][0] == 0
 
     play(scenario())

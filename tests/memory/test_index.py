@@ -39,11 +39,15 @@ def ids(hits: list[Hit]) -> list[str]:
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("which invoice came in march", "0"), ("who repairs coffee machines?", "1"),
-        ("password rotation", "2"), ("does Maria like planes", "3"), ("name of the pet", "4"),
-        ("INV-20931", "0"), ("deploymnt", "2"),
+        ("which invoice came in march", "0"),
+        ("who repairs coffee machines?", "1"),
+        ("password rotation", "2"),
+        ("does Maria like planes", "3"),
+        ("name of the pet", "4"),
+        ("INV-20931", "0"),
+        ("deploymnt", "2"),
     ],
-)  # fmt: skip
+)
 def test_the_fact_that_was_asked_for_comes_first(query: str, expected: str) -> None:
     assert ids(facts(*FACTS).search(query))[0] == expected
 
@@ -103,9 +107,11 @@ def test_a_named_speaker_is_favoured_and_no_word_of_the_query() -> None:
 
 def test_a_date_in_the_query_favours_entries_of_that_day() -> None:
     index = filled(
-        *(Record(id=month, text="We met for lunch.", date=f"5 {month} 2024")
-          for month in ("March", "April", "May"))
-    )  # fmt: skip
+        *(
+            Record(id=month, text="We met for lunch.", date=f"5 {month} 2024")
+            for month in ("March", "April", "May")
+        )
+    )
 
     assert ids(index.search("Who met for lunch in April 2024?"))[0] == "April"
     assert ids(index.search("lunch on 3 May 2024"))[0] == "May"
@@ -137,11 +143,18 @@ def test_parts_add_up_to_the_score() -> None:
 
 def many(count: int = 400) -> MemoryIndex:
     return filled(
-        *(Record(id=str(n), text=f"note about topic {n % 7}", tick=n, importance=n / count,
-                 tags=("rare",) if n % 100 == 0 else ("often", f"t{n % 3}"),
-                 trust="trusted" if n % 2 else "web")
-          for n in range(count))
-    )  # fmt: skip
+        *(
+            Record(
+                id=str(n),
+                text=f"note about topic {n % 7}",
+                tick=n,
+                importance=n / count,
+                tags=("rare",) if n % 100 == 0 else ("often", f"t{n % 3}"),
+                trust="trusted" if n % 2 else "web",
+            )
+            for n in range(count)
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,10 +236,20 @@ def test_a_limit_beyond_bounds_is_refused(limit: int) -> None:
 
 @pytest.mark.parametrize(
     "vector",
-    [[1.0, 0.0, 0.0], b"\x00\x3c", [0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [],
-     b"\x00\x00\x00\x00", b"\x00\x7c\x00\x3c", b"\x01", b""],
+    [
+        [1.0, 0.0, 0.0],
+        b"\x00\x3c",
+        [0.0, 0.0],
+        [float("nan"), 1.0],
+        [float("inf"), 1.0],
+        [],
+        b"\x00\x00\x00\x00",
+        b"\x00\x7c\x00\x3c",
+        b"\x01",
+        b"",
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_what_is_no_comparable_vector_is_refused_and_nothing_is_added(vector) -> None:
     index = MemoryIndex(embedder="x", dims=2)
     with pytest.raises(InvalidRequest):
@@ -269,9 +292,7 @@ def test_a_blob_and_its_numbers_are_the_same_vector() -> None:
 
 def test_weights_are_data() -> None:
     records = [Record(id=str(n), text="same text", tick=n, importance=1 - n / 10) for n in range(5)]
-    for weights, expected in (
-        (Weights(recency=2.0), "4"), (Weights(importance=2.0), "0"), (Weights(), "0"),
-    ):  # fmt: skip
+    for weights, expected in ((Weights(recency=2.0), "4"), (Weights(importance=2.0), "0"), (Weights(), "0")):
         index = MemoryIndex(weights=weights)
         for record in records:
             index.add(record)

@@ -36,9 +36,12 @@ def looking(turns: int) -> ScriptedModel:
 
 async def looked(kernel: Kernel, run_id: str = "r") -> LogMemory:
     agent = AutonomousAgent(
-        kernel=kernel, agent_id="ana", compaction=SMALL, max_iterations=60,
+        kernel=kernel,
+        agent_id="ana",
+        compaction=SMALL,
+        max_iterations=60,
         context_builder=ContextBuilder(identity="You look.", memory_store=kernel.memory),
-    )  # fmt: skip
+    )
     result = await agent.run(run_id=run_id, model="m", prompt="Look around.")
     assert result.status == "completed"
     return kernel.memory.for_agent("default", "ana")
@@ -52,9 +55,7 @@ def test_lost_facts_are_promoted_with_their_sentences_and_only_once() -> None:
 
             done = await consolidate(memory, losses=losses)
 
-            assert "The seal of cellarx reads QX-777 and is intact." in {
-                loss.text for loss in losses
-            }
+            assert "The seal of cellarx reads QX-777 and is intact." in {loss.text for loss in losses}
             assert all(loss.source.startswith("r, message ") for loss in losses)
             assert done.promoted == len(losses) > 0
             found = (await memory.recall("What does the seal of cellarx read?"))[0]

@@ -51,16 +51,17 @@ def memory_of(kernel: Kernel, server: OpenAIServer) -> LogMemory:
     return store.for_agent("acme", "ana")
 
 
-async def used(kernel: Kernel, memory: LogMemory, *calls: tuple[str, dict[str, Any]], run_id: str = "r",
-               tenant: Tenant = ACME) -> list[Any]:  # fmt: skip
+async def used(
+    kernel: Kernel,
+    memory: LogMemory,
+    *calls: tuple[str, dict[str, Any]],
+    run_id: str = "r",
+    tenant: Tenant = ACME,
+) -> list[Any]:
     """Results of tools of a memory, one after the other."""
     found: list[Any] = []
     async with kernel.run(
-        run_id,
-        tenant=tenant,
-        agent="ana",
-        tools={one.name: one for one in memory.tools()},
-        on_wait="suspend",
+        run_id, tenant=tenant, agent="ana", tools={one.name: one for one in memory.tools()}, on_wait="suspend"
     ) as run:
         for name, arguments in calls:
             found.append(await run.step_tool(name, arguments))
@@ -110,9 +111,7 @@ def test_a_vector_that_was_paid_for_is_as_good_as_one_that_was_not() -> None:
         (EAGER, Tenant("acme", grants={"tools:*", "models:offline"}, budget_usd="1.00")),
     ],
 )
-def test_an_embedder_that_is_not_allowed_is_not_asked(
-    tmp_path: Path, policy: Policy, tenant: Tenant
-) -> None:
+def test_an_embedder_that_is_not_allowed_is_not_asked(tmp_path: Path, policy: Policy, tenant: Tenant) -> None:
     async def scenario() -> None:
         with OpenAIServer([]) as server, opened(tmp_path, policy) as kernel:
             memory = memory_of(kernel, server)
@@ -151,9 +150,7 @@ def test_it_takes_its_turn_and_its_tokens_of_the_minute(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_without_money_nobody_is_asked_and_the_run_goes_on_when_there_is_some(
-    tmp_path: Path,
-) -> None:
+def test_without_money_nobody_is_asked_and_the_run_goes_on_when_there_is_some(tmp_path: Path) -> None:
     async def scenario() -> None:
         poor = Tenant("acme", budget_usd="0.000001")
         with OpenAIServer([]) as server, opened(tmp_path) as kernel:
@@ -198,9 +195,7 @@ def test_a_crash_after_the_vector_was_recorded_pays_for_it_once(tmp_path: Path) 
     play(scenario())
 
 
-def test_a_provider_that_stumbles_is_asked_again_and_each_attempt_is_an_event(
-    tmp_path: Path,
-) -> None:
+def test_a_provider_that_stumbles_is_asked_again_and_each_attempt_is_an_event(tmp_path: Path) -> None:
     failures = [Fault.status(503), Fault.status(503)]
 
     def flaky(body: dict[str, Any]) -> dict[str, Any] | Fault:
@@ -211,9 +206,7 @@ def test_a_provider_that_stumbles_is_asked_again_and_each_attempt_is_an_event(
             [kept] = await used(kernel, memory_of(kernel, server), KEEP)
             assert not kept.is_error
             assert len(server.requests) == 3
-            rows = await kernel.store.query(
-                "SELECT count(*) FROM events WHERE kind = 'model.attempted'"
-            )
+            rows = await kernel.store.query("SELECT count(*) FROM events WHERE kind = 'model.attempted'")
             assert rows == [(2,)]
 
     play(scenario())

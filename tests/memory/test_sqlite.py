@@ -105,10 +105,7 @@ def dump(path: Path) -> dict[str, list[tuple[object, ...]]]:
         names = db.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'memory_%'"
         ).fetchall()
-        return {
-            name: sorted(db.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
-            for (name,) in names
-        }
+        return {name: sorted(db.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for (name,) in names}
     finally:
         db.close()
 

@@ -28,8 +28,9 @@ def test_a_run_sees_what_is_about_its_subject_and_about_nobody(tmp_path: Path) -
         steps += [
             tool_call("recall", {"query": "which door?"}),
             tool_call("history_search", {"query": "said"}),
-            tool_call("core_memory_search", {"query": "door"}), "done",
-        ]  # fmt: skip
+            tool_call("core_memory_search", {"query": "door"}),
+            "done",
+        ]
     model = ScriptedModel(steps)
 
     async def scenario() -> None:

@@ -33,14 +33,15 @@ def test_core_memory_is_written_by_append_and_replace() -> None:
             first = await use(kernel, "core_memory_append", {"content": "likes tea"})
             await use(kernel, "core_memory_append", {"content": "todo", "block": "scratchpad"})
             await use(kernel, "core_memory_replace", {"old": "tea", "new": "coffee"})
-            last = await use(
-                kernel, "core_memory_replace", {"content": "done", "block": "scratchpad"}
-            )
+            last = await use(kernel, "core_memory_replace", {"content": "done", "block": "scratchpad"})
 
             assert first.value == {
-                "block": "notes", "version": 1, "chars": 9, "limit_chars": 2000,
+                "block": "notes",
+                "version": 1,
+                "chars": 9,
+                "limit_chars": 2000,
                 "text": "likes tea",
-            }  # fmt: skip
+            }
             assert last.value["text"] == "done"
             memory = kernel.memory.for_agent("default", "ana")
             assert [b.text for b in await memory.blocks()] == ["likes coffee", "done"]
@@ -53,9 +54,8 @@ def test_long_term_memory_is_kept_found_and_forgotten() -> None:
     async def scenario() -> None:
         with Kernel.open(":memory:") as kernel:
             kept = await use(
-                kernel, "remember",
-                {"text": "Nadia's code is 4471", "tags": ["code"], "importance": 0.9},
-            )  # fmt: skip
+                kernel, "remember", {"text": "Nadia's code is 4471", "tags": ["code"], "importance": 0.9}
+            )
             again = await use(kernel, "remember", {"text": "nadia's code is 4471."})
             found = await use(kernel, "recall", {"query": "code of Nadia", "limit": 3})
             everywhere = await use(kernel, "core_memory_search", {"query": "Nadia"})
@@ -63,8 +63,10 @@ def test_long_term_memory_is_kept_found_and_forgotten() -> None:
             empty = await use(kernel, "recall", {"query": "code of Nadia"})
 
             assert again.value == {
-                "id": kept.value["id"], "deduplicated": True, "known_as": "Nadia's code is 4471",
-            }  # fmt: skip
+                "id": kept.value["id"],
+                "deduplicated": True,
+                "known_as": "Nadia's code is 4471",
+            }
             assert found.value[0]["id"] == kept.value["id"]
             assert found.value[0]["trust"] == "untrusted"
             assert [hit["where"] for hit in everywhere.value] == ["long-term"]
@@ -92,9 +94,7 @@ REFUSALS = (
 
 
 @pytest.mark.parametrize(("name", "arguments", "advice"), REFUSALS)
-def test_a_refusal_is_readable_and_the_run_goes_on(
-    name: str, arguments: dict[str, Any], advice: str
-) -> None:
+def test_a_refusal_is_readable_and_the_run_goes_on(name: str, arguments: dict[str, Any], advice: str) -> None:
     async def scenario() -> None:
         with Kernel.open(":memory:") as kernel:
             memory = kernel.memory.for_agent("default", "ana")
@@ -130,11 +130,10 @@ def test_what_a_run_remembers_carries_its_trust() -> None:
 
             entries = await memory.entries.entries()
             assert [(e.text, e.trust, e.run_id) for e in entries] == [
-                ("from the user", "trusted", "r"), ("from the web", "untrusted", "r"),
-            ]  # fmt: skip
-            assert [hit.text for hit in await memory.recall("user web", trust="trusted")] == [
-                "from the user"
+                ("from the user", "trusted", "r"),
+                ("from the web", "untrusted", "r"),
             ]
+            assert [hit.text for hit in await memory.recall("user web", trust="trusted")] == ["from the user"]
 
     play(scenario())
 

@@ -27,8 +27,7 @@ def test_two_that_undo_the_same_at_once_do_it_once() -> None:
 
             for change in (added, appended):
                 outcomes = await asyncio.gather(
-                    *(memory.undo(change, key=f"undo {change}/{n}") for n in range(5)),
-                    return_exceptions=True,
+                    *(memory.undo(change, key=f"undo {change}/{n}") for n in range(5)), return_exceptions=True
                 )
                 refused = [one for one in outcomes if isinstance(one, Conflict)]
                 assert len(refused) == 4, outcomes
@@ -64,9 +63,7 @@ def test_what_was_pruned_comes_back() -> None:
     async def scenario() -> None:
         with Kernel.open(":memory:") as kernel:
             own = kernel.for_tenant("acme").as_principal("agent:ana").artifacts
-            await own.write(
-                "memory/ana:entries", kind="memory_store", content={"config": {"max_entries": 2}}
-            )
+            await own.write("memory/ana:entries", kind="memory_store", content={"config": {"max_entries": 2}})
             memory = kernel.memory.for_agent("acme", "ana")
             for n in range(3):
                 await memory.remember(f"plum {n}", key=str(n))
@@ -108,10 +105,7 @@ def test_undoing_everything_gives_an_empty_memory_and_redoing_gives_it_back() ->
             await memory.forget(entry.id, key="3")
             await memory.replace("line", "other line", key="4")
 
-            undone = [
-                await memory.undo(change.id, key=f"u{change.id}")
-                for change in await memory.changes()
-            ]
+            undone = [await memory.undo(change.id, key=f"u{change.id}") for change in await memory.changes()]
             assert (await notes(memory), await memory.recall("fact")) == ("", [])
             for change in reversed(undone):
                 await memory.undo(change.id, key=f"r{change.id}")
@@ -176,9 +170,7 @@ def test_a_page_of_changes_is_bounded() -> None:
         ("one two", "one three", "zero one three four", "zero one two four"),
     ],
 )
-def test_a_text_is_taken_back_around_later_changes(
-    before: str, after: str, now: str, result: str
-) -> None:
+def test_a_text_is_taken_back_around_later_changes(before: str, after: str, now: str, result: str) -> None:
     assert taken_back(now, before=before, after=after) == result
 
 

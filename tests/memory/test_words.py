@@ -40,9 +40,17 @@ def test_what_is_no_english_word_keeps_its_form(word: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("went", "go"), ("bought", "buys"), ("children", "child"), ("painted", "painting"),
-     ("mum", "mother"), ("hobbies", "hobby"), ("hiked", "hikes"), ("pics", "photograph")],
-)  # fmt: skip
+    [
+        ("went", "go"),
+        ("bought", "buys"),
+        ("children", "child"),
+        ("painted", "painting"),
+        ("mum", "mother"),
+        ("hobbies", "hobby"),
+        ("hiked", "hikes"),
+        ("pics", "photograph"),
+    ],
+)
 def test_forms_of_one_word_are_one_term(one: str, other: str) -> None:
     assert term_of(one) == term_of(other)
 
@@ -68,9 +76,15 @@ def test_a_class_speaks_for_its_members_less_than_the_word_itself() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["1:56 pm on 8 May, 2023", "2023-05-08", "2023-05-08T13:56:00Z", "May 8, 2023", "8th of May 2023",
-     "may 8th 2023"],
-)  # fmt: skip
+    [
+        "1:56 pm on 8 May, 2023",
+        "2023-05-08",
+        "2023-05-08T13:56:00Z",
+        "May 8, 2023",
+        "8th of May 2023",
+        "may 8th 2023",
+    ],
+)
 def test_dates_are_read_in_the_ways_people_write_them(text: str) -> None:
     day = day_of(text)
 
@@ -78,9 +92,7 @@ def test_dates_are_read_in_the_ways_people_write_them(text: str) -> None:
     assert month_of(day) == 5
 
 
-@pytest.mark.parametrize(
-    "text", ["", "soon", "31 February 2023", "2023-13-01", "99 May 2023", "May"]
-)
+@pytest.mark.parametrize("text", ["", "soon", "31 February 2023", "2023-13-01", "99 May 2023", "May"])
 def test_what_is_no_day_is_none(text: str) -> None:
     assert day_of(text) == 0
 

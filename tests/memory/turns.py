@@ -15,18 +15,12 @@ THINGS = (
     ("budget", "{who} has a travel budget of {value} for the spring", "How large is {who}'s travel budget?"),
     ("pet", "The dog of {who} is called {value}", "What is the name of {who}'s dog?"),
     ("flight", "{who} lands in Lisbon with flight {value}", "With which flight does {who} land?"),
-)  # fmt: skip
+)
 VALUES = {
     "allergy": "peanuts shellfish latex penicillin wasps kiwi sesame lupin celery mustard".split(),
     "pet": "Biscuit Comet Domino Ember Fidget Gizmo Hobbes Iris Juno Kepler".split(),
 }
-FRAMES = (
-    "As I said earlier, {}",
-    "Reminder: {}",
-    "for the record, {}",
-    "{} (again)",
-    "By the way {}",
-)
+FRAMES = ("As I said earlier, {}", "Reminder: {}", "for the record, {}", "{} (again)", "By the way {}")
 TALK = (
     "The coffee in the {place} was {adjective} this morning",
     "We looked at the {thing} and decided nothing",
@@ -41,7 +35,7 @@ WORDS = {
     "place": "kitchen garden office corridor basement lobby terrace archive workshop canteen".split(),
     "adjective": "strange quiet lovely dull noisy bright odd slow warm cold tiny grand".split(),
     "thing": "printer umbrella calendar whiteboard plant window ladder kettle stapler poster".split(),
-}  # fmt: skip
+}
 
 BOOT = """You are a senior data analyst of the finance team.
 Always answer in three short paragraphs with a headline.

@@ -28,9 +28,13 @@ def planned(*tasks: Mapping[str, Any], agents: Sequence[Mapping[str, Any]] = ())
 
 def task_of(slug: str, *, after: Sequence[str] = (), **more: Any) -> dict[str, Any]:
     return {
-        "slug": slug, "goal": f"The goal of {slug}.", "success_criteria": f"The criteria of {slug}.",
-        "agent": f"by-{slug}", "depends_on": list(after), **more,
-    }  # fmt: skip
+        "slug": slug,
+        "goal": f"The goal of {slug}.",
+        "success_criteria": f"The criteria of {slug}.",
+        "agent": f"by-{slug}",
+        "depends_on": list(after),
+        **more,
+    }
 
 
 LINE = planned({"slug": "figures"}, {"slug": "letter", "after": ["figures"]})

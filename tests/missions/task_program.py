@@ -81,9 +81,13 @@ def opened(folder: Path, deadly: str = "") -> Kernel:
 
     model = ScriptedModel(answer)
     return Kernel.open(
-        folder / "state.db", models={"m": model}, tools=tools(folder), environ={},
-        policy=Policy(backoff_s=0.0), fault=die,
-    )  # fmt: skip
+        folder / "state.db",
+        models={"m": model},
+        tools=tools(folder),
+        environ={},
+        policy=Policy(backoff_s=0.0),
+        fault=die,
+    )
 
 
 async def main(folder: Path, deadly: str = "", *, task: str = TASK) -> dict[str, Any]:
@@ -95,9 +99,11 @@ async def main(folder: Path, deadly: str = "", *, task: str = TASK) -> dict[str,
             job = await make_task(desk, max_iterations=ITERATIONS) if not rows else await again()
         result = await drive_task(desk, task, job)
         return {
-            "status": result.status, "reason": result.reason, "outputs": result.outputs,
+            "status": result.status,
+            "reason": result.reason,
+            "outputs": result.outputs,
             "text": result.text,
-        }  # fmt: skip
+        }
 
 
 async def again() -> Any:

@@ -130,12 +130,8 @@ def _next(script: list[Any]) -> Any:
 # The stage
 
 
-def opened(
-    folder: Path, actor: Actor, *, tools: Sequence[Any] = (sales_of,), **more: Any
-) -> Kernel:
-    return Kernel.open(
-        folder / "s.db", models={"m": actor.model}, tools=tools, environ={}, **more
-    )  # fmt: skip
+def opened(folder: Path, actor: Actor, *, tools: Sequence[Any] = (sales_of,), **more: Any) -> Kernel:
+    return Kernel.open(folder / "s.db", models={"m": actor.model}, tools=tools, environ={}, **more)
 
 
 async def make_task(
@@ -144,15 +140,7 @@ async def make_task(
     """The artifact of a task with its `task.created`, and the job that its run is given."""
     job_fields = {
         name: fields.pop(name)
-        for name in (
-            "role",
-            "steering",
-            "memory",
-            "tools",
-            "window_tokens",
-            "max_output_tokens",
-            "scopes",
-        )
+        for name in ("role", "steering", "memory", "tools", "window_tokens", "max_output_tokens", "scopes")
         if name in fields
     }
     content = TaskContent(
@@ -160,20 +148,28 @@ async def make_task(
     )
     artifacts = desk.as_principal("operator").artifacts
     append, blobs, _ = await artifacts.plan_write(
-        task, kind="task", content=content.model_dump(mode="json"),
-        access={"allow": {"read": [agent]}},
-    )  # fmt: skip
+        task, kind="task", content=content.model_dump(mode="json"), access={"allow": {"read": [agent]}}
+    )
     created = ev.TaskCreated(
-        task=task, mission=mission, agent=agent, depends_on=tuple(content.depends_on),
-        inputs=tuple(content.inputs), max_iterations=content.max_iterations,
-    )  # fmt: skip
+        task=task,
+        mission=mission,
+        agent=agent,
+        depends_on=tuple(content.depends_on),
+        inputs=tuple(content.inputs),
+        max_iterations=content.max_iterations,
+    )
     draft = Draft(created, desk.services.clock.now_us(), "operator")
     append = StreamAppend(append.stream, (*append.events, draft), append.expected_seq)
     await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
     return TaskJob(
-        task=task, definition=content.model_dump(mode="json"), agent=agent, name="Ana",
-        model="m", mission=mission, **{"role": "You are a careful analyst.", **job_fields},
-    )  # fmt: skip
+        task=task,
+        definition=content.model_dump(mode="json"),
+        agent=agent,
+        name="Ana",
+        model="m",
+        mission=mission,
+        **{"role": "You are a careful analyst.", **job_fields},
+    )
 
 
 async def work(

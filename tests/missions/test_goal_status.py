@@ -93,9 +93,7 @@ async def _move(kernel: Any, desk: Any, task: str, move: str) -> None:
         pass
 
 
-def test_a_retried_task_counts_in_the_cost_the_limits_and_the_end_of_its_goal(
-    tmp_path: Path,
-) -> None:
+def test_a_retried_task_counts_in_the_cost_the_limits_and_the_end_of_its_goal(tmp_path: Path) -> None:
     """Neither the one that had failed nor the one that had never begun becomes a run of its own."""
     plan = planned({"slug": "a", "max_iterations": 1}, {"slug": "end", "after": ["a"]})
     team = Team(plan, scripts={"a": [THINK, write("Out a")]})
@@ -111,27 +109,22 @@ def test_a_retried_task_counts_in_the_cost_the_limits_and_the_end_of_its_goal(
                 pass
             goal = await desk.mission(MISSION)
 
-            assert (first["status"], statuses(first)) == (
-                "failed",
-                {"a": "failed", "end": "blocked"},
-            )
+            assert (first["status"], statuses(first)) == ("failed", {"a": "failed", "end": "blocked"})
             assert (goal["status"], statuses(goal)) == ("completed", {"a": "done", "end": "done"})
             rows = await kernel.store.query("SELECT run, parent, cost FROM runs ORDER BY id")
             assert {run: parent for run, parent, _ in rows} == {
-                MISSION: None, "m1/a": MISSION, "m1/end": MISSION,
-            }  # fmt: skip
+                MISSION: None,
+                "m1/a": MISSION,
+                "m1/end": MISSION,
+            }
             assert goal["cost_microusd"] == sum(cost for *_, cost in rows) > first["cost_microusd"]
-            used = await kernel.store.query(
-                "SELECT used FROM limits WHERE scope = 'run:m1' AND unit = 'usd'"
-            )
+            used = await kernel.store.query("SELECT used FROM limits WHERE scope = 'run:m1' AND unit = 'usd'")
             assert used == [(goal["cost_microusd"],)]
 
     play(scenario())
 
 
-def test_the_budget_of_an_ended_goal_stops_its_retried_task_and_can_be_raised(
-    tmp_path: Path,
-) -> None:
+def test_the_budget_of_an_ended_goal_stops_its_retried_task_and_can_be_raised(tmp_path: Path) -> None:
     plan = planned({"slug": "a", "max_iterations": 1})
     team = Team(plan, scripts={"a": [THINK, write("Out a")]})
     team.model.price = Price(input=1, output=1)  # type: ignore[arg-type]

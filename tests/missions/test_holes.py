@@ -53,9 +53,7 @@ def test_hole_31_success_criteria_are_evaluated(tmp_path: Path) -> None:
 
             (request,) = actor.requests("Verdict")
             assert "canary-criterion" in text_of(request)
-            rows = await kernel.store.query(
-                "SELECT count(*) FROM events WHERE kind = 'task.evaluated'"
-            )
+            rows = await kernel.store.query("SELECT count(*) FROM events WHERE kind = 'task.evaluated'")
             assert rows == [(1,)]
 
     play(scenario())
@@ -67,10 +65,7 @@ def test_hole_32_what_is_switched_off_does_not_run_and_sliders_are_limits(tmp_pa
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             await agent(desk)
-            patch = {
-                "tools": {"sales_of": False},
-                "sliders": {"iterations": 2, "output_bytes": 1000},
-            }
+            patch = {"tools": {"sales_of": False}, "sliders": {"iterations": 2, "output_bytes": 1000}}
             await SteeringStore(desk).change(AGENT, patch, by="operator")
             result = await work(desk)
 
@@ -92,9 +87,7 @@ def test_hole_32_the_prompt_that_is_shown_is_the_one_that_was_sent(tmp_path: Pat
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             await work(desk)
-            keys = [
-                "c1/decision", "c2/decision", "c2/decision/repair", "c2/content", "c2/evaluation",
-            ]  # fmt: skip
+            keys = ["c1/decision", "c2/decision", "c2/decision/repair", "c2/content", "c2/evaluation"]
             for key, (_, request) in zip(keys, actor.asked, strict=True):
                 assert (await desk.render("m/figures", key)).canonical() == request.canonical()
 

@@ -54,10 +54,7 @@ def test_an_accepted_output_makes_its_task_done_and_frees_what_waits_for_it(tmp_
             await Worker(kernel, kernel.services).once()
             goal = await desk.mission(MISSION)
 
-            assert (before["status"], statuses(before)) == (
-                "failed",
-                {"a": "failed", "end": "blocked"},
-            )
+            assert (before["status"], statuses(before)) == ("failed", {"a": "failed", "end": "blocked"})
             assert (shown["status"], shown["reason"]) == ("done", "accepted")
             (said,) = shown["judged"]
             assert (said["output"], said["accepted"], said["by"]) == (OUT, True, "user:kim")
@@ -73,9 +70,7 @@ def test_an_accepted_output_makes_its_task_done_and_frees_what_waits_for_it(tmp_
     play(scenario())
 
 
-def test_a_rejected_output_fails_its_task_and_its_agent_reads_why_when_it_is_retried(
-    tmp_path: Path,
-) -> None:
+def test_a_rejected_output_fails_its_task_and_its_agent_reads_why_when_it_is_retried(tmp_path: Path) -> None:
     team = Team(LINE, scripts={"figures": [write("Out"), DONE, write("Out")]})
 
     async def scenario() -> None:
@@ -120,8 +115,10 @@ def test_the_last_word_of_people_holds(tmp_path: Path) -> None:
 
             assert shown["status"] == "failed"
             assert [(one["accepted"], one["by"]) for one in shown["judged"]] == [
-                (False, "user:kim"), (True, "user:ana"), (False, "user:kim"),
-            ]  # fmt: skip
+                (False, "user:kim"),
+                (True, "user:ana"),
+                (False, "user:kim"),
+            ]
 
     play(scenario())
 
@@ -179,9 +176,7 @@ FIRST = "# Figures\n\nOslo sold more than every other city."
 OTHER = "# Figures\n\nOslo sold more than Bergen did."
 
 
-def test_a_copy_of_what_a_person_rejected_does_not_pass_and_other_content_does(
-    tmp_path: Path,
-) -> None:
+def test_a_copy_of_what_a_person_rejected_does_not_pass_and_other_content_does(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, Copyist(FIRST, f"{FIRST}\n", OTHER)) as kernel:
             desk = kernel.for_tenant("acme")
@@ -203,9 +198,7 @@ def test_a_copy_of_what_a_person_rejected_does_not_pass_and_other_content_does(
     play(scenario())
 
 
-def test_a_copy_of_what_was_rejected_passes_once_a_person_has_accepted_that_content(
-    tmp_path: Path,
-) -> None:
+def test_a_copy_of_what_was_rejected_passes_once_a_person_has_accepted_that_content(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, Copyist(FIRST, FIRST, FIRST, OTHER, FIRST)) as kernel:
             desk = kernel.for_tenant("acme")
@@ -239,13 +232,17 @@ def test_a_run_from_before_rejections_were_heeded_keeps_its_rules() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"accepted": "yes"}, {"accepted": None}, {"accepted": 1}, {"by": ""}, {"by": " "},
-        {"by": "system"}, {"by": "agent:x"}, {"by": None},
+        {"accepted": "yes"},
+        {"accepted": None},
+        {"accepted": 1},
+        {"by": ""},
+        {"by": " "},
+        {"by": "system"},
+        {"by": "agent:x"},
+        {"by": None},
     ],
-)  # fmt: skip
-def test_only_a_person_judges_and_only_with_yes_or_no(
-    tmp_path: Path, wrong: dict[str, Any]
-) -> None:
+)
+def test_only_a_person_judges_and_only_with_yes_or_no(tmp_path: Path, wrong: dict[str, Any]) -> None:
     async def scenario() -> None:
         with opened(tmp_path, Team(LINE)) as kernel:
             desk = kernel.for_tenant("acme")

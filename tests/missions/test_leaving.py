@@ -35,9 +35,7 @@ async def share(desk: TenantKernel) -> None:
     await agent(desk, OTHER)
     await desk.membranes.create(POOL, name="Pool", members=[AGENT, OTHER])
     access = {"allow": {"read": ["operator", f"membrane:{POOL}"]}}
-    await desk.as_principal(OTHER).artifacts.write(
-        SECRET, kind="document", content=CANARY, access=access
-    )
+    await desk.as_principal(OTHER).artifacts.write(SECRET, kind="document", content=CANARY, access=access)
 
 
 async def again(kernel: Kernel) -> int:

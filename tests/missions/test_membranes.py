@@ -104,9 +104,7 @@ def test_membranes_overlap_and_one_that_is_left_takes_its_own_only(tmp_path: Pat
         assert await membranes.access_for(ANALYST) == {
             "allow": {"read": ["operator", "membrane:m/a", "membrane:m/b"]}
         }
-        assert (await found(desk, WRITER), await found(desk, SPY)) == (
-            {"m/early", "m/late"}, {"m/late"},
-        )  # fmt: skip
+        assert (await found(desk, WRITER), await found(desk, SPY)) == ({"m/early", "m/late"}, {"m/late"})
 
         await membranes.leave("m/a", WRITER)
 
@@ -125,10 +123,17 @@ def test_a_membrane_shows_its_members_and_what_they_share(tmp_path: Path) -> Non
         )
         assert made == await membranes.show("m/study")
         assert made == {
-            "id": "m/study", "name": "Study", "version": 1, "members": [ANALYST, WRITER],
-            "shared": [], "shared_next": None, "shared_count": 0, "steering": None,
-            "budget_usd": "1.50", "used_microusd": 0,
-        }  # fmt: skip
+            "id": "m/study",
+            "name": "Study",
+            "version": 1,
+            "members": [ANALYST, WRITER],
+            "shared": [],
+            "shared_next": None,
+            "shared_count": 0,
+            "steering": None,
+            "budget_usd": "1.50",
+            "used_microusd": 0,
+        }
         operator = desk.as_principal("operator").artifacts
         await operator.write("m/study/steering", kind="steering", content={})
         for n in range(101):
@@ -142,9 +147,12 @@ def test_a_membrane_shows_its_members_and_what_they_share(tmp_path: Path) -> Non
 
         assert (shown["shared_count"], len(shown["shared"])) == (102, 100)
         assert shown["shared"][0] == {
-            "id": "m/d000", "kind": "document", "version": 1, "owner": ANALYST,
+            "id": "m/d000",
+            "kind": "document",
+            "version": 1,
+            "owner": ANALYST,
             "title": "About m/d000",
-        }  # fmt: skip
+        }
         more = await operator.shared("m/study", after=shown["shared_next"])
         assert [one.id for one in more.items] == ["m/d100"]  # no diary: people may not read it
         assert shown["steering"] == "m/study/steering"
@@ -170,17 +178,20 @@ def test_membranes_are_listed_by_mission(tmp_path: Path) -> None:
 
         assert [one["id"] for one in of_mission] == ["m/a", "m/b"]
         assert of_mission[0] == {
-            "id": "m/a", "name": "M/A", "version": 1, "members": [ANALYST], "shared_count": 1,
-            "steering": None, "budget_usd": None, "used_microusd": 0,
-        }  # fmt: skip
+            "id": "m/a",
+            "name": "M/A",
+            "version": 1,
+            "members": [ANALYST],
+            "shared_count": 1,
+            "steering": None,
+            "budget_usd": None,
+            "used_microusd": 0,
+        }
         assert [one["id"] for one in await membranes.list("m", limit=1, after="m/a")] == ["m/b"]
         assert [one["id"] for one in await membranes.list("m2")] == []
         everything = [one["id"] for one in await membranes.list()]
         assert everything == ["m/b", "m/a", "m-2/a", "m0/a", "alone"]
-        assert [one["id"] for one in await membranes.list(limit=2, after="m/a")] == [
-            "m-2/a",
-            "m0/a",
-        ]
+        assert [one["id"] for one in await membranes.list(limit=2, after="m/a")] == ["m-2/a", "m0/a"]
         for limit in (0, PAGE_MAX + 1):
             with pytest.raises(InvalidRequest):
                 await membranes.list("m", limit=limit)
@@ -199,10 +210,14 @@ def test_sharing_adds_a_membrane_to_the_list_and_changes_nothing_else(tmp_path: 
         await membranes.create("m/study", name="Study", members=[ANALYST])
         await membranes.create("m/lab", name="Lab", members=[WRITER])
         await operator.write(
-            "data", kind="dataset", content=b"\x00\xff", access="private",
-            prices={"read": 0, "inclusion": 1}, metadata={"title": "Data"},
+            "data",
+            kind="dataset",
+            content=b"\x00\xff",
+            access="private",
+            prices={"read": 0, "inclusion": 1},
+            metadata={"title": "Data"},
             provenance=Provenance(derived_from=("raw",), run_id="r", step="s"),
-        )  # fmt: skip
+        )
         before = await operator.read("data")
 
         await membranes.share("m/study", "data", "user:ana")
@@ -257,9 +272,11 @@ def test_only_the_owner_shares_what_has_a_list_in_what_it_may_see(tmp_path: Path
         with pytest.raises(AccessDenied):  # no member puts nothing into it
             await membranes.share("m/study", "m/draft", principal=SPY)
         for missing in (
-            membranes.share("m/study", "nowhere"), membranes.share("nowhere", "m/draft"),
-            membranes.unshare("m/study", "nowhere"), membranes.show("nowhere"),
-        ):  # fmt: skip
+            membranes.share("m/study", "nowhere"),
+            membranes.share("nowhere", "m/draft"),
+            membranes.unshare("m/study", "nowhere"),
+            membranes.show("nowhere"),
+        ):
             with pytest.raises(NotFound):
                 await missing
 
@@ -293,16 +310,27 @@ def test_sharing_and_writing_at_once_loses_neither(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"name": ""}, {"name": "  "}, {"name": "x" * 81}, {"name": 7}, {"budget_usd": "-1"},
-        {"budget_usd": "1e9"}, {"budget_usd": "1.0000001"}, {"budget_usd": True},
-        {"budget_usd": "much"}, {"budget_usd": 0.1}, {"id": "m/a#b"}, {"id": "main:x"},
-        {"id": "m/" + "x" * 119}, {"members": [ANALYST, ANALYST]}, {"members": ["membrane:m/x"]},
-        {"members": ["a b"]}, {"by": "membrane:m/x"}, {"members": ["x"] * 1001},
+        {"name": ""},
+        {"name": "  "},
+        {"name": "x" * 81},
+        {"name": 7},
+        {"budget_usd": "-1"},
+        {"budget_usd": "1e9"},
+        {"budget_usd": "1.0000001"},
+        {"budget_usd": True},
+        {"budget_usd": "much"},
+        {"budget_usd": 0.1},
+        {"id": "m/a#b"},
+        {"id": "main:x"},
+        {"id": "m/" + "x" * 119},
+        {"members": [ANALYST, ANALYST]},
+        {"members": ["membrane:m/x"]},
+        {"members": ["a b"]},
+        {"by": "membrane:m/x"},
+        {"members": ["x"] * 1001},
     ],
-)  # fmt: skip
-def test_what_is_no_membrane_is_refused_and_leaves_nothing(
-    tmp_path: Path, given: dict[str, Any]
-) -> None:
+)
+def test_what_is_no_membrane_is_refused_and_leaves_nothing(tmp_path: Path, given: dict[str, Any]) -> None:
     async def story(desk: TenantKernel, membranes: Membranes) -> None:
         arguments = {"id": "m/study", "name": "Study", **given}
         with pytest.raises(ArtelierError):
@@ -312,9 +340,7 @@ def test_what_is_no_membrane_is_refused_and_leaves_nothing(
     told(tmp_path, story)
 
 
-def test_an_id_is_taken_once_and_hostile_content_is_shown_as_little_as_it_says(
-    tmp_path: Path,
-) -> None:
+def test_an_id_is_taken_once_and_hostile_content_is_shown_as_little_as_it_says(tmp_path: Path) -> None:
     async def story(desk: TenantKernel, membranes: Membranes) -> None:
         await membranes.create("m/study", name="Study")
         with pytest.raises(VersionConflict):
@@ -326,9 +352,7 @@ def test_an_id_is_taken_once_and_hostile_content_is_shown_as_little_as_it_says(
 
         names = {one["id"]: (one["name"], one["budget_usd"]) for one in await membranes.list("m")}
 
-        assert names == {
-            "m/study": ("Study", None), "m/odd": ("m/odd", None), "m/long": ("x" * 80, None),
-        }  # fmt: skip
+        assert names == {"m/study": ("Study", None), "m/odd": ("m/odd", None), "m/long": ("x" * 80, None)}
         with pytest.raises(InvalidRequest, match="m/paper is no membrane"):
             await membranes.show("m/paper")
 
@@ -346,9 +370,7 @@ def test_nobody_of_the_tenant_acts_as_a_membrane(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
-def test_a_memory_that_a_membrane_shares_with_its_agent_is_there_while_it_is_a_member(
-    tmp_path: Path,
-) -> None:
+def test_a_memory_that_a_membrane_shares_with_its_agent_is_there_while_it_is_a_member(tmp_path: Path) -> None:
     """The memory's own way to its artifact asks for members too."""
 
     async def story(desk: TenantKernel, membranes: Membranes) -> None:
@@ -427,9 +449,11 @@ def test_an_export_of_the_run_that_made_a_membrane_brings_its_members(tmp_path: 
     async def story(desk: TenantKernel, membranes: Membranes) -> None:
         async def made(run: Run) -> None:
             append, blobs = await membranes.plan_create(
-                "m/study", name="Study", members=[ANALYST, WRITER],
+                "m/study",
+                name="Study",
+                members=[ANALYST, WRITER],
                 provenance=Provenance(run_id=run.id, step="launch"),
-            )  # fmt: skip
+            )
             await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
 
         async with desk.run("m") as run:

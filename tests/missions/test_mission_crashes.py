@@ -10,24 +10,13 @@ import pytest
 
 from artelier.agents import Worker
 from artelier.app import TenantKernel
-from tests.missions.mission_stage import (
-    FORK,
-    GOAL,
-    MISSION,
-    Team,
-    opened,
-    ready,
-    replayed,
-    statuses,
-)
+from tests.missions.mission_stage import FORK, GOAL, MISSION, Team, opened, ready, replayed, statuses
 from tests.missions.task_stage import play
 
 
 async def interrupted(desk: TenantKernel, *, at: int) -> bool:
     """Drive a mission, and cancel the drive after so many events of the store; whether it was in time."""
-    driving = asyncio.ensure_future(
-        desk.plan(GOAL, mission_id=MISSION, model="m", auto_launch=True)
-    )
+    driving = asyncio.ensure_future(desk.plan(GOAL, mission_id=MISSION, model="m", auto_launch=True))
     async with asyncio.timeout(30):
         while not driving.done():
             rows = await desk.services.store.query("SELECT count(*) FROM events")
@@ -52,11 +41,7 @@ def test_an_interrupted_mission_goes_on_where_it_stopped(tmp_path: Path, at: int
             result = await desk.plan(GOAL, mission_id=MISSION, model="m", auto_launch=True)
 
             assert result["status"] == "completed"
-            assert statuses(await desk.mission(MISSION)) == {
-                "a": "done",
-                "b": "done",
-                "end": "done",
-            }
+            assert statuses(await desk.mission(MISSION)) == {"a": "done", "b": "done", "end": "done"}
             artifacts = await desk.as_principal("operator").artifacts.list(kind="report")
             assert all(one.version == 1 for one in artifacts)
             assert len({one.id for one in artifacts}) == len(artifacts)

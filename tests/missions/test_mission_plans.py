@@ -24,9 +24,7 @@ from tests.missions.mission_stage import (
 )
 from tests.missions.task_stage import play, text_of
 
-UNKNOWN = planned(
-    {"slug": "figures", "agent": "x"}, agents=[{"slug": "x", "name": "X", "tools": ["abacus"]}]
-)
+UNKNOWN = planned({"slug": "figures", "agent": "x"}, agents=[{"slug": "x", "name": "X", "tools": ["abacus"]}])
 
 
 def budgeted(**budgets: str) -> dict[str, Any]:
@@ -42,9 +40,7 @@ def test_a_plan_waits_for_its_launch_with_an_estimate(tmp_path: Path) -> None:
     team = Team(LINE)
 
     async def scenario() -> None:
-        with opened(
-            tmp_path, team, prices={"m": Price(input=Decimal(1), output=Decimal(2))}
-        ) as kernel:
+        with opened(tmp_path, team, prices={"m": Price(input=Decimal(1), output=Decimal(2))}) as kernel:
             desk = kernel.for_tenant("acme")
 
             found = await desk.plan(GOAL, mission_id=MISSION, model="m")
@@ -179,8 +175,10 @@ def test_an_edited_plan_with_mistakes_is_refused_with_all_of_them(tmp_path: Path
             with pytest.raises(InvalidRequest, match=r"abacus.*loom"):
                 await desk.launch(MISSION, bad)
             with pytest.raises(InvalidRequest, match="there is no agent 'nobody'"):
-                await desk.launch(MISSION, planned({"slug": "a", "agent": "nobody"}) | {
-                    "agents": [{"slug": "x", "name": "X"}]})  # fmt: skip
+                await desk.launch(
+                    MISSION,
+                    planned({"slug": "a", "agent": "nobody"}) | {"agents": [{"slug": "x", "name": "X"}]},
+                )
 
             assert (await desk.mission(MISSION))["status"] == "waiting_approval"
 
@@ -261,8 +259,9 @@ def test_a_fork_works_before_the_launch_and_is_refused_after_it(tmp_path: Path) 
             assert result.status == "completed"
             assert team.count("Plan") == 1
             assert [t["id"] for t in (await desk.mission(fork))["tasks"]] == [
-                f"{fork}/figures", f"{fork}/letter",
-            ]  # fmt: skip
+                f"{fork}/figures",
+                f"{fork}/letter",
+            ]
 
     play(scenario())
 

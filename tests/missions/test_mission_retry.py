@@ -9,23 +9,13 @@ import pytest
 
 from artelier import Price
 from artelier.errors import Conflict
-from tests.missions.mission_stage import (
-    LINE,
-    MISSION,
-    Team,
-    launched,
-    opened,
-    replayed,
-    statuses,
-)
+from tests.missions.mission_stage import LINE, MISSION, Team, launched, opened, replayed, statuses
 from tests.missions.task_stage import DONE, play, text_of, write
 
 NOTE = "Bergen is missing."
 
 
-def test_retry_of_a_mission_makes_anew_what_a_person_rejected_after_its_run_had_ended(
-    tmp_path: Path,
-) -> None:
+def test_retry_of_a_mission_makes_anew_what_a_person_rejected_after_its_run_had_ended(tmp_path: Path) -> None:
     team = Team(LINE, scripts={"letter": [write("Out"), write("Out")]})
 
     async def scenario() -> None:
@@ -39,11 +29,11 @@ def test_retry_of_a_mission_makes_anew_what_a_person_rejected_after_its_run_had_
             goal = await desk.mission(MISSION)
 
             assert (first["status"], failed["status"], failed["run_status"]) == (
-                "completed", "failed", "completed",
-            )  # fmt: skip
-            assert (goal["status"], statuses(goal)) == (
-                "completed", {"figures": "done", "letter": "done"},
-            )  # fmt: skip
+                "completed",
+                "failed",
+                "completed",
+            )
+            assert (goal["status"], statuses(goal)) == ("completed", {"figures": "done", "letter": "done"})
             assert (first["outputs"], goal["outputs"]) == (["m1/out@1"], ["m1/out@2"])
             assert goal["text"] != first["text"]
             assert team.count("Decision", "figures") == 1  # what was done is not made again

@@ -96,9 +96,7 @@ def test_what_depends_on_a_failed_task_is_blocked_all_the_way_down(tmp_path: Pat
             assert (mission["status"], mission["reason"]) == ("failed", "tasks_failed")
             assert tasks["m1/a"]["status"] == "failed"
             assert (tasks["m1/b"]["status"], tasks["m1/b"]["blocked_by"]) == ("blocked", "m1/a")
-            assert (tasks["m1/end"]["reason"], tasks["m1/end"]["blocked_by"]) == (
-                "dependency_failed", "m1/b",
-            )  # fmt: skip
+            assert (tasks["m1/end"]["reason"], tasks["m1/end"]["blocked_by"]) == ("dependency_failed", "m1/b")
             assert "a failed" in mission["message"]
             assert (await replayed(kernel, "acme")).reason == "tasks_failed"
 
@@ -162,9 +160,7 @@ def test_an_answer_lets_a_task_go_on_while_others_are_at_work(tmp_path: Path) ->
     async def scenario() -> None:
         with opened(tmp_path, team, model=Held(), tools=[ask_tool()]) as kernel:
             desk = kernel.for_tenant("acme")
-            driving = asyncio.ensure_future(
-                desk.plan(GOAL, mission_id=MISSION, model="m", auto_launch=True)
-            )
+            driving = asyncio.ensure_future(desk.plan(GOAL, mission_id=MISSION, model="m", auto_launch=True))
             await until(desk, "m1/a", "waiting_approval")
             await desk.approve("m1/a", by="user:kim")
             await until(desk, "m1/a", "completed")
@@ -235,9 +231,7 @@ def test_a_task_that_is_cancelled_alone_blocks_what_needs_it(tmp_path: Path) -> 
             result = await driving
 
             assert (result.status, result.reason) == ("failed", "tasks_failed")
-            assert statuses(await desk.mission(MISSION)) == {
-                "a": "done", "b": "cancelled", "end": "blocked",
-            }  # fmt: skip
+            assert statuses(await desk.mission(MISSION)) == {"a": "done", "b": "cancelled", "end": "blocked"}
             assert (await replayed(kernel, "acme")).reason == "tasks_failed"
 
     play(scenario())
@@ -249,9 +243,7 @@ def test_the_budget_of_a_mission_stops_its_tasks_until_it_is_raised(tmp_path: Pa
     team = Team(LINE)
 
     async def scenario() -> None:
-        with opened(
-            tmp_path, team, prices={"m": Price(input=Decimal(1), output=Decimal(1))}
-        ) as kernel:
+        with opened(tmp_path, team, prices={"m": Price(input=Decimal(1), output=Decimal(1))}) as kernel:
             desk = kernel.for_tenant("acme")
             await desk.plan(GOAL, mission_id=MISSION, model="m", plan=LINE, budget_usd="0.000001")
             await desk.launch(MISSION)
@@ -285,9 +277,13 @@ def test_a_task_that_is_created_while_the_mission_works_is_taken_up(tmp_path: Pa
             await until(desk, "m1/a", "waiting_approval")
 
             await desk.tasks.create(
-                goal="The goal of more.", success_criteria="The criteria of more.",
-                assigned_agent_id="m1/by-a", mission=MISSION, id="m1/more", by="user:kim",
-            )  # fmt: skip
+                goal="The goal of more.",
+                success_criteria="The criteria of more.",
+                assigned_agent_id="m1/by-a",
+                mission=MISSION,
+                id="m1/more",
+                by="user:kim",
+            )
             await until(desk, "m1/more", "completed")
             await desk.approve("m1/a")
             result = await driving
@@ -314,9 +310,7 @@ def failing_once() -> Callable[[ModelRequest], Any]:
     return judge
 
 
-def test_retry_of_a_mission_tries_what_failed_and_goes_on_with_what_was_blocked(
-    tmp_path: Path,
-) -> None:
+def test_retry_of_a_mission_tries_what_failed_and_goes_on_with_what_was_blocked(tmp_path: Path) -> None:
     judge = failing_once()
     team = Team(LINE, judge=judge)
 
@@ -370,9 +364,7 @@ def test_a_resumed_task_says_once_which_tools_it_sees(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_task_that_fails_of_itself_is_not_tried_for_ever_by_retries_of_its_mission(
-    tmp_path: Path,
-) -> None:
+def test_a_task_that_fails_of_itself_is_not_tried_for_ever_by_retries_of_its_mission(tmp_path: Path) -> None:
     judge = failing_once()
     team = Team(LINE, judge=judge)
 
@@ -500,16 +492,11 @@ def test_the_budget_of_one_agent_stops_that_agent_alone(tmp_path: Path) -> None:
     plan = planned(
         {"slug": "a", "agent": "poor"},
         {"slug": "b", "agent": "rich"},
-        agents=[
-            {"slug": "poor", "name": "Poor", "budget_usd": "0.000001"},
-            {"slug": "rich", "name": "Rich"},
-        ],
+        agents=[{"slug": "poor", "name": "Poor", "budget_usd": "0.000001"}, {"slug": "rich", "name": "Rich"}],
     )
 
     async def scenario() -> None:
-        with opened(
-            tmp_path, Team(plan), prices={"m": Price(input=Decimal(1), output=Decimal(1))}
-        ) as kernel:
+        with opened(tmp_path, Team(plan), prices={"m": Price(input=Decimal(1), output=Decimal(1))}) as kernel:
             desk = kernel.for_tenant("acme")
 
             stopped = await launched(desk)
@@ -527,9 +514,7 @@ def test_the_budget_of_one_agent_stops_that_agent_alone(tmp_path: Path) -> None:
 
 def test_a_plan_shares_what_was_there_before(tmp_path: Path) -> None:
     plan = planned({"slug": "a"}) | {
-        "membranes": [
-            {"slug": "study", "name": "Study", "members": ["by-a"], "shared": ["notes", "gone"]}
-        ]
+        "membranes": [{"slug": "study", "name": "Study", "members": ["by-a"], "shared": ["notes", "gone"]}]
     }
 
     async def scenario() -> None:
@@ -545,8 +530,9 @@ def test_a_plan_shares_what_was_there_before(tmp_path: Path) -> None:
             read = await desk.as_principal("m1/by-a").artifacts.read("notes")
             assert read.content == "The key is blue."
             assert [one["id"] for one in (await desk.membranes.show("m1/study"))["shared"]] == [
-                "m1/out-a", "notes",
-            ]  # fmt: skip
+                "m1/out-a",
+                "notes",
+            ]
 
     play(scenario())
 
@@ -565,8 +551,9 @@ def test_the_first_event_of_a_mission_names_who_asked_for_it(tmp_path: Path) -> 
                 if event.kind in ("run.started", "limit.set", "mission.planned")
             ]
             assert said == [
-                ("run.started", "user:kim"), ("limit.set", "user:kim"),
+                ("run.started", "user:kim"),
+                ("limit.set", "user:kim"),
                 ("mission.planned", "mission:m1"),
-            ]  # fmt: skip
+            ]
 
     play(scenario())

@@ -11,10 +11,17 @@ from artelier.missions.verdict.output_lint import Judged
 TEXT = "# Oslo\n\nThe report is about Oslo, which sold 4,711 in 2025."
 NAMED = ["names the amount", "cites a source", "compares three cities"]
 LISTS = [
-    "- {}\n- {}\n- {}", "* {}\n* {}\n* {}", "• {}\n• {}\n• {}", "1. {}\n2. {}\n3. {}",
-    "1: {}\n2: {}\n3: {}", "a) {}\nb) {}\nc) {}", "[ ] {}\n[ ] {}\n[x] {}",
-    "- [ ] {}\n- [ ] {}\n- [ ] {}", "It {}. It {}. It {}.", "The report:\n\n- {}\n- {}\n  and\n- {}",
-]  # fmt: skip
+    "- {}\n- {}\n- {}",
+    "* {}\n* {}\n* {}",
+    "• {}\n• {}\n• {}",
+    "1. {}\n2. {}\n3. {}",
+    "1: {}\n2: {}\n3: {}",
+    "a) {}\nb) {}\nc) {}",
+    "[ ] {}\n[ ] {}\n[x] {}",
+    "- [ ] {}\n- [ ] {}\n- [ ] {}",
+    "It {}. It {}. It {}.",
+    "The report:\n\n- {}\n- {}\n  and\n- {}",
+]
 
 
 def void(criteria: str, *judged: str, quote: str = "The report is about Oslo") -> str:
@@ -38,9 +45,7 @@ def test_each_criterion_is_judged_however_they_are_listed(form: str) -> None:
 
 def test_an_entry_may_judge_sentences_together_or_a_sentence_of_an_item() -> None:
     assert void("It names Oslo. It cites.", "It names Oslo. It cites.") == ""
-    assert (
-        void("- It names Oslo. It cites.\n- Short.", "It names Oslo.", "It cites.", "Short") == ""
-    )
+    assert void("- It names Oslo. It cites.\n- Short.", "It names Oslo.", "It cites.", "Short") == ""
 
 
 @pytest.mark.parametrize(

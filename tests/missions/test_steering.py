@@ -36,11 +36,15 @@ ANALYST = "m/analyst"
 unit = st.floats(0, 1, allow_nan=False)
 steerings = st.builds(
     Steering,
-    x=unit, y=unit, budget=st.none() | st.integers(0, 10**15 - 1), iterations=st.integers(1, 20),
-    delegation_depth=st.integers(0, 5), safety=st.sampled_from(SAFETY),
+    x=unit,
+    y=unit,
+    budget=st.none() | st.integers(0, 10**15 - 1),
+    iterations=st.integers(1, 20),
+    delegation_depth=st.integers(0, 5),
+    safety=st.sampled_from(SAFETY),
     output_bytes=st.integers(1_000, 1_000_000),
     tools=st.dictionaries(st.sampled_from("abcdef"), st.booleans()),
-)  # fmt: skip
+)
 
 
 # What is accepted
@@ -52,11 +56,14 @@ def test_an_empty_document_has_the_defaults() -> None:
         "xy": {"x": 0.5, "y": 0.5},
         "axes": {"x": ["focused", "exploratory"], "y": ["terse", "thorough"]},
         "sliders": {
-            "budget_usd": None, "iterations": 5, "delegation_depth": 1, "safety": "open",
+            "budget_usd": None,
+            "iterations": 5,
+            "delegation_depth": 1,
+            "safety": "open",
             "output_bytes": 65_536,
         },
         "tools": {},
-    }  # fmt: skip
+    }
 
 
 @given(steerings)
@@ -66,22 +73,38 @@ def test_what_is_written_is_read_back(steering: Steering) -> None:
 
 def test_all_mistakes_of_a_document_are_named_with_their_paths() -> None:
     wrong = {
-        "xy": {"x": 1.5, "y": True, "z": 0}, "axes": {"x": ["one"]},
+        "xy": {"x": 1.5, "y": True, "z": 0},
+        "axes": {"x": ["one"]},
         "sliders": {
-            "budget_usd": "0.0000001", "iterations": 0, "delegation_depth": "deep",
-            "safety": ["open"], "output_bytes": 10**5000, "speed": 9,
+            "budget_usd": "0.0000001",
+            "iterations": 0,
+            "delegation_depth": "deep",
+            "safety": ["open"],
+            "output_bytes": 10**5000,
+            "speed": 9,
         },
-        "tools": {"web_fetch": "off", "": True}, "colour": "red",
-    }  # fmt: skip
+        "tools": {"web_fetch": "off", "": True},
+        "colour": "red",
+    }
 
     with pytest.raises(InvalidRequest) as refused:
         Steering.parse(wrong)
 
     paths = (
-        "/xy/x", "/xy/y", "/xy has no 'z'", "/axes/x", "/sliders/budget_usd", "/sliders/iterations",
-        "/sliders/delegation_depth", "/sliders/safety", "/sliders/output_bytes",
-        "/sliders has no 'speed'", "/tools/web_fetch", "/tools takes names", "/ has no 'colour'",
-    )  # fmt: skip
+        "/xy/x",
+        "/xy/y",
+        "/xy has no 'z'",
+        "/axes/x",
+        "/sliders/budget_usd",
+        "/sliders/iterations",
+        "/sliders/delegation_depth",
+        "/sliders/safety",
+        "/sliders/output_bytes",
+        "/sliders has no 'speed'",
+        "/tools/web_fetch",
+        "/tools takes names",
+        "/ has no 'colour'",
+    )
     assert len(refused.value.facts["mistakes"]) == len(paths)
     assert all(path in str(refused.value) for path in paths)
 
@@ -95,16 +118,33 @@ def _endless() -> list[Any]:
 @pytest.mark.parametrize(
     "document",
     [
-        None, [], "x", 7, {"xy": None}, {"xy": {"x": float("nan")}}, {"xy": {"y": float("inf")}},
-        {"xy": {"x": -0.1}}, {"sliders": []}, {"sliders": {"budget_usd": 0.6}},
-        {"sliders": {"budget_usd": "-1"}}, {"sliders": {"budget_usd": "1e9"}},
-        {"sliders": {"budget_usd": "٣"}}, {"sliders": {"iterations": 5.0}},
-        {"sliders": {"iterations": True}}, {"sliders": {"output_bytes": 999}},
-        {"sliders": {"safety": "none"}}, {"tools": ["a"]}, {"tools": {"a\n": True}},
-        {"tools": {"a": None}}, {"tools": {f"t{n}": True for n in range(501)}},
-        {"axes": {"x": ["a", "b" * 41]}}, {"axes": "xy"}, {10**5000: 1}, {"xy": _endless()},
+        None,
+        [],
+        "x",
+        7,
+        {"xy": None},
+        {"xy": {"x": float("nan")}},
+        {"xy": {"y": float("inf")}},
+        {"xy": {"x": -0.1}},
+        {"sliders": []},
+        {"sliders": {"budget_usd": 0.6}},
+        {"sliders": {"budget_usd": "-1"}},
+        {"sliders": {"budget_usd": "1e9"}},
+        {"sliders": {"budget_usd": "٣"}},
+        {"sliders": {"iterations": 5.0}},
+        {"sliders": {"iterations": True}},
+        {"sliders": {"output_bytes": 999}},
+        {"sliders": {"safety": "none"}},
+        {"tools": ["a"]},
+        {"tools": {"a\n": True}},
+        {"tools": {"a": None}},
+        {"tools": {f"t{n}": True for n in range(501)}},
+        {"axes": {"x": ["a", "b" * 41]}},
+        {"axes": "xy"},
+        {10**5000: 1},
+        {"xy": _endless()},
     ],
-)  # fmt: skip
+)
 def test_hostile_documents_are_refused_with_words(document: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
         Steering.parse(document)
@@ -170,9 +210,7 @@ def test_what_holds_is_never_laxer_than_any_of_its_sources(
         assert all(source.tools.get(name, True) for name in on for source in sources)
     if own is not None:
         assert (holds.x, holds.y) == (own.x, own.y)
-    assert holds == effective(agent, membranes[::-1], changes), (
-        "the order of membranes is no matter"
-    )
+    assert holds == effective(agent, membranes[::-1], changes), "the order of membranes is no matter"
     assert Steering.parse(holds.content()) == holds
 
 
@@ -190,9 +228,7 @@ def test_a_fork_with_what_is_no_steering_is_refused() -> None:
 # The kernel keeps to it
 
 
-def told(
-    path: Path, story: Callable[[TenantKernel, SteeringStore], Awaitable[None]], **opened: Any
-) -> None:
+def told(path: Path, story: Callable[[TenantKernel, SteeringStore], Awaitable[None]], **opened: Any) -> None:
     async def tell() -> None:
         with Kernel.open(path / "state.db", environ={}, **opened) as kernel:
             desk = kernel.for_tenant(Tenant("acme", grants={"tools:*", "artifacts:*"}))
@@ -260,11 +296,14 @@ def test_read_only_leaves_tools_without_side_effects(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("safety", "policy", "name", "asks"),
     [
-        ("open", None, "spy", False), ("open", "high", "spy", True),
-        ("approve_high", None, "spy", True), ("approve_high", None, "send", False),
-        ("approve_medium", None, "send", True), ("approve_high", "medium", "send", True),
+        ("open", None, "spy", False),
+        ("open", "high", "spy", True),
+        ("approve_high", None, "spy", True),
+        ("approve_high", None, "send", False),
+        ("approve_medium", None, "send", True),
+        ("approve_high", "medium", "send", True),
     ],
-)  # fmt: skip
+)
 def test_safety_asks_people_at_least_where_the_tenants_policy_does(
     tmp_path: Path, safety: str, policy: str | None, name: str, asks: bool
 ) -> None:
@@ -273,10 +312,7 @@ def test_safety_asks_people_at_least_where_the_tenants_policy_does(
         status = await drive(desk, code, on_wait="suspend")
         assert status == ("waiting_approval" if asks else "completed")
 
-    told(
-        tmp_path, story, models=ScriptedModel(["hi"]), tools=[send, spy],
-        policy=Policy(approve_risk=policy),
-    )  # fmt: skip
+    told(tmp_path, story, models=ScriptedModel(["hi"]), tools=[send, spy], policy=Policy(approve_risk=policy))
 
 
 def test_output_size_bounds_what_a_model_sees_of_a_result(tmp_path: Path) -> None:
@@ -303,9 +339,7 @@ def test_a_change_is_a_version_that_says_who_made_it(tmp_path: Path) -> None:
         assert (before["version"], before["id"]) == (0, f"{ANALYST}/steering")
         patch = {"xy": {"x": 1}, "tools": {"look": False}}
         after = await store.change(ANALYST, patch, by="user:eve")
-        assert (after["version"], after["xy"], after["tools"]) == (
-            1, {"x": 1.0, "y": 0.5}, {"look": False},
-        )  # fmt: skip
+        assert (after["version"], after["xy"], after["tools"]) == (1, {"x": 1.0, "y": 0.5}, {"look": False})
         assert after["policy"]["temperature"] == 1.0 and after["policy"]["breadth"] is None
         back = await store.change(after["id"], {"tools": {"look": None}}, by="user:kim")
         assert (back["version"], back["tools"]) == (2, {})
@@ -372,9 +406,7 @@ def test_steering_that_is_gone_bars_everything(tmp_path: Path, about: str) -> No
         artifacts = desk.as_principal("operator").artifacts
         await artifacts.write(f"{about}/steering", kind="document", content={})
         await artifacts.delete(f"{about}/steering")
-        for asked in (
-            store.show(about), store.show(ANALYST), store.change(about, {"xy": {}}, by="user:eve")
-        ):  # fmt: skip
+        for asked in (store.show(about), store.show(ANALYST), store.change(about, {"xy": {}}, by="user:eve")):
             with pytest.raises(Conflict) as refused:
                 await asked
             assert f"{about}/steering was deleted" in str(refused.value)
@@ -422,9 +454,7 @@ def test_changes_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
-def test_a_lowered_budget_stops_a_running_agent_and_a_raised_one_lets_it_go_on(
-    tmp_path: Path,
-) -> None:
+def test_a_lowered_budget_stops_a_running_agent_and_a_raised_one_lets_it_go_on(tmp_path: Path) -> None:
     gate = GateModel()
     gate.price = Price(input=Decimal(1), output=Decimal(2))
 

@@ -83,9 +83,7 @@ def test_a_call_that_cannot_be_made_is_a_result_that_the_next_prompt_shows(
             result = await work(kernel.for_tenant())
 
             assert (result.status, result.iterations) == ("done", 3)
-            rows = await kernel.store.query(
-                "SELECT is_error, code FROM task_iterations WHERE iteration = 1"
-            )
+            rows = await kernel.store.query("SELECT is_error, code FROM task_iterations WHERE iteration = 1")
             assert rows == [(1, code)]
             assert "The tool gave no result" in text_of(actor.requests()[1])
             assert (await replayed(kernel.for_tenant())).status == "completed"
@@ -137,9 +135,7 @@ def test_a_tool_that_is_switched_off_after_the_decision_does_not_run(tmp_path: P
     play(scenario())
 
 
-def test_moving_the_puck_changes_policy_parameters_and_tools_of_the_next_iteration(
-    tmp_path: Path,
-) -> None:
+def test_moving_the_puck_changes_policy_parameters_and_tools_of_the_next_iteration(tmp_path: Path) -> None:
     """Hole 32: sliders are connected to nothing."""
 
     def numbered(number: int) -> Any:
@@ -163,18 +159,12 @@ def test_moving_the_puck_changes_policy_parameters_and_tools_of_the_next_iterati
 
             first, second = actor.requests()[:2]
             assert (first.params["temperature"], second.params["temperature"]) == (1.0, 0.0)
-            policies = [
-                text_of(one).partition("## Policy")[2].partition("## ")[0]
-                for one in (first, second)
-            ]
+            policies = [text_of(one).partition("## Policy")[2].partition("## ")[0] for one in (first, second)]
             assert policies[0] != policies[1] and "shortest way" in policies[1]
             counts = [text_of(one).count("### look_") for one in (first, second)]
             assert counts[0] == 20 and counts[1] <= 2
             taken = [one.decode() for one in await events(kernel) if one.kind == "decision.taken"]
-            assert [one.steering for one in taken[:2]] == [
-                "m/analyst/steering@1",
-                "m/analyst/steering@2",
-            ]
+            assert [one.steering for one in taken[:2]] == ["m/analyst/steering@1", "m/analyst/steering@2"]
             assert [one.temperature for one in taken[:2]] == [1000, 0]
             assert (await replayed(desk)).status == "completed"
 
@@ -193,11 +183,7 @@ def test_the_slider_of_iterations_ends_a_task_that_is_at_work(tmp_path: Path) ->
             await agent(desk)
             result = await work(desk)
 
-            assert (result.status, result.reason, result.iterations) == (
-                "failed",
-                "max_iterations",
-                1,
-            )
+            assert (result.status, result.reason, result.iterations) == ("failed", "max_iterations", 1)
 
     play(scenario())
 
@@ -209,9 +195,7 @@ def test_an_output_beyond_its_slider_is_an_error_that_the_model_reads(tmp_path: 
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             await agent(desk)
-            await SteeringStore(desk).change(
-                AGENT, {"sliders": {"output_bytes": 1000}}, by="operator"
-            )
+            await SteeringStore(desk).change(AGENT, {"sliders": {"output_bytes": 1000}}, by="operator")
             result = await work(desk)
 
             assert (result.status, result.outputs) == ("done", ("m/short@1",))
@@ -228,9 +212,8 @@ def test_json_content_is_repaired_once_and_then_an_error_result(tmp_path: Path) 
     async def scenario() -> None:
         fenced = f"```json\n{good}\n```"
         actor = Actor(
-            look(), write(media="json"), write("Again", media="json"),
-            content=[fenced, "none", fenced, good],
-        )  # fmt: skip
+            look(), write(media="json"), write("Again", media="json"), content=[fenced, "none", fenced, good]
+        )
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             result = await work(desk)
@@ -269,9 +252,7 @@ def test_the_same_target_makes_a_new_version_and_shows_the_one_before(tmp_path: 
     play(scenario())
 
 
-@pytest.mark.parametrize(
-    "title", ["Figures", "figures", "../../etc/passwd", "Ünï—✓", "a" * 200, "@#"]
-)
+@pytest.mark.parametrize("title", ["Figures", "figures", "../../etc/passwd", "Ünï—✓", "a" * 200, "@#"])
 def test_a_title_is_only_a_name_and_takes_nobody_elses(tmp_path: Path, title: str) -> None:
     async def scenario() -> None:
         with opened(tmp_path, Actor(look(), write(title))) as kernel:
@@ -288,9 +269,7 @@ def test_a_title_is_only_a_name_and_takes_nobody_elses(tmp_path: Path, title: st
     play(scenario())
 
 
-def test_inputs_are_shown_with_their_versions_and_long_ones_by_head_and_tail(
-    tmp_path: Path,
-) -> None:
+def test_inputs_are_shown_with_their_versions_and_long_ones_by_head_and_tail(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor = Actor(write(), content="Oslo sold 4711 in 2025.")
         with opened(tmp_path, actor) as kernel:
@@ -306,9 +285,7 @@ def test_inputs_are_shown_with_their_versions_and_long_ones_by_head_and_tail(
             seen = text_of(actor.requests()[0])
             assert "m/brief@1" in seen and "Oslo sold 4711." in seen
             assert "HEAD" in seen and "TAIL" in seen and "characters left out" in seen
-            executed = next(
-                one.decode() for one in await events(kernel) if one.kind == "decision.executed"
-            )
+            executed = next(one.decode() for one in await events(kernel) if one.kind == "decision.executed")
             assert executed.read == ("m/brief@1", "m/long@1")
             made = await artifacts.read("m/report")
             assert set(made.provenance.derived_from) >= {"m/brief@1", "m/long@1"}
@@ -351,17 +328,13 @@ def test_prompts_show_of_others_only_what_membranes_share_at_that_moment(tmp_pat
             desk = kernel.for_tenant()
             membranes = Membranes(desk)
             for name, members in (("one", [AGENT]), ("two", [AGENT]), ("other", [])):
-                await membranes.create(
-                    f"m/{name}", name=name, members=[*members, "m/bob"], by="operator"
-                )
+                await membranes.create(f"m/{name}", name=name, members=[*members, "m/bob"], by="operator")
             bob = desk.as_principal("m/bob").artifacts
             for name in ("one", "two", "other"):
                 access = {"allow": {"read": [f"membrane:m/{name}"]}}
                 text = f"secret of {name}: CANARY-{name}"
                 await bob.write(f"m/{name}-canary", kind="document", content=text, access=access)
-            await bob.write(
-                "m/private-canary", kind="document", content="CANARY-private", access="private"
-            )
+            await bob.write("m/private-canary", kind="document", content="CANARY-private", access="private")
             result = await work(desk)
 
             first, *later = map(text_of, actor.requests())
@@ -403,9 +376,7 @@ def test_the_output_belongs_to_the_agent_and_is_shared_in_its_membranes(tmp_path
     async def scenario() -> None:
         with opened(tmp_path, Actor(look(), write())) as kernel:
             desk = kernel.for_tenant()
-            await Membranes(desk).create(
-                "m/one", name="one", members=[AGENT, "m/bob"], by="operator"
-            )
+            await Membranes(desk).create("m/one", name="one", members=[AGENT, "m/bob"], by="operator")
             await work(desk)
 
             artifact = await desk.as_principal("m/bob").artifacts.read("m/report")
@@ -433,9 +404,14 @@ def test_the_output_belongs_to_the_agent_and_is_shared_in_its_membranes(tmp_path
         f"{as_json(THINK)} {as_json(THINK)}",
         '{"action": "analyze", "reason": "\\ud800"}',
         '{"action": "analyze", "reason": NaN}',
-        "null", "", " ", "\x00", "💥" * 1000, "true",
+        "null",
+        "",
+        " ",
+        "\x00",
+        "💥" * 1000,
+        "true",
     ],
-)  # fmt: skip
+)
 def test_hostile_replies_are_no_decisions(tmp_path: Path, reply: str) -> None:
     async def scenario() -> None:
         actor = Actor(reply)
@@ -462,9 +438,7 @@ def test_text_of_artifacts_tools_and_models_is_never_a_template(tmp_path: Path) 
         actor = Actor(call, DONE, DONE, judge=reject)
         with opened(tmp_path, actor, tools=[echo]) as kernel:
             desk = kernel.for_tenant()
-            await desk.as_principal("operator").artifacts.write(
-                "m/odd", kind="document", content=odd
-            )
+            await desk.as_principal("operator").artifacts.write("m/odd", kind="document", content=odd)
             await work(desk, goal=odd, success_criteria=odd, inputs=["m/odd"], role=odd)
 
             seen = text_of(actor.requests()[1])
@@ -538,9 +512,7 @@ def test_a_long_conversation_is_cut_to_the_window_and_the_manifest_says_so(tmp_p
         actor = Actor(*calls)
         with opened(tmp_path, actor, tools=[page]) as kernel:
             desk = kernel.for_tenant()
-            job = await make_task(
-                desk, max_iterations=12, window_tokens=8_000, max_output_tokens=500
-            )
+            job = await make_task(desk, max_iterations=12, window_tokens=8_000, max_output_tokens=500)
             result = await work(desk, job)
 
             assert (result.reason, result.iterations) == ("max_iterations", 12)
@@ -565,9 +537,12 @@ def test_a_title_is_data_wherever_it_is_shown(tmp_path: Path) -> None:
             desk = kernel.for_tenant()
             await Membranes(desk).create("m/one", name="one", members=[AGENT], by="operator")
             await desk.as_principal("m/bob").artifacts.write(
-                "m/brief", kind="document", content="Oslo.", metadata={"title": title},
+                "m/brief",
+                kind="document",
+                content="Oslo.",
+                metadata={"title": title},
                 access={"allow": {"read": ["membrane:m/one"]}},
-            )  # fmt: skip
+            )
             await work(desk, inputs=["m/brief"])
 
             for request in actor.requests():

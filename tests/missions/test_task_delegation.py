@@ -28,9 +28,7 @@ from tests.missions.task_stage import (
 from tests.missions.test_task_acts import agent
 
 PART = "Find out what Oslo sold in 2025."
-HAND = decide(
-    "use_tool", tool="delegate_task", input={"goal": PART, "success_criteria": "- The amount."}
-)
+HAND = decide("use_tool", tool="delegate_task", input={"goal": PART, "success_criteria": "- The amount."})
 CHILD = f"{TASK}/1"
 
 
@@ -66,9 +64,7 @@ def test_outputs_of_a_delegated_task_become_inputs(tmp_path: Path) -> None:
             assert f"{CHILD}/part@1" in text_of(last) and REPORT in text_of(last)
             tree = await desk.tree(TASK)
             assert CHILD in as_json(tree)
-            rows = await kernel.store.query(
-                "SELECT parent, mission FROM tasks WHERE task = ?", (CHILD,)
-            )
+            rows = await kernel.store.query("SELECT parent, mission FROM tasks WHERE task = ?", (CHILD,))
             assert rows == [(TASK, "")]
             assert (await replayed(desk)).status == "completed"
             assert (await replayed(desk, CHILD)).status == "completed"

@@ -47,9 +47,14 @@ def test_a_task_is_done_by_a_passed_evaluation(tmp_path: Path) -> None:
             assert result.text == REPORT
             assert await read(desk, "m/report@1") == REPORT
             assert [kind for kind in await kinds(kernel) if kind.startswith(OWN)] == [
-                "task.begun", "decision.taken", "decision.executed", "decision.taken",
-                "decision.executed", "task.evaluated", "task.ended",
-            ]  # fmt: skip
+                "task.begun",
+                "decision.taken",
+                "decision.executed",
+                "decision.taken",
+                "decision.executed",
+                "task.evaluated",
+                "task.ended",
+            ]
             again = await replayed(desk)
             assert (again.status, again.model_calls) == ("completed", 0)
             assert again.result["outputs"] == ["m/report@1"]
@@ -57,9 +62,7 @@ def test_a_task_is_done_by_a_passed_evaluation(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_the_version_is_in_the_batch_of_its_receipt_and_says_where_it_is_from(
-    tmp_path: Path,
-) -> None:
+def test_the_version_is_in_the_batch_of_its_receipt_and_says_where_it_is_from(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, Actor(look(), write())) as kernel:
             desk = kernel.for_tenant()
@@ -143,11 +146,7 @@ def test_outputs_that_the_evaluator_refuses_end_at_the_limit(tmp_path: Path) -> 
         with opened(tmp_path, actor) as kernel:
             result = await work(kernel.for_tenant())
 
-            assert (result.status, result.reason, result.iterations) == (
-                "failed",
-                "max_iterations",
-                5,
-            )
+            assert (result.status, result.reason, result.iterations) == ("failed", "max_iterations", 5)
             assert result.outputs == ("m/report@1",)
             assert len(actor.requests("Verdict")) == 1  # the verdict on unchanged outputs stands
             assert "The amount is missing." in text_of(actor.requests()[2])
@@ -188,9 +187,7 @@ def test_an_equal_call_that_tells_something_new_is_no_repetition(tmp_path: Path)
     play(scenario())
 
 
-def test_a_reply_that_is_no_decision_is_repaired_once_and_then_fails_the_task(
-    tmp_path: Path,
-) -> None:
+def test_a_reply_that_is_no_decision_is_repaired_once_and_then_fails_the_task(tmp_path: Path) -> None:
     fenced = f"```json\n{as_json(THINK)}\n```"
 
     async def scenario() -> None:
@@ -323,9 +320,7 @@ def test_a_task_out_of_budget_is_blocked_and_goes_on_when_the_cap_is_raised(tmp_
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
             job = await make_task(desk)
-            first = await drive_task(
-                desk, TASK, job, on_wait="return", limits=Limits(usd="0.000001")
-            )
+            first = await drive_task(desk, TASK, job, on_wait="return", limits=Limits(usd="0.000001"))
             assert (first.status, first.run_status) == ("blocked", "budget_exhausted")
 
             await desk.limit(TASK, unit="usd", cap="5")
@@ -375,9 +370,7 @@ def test_a_paused_task_goes_on_where_it_stopped(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_an_error_of_the_evaluator_fails_the_task_and_a_retry_judges_the_same_version(
-    tmp_path: Path,
-) -> None:
+def test_an_error_of_the_evaluator_fails_the_task_and_a_retry_judges_the_same_version(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor = Actor(look(), write(), judge=[ModelRefusedCall("busy"), approve])
         with opened(tmp_path, actor) as kernel:

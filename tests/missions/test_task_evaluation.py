@@ -59,7 +59,7 @@ BAD: list[tuple[str, str, str]] = [
     ("unknown_source", "markdown", "# Oslo\n\nOslo sold 4711; see https://stats.example.org/oslo."),
     ("placeholder", "json", '{"city": "Oslo", "sold": "TBD"}'),
     ("unfounded_figure", "json", '{"city": "Oslo", "sold": 4712}'),
-]  # fmt: skip
+]
 
 GOOD: list[tuple[str, str]] = [
     ("markdown", REPORT),
@@ -86,9 +86,7 @@ def test_bad_outputs_are_never_done_though_the_evaluator_always_says_yes(
             result = await work(kernel.for_tenant(), max_iterations=3)
 
             assert (result.status, result.reason) == ("failed", "max_iterations")
-            rows = await kernel.store.query(
-                "SELECT DISTINCT void FROM task_iterations WHERE passed = 0"
-            )
+            rows = await kernel.store.query("SELECT DISTINCT void FROM task_iterations WHERE passed = 0")
             assert rows == [(rule,)] if rule != "empty" else rows
             # Rules about words advise a judge; this one passes over them. The others ask nobody.
             assert bool(actor.requests("Verdict")) == (rule in ADVICE)
@@ -127,9 +125,7 @@ def _weighs(is_fault: bool, *, why: str = "It is meant.", only: int | None = Non
     return judge
 
 
-ABOUT_WORDS = [
-    (media, text) for rule, media, text in BAD if rule in ADVICE and media != "json"
-]  # fmt: skip
+ABOUT_WORDS = [(media, text) for rule, media, text in BAD if rule in ADVICE and media != "json"]
 
 
 @pytest.mark.parametrize(("media", "text"), ABOUT_WORDS)
@@ -170,17 +166,15 @@ def test_a_verdict_that_passes_over_one_of_two_findings_is_void(tmp_path: Path) 
     [
         ("markdown", "# Oslo\n\n- [x] Oslo sold 4711.\n- [ ] Nothing else was asked for."),
         ("text", "#!/bin/sh\n# Shows what was sold.\nfor f in *.csv; do\n  echo ${f}\ndone"),
-        ("text", "for f in *.csv; do\n  sleep 42\n  echo \"${f}\"\ndone"),
+        ("text", 'for f in *.csv; do\n  sleep 42\n  echo "${f}"\ndone'),
         ("markdown", "# Oslo\n\nOslo sold 4711:\n\n```sh\ncurl https://x.example/${f}.csv # TODO\n```"),
         ("markdown", "# Oslo\n\nOslo sold 4711; `${f}` and `{{ name }}` stand for the file."),
         ("markdown", "# Oslo\n\nOslo sold 4711. The field shows a placeholder until it is filled in."),
         ("text", "import csv\n\ndef sold(path: str = 'sales.csv') -> int:\n    return 4711"),
         ("text", "<form>\n<input name='city' placeholder='Your city'>\n<name>Oslo</name>\n</form>"),
     ],
-)  # fmt: skip
-def test_code_boxes_and_words_that_are_spoken_of_can_be_done(
-    tmp_path: Path, media: str, text: str
-) -> None:
+)
+def test_code_boxes_and_words_that_are_spoken_of_can_be_done(tmp_path: Path, media: str, text: str) -> None:
     async def scenario() -> None:
         actor = Actor(look(), write(media=media), DONE, content=text)
         with opened(tmp_path, actor) as kernel:
@@ -214,13 +208,9 @@ def test_a_run_from_before_keeps_the_rules_that_it_was_started_under(tmp_path: P
 
 def test_words_that_the_task_is_about_are_no_placeholders(tmp_path: Path) -> None:
     async def scenario() -> None:
-        actor = Actor(
-            look(), write(), content="The word TODO stands for what Oslo has to sell: 4711."
-        )
+        actor = Actor(look(), write(), content="The word TODO stands for what Oslo has to sell: 4711.")
         with opened(tmp_path, actor) as kernel:
-            result = await work(
-                kernel.for_tenant(), goal="Explain the word TODO with Oslo's sales."
-            )
+            result = await work(kernel.for_tenant(), goal="Explain the word TODO with Oslo's sales.")
 
             assert result.status == "done"
 
@@ -244,7 +234,7 @@ def _says(evidence: list[dict[str, str]], **more: Any) -> Any:
         ("invalid", lambda request: {"criteria": [], "summary": "fine"}),
         ("invalid", lambda request: {"passed": True}),
     ],
-)  # fmt: skip
+)
 def test_a_verdict_without_proof_is_void(tmp_path: Path, void: str, judge: Any) -> None:
     async def scenario() -> None:
         actor = Actor(look(), write(), DONE, judge=judge)
@@ -264,9 +254,10 @@ def test_a_verdict_that_leaves_out_a_criterion_is_void(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, Actor(look(), write(), DONE)) as kernel:
             result = await work(
-                kernel.for_tenant(), max_iterations=2,
+                kernel.for_tenant(),
+                max_iterations=2,
                 success_criteria="- It names the amount.\n- It names the year.",
-            )  # fmt: skip
+            )
 
             assert result.status == "failed"
             rows = await kernel.store.query("SELECT void FROM task_iterations WHERE iteration = 2")
@@ -342,9 +333,11 @@ def test_declared_checks_decide_without_a_model(tmp_path: Path, check: Check, pa
 
         with opened(tmp_path, actor, tools=[sales_of, kroner]) as kernel:
             result = await work(
-                kernel.for_tenant(), max_iterations=2, only_checks=True,
+                kernel.for_tenant(),
+                max_iterations=2,
+                only_checks=True,
                 checks=[check.model_dump(mode="json")],
-            )  # fmt: skip
+            )
 
             assert result.status == ("done" if passes else "failed")
             assert actor.requests("Verdict") == []
@@ -361,9 +354,7 @@ def test_json_outputs_fit_their_schema_or_fail(tmp_path: Path) -> None:
         actor = Actor(look(), write(media="json"), content=['{"city": "Oslo"}', good])
         with opened(tmp_path, actor) as kernel:
             desk = kernel.for_tenant()
-            result = await work(
-                desk, only_checks=True, checks=[{"kind": "schema", "json_schema": schema}]
-            )
+            result = await work(desk, only_checks=True, checks=[{"kind": "schema", "json_schema": schema}])
 
             assert (result.status, result.iterations) == ("done", 3)
             assert result.outputs == ("m/report@2",)
@@ -451,11 +442,13 @@ def test_a_figure_that_only_the_call_of_a_tool_held_is_no_finding(
         ([use("calculator", expression="4711 + 4711")], "Twice that is 9422."),
         ([use("calculator", expression="round(4711 / 365, 2)")], "That is 12.91 a day."),
         ([use("calculator", expression="4711*1")], "It is 4711."),
-        ([use("calculator", expression="4711*3"), use("calculator", expression="14133*2")],
-         "In the end 28266."),
+        (
+            [use("calculator", expression="4711*3"), use("calculator", expression="14133*2")],
+            "In the end 28266.",
+        ),
         ([use("say", text="Oslo sold 4711")], "It sold 4711."),
     ],
-)  # fmt: skip
+)
 def test_what_is_worked_out_from_known_figures_is_a_finding(
     tmp_path: Path, calls: list[Any], text: str
 ) -> None:

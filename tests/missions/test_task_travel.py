@@ -46,9 +46,11 @@ ENDED = {"status": "done", "reason": "", "outputs": ["m/report@2"], "text": REPO
 
 def start(folder: Path, *deadly: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.missions.task_program", str(folder), *deadly], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "tests.missions.task_program", str(folder), *deadly],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def deeds(folder: Path) -> Counter[str]:
@@ -57,12 +59,8 @@ def deeds(folder: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "count", [3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 33, 36, 40]
-)
-def test_a_task_killed_at_any_event_goes_on_and_does_nothing_twice(
-    tmp_path: Path, count: int
-) -> None:
+@pytest.mark.parametrize("count", [3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 33, 36, 40])
+def test_a_task_killed_at_any_event_goes_on_and_does_nothing_twice(tmp_path: Path, count: int) -> None:
     kill_at(start(tmp_path), tmp_path / "state.db", count)
 
     ended = json.loads(json.dumps(asyncio.run(task_program.main(tmp_path))))
@@ -148,9 +146,7 @@ def test_an_interrupted_task_goes_on_from_its_snapshot(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_fork_with_other_steering_decides_by_it_and_writes_beside_its_origin(
-    tmp_path: Path,
-) -> None:
+def test_a_fork_with_other_steering_decides_by_it_and_writes_beside_its_origin(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor = Actor(look(), write(), write(), content=[REPORT, REPORT + " Again."])
         with opened(tmp_path, actor) as kernel:
@@ -178,9 +174,7 @@ def test_a_fork_with_other_steering_decides_by_it_and_writes_beside_its_origin(
     play(scenario())
 
 
-def test_a_fork_of_a_finished_task_with_other_steering_begins_with_its_first_decision(
-    tmp_path: Path,
-) -> None:
+def test_a_fork_of_a_finished_task_with_other_steering_begins_with_its_first_decision(tmp_path: Path) -> None:
     async def scenario() -> None:
         actor = Actor(look(), write(), look(), write(), content=[REPORT, REPORT + " Again."])
         with opened(tmp_path, actor) as kernel:

@@ -27,9 +27,11 @@ async def agent(desk: TenantKernel, id: str = "staff/ana", **more: Any) -> str:
 
 def own(slug: str = "own", **more: Any) -> dict[str, Any]:
     return {
-        "goal": f"The goal of {slug}.", "success_criteria": f"The criteria of {slug}.",
-        "id": f"tasks/{slug}", **more,
-    }  # fmt: skip
+        "goal": f"The goal of {slug}.",
+        "success_criteria": f"The criteria of {slug}.",
+        "id": f"tasks/{slug}",
+        **more,
+    }
 
 
 def test_a_task_is_made_shown_and_worked_on(tmp_path: Path) -> None:
@@ -42,11 +44,7 @@ def test_a_task_is_made_shown_and_worked_on(tmp_path: Path) -> None:
             result = await desk.tasks.start("tasks/own")
             shown = await desk.tasks.show("tasks/own")
 
-            assert (made["status"], made["iteration_count"], made["run_status"]) == (
-                "pending",
-                0,
-                None,
-            )
+            assert (made["status"], made["iteration_count"], made["run_status"]) == ("pending", 0, None)
             assert result.status == "completed"
             assert shown["status"] == "done"
             assert shown["outputs"] == ["tasks/own/out-own@1"]
@@ -74,8 +72,9 @@ def test_an_agent_works_on_its_tasks_in_order(tmp_path: Path) -> None:
             results = await kernel.run_agent(ana)
 
             assert [(r.run_id, r.status) for r in results] == [
-                ("tasks/a", "completed"), ("tasks/b", "completed"),
-            ]  # fmt: skip
+                ("tasks/a", "completed"),
+                ("tasks/b", "completed"),
+            ]
             assert (await desk.tasks.show("tasks/more"))["status"] == "pending"
             assert await desk.run_agent(ana) == []
 
@@ -360,9 +359,10 @@ def test_the_tools_of_an_agent_are_those_of_its_next_prompt(tmp_path: Path) -> N
             await desk.tasks.start("tasks/own")
 
             assert found == {
-                "sales_of": None, "read_artifact": "switched off by steering",
+                "sales_of": None,
+                "read_artifact": "switched off by steering",
                 "delegate_task": "steering allows no more delegation",
-            }  # fmt: skip
+            }
             assert ahead.tools == ("sales_of",)
             asked = text_of(team.requests[0])
             assert "### sales_of" in asked
@@ -371,9 +371,7 @@ def test_the_tools_of_an_agent_are_those_of_its_next_prompt(tmp_path: Path) -> N
     play(scenario())
 
 
-def test_a_shipped_tool_without_a_list_of_servers_is_shown_as_off_with_the_reason(
-    tmp_path: Path,
-) -> None:
+def test_a_shipped_tool_without_a_list_of_servers_is_shown_as_off_with_the_reason(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "a.txt").write_text("hello")
@@ -388,9 +386,12 @@ def test_a_shipped_tool_without_a_list_of_servers_is_shown_as_off_with_the_reaso
             [one] = [tool for tool in shown["tools"] if tool["name"] == "http_json"]
 
             assert one == {
-                "name": "http_json", "risk": "high", "side_effect": True, "enabled": False,
+                "name": "http_json",
+                "risk": "high",
+                "side_effect": True,
+                "enabled": False,
                 "why_off": "no server is allowed: [tools.http] allow in artelier.toml",
-            }  # fmt: skip
+            }
             assert "http_json" not in (await next_prompt(desk, ana)).tools
 
     play(scenario())
@@ -485,9 +486,7 @@ def test_the_budget_of_a_membrane_holds_from_its_making_on(tmp_path: Path) -> No
     play(scenario())
 
 
-def test_a_task_whose_dependency_is_not_done_is_blocked_until_it_is_tried_again(
-    tmp_path: Path,
-) -> None:
+def test_a_task_whose_dependency_is_not_done_is_blocked_until_it_is_tried_again(tmp_path: Path) -> None:
     """And so is what waits for that; a task that is made or changed later as well."""
     team = Team(scripts={"a": [THINK, THINK, THINK, write("Out a")]})
 
@@ -498,17 +497,11 @@ def test_a_task_whose_dependency_is_not_done_is_blocked_until_it_is_tried_again(
 
             async def made(slug: str, *after: str) -> dict[str, Any]:
                 before = [f"tasks/{one}" for one in after]
-                return await desk.tasks.create(
-                    **own(slug), assigned_agent_id=ana, depends_on=before
-                )
+                return await desk.tasks.create(**own(slug), assigned_agent_id=ana, depends_on=before)
 
             async def stand() -> dict[str, tuple[str, str, str]]:
                 return {
-                    task["id"].partition("/")[2]: (
-                        task["status"],
-                        task["reason"],
-                        task["blocked_by"],
-                    )
+                    task["id"].partition("/")[2]: (task["status"], task["reason"], task["blocked_by"])
                     for task in (await desk.tasks.list())["items"]
                 }
 
@@ -521,9 +514,11 @@ def test_a_task_whose_dependency_is_not_done_is_blocked_until_it_is_tried_again(
             why = "dependency_failed"
             assert late["status"] == "blocked"
             assert await stand() == {
-                "a": ("failed", "stuck", ""), "b": ("blocked", why, "tasks/a"),
-                "end": ("blocked", why, "tasks/b"), "more": ("blocked", why, "tasks/a"),
-            }  # fmt: skip
+                "a": ("failed", "stuck", ""),
+                "b": ("blocked", why, "tasks/a"),
+                "end": ("blocked", why, "tasks/b"),
+                "more": ("blocked", why, "tasks/a"),
+            }
             with pytest.raises(Conflict, match="depends on a task that is not done"):
                 await desk.tasks.retry("tasks/b")
             await desk.tasks.change("tasks/more", depends_on=[])

@@ -37,11 +37,7 @@ class TestRecorded(ModelPortSuite):
     @contextmanager
     def port(self) -> Iterator[ModelPort]:
         texts = ["What is an atelier?", "Never mind.", *(f"What is {n}?" for n in range(8))]
-        asked: list[dict[str, Any]] = [
-            {},
-            {"tools": (TOOL,)},
-            {"tools": (TOOL,), "output_schema": SCHEMA},
-        ]
+        asked: list[dict[str, Any]] = [{}, {"tools": (TOOL,)}, {"tools": (TOOL,), "output_schema": SCHEMA}]
         requests = [self.request(text, **fields) for text in texts for fields in asked]
         yield RecordedModel(
             {request_key(r): complete_reply(ModelReply(text="recorded"), r) for r in requests}

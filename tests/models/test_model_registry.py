@@ -70,12 +70,7 @@ def test_an_override_answers_by_name_provider_or_prefix(key: str, name: str):
 
 def test_exact_names_win_over_providers_and_longer_prefixes_over_shorter():
     exact, provider, long, short = (scripted() for _ in range(4))
-    overrides = {
-        "mine:a": short,
-        "mine:ab": long,
-        "openai": provider,
-        "openai:gpt-4o": exact,
-    }
+    overrides = {"mine:a": short, "mine:ab": long, "openai": provider, "openai:gpt-4o": exact}
 
     assert answers(overrides, "gpt-4o") is exact
     assert answers(overrides, "gpt-4o-mini") is provider
@@ -148,15 +143,7 @@ def test_a_local_server_needs_no_key():
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "localhost:80",
-        "ftp://host/v1",
-        "http://",
-        "http://[bad",
-        "http://u:hidden@h:x",
-        "http://a b",
-    ],
+    "url", ["localhost:80", "ftp://host/v1", "http://", "http://[bad", "http://u:hidden@h:x", "http://a b"]
 )
 def test_a_base_url_that_is_none_is_refused(url: str):
     with pytest.raises(InvalidConfig, match="OPENAI_BASE_URL is not a usable URL") as caught:

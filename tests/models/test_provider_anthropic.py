@@ -17,9 +17,7 @@ from .wire_requests import KEY, ask, port
 OLD, NEW = "anthropic:claude-3-haiku-20240307", "anthropic:claude-opus-4-8"
 """A model that takes system messages only at the front and has no native output; one with both."""
 
-WEATHER = ToolSchema(
-    name="weather", description="Tell it.", parameters={"type": "object", "properties": {}}
-)
+WEATHER = ToolSchema(name="weather", description="Tell it.", parameters={"type": "object", "properties": {}})
 PERSON = {
     "type": "object",
     "properties": {"name": {"type": "string"}},
@@ -30,8 +28,7 @@ TALK = (
     ChatMessage(role="system", content="be brief"),
     ChatMessage(role="user", content="a"),
     ChatMessage(
-        role="assistant",
-        tool_calls=(ToolCall(id="c1", name="weather"), ToolCall(id="c2", name="weather")),
+        role="assistant", tool_calls=(ToolCall(id="c1", name="weather"), ToolCall(id="c2", name="weather"))
     ),
     ChatMessage(role="tool", content="snow", tool_call_id="c1"),
     ChatMessage(role="tool", content="rain", tool_call_id="c2"),
@@ -136,9 +133,7 @@ def test_output_is_asked_for_natively_where_it_can_be():
         (401, "authentication_error", f"invalid x-api-key {KEY}", ModelRefusedCall),
     ],
 )
-def test_errors_are_told_apart_and_made_once(
-    status: int, kind: str, words: str, expected: type[Exception]
-):
+def test_errors_are_told_apart_and_made_once(status: int, kind: str, words: str, expected: type[Exception]):
     body = json.dumps({"type": "error", "error": {"type": kind, "message": words}}).encode()
 
     async def main() -> tuple[Exception, int]:

@@ -296,9 +296,7 @@ def test_a_reply_without_end_is_given_up_with_a_clear_final_error(zipped: bool):
 def test_a_redirect_takes_the_key_nowhere():
     async def main() -> int:
         async with OpenAIServer(["stolen"]) as thief:
-            away = Fault.raw(
-                b"", status_code=307, headers={"Location": f"{thief.base_url}/chat/completions"}
-            )
+            away = Fault.raw(b"", status_code=307, headers={"Location": f"{thief.base_url}/chat/completions"})
             async with OpenAIServer([away]) as server:
                 with pytest.raises(ModelRefusedCall, match="redirects"):
                     await port(server).complete(ask())

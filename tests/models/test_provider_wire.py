@@ -90,9 +90,7 @@ def test_parameters_keep_their_meaning():
 def test_a_model_that_reasons_is_asked_for_no_temperature_and_nobody_is_warned():
     params = {"max_output_tokens": 77, "temperature": 0.25, "top_p": 0.5, "seed": 7}
 
-    _, body = exchange(
-        "ok", ask(model="openai:gpt-5-mini", params=params), model="openai:gpt-5-mini"
-    )
+    _, body = exchange("ok", ask(model="openai:gpt-5-mini", params=params), model="openai:gpt-5-mini")
 
     assert "temperature" not in body and "top_p" not in body
     assert body["seed"] == 7
@@ -152,8 +150,14 @@ def test_a_whole_conversation_keeps_its_order_and_its_late_system_message():
 
     sent = body["messages"]
     assert [message["role"] for message in sent] == [
-        "system", "user", "assistant", "tool", "tool", "system", "user",
-    ]  # fmt: skip
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "tool",
+        "system",
+        "user",
+    ]
     assert sent[1]["content"] == 'a{"b":1}'
     first, second = sent[2]["tool_calls"]
     assert json.loads(first["function"]["arguments"]) == {"city": "Oslo"}
@@ -217,9 +221,7 @@ def test_structured_output_is_asked_for_natively_and_parsed():
 
 def test_a_model_without_native_output_is_asked_through_a_tool():
     reply, body = exchange(
-        {"name": "Ada"},
-        ask(model="openai:gpt-4-turbo", output_schema=PERSON),
-        model="openai:gpt-4-turbo",
+        {"name": "Ada"}, ask(model="openai:gpt-4-turbo", output_schema=PERSON), model="openai:gpt-4-turbo"
     )
 
     assert reply.output == {"name": "Ada"}
@@ -274,10 +276,9 @@ def test_a_call_whose_usage_is_not_reported_is_never_free():
         "created": 1,
         "model": "m",
         "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": "a" * 40},
-             "finish_reason": "stop"}
+            {"index": 0, "message": {"role": "assistant", "content": "a" * 40}, "finish_reason": "stop"}
         ],
-    }  # fmt: skip
+    }
 
     reply, _ = exchange(Fault.raw(json.dumps(body).encode()))
 
@@ -292,10 +293,13 @@ def test_a_refusal_is_text_with_its_reason():
         "created": 1,
         "model": "m",
         "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": None, "refusal": "No."},
-             "finish_reason": "stop"}
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": None, "refusal": "No."},
+                "finish_reason": "stop",
+            }
         ],
-    }  # fmt: skip
+    }
 
     reply, _ = exchange(Fault.raw(json.dumps(body).encode()), ask(output_schema=PERSON))
 

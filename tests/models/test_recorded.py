@@ -13,9 +13,7 @@ from artelier.models.recorded import RecordedModel, request_key
 from artelier.ports.model import FREE, ChatMessage, Delta, ModelReply, ModelRequest
 
 USER = ChatMessage(role="user", content="how many?")
-REQUEST = ModelRequest(
-    model="openai:gpt-4o-mini", messages=(USER,), params={"max_output_tokens": 100}
-)
+REQUEST = ModelRequest(model="openai:gpt-4o-mini", messages=(USER,), params={"max_output_tokens": 100})
 REPLY = ModelReply(text="twelve")
 
 
@@ -47,9 +45,7 @@ def test_a_stream_ends_with_the_whole_reply():
         ({"output_schema": {"type": "object"}}, "output_schema"),
     ],
 )
-def test_an_unknown_request_is_refused_naming_the_first_difference(
-    change: dict[str, Any], section: str
-):
+def test_an_unknown_request_is_refused_naming_the_first_difference(change: dict[str, Any], section: str):
     changed = msgspec.structs.replace(REQUEST, **change)
 
     with pytest.raises(ReplayMismatch) as caught:

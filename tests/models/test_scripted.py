@@ -23,9 +23,7 @@ from artelier.testing import ScriptedModel, tool_call
 
 
 def ask(text: str = "hello", **fields: Any) -> ModelRequest:
-    return ModelRequest(
-        model="scripted", messages=(ChatMessage(role="user", content=text),), **fields
-    )
+    return ModelRequest(model="scripted", messages=(ChatMessage(role="user", content=text),), **fields)
 
 
 def answer(model: ScriptedModel, request: ModelRequest | None = None) -> ModelReply:

@@ -22,8 +22,7 @@ ASKED = {"temperature": 0.25, "top_p": 0.5, "seed": 7, "max_output_tokens": 77}
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize(
-    ("model", "left_out"),
-    [("openai:gpt-4o-mini", ()), ("openai:gpt-5-mini", ("temperature", "top_p"))],
+    ("model", "left_out"), [("openai:gpt-4o-mini", ()), ("openai:gpt-5-mini", ("temperature", "top_p"))]
 )
 def test_a_manifest_says_what_was_sent_and_what_was_left_out(
     tmp_path: Path, model: str, left_out: tuple[str, ...], is_streamed: bool
@@ -40,9 +39,7 @@ def test_a_manifest_says_what_was_sent_and_what_was_left_out(
                 found = [await runs.manifest(name, "a") for name in ("r", "same", "other")]
 
                 assert {one.not_sent for one in found} == {left_out}
-                expected = (
-                    f"artelier {version('artelier')}, pydantic-ai {version('pydantic-ai-slim')}"
-                )
+                expected = f"artelier {version('artelier')}, pydantic-ai {version('pydantic-ai-slim')}"
                 assert {one.adapter for one in found} == {expected}
                 assert found[0].body == found[1].body != found[2].body
                 assert found[0].body.startswith("h:") and found[0].body != found[0].request
@@ -51,15 +48,10 @@ def test_a_manifest_says_what_was_sent_and_what_was_left_out(
     asyncio.run(scenario())
 
 
-def test_a_refused_call_says_what_was_sent_and_one_that_sends_nothing_says_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_refused_call_says_what_was_sent_and_one_that_sends_nothing_says_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with OpenAIServer([Fault.status(400)]) as server:
-            models = {
-                "openai:gpt-4o-mini": port(server, "openai:gpt-4o-mini"),
-                "s": ScriptedModel(["hi"]),
-            }
+            models = {"openai:gpt-4o-mini": port(server, "openai:gpt-4o-mini"), "s": ScriptedModel(["hi"])}
             with Kernel.open(tmp_path / "s.db", models=models, environ={}) as kernel:
                 runs = kernel.for_tenant()
                 with pytest.raises(ArtelierError):

@@ -103,15 +103,16 @@ class Chat:
         fields: dict[str, Any] = {"versions_max": 10, **more}
         return ev.Change(tag=tag, value=await self.keep(value), **fields)
 
-    async def asked(
-        self, branch: str = "main", *, trigger: str = "generate", text: str = "hi"
-    ) -> Any:
+    async def asked(self, branch: str = "main", *, trigger: str = "generate", text: str = "hi") -> Any:
         self.runs += 1
         return ev.TurnAsked(
-            branch=branch, run=run_name(self.chat, self.runs), trigger=trigger,
+            branch=branch,
+            run=run_name(self.chat, self.runs),
+            trigger=trigger,
             settings=await self.keep({"chat": self.chat, "branch": branch, "model": "m"}),
-            text=await self.keep(text) if trigger == "generate" else None, tokens=1,
-        )  # fmt: skip
+            text=await self.keep(text) if trigger == "generate" else None,
+            tokens=1,
+        )
 
     async def parts(self, *texts: str) -> tuple[ev.Part, ...]:
         return tuple([ev.Part(text=await self.keep(text)) for text in texts])
@@ -133,13 +134,16 @@ class Chat:
         self.now_us = at_us if at_us is not None else self.now_us + 1_000_000
         asked = await self.asked(branch, trigger=trigger, text=text)
         begun = ev.VariantBegun(
-            branch=branch, run=asked.run, profile="p@1" if scope else "", scope=scope,
-            changes=tuple(before),
-        )  # fmt: skip
+            branch=branch, run=asked.run, profile="p@1" if scope else "", scope=scope, changes=tuple(before)
+        )
         end = ev.VariantEnded(
-            branch=branch, run=asked.run, status="done" if reply else "failed",
-            parts=await self.parts(reply) if reply else (), changes=tuple(after), **ended,
-        )  # fmt: skip
+            branch=branch,
+            run=asked.run,
+            status="done" if reply else "failed",
+            parts=await self.parts(reply) if reply else (),
+            changes=tuple(after),
+            **ended,
+        )
         ends = kev.RunCompleted() if reply else kev.RunFailed(reason="main_llm")
         await self.put(asked, begun, end, run=asked.run, ends=ends)
         return asked.run
@@ -152,15 +156,11 @@ class Chat:
     async def head(self, branch: str = "main") -> int:
         return (await queries.branch_of(self.store, await self.row(), branch)).head
 
-    async def stand(
-        self, branch: str = "main", *, scope: str = SCOPE, **more: Any
-    ) -> queries.NodeState:
+    async def stand(self, branch: str = "main", *, scope: str = SCOPE, **more: Any) -> queries.NodeState:
         fields: dict[str, Any] = {"now_us": self.now_us, "node": await self.head(branch), **more}
         return await queries.stand(self.store, self.tenant, self.chat, scope=scope, **fields)
 
-    async def state(
-        self, branch: str = "main", *, scope: str = SCOPE, **more: Any
-    ) -> dict[str, Any]:
+    async def state(self, branch: str = "main", *, scope: str = SCOPE, **more: Any) -> dict[str, Any]:
         """The artifacts at a branch's head: a value and what came before it, newest first, by tag."""
         found = await self.stand(branch, scope=scope, **more)
         return {seen.tag: [await self.json(ref) for ref in seen.values] for seen in found.artifacts}
@@ -172,9 +172,7 @@ class Chat:
         return [message.text for message in (await self.stand(branch)).said]
 
     async def nodes(self, branch: str = "main") -> list[queries.TurnNodes]:
-        return await queries.path(
-            self.store, (await self.row()).id, await self.head(branch), limit=99
-        )
+        return await queries.path(self.store, (await self.row()).id, await self.head(branch), limit=99)
 
 
 def scene(folder: Path, **more: Any) -> Kernel:
@@ -182,9 +180,16 @@ def scene(folder: Path, **more: Any) -> Kernel:
 
 
 TABLES = (
-    "chats", "chat_branches", "chat_nodes", "chat_sessions", "chat_scopes", "chat_art", "runs",
-    "steps", "messages",
-)  # fmt: skip
+    "chats",
+    "chat_branches",
+    "chat_nodes",
+    "chat_sessions",
+    "chat_scopes",
+    "chat_art",
+    "runs",
+    "steps",
+    "messages",
+)
 
 
 async def rows_of(kernel: Kernel, tables: Sequence[str] = TABLES) -> dict[str, list[Any]]:

@@ -8,18 +8,29 @@ from artelier import OperationProfile
 
 
 def template(
-    id_: str, text: str, *, hook: str = "after_main_llm", order: int = 1, tag: str = "",
-    usage: str = "prompt+ui", effects: tuple[Any, ...] = (), **more: Any,
-) -> dict[str, Any]:  # fmt: skip
+    id_: str,
+    text: str,
+    *,
+    hook: str = "after_main_llm",
+    order: int = 1,
+    tag: str = "",
+    usage: str = "prompt+ui",
+    effects: tuple[Any, ...] = (),
+    **more: Any,
+) -> dict[str, Any]:
     """An operation that renders a text, and writes it to a tag if one is named."""
     fields = {"persistence", "write_mode", "retention"} & set(more)
     effect = {"type": "artifact.upsert", "tag": tag, "usage": usage}
     effect |= {name: more.pop(name) for name in fields}
     listed = [*effects, *([effect] if tag else [])]
     return {
-        "operation_id": id_, "kind": "template", "hooks": [hook], "order": order,
-        "params": {"template": text, "effects": listed}, **more,
-    }  # fmt: skip
+        "operation_id": id_,
+        "kind": "template",
+        "hooks": [hook],
+        "order": order,
+        "params": {"template": text, "effects": listed},
+        **more,
+    }
 
 
 COUNT = "{% if art.mood %}{{ art.mood.value }}{% endif %}{{ text | slice: 0 }}"

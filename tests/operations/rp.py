@@ -31,8 +31,11 @@ SAID = (
     "I walk to the old mill.",
 )
 OPENING: dict[str, Any] = {
-    "model": "m", "profile": "rp-basic", "user": "Bob", "char": {"name": "Ann", "description": "An elf."}
-}  # fmt: skip
+    "model": "m",
+    "profile": "rp-basic",
+    "user": "Bob",
+    "char": {"name": "Ann", "description": "An elf."},
+}
 STATE_MAX, FEED_MAX = 20, 50
 """What `rp-basic` retains of `world_state`, beside the value, and of `combat_log`."""
 
@@ -165,9 +168,7 @@ class Story:
         head = self.heads[session.branch_name]
         expected = head.state.get(self.scope[session.branch_name], {})
         assert await shelf(session) == shelf_of(expected)
-        assert [turn.text for turn in await session.turns(limit=100)] == [
-            p.text for p in path(head)
-        ]
+        assert [turn.text for turn in await session.turns(limit=100)] == [p.text for p in path(head)]
 
 
 def path(head: Point) -> list[Point]:
@@ -187,8 +188,10 @@ def shelf_of(expected: Mapping[str, Versions]) -> dict[str, Any]:
     if feed := expected.get("combat_log"):
         kept = feed[-FEED_MAX:]
         shown["combat_log"] = (
-            feed[-1][0], [entry for _, entry, _ in kept], [(entry, run) for _, entry, run in kept][::-1],
-        )  # fmt: skip
+            feed[-1][0],
+            [entry for _, entry, _ in kept],
+            [(entry, run) for _, entry, run in kept][::-1],
+        )
     return shown
 
 
@@ -215,9 +218,11 @@ async def written(session: Session, run: str) -> Sequence[ev.Report]:
     """What a run wrote of persisted artifacts, in the order of commit, by its own reports."""
     commits = await receipts(session, run, ev.CommitReported)
     return [
-        report for commit in commits for report in commit.reports
+        report
+        for commit in commits
+        for report in commit.reports
         if report.type == "artifact.upsert" and report.status == "applied" and report.version
-    ]  # fmt: skip
+    ]
 
 
 async def replayed(kernel: Kernel, run: str) -> Any:

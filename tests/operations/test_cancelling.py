@@ -21,23 +21,36 @@ PROFILE: dict[str, Any] = {
     "profile_id": "p",
     "operations": [
         {
-            "operation_id": "asks", "kind": "llm", "order": 1, "hooks": ["before_main_llm"],
+            "operation_id": "asks",
+            "kind": "llm",
+            "order": 1,
+            "hooks": ["before_main_llm"],
             "params": {"prompt": "AUX", "effects": []},
         },
         {
-            "operation_id": "waits", "kind": "template", "order": 2, "hooks": ["before_main_llm"],
-            "depends_on": ["asks"], "params": {"template": "x", "effects": []},
-        },
-        {
-            "operation_id": "off", "kind": "template", "order": 3, "enabled": False,
+            "operation_id": "waits",
+            "kind": "template",
+            "order": 2,
+            "hooks": ["before_main_llm"],
+            "depends_on": ["asks"],
             "params": {"template": "x", "effects": []},
         },
         {
-            "operation_id": "later", "kind": "template", "order": 4, "hooks": ["after_main_llm"],
+            "operation_id": "off",
+            "kind": "template",
+            "order": 3,
+            "enabled": False,
+            "params": {"template": "x", "effects": []},
+        },
+        {
+            "operation_id": "later",
+            "kind": "template",
+            "order": 4,
+            "hooks": ["after_main_llm"],
             "params": {"template": "x", "effects": []},
         },
     ],
-}  # fmt: skip
+}
 ABORTED = {"asks": "aborted", "waits": "aborted", "off": "skipped", "later": "aborted"}
 
 
@@ -80,9 +93,7 @@ async def stopped(session: Session) -> TurnResult:
 
 
 @pytest.mark.parametrize("door", ["session", "kernel"])
-def test_what_a_stopped_turn_had_said_is_kept_when_it_is_cancelled(
-    tmp_path: Path, door: str
-) -> None:
+def test_what_a_stopped_turn_had_said_is_kept_when_it_is_cancelled(tmp_path: Path, door: str) -> None:
     async def scenario() -> None:
         model = Slow()
         with opened(tmp_path, model) as kernel:
@@ -110,9 +121,7 @@ def test_a_cancelled_run_leaves_no_operation_open(tmp_path: Path, how: str) -> N
     async def scenario() -> None:
         model = Slow()
         with opened(tmp_path, model) as kernel:
-            session = await Session.open(
-                kernel, "c", model="m", profile=OperationProfile.parse(PROFILE)
-            )
+            session = await Session.open(kernel, "c", model="m", profile=OperationProfile.parse(PROFILE))
             asking = asyncio.ensure_future(session.generate("hi"))
             await model.asked.wait()
             if how != "driven":

@@ -45,9 +45,7 @@ def test_no_effect_and_no_param_is_missing() -> None:
 
 def test_each_name_in_scope_is_listed() -> None:
     nobody = {"user": {"name": "Ann"}, "char": {"name": "Bo"}}
-    seen = Situation(
-        people=nobody, chat={}, run={}, now_us=0, messages=(), text="", reply=""
-    ).names()  # fmt: skip
+    seen = Situation(people=nobody, chat={}, run={}, now_us=0, messages=(), text="", reply="").names()
     listed = {name for names, _ in NAMES for name in re.findall(r"`(\w+)`", names)}
 
     assert listed == {*seen, "art", "deps", "value"}

@@ -14,11 +14,17 @@ from tests.operations.chats import play
 from tests.operations.rp import Heard, open_kernel, replayed
 
 NOTED = (
-    "My budget is 3000 euros and I live in Graz.", "What do you know about my budget?",
-    "The shop on Main Street closes at six.", "When does it close?", "I have two children.",
-    "Is Graz far from Vienna?", "My train leaves at 9:40.", "When does my train leave?",
-    "The museum opens at ten.", "Where do I live?",
-)  # fmt: skip
+    "My budget is 3000 euros and I live in Graz.",
+    "What do you know about my budget?",
+    "The shop on Main Street closes at six.",
+    "When does it close?",
+    "I have two children.",
+    "Is Graz far from Vienna?",
+    "My train leaves at 9:40.",
+    "When does my train leave?",
+    "The museum opens at ten.",
+    "Where do I live?",
+)
 STATED = [NOTED[0], NOTED[2], NOTED[4], NOTED[6], NOTED[8]]
 
 ASKED = (
@@ -47,10 +53,12 @@ REDACTED = (
     ("ANN.B@EXAMPLE.ORG", "[email]"),
 )
 UNTOUCHED = (
-    "Order 4711 of 2026-11-22, 3 lamps for 1500.50.", "We met (at) noon. It was late.",
-    "Part 123-456-7890-11 costs 20.", "It is version 10.20.3000.",
+    "Order 4711 of 2026-11-22, 3 lamps for 1500.50.",
+    "We met (at) noon. It was late.",
+    "Part 123-456-7890-11 costs 20.",
+    "It is version 10.20.3000.",
     "Ann Berg, 12 Main Street, Springfield",  # a name and an address have no form to go by
-)  # fmt: skip
+)
 
 
 def test_research_notes_log_what_was_stated_and_look_up_what_is_asked(tmp_path: Path) -> None:
@@ -84,9 +92,7 @@ def test_research_notes_log_what_was_stated_and_look_up_what_is_asked(tmp_path: 
     play(scenario())
 
 
-def test_the_support_desk_keeps_personal_data_from_models_and_hands_hard_cases_over(
-    tmp_path: Path,
-) -> None:
+def test_the_support_desk_keeps_personal_data_from_models_and_hands_hard_cases_over(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path / "s.db", model := Heard()) as kernel:
             session = await Session.open(
@@ -126,9 +132,7 @@ def test_the_support_desk_keeps_personal_data_from_models_and_hands_hard_cases_o
 
 
 @pytest.mark.parametrize(("text", "clean"), [*REDACTED, *((text, text) for text in UNTOUCHED)])
-def test_the_support_desk_takes_out_what_has_a_known_form_and_nothing_else(
-    text: str, clean: str
-) -> None:
+def test_the_support_desk_takes_out_what_has_a_known_form_and_nothing_else(text: str, clean: str) -> None:
     params = OperationProfile.shipped("support-desk").operation("redaction").params
     assert isinstance(params, TransformParams)
 

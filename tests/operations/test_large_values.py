@@ -14,21 +14,26 @@ CODE = "def run(ctx):\n    return 'x' * 300000\n"
 def _profile() -> OperationProfile:
     large = [
         {
-            "operation_id": f"large{number}", "kind": "compute", "order": number,
+            "operation_id": f"large{number}",
+            "kind": "compute",
+            "order": number,
             "params": {
                 "code": CODE,
                 "effects": [{"type": "artifact.upsert", "tag": f"t{number}", "usage": "ui_only"}],
             },
         }
         for number in range(3)
-    ]  # fmt: skip
+    ]
     counted = {
-        "operation_id": "counted", "kind": "template", "order": 9, "depends_on": ["large0"],
+        "operation_id": "counted",
+        "kind": "template",
+        "order": 9,
+        "depends_on": ["large0"],
         "params": {
             "template": "{{ deps.large0 | size }}",
             "effects": [{"type": "artifact.upsert", "tag": "count", "usage": "ui_only"}],
         },
-    }  # fmt: skip
+    }
     return OperationProfile.parse({"profile_id": "large", "operations": [*large, counted]})
 
 

@@ -28,9 +28,7 @@ def entry(id: str, content: str, **more: Any) -> dict[str, Any]:
     return {"id": id, "content": content, **more}
 
 
-def lore_test(
-    scenario: Callable[[Session], Awaitable[None]], *entries: dict[str, Any], **book: Any
-):
+def lore_test(scenario: Callable[[Session], Awaitable[None]], *entries: dict[str, Any], **book: Any):
     """A test that is a scenario in a chat with one lorebook."""
 
     def test(tmp_path: Path) -> None:
@@ -222,9 +220,7 @@ test_lore_is_text_and_names_stand_in_it_once = lore_test(
         ([f"b{n}" for n in range(17)], InvalidRequest),
     ],
 )
-def test_a_chat_takes_no_lorebook_that_is_none(
-    tmp_path: Path, books: Any, error: type[Exception]
-) -> None:
+def test_a_chat_takes_no_lorebook_that_is_none(tmp_path: Path, books: Any, error: type[Exception]) -> None:
     async def scenario() -> None:
         with opened(tmp_path) as kernel:
             artifacts = kernel.for_tenant().as_principal("operator").artifacts
@@ -260,19 +256,13 @@ async def _replayed(session: Session) -> None:
     await artifacts.write(BOOK, content={"entries": [entry("a", "Ice.", constant=True)]})
     settings = TurnJob(chat="c", branch="main", text="a dragon", model="m", principal="operator")
 
-    replayed = await session.desk.replay(
-        result.run_id, lambda run: replay_turn(run, settings.settings())
-    )
+    replayed = await session.desk.replay(result.run_id, lambda run: replay_turn(run, settings.settings()))
 
     assert (replayed.status, replayed.model_calls) == ("completed", 0)
-    assert await said(session, "nothing") == [
-        "a: constant"
-    ]  # a ref without a version is the newest
+    assert await said(session, "nothing") == ["a: constant"]  # a ref without a version is the newest
 
 
-test_a_replay_has_the_lore_that_was_recorded = lore_test(
-    _replayed, entry("a", "Fire.", keys=["dragon"])
-)
+test_a_replay_has_the_lore_that_was_recorded = lore_test(_replayed, entry("a", "Fire.", keys=["dragon"]))
 
 
 def test_a_turn_that_dies_goes_on_with_the_lore_that_it_had_decided_on(tmp_path: Path) -> None:
@@ -312,19 +302,31 @@ def test_a_turn_that_dies_goes_on_with_the_lore_that_it_had_decided_on(tmp_path:
 # What writers bring
 
 CARD = {
-    "spec": "chara_card_v2", "spec_version": "2.0",
+    "spec": "chara_card_v2",
+    "spec_version": "2.0",
     "data": {
-        "name": "Mira", "description": "{{char}} is a smith.", "personality": "", "scenario": "",
-        "first_mes": "Hello {{user}}.", "mes_example": "", "alternate_greetings": ["Go."],
-        "system_prompt": "", "post_history_instructions": "Be brief, {{char}}.",
+        "name": "Mira",
+        "description": "{{char}} is a smith.",
+        "personality": "",
+        "scenario": "",
+        "first_mes": "Hello {{user}}.",
+        "mes_example": "",
+        "alternate_greetings": ["Go."],
+        "system_prompt": "",
+        "post_history_instructions": "Be brief, {{char}}.",
         "character_book": {
-            "entries": [{
-                "keys": ["anvil"], "content": "It hums.", "extensions": {}, "enabled": True,
-                "insertion_order": 1,
-            }]
+            "entries": [
+                {
+                    "keys": ["anvil"],
+                    "content": "It hums.",
+                    "extensions": {},
+                    "enabled": True,
+                    "insertion_order": 1,
+                }
+            ]
         },
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -337,13 +339,21 @@ def test_a_card_becomes_artifacts_and_a_chat(tmp_path: Path, card: bytes) -> Non
             cast = await cast_character(desk, card, by="user:kim", user="Kim")
             again = await cast_character(desk, card, by="user:kim", user="Kim")
             session = await Session.open(
-                kernel, "c", model="m", char=cast.char, greetings=cast.greetings, user="Kim",
+                kernel,
+                "c",
+                model="m",
+                char=cast.char,
+                greetings=cast.greetings,
+                user="Kim",
                 principal="user:kim",
-            )  # fmt: skip
+            )
             result = await session.generate("the anvil")
 
-            assert again.refs == cast.refs == ("characters/user:kim/Mira@1",
-                                               "characters/user:kim/Mira/lorebook@1")  # fmt: skip
+            assert (
+                again.refs
+                == cast.refs
+                == ("characters/user:kim/Mira@1", "characters/user:kim/Mira/lorebook@1")
+            )
             kept = await desk.as_principal("user:kim").artifacts.read(cast.refs[0])
             assert (kept.kind, kept.owner) == ("character", "user:kim")
             assert [v.text for v in (await session.turn(0)).variants] == ["Hello Kim.", "Go."]
@@ -364,9 +374,7 @@ def test_personas_and_world_info_become_artifacts(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path) as kernel:
             desk = kernel.for_tenant()
-            persona = await cast_persona(
-                desk, b'{"name": "Kim", "description": "A guest."}', by="user:kim"
-            )
+            persona = await cast_persona(desk, b'{"name": "Kim", "description": "A guest."}', by="user:kim")
             book = world_info(a={"key": ["forge"], "content": "It is hot."})
             ref, _ = await keep_lorebook(desk, book, by="user:kim", name="Löwen/town")
 

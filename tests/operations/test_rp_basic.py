@@ -124,15 +124,11 @@ async def _explained(session: Session, story: Story, run: str) -> None:
     """Each section of a prompt says what wrote it, where it stands and in which version."""
     shown = await session.show(run)
     done = {(one["operation_id"], one["hook"]): one["status"] for one in shown["operations"]}
-    sources = {
-        part["tag"]: part["src"] for part in shown["prompt"] if part["tag"] != "conversation"
-    }
+    sources = {part["tag"]: part["src"] for part in shown["prompt"] if part["tag"] != "conversation"}
     versions = story.began[run].get("world_state")
     expected = {
         "system": ("profile:rp-basic@1",),
-        "effect:augmentation_notes": (
-            "operation:augmentation_notes (depth(1), profile rp-basic@1)",
-        ),
+        "effect:augmentation_notes": ("operation:augmentation_notes (depth(1), profile rp-basic@1)",),
     }
     if versions:
         version, _, by = versions[-1]
@@ -143,10 +139,7 @@ async def _explained(session: Session, story: Story, run: str) -> None:
     if done["dice", "before_main_llm"] == "done":
         expected["effect:dice"] = ("operation:dice (after_last_user, profile rp-basic@1)",)
     lore = sources.pop("art.lore", None)
-    assert lore in (
-        None,
-        ("art.lore (operation lore, this run, profile rp-basic@1, system_append)",),
-    )
+    assert lore in (None, ("art.lore (operation lore, this run, profile rp-basic@1, system_append)",))
     assert {tag: src for tag, src in sources.items() if tag != "character"} == expected
     assert not {"art.combat_log", "art.dice"} & set(sources)  # for people alone
 
@@ -222,9 +215,7 @@ async def _go_on(session: Session, steps: tuple[str, ...], clock: ManualClock) -
 
 
 @pytest.mark.parametrize("steps", [STEPS[:1], pytest.param(STEPS, marks=pytest.mark.slow)])
-def test_a_chat_that_dies_at_any_commit_ends_the_same(
-    tmp_path: Path, steps: tuple[str, ...]
-) -> None:
+def test_a_chat_that_dies_at_any_commit_ends_the_same(tmp_path: Path, steps: tuple[str, ...]) -> None:
     """Copies of the store at every instant at which a process may die, each taken to the end."""
 
     async def scenario() -> None:

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import ArtelierError, Kernel, Session
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    ModelRefusedCall,
-    NotFound,
-    UnknownModel,
-)
+from artelier.errors import Conflict, InvalidRequest, ModelRefusedCall, NotFound, UnknownModel
 from tests.operations.chats import echo, opened, play, words
 from tests.operations.profiles import tavern, template
 
@@ -56,8 +50,10 @@ async def _chat(session: Session) -> None:
     assert (second.turn, second.variant) == (2, 1)
     turns = await session.turns()
     assert [(turn.number, turn.user, turn.selected) for turn in turns] == [
-        (0, "", 1), (1, "a", 2), (2, "b", 1),
-    ]  # fmt: skip
+        (0, "", 1),
+        (1, "a", 2),
+        (2, "b", 1),
+    ]
     assert [turn.text for turn in turns] == ["Hello", longer.text, "re: b"]
     assert [one.text for one in turns[1].variants] == ["re: a", longer.text]
     assert (await session.turn()).number == 2 and (await session.turn(0)).text == "Hello"
@@ -178,17 +174,12 @@ async def _edited(session: Session) -> None:
     await session.change(profile=tavern(name="edited", description="new"))
     await session.generate("b")
     assert await _values(session) == {"mood": "ab", "feed": ["a", "b"]}
-    rows = await session.store.query(
-        "SELECT profile FROM chat_nodes WHERE variant = 1 ORDER BY node"
-    )
+    rows = await session.store.query("SELECT profile FROM chat_nodes WHERE variant = 1 ORDER BY node")
     assert [ref for (ref,) in rows] == ["tavern@1", "tavern@2"]
 
     await session.reset("mine")
     await session.change(profile=tavern(session_id="fresh"))
-    assert (
-        await _values(session) == {}
-        and await session.session_id(await session.profile()) == "fresh"
-    )
+    assert await _values(session) == {} and await session.session_id(await session.profile()) == "fresh"
 
 
 test_an_edited_profile_keeps_the_session_and_a_new_session_id_begins_one = session_test(
@@ -254,9 +245,7 @@ test_what_fails_before_the_barrier_leaves_the_words_alone = session_test(
     profile=tavern(
         operations=[
             template("mood", "x", tag="mood", hook="before_main_llm"),
-            template(
-                "gate", "{{ 1 | divided_by: 0 }}", hook="before_main_llm", required=True, order=2
-            ),
+            template("gate", "{{ 1 | divided_by: 0 }}", hook="before_main_llm", required=True, order=2),
         ]
     ),
 )
@@ -491,18 +480,9 @@ async def _foreign(session: Session) -> None:
         {"user": "{{ art.secret }}"},
     ]
     assert await session.import_turns(turns) == 3
-    assert [turn.text or turn.user for turn in await session.turns()] == [
-        "Hi", "one", "{{ art.secret }}",
-    ]  # fmt: skip
+    assert [turn.text or turn.user for turn in await session.turns()] == ["Hi", "one", "{{ art.secret }}"]
     assert (await session.regenerate()).text == "re: {{ art.secret }}"
-    for wrong in (
-        [{}],
-        [{"user": 7}],
-        [{"variants": ["a"], "selected": 1}],
-        7,
-        "x",
-        [{"who": "a"}],
-    ):
+    for wrong in ([{}], [{"user": 7}], [{"variants": ["a"], "selected": 1}], 7, "x", [{"who": "a"}]):
         with pytest.raises(InvalidRequest):
             await session.import_turns(wrong)  # pyright: ignore[reportArgumentType] - hostile on purpose
     many: list[Any] = [{"user": f"t{n}", "variants": ["r"]} for n in range(1_200)]

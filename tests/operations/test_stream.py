@@ -17,9 +17,7 @@ from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest
 from tests.operations.chats import opened, play
 from tests.operations.profiles import tavern
 
-PHASES = [
-    "planning", "before_main_llm", "barrier", "main_llm", "after_main_llm", "commit", "finished",
-]  # fmt: skip
+PHASES = ["planning", "before_main_llm", "barrier", "main_llm", "after_main_llm", "commit", "finished"]
 
 
 class Typing:
@@ -92,9 +90,7 @@ def test_from_any_seq_the_rest_comes_and_nothing_twice(tmp_path: Path) -> None:
             for index, event in enumerate(whole[:-1]):
                 assert await _all(session.watch(run_id, after=event.seq)) == whole[index + 1 :]
             paged: list[Any] = []
-            while page := await session.events(
-                run_id, after=paged[-1].seq if paged else 0, limit=2
-            ):
+            while page := await session.events(run_id, after=paged[-1].seq if paged else 0, limit=2):
                 paged += page
             assert paged == whole
 
@@ -207,9 +203,7 @@ def test_a_slow_reader_begins_again_with_the_text_so_far() -> None:
         assert [(one.offset, len(one.text)) for one in pieces] == [(0, WAITING_MAX + 5)]
         assert live.pieces("t", "r", watcher) == []
         live.add("t", "r", "y")
-        assert [(one.offset, one.text) for one in live.pieces("t", "r", watcher)] == [
-            (WAITING_MAX + 5, "y")
-        ]
+        assert [(one.offset, one.text) for one in live.pieces("t", "r", watcher)] == [(WAITING_MAX + 5, "y")]
         live.end("t", "r")
         live.add("t", "r", "late")
         assert live.pieces("t", "r", watcher) == []

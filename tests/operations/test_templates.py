@@ -90,10 +90,7 @@ def render(text: str, *, strict: bool = True, **more: Any) -> str:
         ("{{ art.log.value.size }} {{ art.log.value.first }}", "3 first"),
         ("{{ art.world_state.value }}", '{"day": 3, "rain": true, "note": null}'),
         ("{{ art.log.value }}", '["first", "second", "third"]'),
-        (
-            "{{ char | json }}",
-            '{"name": "Mira", "description": "a smith", "tags": ["calm", "strong"]}',
-        ),
+        ("{{ char | json }}", '{"name": "Mira", "description": "a smith", "tags": ["calm", "strong"]}'),
         ("[{{ nil }}{{ art.world_state.value.note }}]", "[]"),
         # Values are data, rendered once.
         ("{{ injected }}", SCOPE["injected"]),
@@ -120,22 +117,13 @@ def render(text: str, *, strict: bool = True, **more: Any) -> str:
         ("{% assign p = people | find: 'n', 'Cy' %}{{ p.age }}", "30"),
         ("{{ '<b>hi</b> & you' | strip_html | escape }}", "hi &amp; you"),
         ("{{ 'abcdef' | slice: 1, 3 }} {{ 'abcdef' | slice: -2, 2 }}", "bcd ef"),
-        (
-            "{{ 'one two three' | truncatewords: 2 }} {{ 'abcdef' | truncate: 5 }}",
-            "one two... ab...",
-        ),
+        ("{{ 'one two three' | truncatewords: 2 }} {{ 'abcdef' | truncate: 5 }}", "one two... ab..."),
         ("{{ 0.1 | plus: 0.2 }} {{ 7 | divided_by: 2 }} {{ 7 | modulo: 4 }}", "0.3 3 3"),
         ("{{ '3' | times: 2 }} {{ 2.7 | floor }} {{ 2.345 | round: 1 }}", "6 2 2.3"),
         ("{{ 'a b' | url_encode | append: '!' | replace: '+', '-' }}", "a-b!"),
-        (
-            "{{ empty | default: 'none' }} {{ flag | default: true, allow_false: true }}",
-            "none false",
-        ),
+        ("{{ empty | default: 'none' }} {{ flag | default: true, allow_false: true }}", "none false"),
         ("{{ zero | default: 5 }} {{ missing.deep | default: 'gone' }}", "0 gone"),
-        (
-            "{{ now | date: '%d %B %Y, %H:%M %z %-I%P %q' }}",
-            "22 November 2026, 10:30 +0200 10am %q",
-        ),
+        ("{{ now | date: '%d %B %Y, %H:%M %z %-I%P %q' }}", "22 November 2026, 10:30 +0200 10am %q"),
         ("{{ 'now' | date: '%F' }} {{ 0 | date: '%F %T' }}", "2026-11-22 1970-01-01 00:00:00"),
         ("{{ 'no date' | date: '%F' }}", "no date"),
         # Tags.
@@ -147,10 +135,7 @@ def render(text: str, *, strict: bool = True, **more: Any) -> str:
         ("{% if user == 'Tom' %}it is{% endif %}", "it is"),
         ("{% case zero %}{% when 1, 2 %}a{% when 0 %}b{% else %}c{% endcase %}", "b"),
         ("{% case 'q' %}{% when 1 %}a{% else %}c{% endcase %}", "c"),
-        (
-            "{% for x in art.log.value limit: 2 %}{{ forloop.index }}{{ x }} {% endfor %}",
-            "1first 2second ",
-        ),
+        ("{% for x in art.log.value limit: 2 %}{{ forloop.index }}{{ x }} {% endfor %}", "1first 2second "),
         (
             "{% for x in (1..5) offset: 1 reversed %}{{ x }}"
             "{% if x == 3 %}{% break %}{% endif %}{% endfor %}",
@@ -282,8 +267,7 @@ LIMITED = {
     "append": "{% assign a = 'aaaa' %}{% for i in (1..99) %}{% assign a = a | append: a %}{% endfor %}",
     "prepend": "{% assign a = 'aaaa' %}{% for i in (1..99) %}{% assign a = a | prepend: a %}{% endfor %}",
     "replace": (
-        "{% assign a = 'aa' %}{% for i in (1..99) %}"
-        "{% assign a = a | replace: 'a', 'aaa' %}{% endfor %}"
+        "{% assign a = 'aa' %}{% for i in (1..99) %}{% assign a = a | replace: 'a', 'aaa' %}{% endfor %}"
     ),
     "replace nothing": "{{ big | replace: '', big }}",
     "join": "{% assign a = big | split: '' | join: big %}",
@@ -489,10 +473,7 @@ def test_now_is_only_what_the_scope_says() -> None:
             "{% if a.b == c or d %}{{ e }}{% elsif f %}{% else %}{{ g }}{% endif %}",
             {("a", "b"), ("c",), ("d",), ("e",), ("f",), ("g",)},
         ),
-        (
-            "{% case a %}{% when b %}{{ c }}{% else %}{{ d }}{% endcase %}",
-            {("a",), ("b",), ("c",), ("d",)},
-        ),
+        ("{% case a %}{% when b %}{{ c }}{% else %}{{ d }}{% endcase %}", {("a",), ("b",), ("c",), ("d",)}),
         (
             "{% for x in art limit: n offset: m %}{{ x.y }}{{ forloop.index }}{% endfor %}{{ x.z }}",
             {("art",), ("n",), ("m",), ("x", "z")},

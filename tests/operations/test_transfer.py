@@ -43,9 +43,7 @@ async def _made(folder: Path, path: Path) -> dict[str, list[Any]]:
         carried = await kernel.for_tenant().export_chat("c", path)
         assert carried.profiles == ("tavern",) and len(carried.runs) == 5
         rows = await rows_of(kernel)
-        return {
-            name: [row for row in found if "other" not in row[0]] for name, found in rows.items()
-        }
+        return {name: [row for row in found if "other" not in row[0]] for name, found in rows.items()}
 
 
 @pytest.fixture(scope="module")
@@ -193,9 +191,11 @@ def _content(kind: str, field: str, content: bytes) -> Callable[[Lines], None]:
         new = name_blob(DataKey(1, base64.b64decode(key["secret"])), content)
         data[field] = [blob_ref(new)] if isinstance(data[field], list) else blob_ref(new)
         made = {
-            **blob, "name": base64.b64encode(new).decode(), "size": len(content),
+            **blob,
+            "name": base64.b64encode(new).decode(),
+            "size": len(content),
             "content": base64.b64encode(content).decode(),
-        }  # fmt: skip
+        }
         lines.insert(lines.index(blob), made)
         lines[-1]["blobs"] += 1
 
@@ -214,10 +214,16 @@ def _chained(change: Callable[[Lines], None]) -> Callable[[Lines], None]:
             data = msgspec.json.encode(line["data"], order="sorted")
             line["data"], line["seq"] = msgspec.json.decode(data), seq + 1
             hash_ = event_hash(
-                last, stream=line["stream"], seq=seq + 1, kind=line["kind"],
-                version=line["version"], data=data, at_us=line["at_us"], actor=line["actor"],
+                last,
+                stream=line["stream"],
+                seq=seq + 1,
+                kind=line["kind"],
+                version=line["version"],
+                data=data,
+                at_us=line["at_us"],
+                actor=line["actor"],
                 cause=line["cause"],
-            )  # fmt: skip
+            )
             line["hash"] = base64.b64encode(hash_).decode()
             heads[line["stream"]] = (seq + 1, hash_)
             count += 1
@@ -260,10 +266,7 @@ def _chained(change: Callable[[Lines], None]) -> Callable[[Lines], None]:
         (_content("chat.opened", "settings", b'{"colour": 1'), "cannot be read"),
         (_content("chat.opened", "settings", b'{"colour": 1}'), "cannot be read"),
         (_content("chat.opened", "greetings", b"7"), "cannot be read"),
-        (
-            _content("turn.asked", "settings", b'{"chat":"d","branch":"main","model":"m"}'),
-            "another",
-        ),
+        (_content("turn.asked", "settings", b'{"chat":"d","branch":"main","model":"m"}'), "another"),
         (_no_profile, "no run of the file has written"),
         (_foreign_artifact, "no run of the file has written"),
     ],

@@ -88,11 +88,7 @@ def regex(text: str, replace: str, **more: Any) -> dict[str, Any]:
         (5, [path("$")], 5),
         (DOC, [path("$.items[?match(@.k, '[ab]')].n", many=True)], [1, 20]),
         # JSON Patch
-        (
-            {"a": 1},
-            [patch({"op": "add", "path": "/b", "value": {"c": None}})],
-            {"a": 1, "b": {"c": None}},
-        ),
+        ({"a": 1}, [patch({"op": "add", "path": "/b", "value": {"c": None}})], {"a": 1, "b": {"c": None}}),
         ([1, 3], [patch({"op": "add", "path": "/1", "value": 2})], [1, 2, 3]),
         ([1], [patch({"op": "add", "path": "/-", "value": 2})], [1, 2]),
         ({"a": [1, 2]}, [patch({"op": "remove", "path": "/a/0"})], {"a": [2]}),
@@ -102,20 +98,11 @@ def regex(text: str, replace: str, **more: Any) -> dict[str, Any]:
         ([1, 2, 3], [patch({"op": "move", "from": "/0", "path": "/2"})], [2, 3, 1]),
         (
             {"a": [1]},
-            [
-                patch(
-                    {"op": "copy", "from": "/a", "path": "/b"},
-                    {"op": "add", "path": "/b/-", "value": 2},
-                )
-            ],
+            [patch({"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/-", "value": 2})],
             {"a": [1], "b": [1, 2]},
         ),
         (DOC, [patch({"op": "test", "path": "/a~1b~0c", "value": 5.0}), path("$.ok")], True),
-        (
-            '{"a": 1}',
-            [patch({"op": "add", "path": "/\\u0062", "value": 2})],
-            {"a": 1, "\\u0062": 2},
-        ),
+        ('{"a": 1}', [patch({"op": "add", "path": "/\\u0062", "value": 2})], {"a": 1, "\\u0062": 2}),
     ],
 )
 def test_steps_change_the_value(value: Any, steps: list[dict[str, Any]], expected: Any) -> None:
@@ -226,10 +213,7 @@ def test_a_pattern_that_is_slow_to_prepare_is_stopped_too() -> None:
 
 @pytest.mark.slow
 def test_a_patch_that_doubles_without_end_is_stopped() -> None:
-    double = [
-        {"op": "copy", "from": "", "path": "/a"},
-        {"op": "copy", "from": "", "path": "/b"},
-    ]
+    double = [{"op": "copy", "from": "", "path": "/a"}, {"op": "copy", "from": "", "path": "/b"}]
 
     with pytest.raises(TransformFailed) as caught:
         changed({}, patch(*double * 50), time_s=0.5)
@@ -352,8 +336,7 @@ def _helpers() -> int:
         for child in (task / "children").read_text().split():
             with suppress(OSError):
                 found += (
-                    b"artelier.operations.transforms.worker"
-                    in Path(f"/proc/{child}/cmdline").read_bytes()
+                    b"artelier.operations.transforms.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
                 )
     return found
 

@@ -17,9 +17,7 @@ from artelier.operations import events as ev
 from tests.operations.chats import Chat, play, scene
 
 
-def chat_test(
-    scenario: Callable[[Chat], Awaitable[None]], *greetings: str
-) -> Callable[[Path], None]:
+def chat_test(scenario: Callable[[Chat], Awaitable[None]], *greetings: str) -> Callable[[Path], None]:
     """A test that is a scenario in a chat of its own."""
 
     def test(tmp_path: Path) -> None:
@@ -155,9 +153,8 @@ test_a_feed_keeps_its_newest_entries = chat_test(_appended)
 
 @pytest.mark.parametrize(
     ("append", "now_s", "kept"),
-    [(False, 100, [2, 1, 0]), (False, 109, [2, 1]), (False, 900, [2]), (True, 109, [2, 1]),
-     (True, 900, [])],
-)  # fmt: skip
+    [(False, 100, [2, 1, 0]), (False, 109, [2, 1]), (False, 900, [2]), (True, 109, [2, 1]), (True, 900, [])],
+)
 def test_age_drops_earlier_values_and_never_a_current_one(
     tmp_path: Path, append: bool, now_s: int, kept: list[int]
 ) -> None:
@@ -265,9 +262,7 @@ async def _nothing_came(chat: Chat) -> None:
         branch="main", run=asked.run, status="done", parts=(*await chat.parts("one"), state)
     )
     await chat.put(asked, begun, ended, run=asked.run, ends=kev.RunCompleted())
-    await chat.turn(
-        "one", trigger="continue", scope=""
-    )  # a failed call: what there was is all there is
+    await chat.turn("one", trigger="continue", scope="")  # a failed call: what there was is all there is
     assert (await chat.nodes())[0].selected.reply_parts() == ended.parts
 
     await chat.turn("one two", trigger="continue", scope="")

@@ -87,9 +87,14 @@ class Branches(RuleBasedStateMachine):
         ]
         words = f"t{chat.runs}"
         await chat.turn(
-            reply, branch=name, trigger=trigger, text=words, scope=scope, before=changes[0],
+            reply,
+            branch=name,
+            trigger=trigger,
+            text=words,
+            scope=scope,
+            before=changes[0],
             after=changes[1] if reply else (),
-        )  # fmt: skip
+        )
 
     def newest(self, name: str, trigger: str) -> int:
         """The node that the last run made, whether or not it is the head."""
@@ -98,9 +103,7 @@ class Branches(RuleBasedStateMachine):
         return rows[0][0]
 
     @rule(pick=choice, before=writes, after=writes, replies=st.booleans())
-    def generate(
-        self, pick: int, before: dict[str, int], after: dict[str, int], replies: bool
-    ) -> None:
+    def generate(self, pick: int, before: dict[str, int], after: dict[str, int], replies: bool) -> None:
         name = self.branch(pick)
         head, words = self.heads[name], f"t{self.chat.runs}"
         self.play(self.turn(name, "generate", before, after, "r" if replies else ""))
@@ -108,9 +111,12 @@ class Branches(RuleBasedStateMachine):
         state = copy.deepcopy(head.state) if head else {}
         above = [*head.above, *head.words] if head else []
         said = Said(
-            number=head.number + 1 if head else 1, above=above,
-            words=[words, "r"] if replies else [words], before=copy.deepcopy(state), state=state,
-        )  # fmt: skip
+            number=head.number + 1 if head else 1,
+            above=above,
+            words=[words, "r"] if replies else [words],
+            before=copy.deepcopy(state),
+            state=state,
+        )
         self.keep(said, name, before, after if replies else {})
         self.heads[name] = said
 
@@ -124,19 +130,20 @@ class Branches(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self.heads.values()))
     @rule(pick=choice, before=writes, after=writes, replies=st.booleans())
-    def regenerate(
-        self, pick: int, before: dict[str, int], after: dict[str, int], replies: bool
-    ) -> None:
+    def regenerate(self, pick: int, before: dict[str, int], after: dict[str, int], replies: bool) -> None:
         chosen = self.said_on(pick)
         assert chosen is not None
         name, head = chosen
         self.play(self.turn(name, "regenerate", before, after, "again" if replies else ""))
 
         said = Said(
-            number=head.number, above=head.above,
+            number=head.number,
+            above=head.above,
             words=[head.words[0], "again"] if replies else head.words[:1],
-            before=head.before, state=copy.deepcopy(head.before), variants=head.variants,
-        )  # fmt: skip
+            before=head.before,
+            state=copy.deepcopy(head.before),
+            variants=head.variants,
+        )
         self.keep(said, name, before, after if replies else {})
         if replies:
             self.heads[name] = said

@@ -51,20 +51,33 @@ def valid() -> Data:
         "system": "You are {{ char.name }}. {{ art.state.value }}",
         "operations": [
             guard("fights", "fighting", "fleeing"),
-            template("dice", system(), upsert("roll", persistence="run_only"),
-                     depends_on=["fights"], run_conditions=[condition]),
+            template(
+                "dice",
+                system(),
+                upsert("roll", persistence="run_only"),
+                depends_on=["fights"],
+                run_conditions=[condition],
+            ),
             template("notes", {"type": "prompt.insert_at_depth", "depth_from_end": 2}, order=-3.5),
             template("world", state, text="{{ art.state.history | last }}", **after),
-            template("log", upsert("log", usage="ui_only", write_mode="append",
-                                   retention={"max_versions": 20}), depends_on=["world"], **after),
-            {"operation_id": "mood", "kind": "llm", "order": 5,
-             "params": {"prompt": "Mood?", "output": "json", "schema": answer, "max_cost_usd": 0.5}},
+            template(
+                "log",
+                upsert("log", usage="ui_only", write_mode="append", retention={"max_versions": 20}),
+                depends_on=["world"],
+                **after,
+            ),
+            {
+                "operation_id": "mood",
+                "kind": "llm",
+                "order": 5,
+                "params": {"prompt": "Mood?", "output": "json", "schema": answer, "max_cost_usd": 0.5},
+            },
         ],
         "inclusions": [
             {"source": "art.state", "place": "depth(3)", "when": {"condition": "{{ art.log }}"}},
             {"source": "art.elsewhere", "template": "Then: {{ value }}", "on_trim": "summarise"},
         ],
-    }  # fmt: skip
+    }
 
 
 def broken(change: Callable[[Data], object]) -> list[tuple[str, str]]:
@@ -141,30 +154,54 @@ MISTAKES: list[tuple[str, Callable[[Data], object], str, str]] = [
     ("unknown", at(2, depends_on=["nobody"]), "operations[2].depends_on[0]", "unknown_dependency"),
     ("self", at(2, depends_on=["notes"]), "operations[2].depends_on[0]", "self_dependency"),
     ("hooks", at(4, depends_on=["world", "notes"]), "operations[4].depends_on[1]", "cross_hook_dependency"),
-    ("one hook of two", at(0, depends_on=["notes"], hooks=["before_main_llm", "after_main_llm"]),
-     "operations[0].depends_on[0]", "cross_hook_dependency"),
+    (
+        "one hook of two",
+        at(0, depends_on=["notes"], hooks=["before_main_llm", "after_main_llm"]),
+        "operations[0].depends_on[0]",
+        "cross_hook_dependency",
+    ),
     ("ring", at(0, depends_on=["dice"]), "operations[1].depends_on[0]", "cycle"),
     ("twice waited", at(4, depends_on=["world", "world"]), "operations[4].depends_on[1]", "duplicate_value"),
     ("hook twice", at(2, hooks=["before_main_llm"] * 2), "operations[2].hooks[1]", "duplicate_value"),
     ("no order", lambda d: d["operations"][2].pop("order"), "operations[2].order", "missing_order"),
-    *((f"order {order}", at(2, order=order), "operations[2].order", "order_not_numeric")
-      for order in (None, "1", True, [], float("nan"), float("inf"), float("-inf"))),
+    *(
+        (f"order {order}", at(2, order=order), "operations[2].order", "order_not_numeric")
+        for order in (None, "1", True, [], float("nan"), float("inf"), float("-inf"))
+    ),
     ("order's bound", at(2, order=1e300), "operations[2].order", "less_than_equal"),
     ("two writers", effects(3, upsert("log")), "operations[4].params.effects[0].tag", "duplicate_writer"),
     ("two tags", effects(1, upsert("a"), upsert("b")), f"{P1}.effects[1].tag", "multiple_tags"),
     ("same tag", effects(1, upsert("a"), upsert("a")), f"{P1}.effects[1].tag", "duplicate_effect"),
     ("dynamic", effects(1, upsert("{{ chat.id }}")), f"{P1}.effects[0].tag", "dynamic_tag"),
     ("dynamic tag", effects(1, upsert("a{% if b %}")), f"{P1}.effects[0].tag", "dynamic_tag"),
-    *((f"tag {tag!r}", effects(1, upsert(tag)), f"{P1}.effects[0].tag", "invalid_tag")
-      for tag in ("", "State", "1a", "a" * 65, "a-b", "a\n", "ä")),
-    ("condition waits", at(1, depends_on=[]), "operations[1].run_conditions[0].source",
-     "condition_source_not_dependency"),
-    ("condition", at(4, run_conditions=[{**CONDITION, "source": "world"}]),
-     "operations[4].run_conditions[0].source", "condition_source_not_guard"),
-    ("flag", at(1, run_conditions=[{**CONDITION, "key": "sleeping"}]),
-     "operations[1].run_conditions[0].key", "undeclared_guard_key"),
-    ("operator", at(1, run_conditions=[{**CONDITION, "operator": "is"}]),
-     "operations[1].run_conditions[0].operator", "literal_error"),
+    *(
+        (f"tag {tag!r}", effects(1, upsert(tag)), f"{P1}.effects[0].tag", "invalid_tag")
+        for tag in ("", "State", "1a", "a" * 65, "a-b", "a\n", "ä")
+    ),
+    (
+        "condition waits",
+        at(1, depends_on=[]),
+        "operations[1].run_conditions[0].source",
+        "condition_source_not_dependency",
+    ),
+    (
+        "condition",
+        at(4, run_conditions=[{**CONDITION, "source": "world"}]),
+        "operations[4].run_conditions[0].source",
+        "condition_source_not_guard",
+    ),
+    (
+        "flag",
+        at(1, run_conditions=[{**CONDITION, "key": "sleeping"}]),
+        "operations[1].run_conditions[0].key",
+        "undeclared_guard_key",
+    ),
+    (
+        "operator",
+        at(1, run_conditions=[{**CONDITION, "operator": "is"}]),
+        "operations[1].run_conditions[0].operator",
+        "literal_error",
+    ),
     ("template", texted(2, "{{ a"), f"{P2}.template", "invalid_template"),
     ("text of no dependency", texted(2, "{{ deps.zz.value }}"), f"{P2}.template", "unknown_dependency"),
     ("passages of nobody", effects(2, system("{{ rag.zz }}")), f"{P2}.effects[0].text", "unknown_dependency"),
@@ -173,23 +210,55 @@ MISTAKES: list[tuple[str, Callable[[Data], object], str, str]] = [
     ("value", effects(1, upsert("roll", value="{{")), f"{P1}.effects[0].value", "invalid_template"),
     ("system", lambda d: d.update(system="{{ | }}"), "system", "invalid_template"),
     ("rule", included(source="art.a", template="{% for %}"), "inclusions[2].template", "invalid_template"),
-    ("condition's text", included(source="art.state", when={"condition": "{{"}),
-     "inclusions[2].when.condition", "invalid_template"),
-    ("prompt after", effects(3, system(), upsert("state", usage="prompt+ui")),
-     f"{P3}.effects[0].type", "prompt_effect_after_main_llm"),
-    ("prompt in both", at(2, hooks=["before_main_llm", "after_main_llm"]),
-     f"{P2}.effects[0].type", "prompt_effect_after_main_llm"),
-    ("reply before", effects(2, {"type": "turn.assistant_variant.patch"}),
-     f"{P2}.effects[0].type", "assistant_effect_before_main_llm"),
-    ("blocks before", effects(2, {"type": "turn.assistant_blocks.update"}),
-     f"{P2}.effects[0].type", "assistant_effect_before_main_llm"),
+    (
+        "condition's text",
+        included(source="art.state", when={"condition": "{{"}),
+        "inclusions[2].when.condition",
+        "invalid_template",
+    ),
+    (
+        "prompt after",
+        effects(3, system(), upsert("state", usage="prompt+ui")),
+        f"{P3}.effects[0].type",
+        "prompt_effect_after_main_llm",
+    ),
+    (
+        "prompt in both",
+        at(2, hooks=["before_main_llm", "after_main_llm"]),
+        f"{P2}.effects[0].type",
+        "prompt_effect_after_main_llm",
+    ),
+    (
+        "reply before",
+        effects(2, {"type": "turn.assistant_variant.patch"}),
+        f"{P2}.effects[0].type",
+        "assistant_effect_before_main_llm",
+    ),
+    (
+        "blocks before",
+        effects(2, {"type": "turn.assistant_blocks.update"}),
+        f"{P2}.effects[0].type",
+        "assistant_effect_before_main_llm",
+    ),
     ("no effect", effects(2, {"type": "magic"}), f"{P2}.effects[0]", "union_tag_invalid"),
-    ("run's feed", effects(1, upsert("r", persistence="run_only", write_mode="append")),
-     f"{P1}.effects[0].write_mode", "write_conflict"),
-    ("run's past", effects(1, upsert("r", persistence="run_only", retention={"ttl_s": 5})),
-     f"{P1}.effects[0].retention", "write_conflict"),
-    ("empty feed", effects(4, upsert("log", write_mode="append", retention={"max_versions": 0})),
-     "operations[4].params.effects[0].retention.max_versions", "write_conflict"),
+    (
+        "run's feed",
+        effects(1, upsert("r", persistence="run_only", write_mode="append")),
+        f"{P1}.effects[0].write_mode",
+        "write_conflict",
+    ),
+    (
+        "run's past",
+        effects(1, upsert("r", persistence="run_only", retention={"ttl_s": 5})),
+        f"{P1}.effects[0].retention",
+        "write_conflict",
+    ),
+    (
+        "empty feed",
+        effects(4, upsert("log", write_mode="append", retention={"max_versions": 0})),
+        "operations[4].params.effects[0].retention.max_versions",
+        "write_conflict",
+    ),
     ("source", included(source="state"), "inclusions[2].source", "unknown_source"),
     ("source's tag", included(source="art.State"), "inclusions[2].source", "unknown_source"),
     ("hidden source", included(source="art.log"), "inclusions[2].source", "source_not_for_prompt"),
@@ -200,31 +269,35 @@ MISTAKES: list[tuple[str, Callable[[Data], object], str, str]] = [
     ("no params", lambda d: d["operations"][2].pop("params"), "operations[2].params", "missing"),
     ("params", at(2, params=[1]), "operations[2].params", "not_an_object"),
     ("param", lambda d: d["operations"][2]["params"].update(depth=1), f"{P2}.depth", "extra_forbidden"),
-    ("of the kind", lambda d: d["operations"][5]["params"]["schema"].update(type="thing"),
-     "operations[5].params.schema", "bad_schema"),
+    (
+        "of the kind",
+        lambda d: d["operations"][5]["params"]["schema"].update(type="thing"),
+        "operations[5].params.schema",
+        "bad_schema",
+    ),
     ("field", lambda d: d.update({"odd key": 1}), '["odd key"]', "extra_forbidden"),
     ("flag's type", at(2, enabled="yes"), "operations[2].enabled", "bool_type"),
     ("version", lambda d: d.update(version="2"), "version", "int_type"),
     ("operations", lambda d: d.update(operations={}, inclusions=[]), "operations", "not_a_list"),
     ("rules", lambda d: d.update(inclusions="all"), "inclusions", "not_a_list"),
     ("no rule", lambda d: d["inclusions"].append(None), "inclusions[2]", "not_an_object"),
-    ("too many", lambda d: d.update(operations=[template(f"o{n}") for n in range(501)], inclusions=[]),
-     "operations", "too_many"),
+    (
+        "too many",
+        lambda d: d.update(operations=[template(f"o{n}") for n in range(501)], inclusions=[]),
+        "operations",
+        "too_many",
+    ),
     ("long text", texted(2, "x" * 65_537), f"{P2}.template", "string_too_long"),
     ("surrogate", at(2, name="\ud800"), "operations[2].name", "not_unicode"),
     ("not JSON", at(2, name={1, 2}), "operations[2].name", "not_json"),
     ("not finite", lambda d: d.update(deadline_s=float("nan")), "deadline_s", "not_json"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
-    ("change", "path", "code"),
-    [case[1:] for case in MISTAKES],
-    ids=[case[0] for case in MISTAKES],
+    ("change", "path", "code"), [case[1:] for case in MISTAKES], ids=[case[0] for case in MISTAKES]
 )
-def test_mistake_is_named_with_its_place(
-    change: Callable[[Data], object], path: str, code: str
-) -> None:
+def test_mistake_is_named_with_its_place(change: Callable[[Data], object], path: str, code: str) -> None:
     assert (path, code) in broken(change)
 
 
@@ -244,20 +317,48 @@ LEAKS: list[tuple[str, Callable[[Data], object], str, str]] = [
     ("alias", lambda d: d.update(system="{% assign a = art %}{{ a.log.value }}"), "system", "prompt"),
     ("computed", lambda d: d.update(system="{{ art[text].value }}"), "system", "prompt"),
     ("effect", effects(2, system("{{ art.log.value }}")), f"{P2}.effects[0].text", "prompt"),
-    ("question", lambda d: d["operations"][5]["params"].update(prompt="{{ art.log.value }}"),
-     "operations[5].params.prompt", "prompt"),
+    (
+        "question",
+        lambda d: d["operations"][5]["params"].update(prompt="{{ art.log.value }}"),
+        "operations[5].params.prompt",
+        "prompt",
+    ),
     ("value", texted(2, "{{ art.log.history }}"), f"{P2}.template", "prompt"),
-    ("rule", included(source="art.state", template="{{ value }}{{ art.log.value }}"),
-     "inclusions[2].template", "prompt"),
-    ("words", effects(2, {"type": "turn.user_variant.upsert_and_select", "text": "{{ art.log.value }}"}),
-     f"{P2}.effects[0].text", "prompt"),
-    ("reply", added(template("r", {"type": "turn.assistant_variant.patch", "text": "{{ art.secret }}"},
-                             hooks=["after_main_llm"]),
-                    template("s", upsert("secret", usage="prompt_only"))),
-     "operations[6].params.effects[0].text", "ui"),
-    ("panel", added(template("r", upsert("panel", usage="ui_only"), text="{{ art.secret.value }}"),
-                    template("s", upsert("secret", **HIDDEN))), "operations[6].params.template", "ui"),
-]  # fmt: skip
+    (
+        "rule",
+        included(source="art.state", template="{{ value }}{{ art.log.value }}"),
+        "inclusions[2].template",
+        "prompt",
+    ),
+    (
+        "words",
+        effects(2, {"type": "turn.user_variant.upsert_and_select", "text": "{{ art.log.value }}"}),
+        f"{P2}.effects[0].text",
+        "prompt",
+    ),
+    (
+        "reply",
+        added(
+            template(
+                "r",
+                {"type": "turn.assistant_variant.patch", "text": "{{ art.secret }}"},
+                hooks=["after_main_llm"],
+            ),
+            template("s", upsert("secret", usage="prompt_only")),
+        ),
+        "operations[6].params.effects[0].text",
+        "ui",
+    ),
+    (
+        "panel",
+        added(
+            template("r", upsert("panel", usage="ui_only"), text="{{ art.secret.value }}"),
+            template("s", upsert("secret", **HIDDEN)),
+        ),
+        "operations[6].params.template",
+        "ui",
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -281,9 +382,7 @@ def test_template_may_read_what_its_operation_waits_for_however_far() -> None:
     path = ("operations[8].params.template", "unknown_dependency")
     assert broken(added(template("a"), template("b", depends_on=["a"]), read)) == []
     assert broken(added(template("a"), template("b"), read)) == [path]
-    assert (
-        broken(added(template("d", text="{{ deps[text] }}{{ deps.size }}{{ deps.first }}"))) == []
-    )
+    assert broken(added(template("d", text="{{ deps[text] }}{{ deps.size }}{{ deps.first }}"))) == []
 
 
 def test_all_mistakes_come_at_once_in_the_order_of_the_profile() -> None:
@@ -317,8 +416,7 @@ def test_all_mistakes_come_at_once_in_the_order_of_the_profile() -> None:
 def test_every_ring_is_named_whole() -> None:
     def ring(*names: str) -> list[Data]:
         return [
-            template(one, depends_on=[names[(place + 1) % len(names)]])
-            for place, one in enumerate(names)
+            template(one, depends_on=[names[(place + 1) % len(names)]]) for place, one in enumerate(names)
         ]
 
     found = mistakes_in({"profile_id": "p", "operations": [*ring("c", "a", "b"), *ring("y", "x")]})
@@ -382,9 +480,7 @@ HOSTILE: list[tuple[str, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("data", "code"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE]
-)
+@pytest.mark.parametrize(("data", "code"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE])
 def test_hostile_input_is_an_invalid_profile(data: object, code: str) -> None:
     with pytest.raises(InvalidProfile) as caught:
         parse_profile(data)
@@ -394,12 +490,18 @@ def test_hostile_input_is_an_invalid_profile(data: object, code: str) -> None:
 
 
 ODD = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
     | st.sampled_from(["{{", "art.state", "llm", "\ud800", "fights", "after_main_llm"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=8) | st.sampled_from(["params", "tag", "type"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8) | st.sampled_from(["params", "tag", "type"]), inner, max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 def _shipped_like() -> list[Data]:
@@ -410,10 +512,7 @@ def _shipped_like() -> list[Data]:
         {"kind": "compute", "params": {"code": "def run(ctx):\n    return 1\n"}},
         {"kind": "transform", "params": {"source": "text", "steps": [{"op": "trim"}]}},
     ]
-    others = [
-        {**one, "operation_id": f"k{n}", "order": n, "description": "d"}
-        for n, one in enumerate(kinds)
-    ]
+    others = [{**one, "operation_id": f"k{n}", "order": n, "description": "d"} for n, one in enumerate(kinds)]
     return [valid(), {"profile_id": "others", "operations": others}]
 
 

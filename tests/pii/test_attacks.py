@@ -41,9 +41,7 @@ JSON_FORMS = [
 
 
 @pytest.mark.parametrize("content", JSON_FORMS)
-def test_a_hidden_value_is_found_and_nothing_else_is_changed(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_a_hidden_value_is_found_and_nothing_else_is_changed(tmp_path: Path, content: bytes) -> None:
     async def scenario() -> None:
         with opened(tmp_path, ScriptedModel([])) as kernel:
             await kernel.for_tenant(ACME).state()

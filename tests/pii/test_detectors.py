@@ -33,8 +33,14 @@ def test_each_kind_of_the_corpus_is_found_and_look_alikes_are_left() -> None:
 
 def test_shipped_detectors_fulfil_the_port() -> None:
     assert tuple(one.kind for one in DETECTORS if isinstance(one, Detector)) == (
-        "SECRET", "IBAN", "CARD", "EMAIL", "NATIONAL_ID", "IP", "PHONE",
-    )  # fmt: skip
+        "SECRET",
+        "IBAN",
+        "CARD",
+        "EMAIL",
+        "NATIONAL_ID",
+        "IP",
+        "PHONE",
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,10 +94,7 @@ def test_phone_numbers(text: str, expected: list[str]) -> None:
         ("4111 1111 1111 1111 12/26 123", ["CARD:4111 1111 1111 1111"]),
         ("Amex 3714-496353-98431", ["CARD:3714-496353-98431"]),
         ("visa 4222222222222", ["CARD:4222222222222"]),
-        (
-            "4111 1111 1111 1111 5500 0000 0000 0004",
-            ["CARD:4111 1111 1111 1111", "CARD:5500 0000 0000 0004"],
-        ),
+        ("4111 1111 1111 1111 5500 0000 0000 0004", ["CARD:4111 1111 1111 1111", "CARD:5500 0000 0000 0004"]),
         ("4111 1111 1111 1112", []),
         ("4222222222222", []),
         ("1763816263000000 0x4111111111111111 0.4111111111111111 4111111111111111abc", []),
@@ -135,10 +138,7 @@ def test_numbers_of_people_and_machines(text: str, expected: list[str]) -> None:
     [
         ("key sk-proj-abcdefghijklmnop1234", ["SECRET:sk-proj-abcdefghijklmnop1234"]),
         ("AKIAIOSFODNN7EXAMPLE", ["SECRET:AKIAIOSFODNN7EXAMPLE"]),
-        (
-            "JWT eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.",
-            ["SECRET:eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0."],
-        ),
+        ("JWT eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0.", ["SECRET:eyJhbGciOiJub25lIn0.eyJzdWIiOiIxIn0."]),
         ("Authorization: Bearer abcdef0123456789ab", ["SECRET:abcdef0123456789ab"]),
         ("ftp://bob:s3cr3t@ftp.example.com/", ["SECRET:s3cr3t"]),
         ("password: correcthorse", ["SECRET:correcthorse"]),

@@ -99,12 +99,7 @@ def test_the_model_and_the_file_never_hold_a_value_and_the_tool_gets_it(tmp_path
             for request in model.requests:
                 for value in VALUES:
                     assert value not in seen(request)
-            assert (await runs.manifest("r", "1")).pii == {
-                "EMAIL": 2,
-                "CARD": 1,
-                "PHONE": 1,
-                "IBAN": 1,
-            }
+            assert (await runs.manifest("r", "1")).pii == {"EMAIL": 2, "CARD": 1, "PHONE": 1, "IBAN": 1}
             text = await result_of(runs)
             assert len({*placeholders_in(text)}) == 2
             assert await runs.restored(text) == f"sent to {ANA}, also {BO}"
@@ -260,9 +255,7 @@ def test_a_run_without_the_grant_may_not_use_such_a_tool(tmp_path: Path) -> None
 
     async def scenario() -> None:
         plain = Tenant("plain", grants={"tools:*"})
-        with opened(
-            tmp_path, ScriptedModel([]), mail.tool("tools:send_mail pii:restore")
-        ) as kernel:
+        with opened(tmp_path, ScriptedModel([]), mail.tool("tools:send_mail pii:restore")) as kernel:
             assert await drive(kernel.for_tenant(plain), code) == "completed"
             assert await result_of(kernel.for_tenant(plain)) is True
             assert mail.sent == []
@@ -377,9 +370,7 @@ def test_what_is_received_survives_a_restart_and_reaches_children(tmp_path: Path
     async def scenario() -> None:
         with opened(tmp_path, model, mail.tool()) as kernel:
             kernels.append(kernel)
-            assert (
-                await drive(kernel.for_tenant(ACME), code, on_wait="suspend") == "waiting_approval"
-            )
+            assert await drive(kernel.for_tenant(ACME), code, on_wait="suspend") == "waiting_approval"
         with opened(tmp_path, model, mail.tool()) as kernel:
             kernels.append(kernel)
             await kernel.for_tenant(ACME).approve("r")
@@ -390,14 +381,7 @@ def test_what_is_received_survives_a_restart_and_reaches_children(tmp_path: Path
 
 
 def test_figures_of_tables_stay_figures(tmp_path: Path) -> None:
-    rows = [
-        {
-            "order": 4111111111111112,
-            "sum": 1234567.89,
-            "at": 1763816263000000,
-            "sku": "49151-12345678",
-        }
-    ]
+    rows = [{"order": 4111111111111112, "sum": 1234567.89, "at": 1763816263000000, "sku": "49151-12345678"}]
 
     @tool(side_effect=False)
     async def sales() -> list[dict[str, Any]]:
@@ -452,9 +436,7 @@ def test_a_tenant_has_patterns_of_its_own(tmp_path: Path) -> None:
             assert shown["patterns"] == {"EMPLOYEE": "E-[0-9]{6}"}
             for runs in (mine, theirs):
                 assert await drive(runs, code) == "completed"
-            assert [found[:10] for found in placeholders_in(await result_of(mine))] == [
-                "<EMPLOYEE_"
-            ]
+            assert [found[:10] for found in placeholders_in(await result_of(mine))] == ["<EMPLOYEE_"]
             assert await result_of(theirs) == "ask E-123456 about it"
             with pytest.raises(InvalidRequest, match="EMPLOYEE"):
                 await kernel.tenants.update("mine", patterns={"EMPLOYEE": "("})

@@ -48,10 +48,7 @@ def test_what_only_looks_like_hidden_values_is_left_alone() -> None:
 
 
 def test_the_sources_of_this_repository_hold_no_more_than_before() -> None:
-    files = [
-        *(ROOT / "src/artelier/kernel").rglob("*.py"),
-        *(ROOT / "docs/decisions").rglob("*.md"),
-    ]
+    files = [*(ROOT / "src/artelier/kernel").rglob("*.py"), *(ROOT / "docs/decisions").rglob("*.md")]
     for file in files:
         text = file.read_text()
         assert places(shipped(), text, rules=2) == places(shipped(), text, rules=1), file
@@ -76,10 +73,7 @@ def test_a_hidden_value_becomes_one_placeholder_that_leads_back(text: str) -> No
     assert len(placeholders_in(done)) == 1
     assert of_acme.text(done) == done
     value = "ana@example.org"
-    assert of_acme.restored(done) in (
-        text,
-        text[: text.find("ana")] + value + text[text.rfind("org") + 3 :],
-    )
+    assert of_acme.restored(done) in (text, text[: text.find("ana")] + value + text[text.rfind("org") + 3 :])
 
 
 def test_an_encoded_token_comes_back_byte_for_byte_and_is_told_from_the_value() -> None:
@@ -99,9 +93,17 @@ def test_a_spaced_address_has_the_placeholder_of_the_address() -> None:
 
 
 SIGNS = (
-    "aGVsbG8gd29ybGQ= ", "68656c6c6f20776f726c64 ", "68 65 6c 6c 6f 20 77 6f ", "a @ ", "a@\n",
-    "4111 1111\n", "%41", "\\\\\\", "\U000e0101", "= \n",
-)  # fmt: skip
+    "aGVsbG8gd29ybGQ= ",
+    "68656c6c6f20776f726c64 ",
+    "68 65 6c 6c 6f 20 77 6f ",
+    "a @ ",
+    "a@\n",
+    "4111 1111\n",
+    "%41",
+    "\\\\\\",
+    "\U000e0101",
+    "= \n",
+)
 
 
 @pytest.mark.parametrize("sign", SIGNS)
@@ -117,9 +119,7 @@ def test_a_run_keeps_the_rules_that_it_was_started_under(
     model = ScriptedModel(["ok"])
 
     async def drive() -> str:
-        kernel = Kernel.open(
-            tmp_path / "state.db", policy=Policy(pii=True), environ=KEY, models=model
-        )
+        kernel = Kernel.open(tmp_path / "state.db", policy=Policy(pii=True), environ=KEY, models=model)
         said = ""
         try:
             async with kernel.run("r", tenant="acme", on_wait="suspend") as run:

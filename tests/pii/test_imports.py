@@ -126,9 +126,7 @@ def test_replaying_a_file_needs_no_vault(tmp_path: Path) -> None:
             await answered(kernel.for_tenant(ACME), f"write to {ANA}")
             told = await result_of(kernel.for_tenant(ACME))
             await kernel.for_tenant(ACME).export("r", tmp_path / "r.artelier")
-        replayed = await Kernel.replay_file(
-            tmp_path / "r.artelier", said_by_people, policy=Policy.local()
-        )
+        replayed = await Kernel.replay_file(tmp_path / "r.artelier", said_by_people, policy=Policy.local())
         assert replayed.result == told
 
     play(scenario())

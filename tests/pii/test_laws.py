@@ -42,9 +42,7 @@ TREE = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=12,
 )
-CHOSEN = st.lists(
-    st.sampled_from(PLANTS), min_size=1, max_size=4, unique_by=lambda one: one[0].lower()
-)
+CHOSEN = st.lists(st.sampled_from(PLANTS), min_size=1, max_size=4, unique_by=lambda one: one[0].lower())
 
 
 def planted(data: Any, left: list[str]) -> Any:
@@ -65,9 +63,7 @@ def example_of(data: Any, chosen: list[tuple[str, str]]) -> Any:
 
 @settings(max_examples=40, deadline=None)
 @given(TREE, CHOSEN)
-def test_what_was_replaced_is_nowhere_and_comes_back(
-    tree: Any, chosen: list[tuple[str, str]]
-) -> None:
+def test_what_was_replaced_is_nowhere_and_comes_back(tree: Any, chosen: list[tuple[str, str]]) -> None:
     data, mine = example_of(tree, chosen), scrubber()
 
     done = mine.value(data)

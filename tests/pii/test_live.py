@@ -112,9 +112,7 @@ def test_text_without_a_space_is_not_parted_within_a_value(tmp_path: Path, befor
     seen = list[str]()
 
     async def code(run: Run) -> None:
-        async for item in run.stream_model(
-            model="m", messages=[user("go")], max_output_tokens=50_000
-        ):
+        async for item in run.stream_model(model="m", messages=[user("go")], max_output_tokens=50_000):
             if isinstance(item, Delta):
                 seen.append(item.text)
 

@@ -42,9 +42,7 @@ Doing = Callable[[], Awaitable[Any]]
 def opened(folder: Path, model: Any = None, *tools: Any, **more: Any) -> Kernel:
     policy = Policy(pii=True, backoff_s=0)
     model = model or ScriptedModel(lambda request: "well")
-    return Kernel.open(
-        folder / "s.db", models={"m": model}, tools=tools, environ=KEY, policy=policy, **more
-    )
+    return Kernel.open(folder / "s.db", models={"m": model}, tools=tools, environ=KEY, policy=policy, **more)
 
 
 def assert_clean(text: str, where: str) -> None:
@@ -107,20 +105,14 @@ def test_what_a_person_calls_something_tells_nothing_of_a_person(tmp_path: Path)
                     "signal": lambda: desk.signal("r", EMAIL, 1),
                     "artifact": lambda: mine.write(f"x/{IBAN}", content="x", kind="document"),
                     "source": lambda: mine.write(
-                        "x2",
-                        content="x",
-                        kind="document",
-                        provenance=Provenance(derived_from=(f"{IBAN}@1",)),
+                        "x2", content="x", kind="document", provenance=Provenance(derived_from=(f"{IBAN}@1",))
                     ),
                     "owner": lambda: desk.as_principal(f"user:{IBAN}").artifacts.write(
                         "x3", content="x", kind="document"
                     ),
                     "receiver": lambda: mine.transfer("note", to=f"user:{IBAN}"),
                     "reader": lambda: mine.write(
-                        "x4",
-                        content="x",
-                        kind="document",
-                        access={"allow": {"read": [f"user:{IBAN}"]}},
+                        "x4", content="x", kind="document", access={"allow": {"read": [f"user:{IBAN}"]}}
                     ),
                     "group": lambda: group.create(f"g/{IBAN}", name="Kin"),
                     "memory": lambda: store.for_agent("acme", IBAN).append("x", key="k1"),
@@ -158,7 +150,7 @@ def test_a_name_in_a_run_is_refused_at_the_door_and_the_run_goes_on(tmp_path: Pa
         "branch": lambda run: run.branch(EMAIL).step("one", lambda: 1),
         "version": lambda run: run.version(EMAIL),
         "version, asked again": lambda run: run.version(EMAIL),
-    }  # fmt: skip
+    }
     calls: list[int] = []
 
     @tool(side_effect=False)
@@ -328,9 +320,7 @@ def test_words_of_failures_reach_neither_file_nor_log_nor_span(
         raise OSError(f"the provider knows {EMAIL}")
 
     async def scenario() -> None:
-        telemetry = OpenTelemetry(
-            tracer_provider=watch.tracers, meter_provider=watch.meters, content=True
-        )
+        telemetry = OpenTelemetry(tracer_provider=watch.tracers, meter_provider=watch.meters, content=True)
         with opened(tmp_path, ScriptedModel(odd), breaks, telemetry=telemetry) as kernel:
             desk = kernel.for_tenant(ACME)
             with pytest.raises(RuntimeError):
@@ -397,9 +387,22 @@ def test_an_error_of_a_tool_that_reads_the_store_proves_no_placeholder(tmp_path:
 def test_names_are_looked_at_together_as_they_are_alone(tmp_path: Path) -> None:
     """What stands before or behind a name in one batch neither hides a value nor makes one."""
     harmless = [
-        "phone", "version", "41/model", "tool.requested", "iban DE89", "card 4111", "id", "rev",
-        "run:r", "2026-03-28T12:00:00", "0301 23", "tel", "runs/r/1", "1.2.3.4.5", "order",
-    ]  # fmt: skip
+        "phone",
+        "version",
+        "41/model",
+        "tool.requested",
+        "iban DE89",
+        "card 4111",
+        "id",
+        "rev",
+        "run:r",
+        "2026-03-28T12:00:00",
+        "0301 23",
+        "tel",
+        "runs/r/1",
+        "1.2.3.4.5",
+        "order",
+    ]
     harmful = [EMAIL, IBAN, "203.0.113.77", "tel:+4915112345678", "4111-1111-1111-1111"]
     with opened(tmp_path) as kernel:
         play(kernel.for_tenant(ACME).state())
@@ -430,9 +433,7 @@ async def _is_there(desk: TenantKernel) -> bool:
     return True
 
 
-def doings_of(
-    desk: TenantKernel, world: Any, memory: Any, chat: Session, folder: Path
-) -> dict[str, Doing]:
+def doings_of(desk: TenantKernel, world: Any, memory: Any, chat: Session, folder: Path) -> dict[str, Doing]:
     """What a person may do, under a value."""
     who, account = f"user:{EMAIL}", f"user:{IBAN}"
     return {
@@ -478,17 +479,13 @@ def test_nothing_that_a_person_may_do_under_a_value_leaves_it_behind(
         return True
 
     async def scenario() -> None:
-        telemetry = OpenTelemetry(
-            tracer_provider=watch.tracers, meter_provider=watch.meters, content=True
-        )
+        telemetry = OpenTelemetry(tracer_provider=watch.tracers, meter_provider=watch.meters, content=True)
         with opened(tmp_path, telemetry=telemetry) as kernel:
             desk = kernel.for_tenant(ACME)
             await opened_once(desk.run("r", goal=EMAIL, settings={EMAIL: IBAN}))
             mine = desk.as_principal("user:kim").artifacts
             await mine.write("note", content=EMAIL, kind="document", metadata={EMAIL: IBAN})
-            world = await found(
-                desk, "w", {"agents": [{"id": "ann", "policy": "noop"}]}, by=f"user:{EMAIL}"
-            )
+            world = await found(desk, "w", {"agents": [{"id": "ann", "policy": "noop"}]}, by=f"user:{EMAIL}")
             memory = kernel.memory.for_agent("acme", "clerk")
             chat = await Session.open(kernel, "talk", model="m", tenant=ACME, user=EMAIL)
             doings = doings_of(desk, world, memory, chat, tmp_path)
@@ -503,9 +500,7 @@ def test_nothing_that_a_person_may_do_under_a_value_leaves_it_behind(
     assert_clean(caplog.text, "log lines")
 
 
-def test_an_agent_of_a_world_that_calls_something_by_a_value_is_rejected_alone(
-    tmp_path: Path,
-) -> None:
+def test_an_agent_of_a_world_that_calls_something_by_a_value_is_rejected_alone(tmp_path: Path) -> None:
     def writes(facts: Any) -> dict[str, Any]:
         id = f"of/{IBAN}" if facts["agent_id"] == "ann" else "memo"
         return {"action": "write", "artifact_id": id, "kind": "document", "content": "x"}

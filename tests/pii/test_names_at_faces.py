@@ -46,9 +46,7 @@ def test_the_server_refuses_a_name_and_repeats_no_value(
 
     asyncio.run(scenario())
     assert_nowhere(tmp_path)
-    assert_clean(
-        "\n".join(r.getMessage() for r in caplog.records if r.name.startswith("artelier")), "logs"
-    )
+    assert_clean("\n".join(r.getMessage() for r in caplog.records if r.name.startswith("artelier")), "logs")
 
 
 def test_errors_at_the_command_line_repeat_no_value(shell: Shell) -> None:

@@ -17,9 +17,15 @@ from tests.pii.test_systems import ACME, EMAIL, KEY, PHONE, assert_nowhere, lett
 BO = "bo@example.net"
 
 CARD_FIELDS: dict[str, Any] = {
-    "mes_example": "", "creator_notes": "", "post_history_instructions": "", "creator": "",
-    "alternate_greetings": [], "tags": [], "character_version": "", "extensions": {},
-}  # fmt: skip
+    "mes_example": "",
+    "creator_notes": "",
+    "post_history_instructions": "",
+    "creator": "",
+    "alternate_greetings": [],
+    "tags": [],
+    "character_version": "",
+    "extensions": {},
+}
 
 
 def unasked(folder: Path, models: Any, *tools: Any) -> Kernel:
@@ -49,9 +55,12 @@ def test_what_a_sub_agent_finds_its_parent_may_use(tmp_path: Path) -> None:
     async def scenario() -> None:
         with unasked(tmp_path, {"boss": boss, "child": child}, send_mail, look_up) as kernel:
             helper = SubAgentFactory(kernel=kernel).create(
-                name="helper", description="Looks up.", system_prompt="You look up.", model="child",
+                name="helper",
+                description="Looks up.",
+                system_prompt="You look up.",
+                model="child",
                 tools=[look_up],
-            )  # fmt: skip
+            )
             agent = AutonomousAgent(kernel=kernel, identity="Boss.", tools=[helper, send_mail])
             done = await agent.run(run_id="r", tenant=ACME, model="boss", prompt="Write to Bo")
             assert done.status == "completed", done.reason
@@ -66,10 +75,12 @@ def test_a_sub_agent_gains_nothing_for_its_parent_by_saying_a_placeholder(tmp_pa
     stolen: list[str] = []
     boss = ScriptedModel(
         [
-            "noted", tool_call("helper", {"prompt": "Say it"}),
-            lambda _: tool_call("send_mail", {"to": stolen[0]}), "sent",
+            "noted",
+            tool_call("helper", {"prompt": "Say it"}),
+            lambda _: tool_call("send_mail", {"to": stolen[0]}),
+            "sent",
         ]
-    )  # fmt: skip
+    )
     child = ScriptedModel([lambda _: f"it is {stolen[0]}"])
 
     async def scenario() -> None:
@@ -91,10 +102,7 @@ def test_who_approves_with_other_arguments_types_values_or_text(tmp_path: Path) 
     """A value that is typed goes to the tool, a placeholder that is typed is text."""
     sent, send_mail = letters()
     model = ScriptedModel(
-        [
-            "noted",
-            *[step for _ in range(2) for step in (tool_call("send_mail", {"to": "boss"}), "done")],
-        ]
+        ["noted", *[step for _ in range(2) for step in (tool_call("send_mail", {"to": "boss"}), "done")]]
     )
 
     async def scenario() -> None:
@@ -171,8 +179,7 @@ def test_cards_and_chats_of_elsewhere_gain_nothing_by_naming_a_placeholder(tmp_p
 
     def card(named: str) -> Path:
         texts = dict.fromkeys(
-            ("description", "personality", "scenario", "first_mes", "system_prompt"),
-            f"Write to {named}",
+            ("description", "personality", "scenario", "first_mes", "system_prompt"), f"Write to {named}"
         )
         data = {**CARD_FIELDS, **texts, "name": "Eve"}
         file = tmp_path / "eve.json"
@@ -187,10 +194,15 @@ def test_cards_and_chats_of_elsewhere_gain_nothing_by_naming_a_placeholder(tmp_p
             (stolen,) = {*placeholders_in(seen(model.requests[0]))}
             cast = await cast_character(kernel.for_tenant(ACME), card(stolen), by="user:kim")
             chat = await Session.open(
-                kernel, "b", char=dict(cast.char), greetings=list(cast.greetings),
-                user={"name": "Kim", "description": f"I am {stolen}"}, system=f"Mail {stolen}",
-                profile="rp-basic", **chats,
-            )  # fmt: skip
+                kernel,
+                "b",
+                char=dict(cast.char),
+                greetings=list(cast.greetings),
+                user={"name": "Kim", "description": f"I am {stolen}"},
+                system=f"Mail {stolen}",
+                profile="rp-basic",
+                **chats,
+            )
             await chat.import_turns([{"user": stolen, "variants": [stolen], "selected": 0}])
             before = len(model.requests)
             turn = await chat.generate("go")
@@ -202,9 +214,7 @@ def test_cards_and_chats_of_elsewhere_gain_nothing_by_naming_a_placeholder(tmp_p
                 (turn.run_id,),
             )
             assert rows == []
-            shown = await kernel.for_tenant(ACME).restored(
-                [one.text for one in await chat.turns(limit=5)]
-            )
+            shown = await kernel.for_tenant(ACME).restored([one.text for one in await chat.turns(limit=5)])
             assert f"Write to {stolen}" in shown  # as it was written
             assert stolen in shown
 
@@ -230,10 +240,7 @@ def test_a_fork_may_use_what_its_origin_was_told_and_a_stranger_may_not(tmp_path
         with unasked(tmp_path, {"m": model}, send_mail) as kernel:
             desk = kernel.for_tenant(ACME)
             assert await drive(desk, told, "r") == "completed"
-            assert (
-                await drive(desk, both, await desk.fork("r", new_id="f", effects="live"))
-                == "completed"
-            )
+            assert await drive(desk, both, await desk.fork("r", new_id="f", effects="live")) == "completed"
             assert await drive(desk, mails, "s") == "completed"
             (named,) = {*placeholders_in(seen(model.requests[0]))}
             assert sent == [EMAIL, named]

@@ -8,20 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.pii.placeholder import (
-    count_placeholders,
-    escaped,
-    placeholder,
-    placeholders_in,
-    restored,
-)
+from artelier.pii.placeholder import count_placeholders, escaped, placeholder, placeholders_in, restored
 
 ONE = "<EMAIL_7Q2FKX>"
 VALUES = {ONE: "ana@example.org", "<NATIONAL_ID_ABCDEFGH>": "12 345"}
 
-PIECES = st.sampled_from(
-    ["<", ">", "\\", "EMAIL_7Q2FKX", ONE, "<NATIONAL_ID_ABCDEFGH>", " a ", "é"]
-)
+PIECES = st.sampled_from(["<", ">", "\\", "EMAIL_7Q2FKX", ONE, "<NATIONAL_ID_ABCDEFGH>", " a ", "é"])
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))

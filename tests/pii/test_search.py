@@ -41,12 +41,8 @@ async def searched(detectors: list[Detector], text: str) -> tuple[list[ValuePlac
 
 
 def test_a_large_text_gives_what_one_search_of_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules[
-        "artelier.pii.detectors.pattern"
-    ]  # its name is a function's in the package
-    monkeypatch.setattr(
-        module, "SEARCH_TIME_S", 60.0
-    )  # of the one search here; helpers keep theirs
+    module = sys.modules["artelier.pii.detectors.pattern"]  # its name is a function's in the package
+    monkeypatch.setattr(module, "SEARCH_TIME_S", 60.0)  # of the one search here; helpers keep theirs
     detectors = [*shipped(), pattern("CASE", "here; Noth[a-z]+")]
     text = corpus(700_000, 1)
 
@@ -82,8 +78,11 @@ def test_a_pattern_that_does_not_end_stops_the_text_and_not_the_next_search() ->
         with pytest.raises(PatternTimeout):
             async for _ in search.places([evil], ("a" * 900 + "\n") * 50, tenant="acme"):
                 pass
-        found = [one async for some in search.places(shipped(), "x " * 20_000 + "ana@example.org", tenant="b")
-                 for one in some]  # fmt: skip
+        found = [
+            one
+            async for some in search.places(shipped(), "x " * 20_000 + "ana@example.org", tenant="b")
+            for one in some
+        ]
         assert [one.normal for one in found] == ["ana@example.org"]
 
     asyncio.run(scenario())

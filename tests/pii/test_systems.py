@@ -14,16 +14,7 @@ from typing import Any
 
 import pytest
 
-from artelier import (
-    AutonomousAgent,
-    ContextBuilder,
-    Kernel,
-    Policy,
-    Session,
-    SubAgentFactory,
-    Tenant,
-    tool,
-)
+from artelier import AutonomousAgent, ContextBuilder, Kernel, Policy, Session, SubAgentFactory, Tenant, tool
 from artelier.agents.loop_registry import replay_run
 from artelier.app import TenantKernel
 from artelier.errors import InvalidConfig
@@ -48,10 +39,16 @@ ADDRESS, SECRET = "203.0.113.77", "ghp_" + "1A2b3C4d5E6f7G8h9I0j1K2l3M4n5O6p7Q8r
 ALL = f"{EMAIL}, {PHONE}, {CARD}, {IBAN}, {ADDRESS}, {SECRET}"
 
 TRACES = (
-    *(form for value in (EMAIL, PHONE, CARD, IBAN, ADDRESS, SECRET)
-      for form in {value, value.lower(), value.replace(" ", ""), value.replace(" ", "-")}),
-    "ana.lopez", "ana-lopez", "ana_lopez", "15112345678",
-)  # fmt: skip
+    *(
+        form
+        for value in (EMAIL, PHONE, CARD, IBAN, ADDRESS, SECRET)
+        for form in {value, value.lower(), value.replace(" ", ""), value.replace(" ", "-")}
+    ),
+    "ana.lopez",
+    "ana-lopez",
+    "ana_lopez",
+    "15112345678",
+)
 """Every form in which a value, or a name made of one, could be left behind."""
 
 
@@ -179,9 +176,8 @@ def test_a_chat_with_variants_and_branches(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path, {"m": model}) as kernel:
             chat = await Session.open(
-                kernel, "talk", model="m", profile="rp-basic", user="Kim", tenant=ACME,
-                principal="user:kim",
-            )  # fmt: skip
+                kernel, "talk", model="m", profile="rp-basic", user="Kim", tenant=ACME, principal="user:kim"
+            )
             first = await chat.generate(f"My data: {ALL}")
             assert_clean(str(first.text), "the reply")
             again = await chat.regenerate()
@@ -203,13 +199,8 @@ def test_a_chat_with_variants_and_branches(tmp_path: Path) -> None:
 def test_a_mission_over_a_table_of_people(shell: Shell) -> None:
     shell.set("ARTELIER_VAULT_KEY", KEY["ARTELIER_VAULT_KEY"])
     shell.set("ARTELIER_PII", "1")
-    rows = [
-        f"{name},{EMAIL},{PHONE},{CARD},{IBAN},{ADDRESS},{SECRET},{n}"
-        for n, name in enumerate("abc")
-    ]
-    shell.write(
-        "people/people.csv", "name,email,phone,card,iban,ip,token,orders\n" + "\n".join(rows)
-    )
+    rows = [f"{name},{EMAIL},{PHONE},{CARD},{IBAN},{ADDRESS},{SECRET},{n}" for n, name in enumerate("abc")]
+    shell.write("people/people.csv", "name,email,phone,card,iban,ip,token,orders\n" + "\n".join(rows))
 
     shell("tenants", "update", "--grant", "*")
     words = ("do", f"How many orders has {EMAIL}?", "--workspace", "people", "--run-id", "d1")
@@ -232,9 +223,11 @@ def test_a_mission_over_a_table_of_people(shell: Shell) -> None:
 def test_a_world_with_messages_and_memories(tmp_path: Path) -> None:
     def writes(facts: Any) -> dict[str, Any]:
         return {
-            "action": "write", "artifact_id": f"letter-{facts['agent_id']}", "kind": "document",
+            "action": "write",
+            "artifact_id": f"letter-{facts['agent_id']}",
+            "kind": "document",
             "content": {"to": EMAIL, "text": f"{ALL}"},
-        }  # fmt: skip
+        }
 
     replies = [
         {"action": "write", "artifact_id": "memo", "kind": "document", "content": f"call {PHONE}"},
@@ -265,37 +258,24 @@ def test_a_world_with_messages_and_memories(tmp_path: Path) -> None:
 
 def test_memories_in_a_file_of_their_own(tmp_path: Path) -> None:
     model = ScriptedModel(
-        [
-            tool_call("core_memory_append", {"content": f"reach {EMAIL} at {PHONE}"}),
-            "noted",
-            "known",
-        ]
+        [tool_call("core_memory_append", {"content": f"reach {EMAIL} at {PHONE}"}), "noted", "known"]
     )
 
     async def scenario() -> None:
-        with (
-            opened(tmp_path, {"m": model}) as kernel,
-            SQLiteMemoryStore(tmp_path / "m.db") as store,
-        ):
+        with opened(tmp_path, {"m": model}) as kernel, SQLiteMemoryStore(tmp_path / "m.db") as store:
             builder = ContextBuilder(identity="You help.", memory_store=store)
             agent = AutonomousAgent(kernel=kernel, context_builder=builder)
             for name in ("a", "b"):
-                done = await agent.run(
-                    run_id=name, tenant=ACME, model="m", prompt=f"I am {EMAIL}, {CARD}"
-                )
+                done = await agent.run(run_id=name, tenant=ACME, model="m", prompt=f"I am {EMAIL}, {CARD}")
                 assert done.status == "completed", done.reason
-            (block, *_) = [
-                one for one in await store.for_agent("acme", agent.agent_id).blocks() if one.text
-            ]
+            (block, *_) = [one for one in await store.for_agent("acme", agent.agent_id).blocks() if one.text]
             assert placeholders_in(block.text)
 
     asyncio.run(scenario())
     assert_nowhere(tmp_path)
 
 
-def test_what_a_program_writes_into_a_file_of_memories_is_sealed_and_replaced(
-    tmp_path: Path,
-) -> None:
+def test_what_a_program_writes_into_a_file_of_memories_is_sealed_and_replaced(tmp_path: Path) -> None:
     """And the kernel's vault knows it, for a tool of a later run and for people, in another process, too."""
     sent, send_mail = letters()
 
@@ -308,9 +288,10 @@ def test_what_a_program_writes_into_a_file_of_memories_is_sealed_and_replaced(
     async def told() -> None:
         with opened(tmp_path) as kernel, SQLiteMemoryStore(tmp_path / "m.db") as store:
             AutonomousAgent(
-                kernel=kernel, agent_id="clerk",
+                kernel=kernel,
+                agent_id="clerk",
                 context_builder=ContextBuilder(identity="Clerk.", memory_store=store),
-            )  # fmt: skip
+            )
             memory = store.for_agent("acme", "clerk")
             await memory.remember(f"who likes quinces: {EMAIL}, {CARD}", key="a")
             await memory.append(f"call {PHONE}, pay {IBAN}", key="b")
@@ -319,21 +300,23 @@ def test_what_a_program_writes_into_a_file_of_memories_is_sealed_and_replaced(
     async def recalled() -> None:
         with (
             Kernel.open(
-                tmp_path / "s.db", models={"m": model}, tools=[send_mail], environ=KEY,
+                tmp_path / "s.db",
+                models={"m": model},
+                tools=[send_mail],
+                environ=KEY,
                 policy=Policy(pii=True, backoff_s=0),
             ) as kernel,
             SQLiteMemoryStore(tmp_path / "m.db") as store,
-        ):  # fmt: skip
+        ):
             agent = AutonomousAgent(
-                kernel=kernel, agent_id="clerk",
+                kernel=kernel,
+                agent_id="clerk",
                 context_builder=ContextBuilder(identity="Clerk.", memory_store=store),
-            )  # fmt: skip
+            )
             done = await agent.run(run_id="r", tenant=ACME, model="m", prompt="Write to who it is")
             assert done.status == "completed", done.reason
             assert sent == [EMAIL]
-            (block, *_) = [
-                one for one in await store.for_agent("acme", "clerk").blocks() if one.text
-            ]
+            (block, *_) = [one for one in await store.for_agent("acme", "clerk").blocks() if one.text]
             desk = kernel.for_tenant(ACME)
             assert await desk.restored(block.text) == f"call {PHONE}, pay {IBAN}"
 
@@ -343,9 +326,7 @@ def test_what_a_program_writes_into_a_file_of_memories_is_sealed_and_replaced(
     assert "quinces" not in (tmp_path / "m.db").read_bytes().decode("latin-1")  # sealed
 
 
-def test_memories_in_use_are_not_given_to_a_kernel_that_replaces_personal_data(
-    tmp_path: Path,
-) -> None:
+def test_memories_in_use_are_not_given_to_a_kernel_that_replaces_personal_data(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path) as kernel, SQLiteMemoryStore(tmp_path / "m.db") as store:
             await store.for_agent("acme", "clerk").remember("a fig", key="fig")
@@ -426,9 +407,7 @@ def test_memories_at_the_terminal_show_values_to_who_may_see_them(shell: Shell) 
     shell.set("ARTELIER_PII", "1")
 
     async def remember() -> None:
-        with Kernel.open(
-            shell.folder / ".artelier/state.db", environ=KEY, policy=Policy(pii=True)
-        ) as kernel:
+        with Kernel.open(shell.folder / ".artelier/state.db", environ=KEY, policy=Policy(pii=True)) as kernel:
             await kernel.tenants.open("default")
             memory = kernel.memory.for_agent("default", "ana")
             await memory.remember(f"Ana is at {EMAIL}", key="a")

@@ -70,9 +70,7 @@ def naming() -> ScriptedModel:
     return ScriptedModel(lambda request: " ".join(placeholders_in(seen(request))))
 
 
-def test_what_undoes_a_call_that_a_person_changed_gets_the_values_of_the_change(
-    tmp_path: Path,
-) -> None:
+def test_what_undoes_a_call_that_a_person_changed_gets_the_values_of_the_change(tmp_path: Path) -> None:
     undone: list[Any] = []
     policy = Policy(pii=True, backoff_s=0, approve_risk="high")
 
@@ -90,9 +88,7 @@ def test_what_undoes_a_call_that_a_person_changed_gets_the_values_of_the_change(
                 await runs.approve("r")
             back = await runs.compensate("r", on_wait="suspend")
 
-            assert back.undone == ("i0",), (
-                "the newest was undone when the question for it was answered"
-            )
+            assert back.undone == ("i0",), "the newest was undone when the question for it was answered"
             assert undone == [(BO, BO), ("carla@example.org", "carla@example.org")]
 
     play(scenario())
@@ -142,9 +138,7 @@ def test_code_that_undoes_replays_the_same_after_values_were_erased(tmp_path: Pa
             before = await result_of(runs)
             await runs.erase(subject=BO)
 
-            assert (await runs.replay("r", code)).result == before == {
-                "undone": ["i1", "i0"], "kept": [],
-            }  # fmt: skip
+            assert (await runs.replay("r", code)).result == before == {"undone": ["i1", "i0"], "kept": []}
             assert len(undone) == 2
 
     play(scenario())

@@ -130,10 +130,7 @@ def dotted(node: ast.AST, names: Mapping[str, str]) -> str | None:
 def committed(root: Path) -> list[Path]:
     """The files git keeps, relative to `root`; without git, all that are no cache."""
     listing = subprocess.run(
-        ["git", "-C", str(root), "ls-files", "-z", "--cached"],
-        capture_output=True,
-        text=True,
-        check=False,
+        ["git", "-C", str(root), "ls-files", "-z", "--cached"], capture_output=True, text=True, check=False
     )
     if listing.returncode == 0:
         names = (Path(name) for name in listing.stdout.split("\0") if name)

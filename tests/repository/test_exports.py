@@ -55,9 +55,7 @@ def test_import_loads_no_package_of_its_own_before_use() -> None:
 
 def test_neither_import_nor_exports_load_anything_heavy() -> None:
     """Profiles of operations are forms of pydantic's: their names may load that, and no other name."""
-    profiles = {
-        name for name, home in artelier._HOME.items() if home.startswith(("chat", "operations"))
-    }
+    profiles = {name for name, home in artelier._HOME.items() if home.startswith(("chat", "operations"))}
     loaded = modules_loaded_by(
         f"import artelier\nfor name in artelier.__all__:\n    if name not in {profiles!r}:\n"
         "        getattr(artelier, name)"

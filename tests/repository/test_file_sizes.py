@@ -47,9 +47,7 @@ def test_functions_fit() -> None:
 def test_a_long_file_needs_a_reason(tmp_path: Path) -> None:
     (tmp_path / "fits.py").write_text("x = 1\n" * 700)
     (tmp_path / "long.py").write_text("x = 1\n" * 701)
-    (tmp_path / "table.py").write_text(
-        '"""Prices. Long because one table is here."""\n' + "x = 1\n" * 900
-    )
+    (tmp_path / "table.py").write_text('"""Prices. Long because one table is here."""\n' + "x = 1\n" * 900)
 
     assert check_file_sizes(tmp_path) == ["long.py has 701 lines"]
 

@@ -100,9 +100,7 @@ def _refusal(source: Source, item: Import, root: Path) -> str | None:
 
 
 def _testing_refusal(source: Source, item: Import) -> str | None:
-    allowed = any(
-        source.module == user or source.module.startswith(user + ".") for user in TESTING_USERS
-    )
+    allowed = any(source.module == user or source.module.startswith(user + ".") for user in TESTING_USERS)
     if not allowed:
         return "only the commands torture and bench import testing"
     return None if item.lazy else "testing is imported inside a function, on use"

@@ -36,17 +36,13 @@ def check_names(files: list[Path]) -> list[str]:
         for path in files
         if any(fnmatch(path.name, pattern) for pattern in LEAVINGS)
     ]
-    strangers = [
-        f"{path}: has no place at the top" for path in files if path.parts[0] not in ROOT_NAMES
-    ]
+    strangers = [f"{path}: has no place at the top" for path in files if path.parts[0] not in ROOT_NAMES]
     return homeless + leavings + strangers
 
 
 def check_sizes(root: Path, files: list[Path]) -> list[str]:
     return [
-        f"{path}: {size} bytes"
-        for path in files
-        if (size := (root / path).stat().st_size) > SIZE_BYTES_MAX
+        f"{path}: {size} bytes" for path in files if (size := (root / path).stat().st_size) > SIZE_BYTES_MAX
     ]
 
 

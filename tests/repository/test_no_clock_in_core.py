@@ -66,10 +66,7 @@ def test_the_core_reads_no_clock_chance_or_environment() -> None:
         ("import time\nnow = time.time()", "reads time.time"),
         ("import time as t\nnow = t.time_ns()", "reads time.time_ns"),
         ("from time import time as now\nx = now()", "reads time.time"),
-        (
-            "from datetime import UTC, datetime\nx = datetime.now(UTC)",
-            "reads datetime.datetime.now",
-        ),
+        ("from datetime import UTC, datetime\nx = datetime.now(UTC)", "reads datetime.datetime.now"),
         ("import datetime\nx = datetime.date.today()", "reads datetime.date.today"),
         ("def f():\n    import uuid", "imports uuid"),
         ("from random import Random", "imports random"),

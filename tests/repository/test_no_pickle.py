@@ -80,8 +80,6 @@ def test_a_door_from_data_to_code_is_found(tmp_path: Path, text: str, what: str)
 
 
 def test_names_that_only_look_alike_are_accepted(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text(
-        "import yaml\nyaml.safe_load(x)\ncursor.exec(x)\nevaluate(x)\n'eval(1)'\n"
-    )
+    (tmp_path / "a.py").write_text("import yaml\nyaml.safe_load(x)\ncursor.exec(x)\nevaluate(x)\n'eval(1)'\n")
 
     assert check_data_stays_data(tmp_path) == []

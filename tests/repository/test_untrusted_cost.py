@@ -287,11 +287,7 @@ LEFT_OUT = {"testing"}
 
 def entries() -> dict[str, str]:
     """Every allowed use with its reason."""
-    return {
-        line.strip(): reason
-        for reason, lines in ALLOWED.items()
-        for line in lines.strip().splitlines()
-    }
+    return {line.strip(): reason for reason, lines in ALLOWED.items() for line in lines.strip().splitlines()}
 
 
 @cache
@@ -348,8 +344,10 @@ PLANTS = [
     ("from msgspec import json\ndef f(t):\n    return json.decode(t)", "x.py:f msgspec.json.decode"),
     ("def f(t):\n    import yaml\n    return yaml.safe_load(t)", "x.py:f yaml.safe_load"),
     ("import zipfile\ndef f(p):\n    return zipfile.ZipFile(p)", "x.py:f zipfile.ZipFile"),
-    ("import xml.etree.ElementTree as E\ndef f(t):\n    return E.fromstring(t)",
-     "x.py:f xml.etree.ElementTree.fromstring"),
+    (
+        "import xml.etree.ElementTree as E\ndef f(t):\n    return E.fromstring(t)",
+        "x.py:f xml.etree.ElementTree.fromstring",
+    ),
     ("from html.parser import HTMLParser\nclass P(HTMLParser): ...", "x.py:P html.parser.HTMLParser"),
     ("from PIL import Image\ndef f(p):\n    return Image.open(p)", "x.py:f PIL.Image.open"),
     ("import markdown\ndef f(t):\n    return markdown.markdown(t)", "x.py:f markdown.markdown"),
@@ -359,7 +357,7 @@ PLANTS = [
     ("import zlib\ndef f(t):\n    return zlib.decompress(t)", "x.py:f zlib.decompress"),
     ("import ast\ndef f(t):\n    return ast.literal_eval(t)", "x.py:f ast.literal_eval"),
     ("import jsonschema\ndef f(v, s):\n    jsonschema.validate(v, s)", "x.py:f jsonschema.validate"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "entry"), PLANTS)

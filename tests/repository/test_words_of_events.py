@@ -53,9 +53,7 @@ def test_words_name_kinds_and_fields_that_there_are() -> None:
 
 def test_what_an_event_says_is_text_and_parts_without_it_are_left_out() -> None:
     fired = {"run": "{missed} \x1b[2J daily", "missed": 2}
-    assert words_of("schedule.fired", fired) == (
-        r"{missed} \x1b[2J daily is to be started · 2 missed before"
-    )
+    assert words_of("schedule.fired", fired) == (r"{missed} \x1b[2J daily is to be started · 2 missed before")
     assert words_of("schedule.paused", {}) == "paused"
     assert words_of("schedule.failed", {"run": "b:" + "A" * 43, "code": "x"}) == "x"
     assert words_of("no.kind", {"a": 1}) == ""

@@ -35,10 +35,30 @@ PARSERS = re.compile(
 """What reads text or bytes that somebody else may have made."""
 
 MODULES = {
-    *ENGINES, "json", "msgspec.json", "tomllib", "base64", "binascii", "zlib", "gzip", "bz2", "lzma",
-    "csv", "zipfile", "tarfile", "yaml", "html", "jsonpath", "liquid", "markdown", "pickle", "marshal",
-    "plistlib", "jsonschema", "ast",
-}  # fmt: skip
+    *ENGINES,
+    "json",
+    "msgspec.json",
+    "tomllib",
+    "base64",
+    "binascii",
+    "zlib",
+    "gzip",
+    "bz2",
+    "lzma",
+    "csv",
+    "zipfile",
+    "tarfile",
+    "yaml",
+    "html",
+    "jsonpath",
+    "liquid",
+    "markdown",
+    "pickle",
+    "marshal",
+    "plistlib",
+    "jsonschema",
+    "ast",
+}
 
 _CONSTANT = re.compile(r"_{0,2}[A-Z][A-Z0-9_]*")
 _SQL = re.compile(r"\b(REGEXP|regexp_\w+|SIMILAR TO|create_function)\b")
@@ -102,9 +122,7 @@ class _Reader(ast.NodeVisitor):
     def visit_For(self, node: ast.For) -> None:
         self._looped(node, [(node.target, node.iter)])
 
-    def _comprehension(
-        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
-    ) -> None:
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         self._looped(node, [(one.target, one.iter) for one in node.generators])
 
     visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = _comprehension
@@ -134,9 +152,11 @@ class _Reader(ast.NodeVisitor):
             given = node.args[0]
             module = given.value if isinstance(given, ast.Constant) else None
             if isinstance(module, str) and (
-                module in ENGINES or PARSERS.fullmatch(f"{module}.loads") or PARSERS.fullmatch(module)
+                module in ENGINES
+                or PARSERS.fullmatch(f"{module}.loads")
+                or PARSERS.fullmatch(module)
                 or _is_parsing(module)
-            ):  # fmt: skip
+            ):
                 self._find(f"import_module({module})", node)
         if loaded in _PATTERN_ARGUMENTS:
             for keyword in node.keywords:
@@ -188,9 +208,7 @@ class _Reader(ast.NodeVisitor):
         bound = self._literal[-1]
         for part in ast.walk(node):
             if isinstance(part, ast.comprehension) and self._is_literal(part.iter):
-                bound = bound | {
-                    one.id for one in ast.walk(part.target) if isinstance(one, ast.Name)
-                }
+                bound = bound | {one.id for one in ast.walk(part.target) if isinstance(one, ast.Name)}
         for part in ast.walk(node):
             match part:
                 case ast.Name(id=name):
@@ -211,15 +229,7 @@ def _last(node: ast.expr) -> str:
 
 
 def _is_parsing(module: str) -> bool:
-    return module.partition(".")[0] in {
-        "jsonschema",
-        "yaml",
-        "liquid",
-        "jsonpath",
-        "lxml",
-        "PIL",
-        "pickle",
-    }
+    return module.partition(".")[0] in {"jsonschema", "yaml", "liquid", "jsonpath", "lxml", "PIL", "pickle"}
 
 
 def _is_engine(name: str) -> bool:

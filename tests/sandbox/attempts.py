@@ -179,31 +179,19 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "loop-in-comprehension": ("sum([1 for a in range(10**9) if a < 0])", "timeout memory"),
         "loop-in-sort-key": ("sorted(range(10**5), key=lambda x: sum(range(10**5)))", "timeout"),
         "loop-in-eval": ("eval('[0 for a in range(10**9) if a < 0]')", "timeout memory"),
-        "loop-in-repr": (
-            "class A:\n    def __repr__(self):\n        while True: pass\nrepr(A())",
-            "timeout",
-        ),
+        "loop-in-repr": ("class A:\n    def __repr__(self):\n        while True: pass\nrepr(A())", "timeout"),
         "loop-in-eq": (
             "class A:\n    def __eq__(self, o):\n        while True: pass\n[A()] == [A()]",
             "timeout",
         ),
-        "loop-lookups": (
-            "while True:\n    try:\n        nothing\n    except:\n        pass",
-            "error",
-        ),
-        "loop-helper": (
-            "while True:\n    try:\n        helper()\n    except:\n        pass",
-            "error",
-        ),
+        "loop-lookups": ("while True:\n    try:\n        nothing\n    except:\n        pass", "error"),
+        "loop-helper": ("while True:\n    try:\n        helper()\n    except:\n        pass", "error"),
         "loop-os-calls": (
             "import os\nwhile True:\n    try:\n        os.getenv('x')\n    except:\n        pass",
             "error",
         ),
         "loop-sleep": ("import time\nwhile True:\n    time.sleep(10)", "error timeout"),
-        "loop-async-sleep": (
-            "import asyncio\nwhile True:\n    await asyncio.sleep(10)",
-            "error timeout",
-        ),
+        "loop-async-sleep": ("import asyncio\nwhile True:\n    await asyncio.sleep(10)", "error timeout"),
         "loop-iterator": ("import itertools\nlist(itertools.count())", "timeout memory"),
         "loop-cycle": ("import itertools\nfor _ in itertools.cycle([1]): pass", "timeout"),
         "loop-random": ("import random\nwhile True: random.random()", "timeout"),
@@ -213,10 +201,7 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         ),
         "recursion": ("def f(): return f()\nf()", "error"),
         "recursion-mutual": ("def f(): return g()\ndef g(): return f()\nf()", "error"),
-        "recursion-repr": (
-            "class A:\n    def __repr__(self): return repr(self)\nrepr(A())",
-            "error",
-        ),
+        "recursion-repr": ("class A:\n    def __repr__(self): return repr(self)\nrepr(A())", "error"),
         "recursion-caught": (
             "def f():\n    try:\n        f()\n    except RecursionError:\n        f()\nf()",
             "timeout error",
@@ -236,10 +221,7 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "memory-doubling": ("x = 'a'\nwhile True: x += x", "memory"),
         "memory-list-doubling": ("x = [0]\nwhile True: x = x + x", "memory"),
         "memory-dict": ("x = {}\ni = 0\nwhile True:\n    x[i] = 'v' * 500\n    i += 1", "memory"),
-        "memory-set": (
-            "x = set()\ni = 0\nwhile True:\n    x.add(str(i) * 50)\n    i += 1",
-            "memory",
-        ),
+        "memory-set": ("x = set()\ni = 0\nwhile True:\n    x.add(str(i) * 50)\n    i += 1", "memory"),
         "memory-range": ("list(range(10**9))", "memory"),
         "memory-replace": ("('a' * 10**5).replace('a', 'b' * 10**5)", "memory"),
         "memory-join": ("('b' * 10**5).join(['a'] * 10**5)", "memory"),
@@ -249,10 +231,7 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "memory-zfill": ("'1'.zfill(10**10)", "memory"),
         "memory-center": ("'1'.center(10**10)", "memory"),
         "memory-precision": ("f'{1.0:.999999999f}'", "memory error"),
-        "memory-closures": (
-            "def f(x): return lambda: x\nx = 0\nwhile True: x = f(x)",
-            "memory",
-        ),
+        "memory-closures": ("def f(x): return lambda: x\nx = 0\nwhile True: x = f(x)", "memory"),
         "memory-deque": (
             "from collections import deque\nd = deque()\nwhile True: d.append('x' * 99)",
             "memory",
@@ -315,10 +294,7 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "shared-tuple-key-deep": (_SHARED + "[{'x': ({a: 1},)}]", "output"),
         "shared-tuple-set": (_SHARED + "{a}", "output"),
         "shared-tuple-frozenset": (_SHARED + "frozenset([a])", "output"),
-        "shared-tuple-counter": (
-            _SHARED + "import collections\ncollections.Counter([a])",
-            "output",
-        ),
+        "shared-tuple-counter": (_SHARED + "import collections\ncollections.Counter([a])", "output"),
         "shared-tuple-class": (_SHARED + "class C: pass\nc = C()\nc.x = {a: 1}\nc", "output"),
         "shared-tuple": (_SHARED + "a", "timeout memory"),
         "shared-tuple-argument": (_SHARED + "helper({a: 1})", "error"),
@@ -326,14 +302,8 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "shared-tuple-plain-argument": (_SHARED + "helper(a)", "timeout memory"),
         "shared-tuple-unknown-name": (_SHARED + "nosuch({a: 1})", "error"),
         "shared-tuple-raw-host": (_SHARED + "__artelier_host('value', {a: 1})", "error"),
-        "shared-tuple-raw-host-named": (
-            _SHARED + "h = __artelier_host\nh('helper', ({a: 1},), {})",
-            "error",
-        ),
-        "shared-tuple-own-check": (
-            _SHARED + "dumps = __artelier_dumps = lambda v: ''\n{a: 1}",
-            "output",
-        ),
+        "shared-tuple-raw-host-named": (_SHARED + "h = __artelier_host\nh('helper', ({a: 1},), {})", "error"),
+        "shared-tuple-own-check": (_SHARED + "dumps = __artelier_dumps = lambda v: ''\n{a: 1}", "output"),
         "shared-tuple-own-words": (
             _SHARED + "class type:\n    def __init__(self, v): self.__name__ = {a: 1}\n{a: 1}",
             "output error",
@@ -355,20 +325,14 @@ BOMBS: tuple[tuple[Attempt, str], ...] = tuple(
         "shared-tuple-environ": (_SHARED + "import os\nos.getenv('x', {a: 1})", "error"),
         "shared-tuple-method": (_SHARED + "import os\nos.nosuch({a: 1})", "error"),
         "shared-tuple-exec": (_SHARED + "exec('__artelier_host({a: 1})')", "error"),
-        "shared-tuple-sleep": (
-            _SHARED + "import asyncio\nawait asyncio.sleep(1, {a: 1})",
-            "output",
-        ),
+        "shared-tuple-sleep": (_SHARED + "import asyncio\nawait asyncio.sleep(1, {a: 1})", "output"),
         # What would be costly to read
         "parser-fstring-pieces": ("f'" + "{1}" * 9_000 + "'", "unsupported"),
         "parser-marks": ("x" + "\u0301\u0316" * 7_000 + " = 1", "unsupported"),
         "parser-too-long": ("#" * 300_000, "unsupported"),
         "json-nested": ("import json\njson.loads('[' * 10 ** 5)", "error"),
         "toml-nested": ("import tomllib\ntomllib.loads('a = ' + '[' * 10 ** 5)", "error"),
-        "eval-nested": (
-            "s = '1'\nfor i in range(40): s = 'eval(%r)' % s\neval(s)",
-            "memory error timeout",
-        ),
+        "eval-nested": ("s = '1'\nfor i in range(40): s = 'eval(%r)' % s\neval(s)", "memory error timeout"),
         "hash-pbkdf2": (
             "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'x', b'y', 10 ** 9)",
             "timeout error",

@@ -29,9 +29,7 @@ def test_any_text_ends_with_data_or_a_sandbox_error(sandbox: MontySandbox, code:
     check_code(code)
 
     try:
-        result = asyncio.run(
-            sandbox.run(code, functions={"helper": lambda *args: None}, limits=LIMITS)
-        )
+        result = asyncio.run(sandbox.run(code, functions={"helper": lambda *args: None}, limits=LIMITS))
     except SandboxError as error:
         assert len(str(error)) < 1_000
     else:

@@ -87,9 +87,7 @@ def test_what_the_checker_refuses_does_not_run(sandbox: MontySandbox, code: str,
 @pytest.mark.parametrize(
     "name", ["super", "issubclass", "globals", "vars", "dir", "compile", "input", "delattr"]
 )
-def test_missing_builtin_is_named_unless_the_code_or_the_host_has_it(
-    sandbox: MontySandbox, name: str
-):
+def test_missing_builtin_is_named_unless_the_code_or_the_host_has_it(sandbox: MontySandbox, name: str):
     code = f"{name}()"
 
     (problem,) = check_code(code)
@@ -109,15 +107,7 @@ def test_several_problems_come_in_the_order_of_lines():
 
 
 @pytest.mark.parametrize(
-    "code",
-    [
-        "(" * 50_000,
-        "x = " + "-" * 100_000 + "1",
-        "x" + ".a" * 50_000,
-        "#" * 300_000,
-        "\ud800",
-        "\x00",
-    ],
+    "code", ["(" * 50_000, "x = " + "-" * 100_000 + "1", "x" + ".a" * 50_000, "#" * 300_000, "\ud800", "\x00"]
 )
 def test_code_that_no_parser_takes_is_one_problem(code: str):
     problems = check_code(code)

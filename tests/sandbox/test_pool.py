@@ -35,9 +35,7 @@ def test_killed_worker_is_a_clear_error_and_is_replaced():
         await sandbox.run("1")
         (worker,) = children() - before
         idle = ticks(worker)
-        looping = asyncio.create_task(
-            sandbox.run("while True: pass", limits=SandboxLimits(time_ms=9_000))
-        )
+        looping = asyncio.create_task(sandbox.run("while True: pass", limits=SandboxLimits(time_ms=9_000)))
         while not looping.done():
             await asyncio.sleep(0.02)
             if ticks(worker) > idle + 2:
@@ -61,9 +59,7 @@ def test_busy_pool_refuses_after_its_wait():
     async def scenario() -> SandboxError:
         sandbox = MontySandbox(workers=1, wait_s=0.05)
         await sandbox.run("1")
-        first = asyncio.create_task(
-            sandbox.run("while True: pass", limits=SandboxLimits(time_ms=500))
-        )
+        first = asyncio.create_task(sandbox.run("while True: pass", limits=SandboxLimits(time_ms=500)))
         await asyncio.sleep(0)
         with pytest.raises(SandboxError) as caught:
             await sandbox.run("1")
@@ -81,9 +77,7 @@ def test_busy_pool_refuses_after_its_wait():
 def test_cancelled_run_gives_its_worker_back():
     async def scenario() -> object:
         sandbox = MontySandbox(workers=1, wait_s=5)
-        task = asyncio.create_task(
-            sandbox.run("while True: pass", limits=SandboxLimits(time_ms=100))
-        )
+        task = asyncio.create_task(sandbox.run("while True: pass", limits=SandboxLimits(time_ms=100)))
         await asyncio.sleep(0.02)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -167,9 +161,7 @@ def test_closed_sandbox_runs_nothing():
 
 
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 0\n", "#!/bin/sh\necho nonsense\n"])
-def test_interpreter_that_does_not_start_is_an_error_and_nothing_runs(
-    tmp_path: Path, content: str | None
-):
+def test_interpreter_that_does_not_start_is_an_error_and_nothing_runs(tmp_path: Path, content: str | None):
     """No fallback: the code would create a file if anything else ran it."""
     binary = tmp_path / "monty"
     if content is not None:
@@ -197,9 +189,7 @@ def test_missing_library_is_an_error_and_nothing_runs():
         "except SandboxError as error:\n"
         "    sys.stdout.write(error.reason + ' ' + str(error))\n"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert output.stdout.startswith("crashed the sandbox's interpreter is not installed")
 

@@ -156,9 +156,7 @@ def test_time_inside_adds_up_over_host_calls(sandbox: MontySandbox):
         (VersionConflict("version 3 is newer"), "version_conflict: version 3 is newer"),
     ],
 )
-def test_host_exception_enters_as_a_clean_message(
-    sandbox: MontySandbox, failure: Exception, message: str
-):
+def test_host_exception_enters_as_a_clean_message(sandbox: MontySandbox, failure: Exception, message: str):
     def helper() -> None:
         raise failure
 
@@ -167,12 +165,9 @@ def test_host_exception_enters_as_a_clean_message(
 
 
 @pytest.mark.parametrize(
-    "failure",
-    [RunSuspended("r1", status="waiting"), LeaseLost("stale"), KeyboardInterrupt(), SystemExit()],
+    "failure", [RunSuspended("r1", status="waiting"), LeaseLost("stale"), KeyboardInterrupt(), SystemExit()]
 )
-def test_what_ends_the_host_s_run_cannot_be_caught_inside(
-    sandbox: MontySandbox, failure: BaseException
-):
+def test_what_ends_the_host_s_run_cannot_be_caught_inside(sandbox: MontySandbox, failure: BaseException):
     async def scenario() -> None:
         def helper() -> None:
             raise failure
@@ -235,9 +230,7 @@ def test_what_ends_in_a_statement_has_no_value(sandbox: MontySandbox, code: str)
         ("x = 1\nhelper(\n  nothing)", 3),
     ],
 )
-def test_lines_are_those_of_the_code_also_around_host_calls(
-    sandbox: MontySandbox, code: str, line: int
-):
+def test_lines_are_those_of_the_code_also_around_host_calls(sandbox: MontySandbox, code: str, line: int):
     def helper(value: object) -> None:
         raise ValueError(value)
 
@@ -265,9 +258,7 @@ def test_refusal_of_a_result_says_where_and_why(sandbox: MontySandbox, code: str
 
 def test_code_cannot_call_the_host_by_its_inner_name(sandbox: MontySandbox):
     calls: list[object] = []
-    code = (
-        "try:\n    __artelier_host('helper', (1,), {})\nexcept NameError as e:\n    r = str(e)\nr"
-    )
+    code = "try:\n    __artelier_host('helper', (1,), {})\nexcept NameError as e:\n    r = str(e)\nr"
 
     result = run(sandbox, code, functions={"helper": calls.append})
 
@@ -278,9 +269,7 @@ def test_code_cannot_call_the_host_by_its_inner_name(sandbox: MontySandbox):
 def test_value_that_was_cut_on_its_way_out_is_refused(sandbox: MontySandbox):
     """Deep in the stack the interpreter would hand over a text in place of the rest of a value."""
     calls: list[object] = []
-    code = (
-        "def down(n):\n    if n: return down(n - 1)\n    return helper([[[[[[[[1]]]]]]]])\ndown(93)"
-    )
+    code = "def down(n):\n    if n: return down(n - 1)\n    return helper([[[[[[[[1]]]]]]]])\ndown(93)"
 
     with pytest.raises(SandboxError, match="nested too deeply"):
         run(sandbox, code, functions={"helper": calls.append})
@@ -324,9 +313,7 @@ def test_chance_is_seeded_also_across_host_calls(sandbox: MontySandbox):
         ("def f():\n    return nothing\nf()", "error", 2),
     ],
 )
-def test_failure_has_a_reason_and_a_line(
-    sandbox: MontySandbox, code: str, reason: str, line: int | None
-):
+def test_failure_has_a_reason_and_a_line(sandbox: MontySandbox, code: str, reason: str, line: int | None):
     with pytest.raises(SandboxError) as caught:
         run(sandbox, code)
 

@@ -55,9 +55,7 @@ class Teller:
 class Stage:
     """One kernel on a file, its clock and its worker."""
 
-    def __init__(
-        self, folder: Path, *, clock: ManualClock | None = None, fault: Any = None
-    ) -> None:
+    def __init__(self, folder: Path, *, clock: ManualClock | None = None, fault: Any = None) -> None:
         self.clock = clock or ManualClock(start_us=us(START))
         self.model = Teller()
         self.kernel = Kernel.open(

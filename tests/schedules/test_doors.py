@@ -141,9 +141,7 @@ def test_a_program_can_bring_a_loop_that_schedules_start(tmp_path: Path) -> None
 def test_one_name_is_one_schedule(tmp_path: Path) -> None:
     async def scenario() -> None:
         with Stage(tmp_path) as stage:
-            outcomes = await asyncio.gather(
-                *(stage.add() for _ in range(5)), return_exceptions=True
-            )
+            outcomes = await asyncio.gather(*(stage.add() for _ in range(5)), return_exceptions=True)
 
             assert sum(isinstance(one, Conflict) for one in outcomes) == 4
             assert await stage.kinds() == ["added"]
@@ -177,9 +175,7 @@ def test_schedules_are_listed_by_pages(tmp_path: Path) -> None:
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     async def scenario() -> None:
         with Stage(tmp_path) as stage:
-            await stage.kernel.for_tenant("other").schedules.add(
-                "theirs", every="1h", goal="x", model="m"
-            )
+            await stage.kernel.for_tenant("other").schedules.add("theirs", every="1h", goal="x", model="m")
             door = stage.desk.schedules
             for ask in (door.get, door.pause, door.resume, door.remove, door.fire, door.change):
                 with pytest.raises(NotFound, match="no schedule 'theirs'"):
@@ -251,10 +247,17 @@ def test_times_can_be_changed_from_one_kind_to_the_other(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "options",
     [
-        {"goal": ""}, {"model": ""}, {"workspace": "/no/such"}, {"budget_usd": "0"}, {"every": "x"},
-        {"overlap": "x"}, {"cron": None, "every": None}, {"timezone": "Mars"}, {"max_failures": None},
+        {"goal": ""},
+        {"model": ""},
+        {"workspace": "/no/such"},
+        {"budget_usd": "0"},
+        {"every": "x"},
+        {"overlap": "x"},
+        {"cron": None, "every": None},
+        {"timezone": "Mars"},
+        {"max_failures": None},
     ],
-)  # fmt: skip
+)
 def test_a_change_that_cannot_work_changes_nothing(tmp_path: Path, options: Any) -> None:
     async def scenario() -> None:
         with Stage(tmp_path) as stage:
@@ -291,9 +294,10 @@ def test_people_and_firings_at_once_lose_nothing(tmp_path: Path) -> None:
             for number in range(10):
                 stage.clock.advance(60)
                 await asyncio.gather(
-                    door.change("s", goal=f"Say {number}."), stage.worker.once(),
+                    door.change("s", goal=f"Say {number}."),
+                    stage.worker.once(),
                     door.change("s", max_failures=number),
-                )  # fmt: skip
+                )
 
             shown = await door.get("s")
             assert (shown["goal"], shown["max_failures"]) == ("Say 9.", 9)

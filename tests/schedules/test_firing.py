@@ -29,8 +29,10 @@ def test_each_time_is_an_event_and_a_run(tmp_path: Path) -> None:
             assert driven == [1, 1, 1]
             assert await stage.kinds() == ["added", "fired", "fired", "fired"]
             assert sorted(stage.reported) == [
-                "s/20260328T130000Z", "s/20260328T140000Z", "s/20260328T150000Z",
-            ]  # fmt: skip
+                "s/20260328T130000Z",
+                "s/20260328T140000Z",
+                "s/20260328T150000Z",
+            ]
             assert {one.status for one in stage.reported.values()} == {"completed"}
             assert (await stage.desk.show("s/20260328T130000Z"))["goal"] == "Say done."
 
@@ -56,9 +58,12 @@ def test_a_goal_is_worked_on_by_a_plan(tmp_path: Path) -> None:
     async def scenario() -> None:
         with Stage(tmp_path) as stage:
             await stage.add(
-                goal="Sum the amount by region", model="offline", solo=False,
-                workspace=str(folder), budget_usd="0.50",
-            )  # fmt: skip
+                goal="Sum the amount by region",
+                model="offline",
+                solo=False,
+                workspace=str(folder),
+                budget_usd="0.50",
+            )
             await stage.passes(HOUR_S)
 
             run = "s/20260328T130000Z"
@@ -85,8 +90,9 @@ def test_who_fired_and_why_is_in_the_log(tmp_path: Path) -> None:
 
             assert shown["created_by"] == "user:ada"
             assert [(one["by"], one["asked"]) for one in shown["runs"]] == [
-                ("user:eve", True), ("schedule:s", False),
-            ]  # fmt: skip
+                ("user:eve", True),
+                ("schedule:s", False),
+            ]
 
     play(scenario())
 
@@ -200,8 +206,10 @@ def test_after_an_absence_one_run_stands_for_all_missed_times(tmp_path: Path) ->
 
             [(_, _), (kind, data)] = await stage.events()
             assert (kind, utc(data["due_us"]), data["missed"]) == (
-                "schedule.fired", "2026-03-28T12:30:00", 29,
-            )  # fmt: skip
+                "schedule.fired",
+                "2026-03-28T12:30:00",
+                29,
+            )
             assert await stage.passes(30) == 1
             assert await stage.runs() == ["2026-03-28T12:30:00", "2026-03-28T12:31:00"]
 
@@ -319,11 +327,7 @@ def test_a_time_zone_that_this_machine_lost_stops_no_other_schedule(tmp_path: Pa
     zones = tmp_path / "zones"
     (zones / "Test").mkdir(parents=True)
     (zones / "Test/Lost").write_bytes(
-        b"TZif"
-        + bytes(16)
-        + struct.pack(">6l", 0, 0, 0, 0, 1, 4)
-        + struct.pack(">lbb", 0, 0, 0)
-        + b"UTC\0"
+        b"TZif" + bytes(16) + struct.pack(">6l", 0, 0, 0, 0, 1, 4) + struct.pack(">lbb", 0, 0, 0) + b"UTC\0"
     )
 
     async def scenario() -> None:

@@ -33,8 +33,11 @@ def worker(cwd: Path) -> subprocess.Popen[bytes]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
     return subprocess.Popen(
         [sys.executable, "-m", "artelier", "worker", "--json"],
-        cwd=cwd, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=cwd,
+        env=environ,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def rows(database: Path, sql: str) -> list[tuple[Any, ...]]:
@@ -61,9 +64,14 @@ async def made(database: Path, folder: Path) -> None:
     with Kernel.open(database, environ={}) as kernel:
         for overlap in OVERLAPS:
             await kernel.for_tenant().schedules.add(
-                overlap, every="1s", goal="Sum the amount by region", model="offline", solo=True,
-                workspace=str(folder), overlap=overlap,
-            )  # fmt: skip
+                overlap,
+                every="1s",
+                goal="Sum the amount by region",
+                model="offline",
+                solo=True,
+                workspace=str(folder),
+                overlap=overlap,
+            )
 
 
 async def settled(database: Path) -> dict[str, Any]:

@@ -274,9 +274,7 @@ def test_a_firing_waits_for_a_worker_that_has_its_model_but_not_for_ever(tmp_pat
                 stage.clock.advance(ELSEWHERE_US / 1_000_000)
                 await worker.once()
             shown = await stage.desk.schedules.get("s")
-            assert (shown["last_run"]["status"], shown["last_run"]["reason"]) == (
-                "failed", MissingKey.code,
-            )  # fmt: skip
+            assert (shown["last_run"]["status"], shown["last_run"]["reason"]) == ("failed", MissingKey.code)
 
     play(scenario())
 

@@ -30,9 +30,8 @@ class Post:
             return "sent"
 
         self.kernel = Kernel.open(
-            folder / "state.db", models={"m": model}, tools=[send_mail], policy=Policy(pii=True),
-            environ=KEY,
-        )  # fmt: skip
+            folder / "state.db", models={"m": model}, tools=[send_mail], policy=Policy(pii=True), environ=KEY
+        )
         self.desk: TenantKernel = self.kernel.for_tenant(ACME)
 
     async def fired(self) -> str:
@@ -62,9 +61,7 @@ def test_a_scheduled_run_has_received_the_values_of_its_goal(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("solo", [True, False])
-def test_a_typed_placeholder_in_a_scheduled_goal_stands_for_nothing(
-    tmp_path: Path, solo: bool
-) -> None:
+def test_a_typed_placeholder_in_a_scheduled_goal_stands_for_nothing(tmp_path: Path, solo: bool) -> None:
     async def scenario() -> None:
         post = Post(tmp_path, ScriptedModel(["done"]))
         with post.kernel:

@@ -71,9 +71,7 @@ def test_a_line_for_every_hour_goes_on_through_both_changes() -> None:
 
 
 def test_a_cron_line_means_the_wall_of_its_zone() -> None:
-    assert times(cron("0 9 * * 1-5", "Asia/Tokyo"), "2026-01-02T01:00:00", 1) == [
-        "2026-01-05T00:00:00"
-    ]
+    assert times(cron("0 9 * * 1-5", "Asia/Tokyo"), "2026-01-02T01:00:00", 1) == ["2026-01-05T00:00:00"]
 
 
 def test_intervals_never_drift() -> None:
@@ -86,9 +84,7 @@ def test_intervals_never_drift() -> None:
     assert utc(due.next_us) == "2026-01-01T00:28:30"
 
 
-@given(
-    every=st.integers(1, 100_000), first=st.integers(1, 1_000), later_s=st.integers(0, 10_000_000)
-)
+@given(every=st.integers(1, 100_000), first=st.integers(1, 1_000), later_s=st.integers(0, 10_000_000))
 def test_of_an_interval_the_newest_time_is_found_whenever_one_looks(
     every: int, first: int, later_s: int
 ) -> None:
@@ -163,9 +159,7 @@ def test_a_daily_time_comes_once_a_day_whichever_way_the_clock_jumps(
         middle = datetime.fromisoformat(day)
         start = (middle - timedelta(days=2)).isoformat()
         found = times(cron(line, zone), f"{start[:10]}T12:00:00", 3)
-        walls = [
-            datetime.fromtimestamp(us(one) / 1e6, UTC).astimezone(ZoneInfo(zone)) for one in found
-        ]
+        walls = [datetime.fromtimestamp(us(one) / 1e6, UTC).astimezone(ZoneInfo(zone)) for one in found]
 
         assert [later.toordinal() - one.toordinal() for one, later in pairwise(walls)] == [1, 1]
         minute, hour = (int(part) for part in line.split()[:2])
@@ -204,16 +198,20 @@ _FIELD = st.text(alphabet="0123456789*/,-#LW?JANMON ", max_size=8)
 
 @given(
     line=st.one_of(
-        st.lists(_FIELD, min_size=5, max_size=5).map(" ".join), st.text(max_size=40),
-        st.lists(st.sampled_from(["*", "*/7", "0", "59", "1-5", "29", "31", "2", "L", "LW", "5L",
-                                  "1#5", "*/29", "12", "7"]), min_size=5, max_size=5).map(" ".join),
+        st.lists(_FIELD, min_size=5, max_size=5).map(" ".join),
+        st.text(max_size=40),
+        st.lists(
+            st.sampled_from(
+                ["*", "*/7", "0", "59", "1-5", "29", "31", "2", "L", "LW", "5L", "1#5", "*/29", "12", "7"]
+            ),
+            min_size=5,
+            max_size=5,
+        ).map(" ".join),
     ),
     zone=st.sampled_from(["UTC", BERLIN, "America/Santiago"]),
     at_s=st.integers(-62_000_000_000, 253_402_300_799),
-)  # fmt: skip
-def test_any_text_is_a_line_with_ascending_times_or_refused(
-    line: str, zone: str, at_s: int
-) -> None:
+)
+def test_any_text_is_a_line_with_ascending_times_or_refused(line: str, zone: str, at_s: int) -> None:
     try:
         timing = checked_timing(cron=line, every=None, zone=zone, now_us=0)
     except InvalidRequest:
@@ -255,17 +253,47 @@ def test_what_is_no_interval_is_refused(every: object) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["", "* * * *", "* * * * * *", "61 * * * *", "* 24 * * *", "a b c d e", "0 0 31 2 *", "@daily",
-     "* * * * *\n* * * * *", "٣ * * * *", "*" * 500, 5, "0 0 * * 8"],
-)  # fmt: skip
+    [
+        "",
+        "* * * *",
+        "* * * * * *",
+        "61 * * * *",
+        "* 24 * * *",
+        "a b c d e",
+        "0 0 31 2 *",
+        "@daily",
+        "* * * * *\n* * * * *",
+        "٣ * * * *",
+        "*" * 500,
+        5,
+        "0 0 * * 8",
+    ],
+)
 def test_what_is_no_cron_line_is_refused(line: object) -> None:
     with pytest.raises(InvalidRequest, match="cron line"):
         checked_timing(cron=line, every=None, zone=None, now_us=us("2026-01-01T00:00:00"))
 
 
-@pytest.mark.parametrize("zone", ["", "Mars", "../etc/passwd", "/etc/passwd", "Europe", 5, "a\0b",
-                                  "posixrules", "localtime", "right/UTC", "posix/UTC", "Factory",
-                                  "\ud800", "E" * 5_000, "europe/berlin\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "zone",
+    [
+        "",
+        "Mars",
+        "../etc/passwd",
+        "/etc/passwd",
+        "Europe",
+        5,
+        "a\0b",
+        "posixrules",
+        "localtime",
+        "right/UTC",
+        "posix/UTC",
+        "Factory",
+        "\ud800",
+        "E" * 5_000,
+        "europe/berlin\n",
+    ],
+)
 def test_what_is_no_zone_is_refused(zone: object) -> None:
     with pytest.raises(InvalidRequest, match="unknown time zone"):
         checked_timing(cron="0 0 * * *", every=None, zone=zone, now_us=0)

@@ -16,19 +16,14 @@ from tests.server.house import house
 MANY = 60
 
 
-def test_a_request_of_another_user_is_answered_before_a_flood_that_came_first(
-    tmp_path: Path,
-) -> None:
+def test_a_request_of_another_user_is_answered_before_a_flood_that_came_first(tmp_path: Path) -> None:
     users = Users(
-        User(name=name, role="admin", tenants=(name,), tokens=(token_hash(name * 43),))
-        for name in ("a", "b")
+        User(name=name, role="admin", tenants=(name,), tokens=(token_hash(name * 43),)) for name in ("a", "b")
     )
     answered: list[str] = []
 
     async def ask(client: httpx.AsyncClient, name: str) -> None:
-        response = await client.get(
-            "/api/v1/runs/none", headers={"Authorization": "Bearer " + name * 43}
-        )
+        response = await client.get("/api/v1/runs/none", headers={"Authorization": "Bearer " + name * 43})
         assert response.status_code == 404
         answered.append(name)
 
@@ -76,9 +71,7 @@ def test_a_turn_that_its_request_no_longer_waits_for_goes_to_the_next() -> None:
 def test_more_requests_than_may_wait_are_refused_and_others_are_not() -> None:
     async def scenario() -> None:
         admission = Admission(turn_s=600.0)
-        waiting = [
-            asyncio.ensure_future(admission.take("a")) for _ in range(AT_ONCE_MAX + WAITING_MAX)
-        ]
+        waiting = [asyncio.ensure_future(admission.take("a")) for _ in range(AT_ONCE_MAX + WAITING_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(TooManyAtOnce):
             await admission.take("a")

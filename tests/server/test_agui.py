@@ -51,8 +51,12 @@ def check_protocol(events: list[Any]) -> None:
     """What a client of AG-UI insists on: everything begins before it ends, and nothing twice at once."""
     assert events[0].type == "RUN_STARTED"
     assert events[-1].type in ("RUN_FINISHED", "RUN_ERROR")
-    names = {"STEP": "step_name", "TEXT_MESSAGE": "message_id", "TOOL_CALL": "tool_call_id",
-             "SUBAGENT": "subagent_run_id"}  # fmt: skip
+    names = {
+        "STEP": "step_name",
+        "TEXT_MESSAGE": "message_id",
+        "TOOL_CALL": "tool_call_id",
+        "SUBAGENT": "subagent_run_id",
+    }
     opened: dict[str, set[str]] = {family: set() for family in names}
     for event in events:
         family, _, what = event.type.value.rpartition("_")
@@ -101,11 +105,16 @@ def test_a_mission_is_told_whole_in_order_and_in_the_protocol(tmp_path: Path) ->
             assert begun == ["m1/figures", "m1/letter"]
             steps = [one.step_name for one in events if one.type == "STEP_STARTED"]
             assert steps == ["m1/figures/c1", "m1/letter/c1"]
-            told = [(one.name, one.metadata.get("run_id")) for one in events
-                    if one.type == "CUSTOM" and not one.name.startswith("run.")]  # fmt: skip
+            told = [
+                (one.name, one.metadata.get("run_id"))
+                for one in events
+                if one.type == "CUSTOM" and not one.name.startswith("run.")
+            ]
             assert told[:3] == [
-                ("mission.planned", "m1"), ("approval.requested", "m1"), ("approval.given", "m1")
-            ]  # fmt: skip
+                ("mission.planned", "m1"),
+                ("approval.requested", "m1"),
+                ("approval.given", "m1"),
+            ]
             for task in ("m1/figures", "m1/letter"):
                 own = [name for name, run in told if run == task]
                 assert own == ["decision.taken", "artifact.written", "task.evaluated"]
@@ -127,25 +136,21 @@ def test_the_state_of_tasks_that_patches_lead_to_is_that_of_the_server(tmp_path:
             state = state_of(events)["tasks"]
             assert {id_: (one["status"], one["iteration"], one["outputs"]) for id_, one in state.items()} == {
                 one["id"]: (one["status"], one["iteration_count"], one["outputs"]) for one in shown
-            }  # fmt: skip
+            }
             late = [event for _, event in await followed(served.ada, MISSION, after=40)]
             assert late[0].type == "STATE_SNAPSHOT" and state_of(late)["tasks"] == state
 
     play(scenario())
 
 
-def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_everywhere(
-    tmp_path: Path,
-) -> None:
+def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_everywhere(tmp_path: Path) -> None:
     async def limits(served: Served) -> dict[str, dict[str, tuple[int, int]]]:
         """Iterations that each task had and may have, by who says so."""
         async with _reading(served, "GET", "/agui?after=9000000") as reader:
             told = (await reader.event() or {})["snapshot"]["tasks"]
         listed = good(await served.ada.get("/tasks"))["items"]
         return {
-            "protocol": {
-                id_: (one["iteration"], one["last_iteration"]) for id_, one in told.items()
-            },
+            "protocol": {id_: (one["iteration"], one["last_iteration"]) for id_, one in told.items()},
             "list": {one["id"]: (one["iteration_count"], one["last_iteration"]) for one in listed},
         }
 
@@ -155,12 +160,8 @@ def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_every
 
     async def scenario() -> None:
         failure = ModelRefusedCall("The provider fell over.")
-        team = Team(
-            scripts={"own": [THINK, THINK, THINK, look(), failure, look("Bergen"), failure]}
-        )
-        async with serving(
-            tmp_path, model=team.model, tools=[sales_of], has_worker=False
-        ) as served:
+        team = Team(scripts={"own": [THINK, THINK, THINK, look(), failure, look("Bergen"), failure]})
+        async with serving(tmp_path, model=team.model, tools=[sales_of], has_worker=False) as served:
             await an_agent(served.ada)
             await a_task(served.ada)
             await tried(served)  # stuck after three: a retry counts anew
@@ -182,13 +183,10 @@ def test_the_last_iteration_of_a_retried_task_and_of_its_forks_is_the_same_every
 
             assert said["list"] == said["protocol"]
             assert said["list"] == {
-                "tasks/own": (6, 8), **{f"fork-{seq}": limit for seq, limit in forks.items()},
-            }  # fmt: skip
-            assert (agent["iteration"], agent["last_iteration"], agent["max_iterations"]) == (
-                6,
-                8,
-                5,
-            )
+                "tasks/own": (6, 8),
+                **{f"fork-{seq}": limit for seq, limit in forks.items()},
+            }
+            assert (agent["iteration"], agent["last_iteration"], agent["max_iterations"]) == (6, 8, 5)
 
     play(scenario())
 
@@ -221,9 +219,7 @@ async def an_agent_at_work(served: Served) -> None:
     await agent.run(run_id="r", model="m", prompt="Count.")
 
 
-def test_an_agent_s_replies_and_tool_calls_are_told_and_its_private_prompt_is_not(
-    tmp_path: Path,
-) -> None:
+def test_an_agent_s_replies_and_tool_calls_are_told_and_its_private_prompt_is_not(tmp_path: Path) -> None:
     async def scenario() -> None:
         script = [tool_call("times", {"a": 6, "b": 7}), "It is 42."]
         async with serving(tmp_path, model=ScriptedModel(script)) as served:
@@ -234,10 +230,18 @@ def test_an_agent_s_replies_and_tool_calls_are_told_and_its_private_prompt_is_no
             check_protocol(events)
             core = [one for one in types(events) if one[:4] in ("TOOL", "TEXT", "STEP")]
             assert core == [
-                "STEP_STARTED", "TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT",
-                "STEP_FINISHED", "STEP_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT",
-                "TEXT_MESSAGE_END", "STEP_FINISHED",
-            ]  # fmt: skip
+                "STEP_STARTED",
+                "TOOL_CALL_START",
+                "TOOL_CALL_ARGS",
+                "TOOL_CALL_END",
+                "TOOL_CALL_RESULT",
+                "STEP_FINISHED",
+                "STEP_STARTED",
+                "TEXT_MESSAGE_START",
+                "TEXT_MESSAGE_CONTENT",
+                "TEXT_MESSAGE_END",
+                "STEP_FINISHED",
+            ]
             by_type = {one.type.value: one for one in events}
             assert by_type["TOOL_CALL_START"].tool_call_name == "times"
             assert json.loads(by_type["TOOL_CALL_ARGS"].delta) == {"a": 6, "b": 7}
@@ -277,9 +281,15 @@ def test_a_run_that_failed_and_was_retried_begins_again_and_ends_once_more(tmp_p
 def asked(text: str = "x", *, thread: str = "c", run: str = "u1", **more: Any) -> dict[str, Any]:
     messages = [{"id": "1", "role": "user", "content": text}]
     return {
-        "threadId": thread, "runId": run, "state": None, "messages": messages, "tools": [],
-        "context": [], "forwardedProps": {"model": "m"}, **more,
-    }  # fmt: skip
+        "threadId": thread,
+        "runId": run,
+        "state": None,
+        "messages": messages,
+        "tools": [],
+        "context": [],
+        "forwardedProps": {"model": "m"},
+        **more,
+    }
 
 
 def test_a_turn_opens_its_chat_and_is_told_as_it_is_written(tmp_path: Path) -> None:
@@ -295,8 +305,11 @@ def test_a_turn_opens_its_chat_and_is_told_as_it_is_written(tmp_path: Path) -> N
                     text += event.get("delta", "")
                     assert EVENT.validate_python(event)
             assert (kinds[0], kinds[1], kinds[-2], kinds[-1]) == (
-                "RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "RUN_FINISHED",
-            )  # fmt: skip
+                "RUN_STARTED",
+                "TEXT_MESSAGE_START",
+                "TEXT_MESSAGE_END",
+                "RUN_FINISHED",
+            )
             assert kinds[2:-2] == ["TEXT_MESSAGE_CONTENT"] * 5 and text == "typed"
             shown = good(await served.ada.get("/sessions/c"))
             assert [turn["user"] for turn in shown["turns"]] == ["x"]
@@ -346,8 +359,9 @@ def test_a_chat_tells_what_its_turns_show_and_nothing_internal(tmp_path: Path) -
             check_protocol(told)
             [snapshot] = [one for one in told if one.type == "MESSAGES_SNAPSHOT"]
             assert [(one.role, one.content) for one in snapshot.messages] == [
-                ("user", "hello"), ("assistant", "POLISHED")
-            ]  # fmt: skip
+                ("user", "hello"),
+                ("assistant", "POLISHED"),
+            ]
             again = [event for _, event in decoded(read.text)]
             check_protocol(again)
             said = [one for one in again if one.type == "TEXT_MESSAGE_CONTENT"]
@@ -412,9 +426,7 @@ def test_a_turn_that_fails_is_an_error_to_its_client(tmp_path: Path) -> None:
     play(scenario())
 
 
-def test_a_turn_that_waits_for_a_person_is_interrupted_and_goes_on_after_the_answer(
-    tmp_path: Path,
-) -> None:
+def test_a_turn_that_waits_for_a_person_is_interrupted_and_goes_on_after_the_answer(tmp_path: Path) -> None:
     sent: list[str] = []
 
     @tool(side_effect=True, risk="high")
@@ -424,9 +436,13 @@ def test_a_turn_that_waits_for_a_person_is_interrupted_and_goes_on_after_the_ans
         return "sent to a secret address"
 
     operation = {
-        "operation_id": "mail", "kind": "tool", "hooks": ["before_main_llm"], "order": 1,
-        "required": True, "params": {"name": "send", "arguments": {"text": "hello"}},
-    }  # fmt: skip
+        "operation_id": "mail",
+        "kind": "tool",
+        "hooks": ["before_main_llm"],
+        "order": 1,
+        "required": True,
+        "params": {"name": "send", "arguments": {"text": "hello"}},
+    }
 
     async def scenario() -> None:
         policy = Policy(approve_risk="high")
@@ -501,22 +517,38 @@ DEEP = "[" * 3000 + "]" * 3000
 @pytest.mark.parametrize(
     "body",
     [
-        b"", b"null", b"[]", b"{", b"\xff\xfe", DEEP.encode(),
-        {**asked(), "threadId": "a#b"}, {**asked(), "threadId": ""}, {**asked(), "threadId": 7},
-        {**asked(), "threadId": "c" * 5000}, {**asked(), "runId": "r" * 5000},
-        {**asked(), "messages": []}, {**asked(), "messages": "x"},
+        b"",
+        b"null",
+        b"[]",
+        b"{",
+        b"\xff\xfe",
+        DEEP.encode(),
+        {**asked(), "threadId": "a#b"},
+        {**asked(), "threadId": ""},
+        {**asked(), "threadId": 7},
+        {**asked(), "threadId": "c" * 5000},
+        {**asked(), "runId": "r" * 5000},
+        {**asked(), "messages": []},
+        {**asked(), "messages": "x"},
         {**asked(), "messages": [{"id": "1", "role": "assistant", "content": "me"}]},
         {**asked(), "messages": [{"id": "1", "role": "user", "content": ""}]},
-        {**asked(), "messages": [{"id": "1", "role": "user", "content": [
-            {"type": "image", "source": {"type": "url", "value": "http://x"}}]}]},
+        {
+            **asked(),
+            "messages": [
+                {
+                    "id": "1",
+                    "role": "user",
+                    "content": [{"type": "image", "source": {"type": "url", "value": "http://x"}}],
+                }
+            ],
+        },
         {**asked(), "resume": [{"interruptId": "x", "status": "resolved"}]},
-        {**asked(), "forwardedProps": {"model": 7}}, {**asked(), "forwardedProps": "x"},
+        {**asked(), "forwardedProps": {"model": 7}},
+        {**asked(), "forwardedProps": "x"},
         {**asked(), "forwardedProps": {"model": ""}},
     ],
-)  # fmt: skip
-def test_a_hostile_body_is_refused_in_the_one_shape_and_opens_no_chat(
-    tmp_path: Path, body: Any
-) -> None:
+)
+def test_a_hostile_body_is_refused_in_the_one_shape_and_opens_no_chat(tmp_path: Path, body: Any) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -536,12 +568,8 @@ def test_a_stream_that_cannot_be_is_refused_before_it_begins(tmp_path: Path) -> 
             for given in ("x", "-1", "1.", ".1", "1.2.3", "9" * 16, "1e3"):
                 headers = {"Last-Event-ID": given}
                 refused(await served.ada.get("/agui", headers=headers), 422, "invalid_request")
-            refused(
-                await served.ada.post("/agui", json=asked(forwardedProps={"model": "none"})), 422
-            )
-            refused(
-                await served.ada.post("/agui", json=asked(forwardedProps={"profile": "none"})), 404
-            )
+            refused(await served.ada.post("/agui", json=asked(forwardedProps={"model": "none"})), 422)
+            refused(await served.ada.post("/agui", json=asked(forwardedProps={"profile": "none"})), 404)
             assert good(await served.ada.get("/sessions"))["items"] == []
 
     play(scenario())

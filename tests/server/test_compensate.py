@@ -43,9 +43,13 @@ def test_an_ended_run_is_compensated_over_http(tmp_path: Path) -> None:
             assert settled.status_code == 200
             told = await home.client.post(f"{BASE}/r/compensate", json={})
             assert told.json() == {
-                "run_id": "r", "status": "done", "held_by": "", "step": "", "undone": ["ann"],
+                "run_id": "r",
+                "status": "done",
+                "held_by": "",
+                "step": "",
+                "undone": ["ann"],
                 "not_undone": [],
-            }  # fmt: skip
+            }
             assert done == ["ann operator"]
             assert (await home.client.get(f"{BASE}/r")).json()["status"] == "completed"
             nobody = await home.client.post(f"{BASE}/nobody/compensate", json={})

@@ -128,10 +128,7 @@ def test_a_request_that_arrives_is_not_given_up(tmp_path: Path) -> None:
 
 def test_a_body_that_comes_too_slowly_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with (
-            house(tmp_path, body_s=0.05) as home,
-            served(home, headers_s=60) as (_, port),
-        ):
+        async with house(tmp_path, body_s=0.05) as home, served(home, headers_s=60) as (_, port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(
                 b"POST /api/v1/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -165,11 +162,17 @@ def test_spent_descriptors_lock_nobody_out_and_fill_no_log(tmp_path: Path) -> No
     log = tmp_path / "log"
     with closing(bind("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with log.open("wb") as errors, subprocess.Popen(
-        [sys.executable, "-m", "artelier", "up", "--port", str(port), "--db", str(tmp_path / "s.db")],
-        stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, "HOME": str(tmp_path)},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
-    ) as server:  # fmt: skip
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-m", "artelier", "up", "--port", str(port), "--db", str(tmp_path / "s.db")],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "HOME": str(tmp_path)},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
+        ) as server,
+    ):
         try:
             assert server.stdout is not None
             assert server.stdout.readline().startswith("http://")

@@ -19,9 +19,15 @@ from artelier.testing import ManualClock
 from tests.server.house import House, asking, assert_fault, house, spoken
 
 HOSTILE = (
-    "nobody", "..%2F..%2Fetc%2Fpasswd", "%00", "%FF%FE", "x" * 10_000, "'%20OR%201=1--",
-    "%F0%9F%92%A9", "a%2523b",
-)  # fmt: skip
+    "nobody",
+    "..%2F..%2Fetc%2Fpasswd",
+    "%00",
+    "%FF%FE",
+    "x" * 10_000,
+    "'%20OR%201=1--",
+    "%F0%9F%92%A9",
+    "a%2523b",
+)
 BROKEN = [b"", b"null", b"[]", b"{", b'{"x": 1e999}', b'"\\ud800"', b"\xff", b"[" * 50_000]
 
 

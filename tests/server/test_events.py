@@ -37,8 +37,11 @@ def test_pages_give_every_event_once_and_in_order(tmp_path: Path) -> None:
             assert found["head"] == stored[-1].position
             for shown, event in zip(seen, stored, strict=True):
                 assert (shown["stream"], shown["seq"], shown["kind"], shown["data"]) == (
-                    event.stream.local, event.seq, event.kind, event.plain(),
-                )  # fmt: skip
+                    event.stream.local,
+                    event.seq,
+                    event.kind,
+                    event.plain(),
+                )
 
     asyncio.run(scenario())
 
@@ -89,8 +92,7 @@ def test_what_an_operation_s_tool_said_is_not_sent(tmp_path: Path) -> None:
             ref = BlobRef(question.plain()["question"])
             encoder = Encoder(home.kernel.store, "default")
             for position, (key, is_shown) in enumerate(
-                [("c1/tools/1", True), *((f"{hook}/lookup/tool", False) for hook in HOOKS)],
-                start=99,
+                [("c1/tools/1", True), *((f"{hook}/lookup/tool", False) for hook in HOOKS)], start=99
             ):
                 event = _tool_event(question, key, ref, position=position)
                 wire = await encoder.encode(event)
@@ -102,16 +104,22 @@ def test_what_an_operation_s_tool_said_is_not_sent(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def _tool_event(
-    like: Event, key: str, ref: BlobRef, *, position: int, local: str = "run:m1"
-) -> Event:
+def _tool_event(like: Event, key: str, ref: BlobRef, *, position: int, local: str = "run:m1") -> Event:
     from artelier.log.event import encode_data
 
     return Event(
-        stream=Stream("default", "main", local), seq=9, kind="tool.completed", version=1,
-        data=encode_data(ToolCompleted(key=key, result=ref)), at_us=1, actor="kernel", cause=None,
-        prev_hash=like.prev_hash, hash=like.hash, position=position,
-    )  # fmt: skip
+        stream=Stream("default", "main", local),
+        seq=9,
+        kind="tool.completed",
+        version=1,
+        data=encode_data(ToolCompleted(key=key, result=ref)),
+        at_us=1,
+        actor="kernel",
+        cause=None,
+        prev_hash=like.prev_hash,
+        hash=like.hash,
+        position=position,
+    )
 
 
 def test_the_list_of_texts_names_fields_that_there_are_and_none_of_a_session() -> None:
@@ -138,9 +146,7 @@ def test_texts_have_a_bounded_length_whatever_the_content(content: bytes, text: 
     assert shortened(content) == text
 
 
-@pytest.mark.parametrize(
-    "wanted", [{"after": -1}, {"after": 2**60}, {"limit": 0}, {"limit": 10**9}]
-)
+@pytest.mark.parametrize("wanted", [{"after": -1}, {"after": 2**60}, {"limit": 0}, {"limit": 10**9}])
 def test_a_page_out_of_bounds_is_refused(tmp_path: Path, wanted: dict[str, int]) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as home:
@@ -172,13 +178,14 @@ def test_names_of_agents_and_titles_are_told_and_private_ones_are_not(tmp_path: 
             theirs = home.desk.as_principal("m1/analyst").artifacts
             role = {"name": "Analyst", "role": "x" * 5_000}
             await mine.write("m1/analyst", kind="agent", content=role)
-            await mine.write(
-                "m1/notes", kind="document", content="the notes", metadata={"title": "Notes"}
-            )
+            await mine.write("m1/notes", kind="document", content="the notes", metadata={"title": "Notes"})
             await theirs.write(
-                "m1/diary", kind="document", content="a secret", access="private",
+                "m1/diary",
+                kind="document",
+                content="a secret",
+                access="private",
                 metadata={"title": "Secret title"},
-            )  # fmt: skip
+            )
 
             events = (await page(home, kind="artifact.written"))["items"]
 

@@ -57,9 +57,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asks]:
     thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert ready.wait(PATIENCE_S)
-    yield lambda case: case.call(
-        base_url=told["address"], headers=told["headers"], timeout=PATIENCE_S
-    )
+    yield lambda case: case.call(base_url=told["address"], headers=told["headers"], timeout=PATIENCE_S)
     over.set()
     thread.join(PATIENCE_S)
     assert told["report"].ok, told["report"]
@@ -68,18 +66,18 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asks]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "operation",
-    sorted(
-        (one for one in OPERATIONS if named(one) not in LEFT_OUT),
-        key=lambda one: named(one) == LAST,
-    ),
+    sorted((one for one in OPERATIONS if named(one) not in LEFT_OUT), key=lambda one: named(one) == LAST),
     ids=named,
 )
 def test_no_request_is_a_server_error(ask: Asks, operation: Any) -> None:
     # Without shrinking: the server has changed by the time that a case is tried again.
     @settings(
-        max_examples=settings().max_examples // 2, derandomize=True, phases=[Phase.generate],
-        database=None, suppress_health_check=SLOW,
-    )  # fmt: skip
+        max_examples=settings().max_examples // 2,
+        derandomize=True,
+        phases=[Phase.generate],
+        database=None,
+        suppress_health_check=SLOW,
+    )
     @given(case=operation.as_strategy())
     def each(case: Any) -> None:
         answer = ask(case)

@@ -34,13 +34,20 @@ EXAMPLES = 5
 """For each operation: together they take some twenty seconds; `test_fuzz.py` goes deeper."""
 
 KNOWN = {
-    "runs": ["asks", "m1", "m1/letter"], "artifacts": ["secret", "m1/by-letter", "m1/letter"],
-    "sessions": ["chat"], "missions": ["m1"], "god-mode": ["m1", "planned"],
-    "tasks": ["tasks/own", "m1/letter"], "agents": ["ana", "m1/by-letter", "bo"],
-    "membranes": ["m1/shared", "pool"], "steering": ["ana", "m1/shared", "secret"],
-    "worlds": ["w"], "memory": ["m1/by-letter"], "profiles": ["tavern", "rp-basic"],
+    "runs": ["asks", "m1", "m1/letter"],
+    "artifacts": ["secret", "m1/by-letter", "m1/letter"],
+    "sessions": ["chat"],
+    "missions": ["m1"],
+    "god-mode": ["m1", "planned"],
+    "tasks": ["tasks/own", "m1/letter"],
+    "agents": ["ana", "m1/by-letter", "bo"],
+    "membranes": ["m1/shared", "pool"],
+    "steering": ["ana", "m1/shared", "secret"],
+    "worlds": ["w"],
+    "memory": ["m1/by-letter"],
+    "profiles": ["tavern", "rp-basic"],
     "schedules": ["nightly"],
-}  # fmt: skip
+}
 
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 
@@ -106,9 +113,12 @@ def test_no_request_about_what_is_there_is_a_server_error(ask: Asks, operation: 
     known = KNOWN.get(operation.path.split("/")[3], [])
 
     @settings(
-        max_examples=EXAMPLES, derandomize=True, phases=[Phase.generate], database=None,
+        max_examples=EXAMPLES,
+        derandomize=True,
+        phases=[Phase.generate],
+        database=None,
         suppress_health_check=SLOW,
-    )  # fmt: skip
+    )
     @given(case=operation.as_strategy(), which=st.integers(0, 2 * len(known)))
     def each(case: Any, which: int) -> None:
         for name in case.path_parameters if which < len(known) else ():

@@ -13,10 +13,23 @@ import pytest
 from tests.server.house import ADDRESS, PATIENCE_S, asking, assert_fault, house, on_a_port
 
 FOREIGN = [
-    "evil.example", "localhost.evil.example", "", "127.0.0.1.nip.io", "[::1", "[::2]",
-    "evil.example@localhost", "evil:x@localhost:8321", "localhost/evil", "localhost?x", "localhost#x",
-    "localhost:8321:1", "localhost:x", "localhost\\evil", "[localhost]", "localhost,evil.example",
-]  # fmt: skip
+    "evil.example",
+    "localhost.evil.example",
+    "",
+    "127.0.0.1.nip.io",
+    "[::1",
+    "[::2]",
+    "evil.example@localhost",
+    "evil:x@localhost:8321",
+    "localhost/evil",
+    "localhost?x",
+    "localhost#x",
+    "localhost:8321:1",
+    "localhost:x",
+    "localhost\\evil",
+    "[localhost]",
+    "localhost,evil.example",
+]
 OURS = ["localhost", "127.0.0.1:8321", "[::1]:8321", "LOCALHOST:1", "desk.example"]
 ELSEWHERE = ["http://evil.example", "null", "http://localhost:9999", "file://localhost:8321"]
 
@@ -35,9 +48,7 @@ def test_a_foreign_host_name_is_refused_even_with_a_session(tmp_path: Path, host
 
 
 @pytest.mark.parametrize("host", OURS)
-def test_names_of_this_machine_and_those_that_were_allowed_are_let_in(
-    tmp_path: Path, host: str
-) -> None:
+def test_names_of_this_machine_and_those_that_were_allowed_are_let_in(tmp_path: Path, host: str) -> None:
     async def scenario() -> None:
         async with house(tmp_path, hosts=("desk.example",)) as home:
             answer = await home.client.get("/api/v1/me", headers={"Host": host})
@@ -51,9 +62,7 @@ def test_a_page_of_another_origin_is_refused(tmp_path: Path, origin: str) -> Non
     async def scenario() -> None:
         async with house(tmp_path) as home:
             for method in ("GET", "POST"):
-                answer = await home.client.request(
-                    method, "/api/v1/runs", headers={"Origin": origin}
-                )
+                answer = await home.client.request(method, "/api/v1/runs", headers={"Origin": origin})
                 assert_fault(answer, 403, "access_denied")
                 assert not [name for name in answer.headers if name.startswith("access-control")]
             own = await home.client.get("/api/v1/me", headers={"Origin": ADDRESS})
@@ -105,7 +114,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(tmp_path:
             assert_fault(answer, 413, "too_large")
             broken = await home.client.post(
                 "/api/v1/runs/m1/pause", content=b"{}", headers={"Content-Length": "99999999999999999"}
-            )  # fmt: skip
+            )
             assert_fault(broken, 413, "too_large")
 
     asyncio.run(scenario())
@@ -160,16 +169,25 @@ def test_a_client_that_goes_away_in_its_request_is_no_failure(
         async with house(tmp_path) as home:
             cookies = "; ".join(f"{name}={value}" for name, value in home.client.cookies.items())
             headers = {
-                "host": "localhost:8321", "content-length": "90", "cookie": cookies,
+                "host": "localhost:8321",
+                "content-length": "90",
+                "cookie": cookies,
                 "x-csrf-token": home.client.headers["X-CSRF-Token"],
-            }  # fmt: skip
+            }
             scope = {
-                "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST",
-                "scheme": "http", "path": "/api/v1/tasks", "raw_path": b"/api/v1/tasks",
-                "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1),
+                "type": "http",
+                "asgi": {"version": "3.0"},
+                "http_version": "1.1",
+                "method": "POST",
+                "scheme": "http",
+                "path": "/api/v1/tasks",
+                "raw_path": b"/api/v1/tasks",
+                "query_string": b"",
+                "root_path": "",
+                "client": ("127.0.0.1", 1),
                 "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
                 "server": ("127.0.0.1", 8321),
-            }  # fmt: skip
+            }
             await home.app(scope, receive, send)
 
     asyncio.run(scenario())
@@ -193,10 +211,12 @@ def test_every_answer_has_the_security_headers(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as home, home.stranger() as stranger:
             answers = [
-                await home.client.get("/api/v1/runs"), await home.client.get("/"),
-                await stranger.get("/api/v1/runs"), await home.client.get("/api/v1/nothing"),
+                await home.client.get("/api/v1/runs"),
+                await home.client.get("/"),
+                await stranger.get("/api/v1/runs"),
+                await home.client.get("/api/v1/nothing"),
                 await stranger.get("/", headers={"Host": "evil.example"}),
-            ]  # fmt: skip
+            ]
             for answer in answers:
                 policy = answer.headers["content-security-policy"]
                 assert "default-src 'self'" in policy and "frame-ancestors 'none'" in policy

@@ -36,11 +36,21 @@ OPERATIONS = [
 ]
 
 THEIRS = {
-    "runs": "m1/letter", "artifacts": "secret", "sessions": "chat", "missions": MISSION,
-    "god-mode": MISSION, "tasks": "m1/figures", "agents": "m1/by-letter", "membranes": "m1/shared",
-    "steering": "m1/by-letter", "worlds": "w", "memory": "m1/by-letter", "profiles": "tavern",
-    "skills": "pdf", "schedules": "nightly",
-}  # fmt: skip
+    "runs": "m1/letter",
+    "artifacts": "secret",
+    "sessions": "chat",
+    "missions": MISSION,
+    "god-mode": MISSION,
+    "tasks": "m1/figures",
+    "agents": "m1/by-letter",
+    "membranes": "m1/shared",
+    "steering": "m1/by-letter",
+    "worlds": "w",
+    "memory": "m1/by-letter",
+    "profiles": "tavern",
+    "skills": "pdf",
+    "schedules": "nightly",
+}
 """What is there in the tenant `default`, by resource."""
 
 STEP = "c1/decision"
@@ -80,10 +90,7 @@ async def two_tenants(folder: Path) -> AsyncIterator[Served]:
         good(await ada.post("/profiles", json={"profile": tavern().data()}), 201)
         nightly = {"id": "nightly", "goal": CANARY, "every": "1d", "model": "m"}
         good(await ada.post("/schedules", json=nightly), 201)
-        good(
-            await ada.post("/sessions", json={"id": "chat", "profile": "rp-basic", "model": "m"}),
-            201,
-        )
+        good(await ada.post("/sessions", json={"id": "chat", "profile": "rp-basic", "model": "m"}), 201)
         world = {"world": {"start_balance": 50}, "agents": [{"id": "idle", "policy": "nobody"}]}
         good(await ada.post("/worlds", json={"id": "w", "world": world}), 201)
         yield served
@@ -172,7 +179,7 @@ def test_another_tenants_ids_are_of_no_use_in_a_body(tmp_path: Path) -> None:
                 ("/membranes", {"name": "Bo", "mission": MISSION}),
                 (at("membranes", "mine", "share"), {"artifact": "secret"}),
                 (f"/runs/pause-all?mission={MISSION}", {}),
-            ):  # fmt: skip
+            ):
                 refused(await eve.post(address, json=body), 404, "not_found")
             attached = await eve.patch(at("agents", "bo"), json={"memory_artifact_id": "secret"})
             refused(attached, 404, "not_found")
@@ -182,10 +189,7 @@ def test_another_tenants_ids_are_of_no_use_in_a_body(tmp_path: Path) -> None:
             ana = served.kernel.for_tenant("default").as_principal("ana").artifacts
             assert await ana.groups_of() == ()
             good(
-                await eve.post(
-                    "/tasks", json={**task, "inputs": ["secret"], "assigned_agent_id": "bo"}
-                ),
-                201,
+                await eve.post("/tasks", json={**task, "inputs": ["secret"], "assigned_agent_id": "bo"}), 201
             )
             seen = good(await eve.get(at("agents", "bo", "next-prompt")))["prompt"]
             assert seen["missing"] == "secret" and CANARY not in str(seen)

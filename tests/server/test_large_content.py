@@ -61,16 +61,12 @@ async def upload(made: House, name: str, content: str | bytes) -> dict[str, obje
 
 @pytest.mark.parametrize("name", ["a.txt", "a.json"])
 @pytest.mark.parametrize("sort", HOSTILE)
-def test_an_upload_is_never_searched_on_the_event_loop(
-    tmp_path: Path, sort: str, name: str
-) -> None:
+def test_an_upload_is_never_searched_on_the_event_loop(tmp_path: Path, sort: str, name: str) -> None:
     async def scenario() -> None:
         spy = Spy()
         async with house(tmp_path, policy=spied(tmp_path, spy), environ=KEY) as made:
             item = await upload(made, name, HOSTILE[sort] + " needle")
-            shown = await made.client.get(
-                f"/api/v1/artifacts/{str(item['id']).replace('/', '%2F')}"
-            )
+            shown = await made.client.get(f"/api/v1/artifacts/{str(item['id']).replace('/', '%2F')}")
             assert "needle" not in shown.text
             assert "<WORD_" in shown.text
         assert spy.threads
@@ -158,9 +154,11 @@ def test_a_reply_and_the_prompt_and_result_that_it_is_in_are_never_searched_on_t
     async def scenario() -> None:
         spy = Spy()
         kernel = Kernel.open(
-            tmp_path / "k.db", models={"m": ScriptedModel([text, "done"])}, environ=KEY,
+            tmp_path / "k.db",
+            models={"m": ScriptedModel([text, "done"])},
+            environ=KEY,
             policy=spied(tmp_path, spy),
-        )  # fmt: skip
+        )
         async with kernel.run("r") as run:
             reply = await run.step_model(model="m", messages=[{"role": "user", "content": "Go."}])
             assert "<WORD_" in reply.text

@@ -42,18 +42,31 @@ async def main(path):
 asyncio.run(main(sys.argv[1]))
 """
 
-LATE = frozenset((
-    "ag_ui", "artelier.models.offline", "artelier.server.routes.events", "artelier.server.routes.runs",
-    "artelier.server.wire.runs", "artelier.world.tick.tick", "cryptography", "duckdb", "genai_prices",
-    "pydantic_monty", "rich",
-))  # fmt: skip
+LATE = frozenset(
+    (
+        "ag_ui",
+        "artelier.models.offline",
+        "artelier.server.routes.events",
+        "artelier.server.routes.runs",
+        "artelier.server.wire.runs",
+        "artelier.world.tick.tick",
+        "cryptography",
+        "duckdb",
+        "genai_prices",
+        "pydantic_monty",
+        "rich",
+    )
+)
 
 
 def test_the_first_page_is_served_before_the_api_is_loaded(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIRST_PAGE, str(tmp_path / "s.db")],
-        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["status"] in (200, 503)  # without a build of the page it says so
@@ -75,16 +88,12 @@ def test_requests_at_once_after_the_start_all_find_their_route(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_a_run_that_waited_for_the_start_is_driven_after_the_page_has_opened(
-    tmp_path: Path,
-) -> None:
+def test_a_run_that_waited_for_the_start_is_driven_after_the_page_has_opened(tmp_path: Path) -> None:
     """One that is started later is driven at once."""
 
     async def scenario() -> None:
         clock = ManualClock()
-        with Kernel.open(
-            tmp_path / "state.db", models=ScriptedModel([]), clock=clock, environ={}
-        ) as kernel:
+        with Kernel.open(tmp_path / "state.db", models=ScriptedModel([]), clock=clock, environ={}) as kernel:
             worker = Worker(kernel, kernel.services)
             old, new = ("default", "old"), ("default", "new")
             let_in = worker._let_in  # pyright: ignore[reportPrivateUsage] - what a look lets in

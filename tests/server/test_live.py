@@ -20,16 +20,7 @@ from artelier.server.http_server import Server, address_of, bind
 from artelier.server.live.event_encoder import SLICE_EVENTS, Filter
 from artelier.server.live.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Hub, StreamClient
 from artelier.testing import ManualClock
-from tests.server.house import (
-    PATIENCE_S,
-    House,
-    asking,
-    assert_fault,
-    frames_of,
-    house,
-    on_a_port,
-    until,
-)
+from tests.server.house import PATIENCE_S, House, asking, assert_fault, frames_of, house, on_a_port, until
 from tests.server.test_sessions import login, people
 
 ENDLESS = 10**9
@@ -275,21 +266,15 @@ def test_pages_of_any_size_are_the_log_without_gap_or_duplicate(
         async with house(tmp_path) as home:
             await results(home, count=40, size=900)
             await asking(home.kernel, "beside", tenant="acme")
-            wanted = [
-                e.position async for e in home.kernel.events() if e.stream.tenant == "default"
-            ]
+            wanted = [e.position async for e in home.kernel.events() if e.stream.tenant == "default"]
             notes = [e.position async for e in home.kernel.events() if e.kind == "note.injected"]
             assert len(notes) == 40
             for _ in range(12):
                 monkeypatch.setattr("artelier.server.live.hub.PAGE", chance.randint(1, 60))
                 most_bytes = chance.choice((1, 3_000, 20_000, 10**9))
                 monkeypatch.setattr("artelier.server.live.hub.PAGE_BYTES", most_bytes)
-                monkeypatch.setattr(
-                    "artelier.server.live.hub.SCANNED_MAX", chance.choice((1, 30, 10**4))
-                )
-                monkeypatch.setattr(
-                    "artelier.log.sqlite.store.SCANNED_AT_ONCE", chance.randint(1, 90)
-                )
+                monkeypatch.setattr("artelier.server.live.hub.SCANNED_MAX", chance.choice((1, 30, 10**4)))
+                monkeypatch.setattr("artelier.log.sqlite.store.SCANNED_AT_ONCE", chance.randint(1, 90))
                 kinds = chance.choice(((), ("note.injected",)))
                 seen: list[int] = []
                 after: int | None = 0
@@ -322,9 +307,7 @@ def test_a_page_of_few_events_encodes_no_others(tmp_path: Path) -> None:
             encoder = hub._encoder("default")  # pyright: ignore[reportPrivateUsage] - what it costs
             await hub.page(Filter(tenant="default"), after=0, limit=5)
             assert encoder.encoded == 5
-            await hub.page(
-                Filter(tenant="default", kinds=frozenset(("none.such",))), after=0, limit=5
-            )
+            await hub.page(Filter(tenant="default", kinds=frozenset(("none.such",))), after=0, limit=5)
             assert encoder.encoded == 5
 
     asyncio.run(scenario())
@@ -413,9 +396,7 @@ def test_only_so_many_listen_at_once(tmp_path: Path) -> None:
 
 def test_one_user_and_one_tenant_leave_places_to_others(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(
-            tmp_path, users=people(), user_clients_max=2, tenant_clients_max=3
-        ) as home:
+        async with house(tmp_path, users=people(), user_clients_max=2, tenant_clients_max=3) as home:
             hub: Hub = home.app.state.hub
             await home.desk.state()
             await home.kernel.for_tenant("acme").state()

@@ -19,9 +19,7 @@ def schema() -> dict[str, Any]:
 
 def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     return [
-        (path, method, spec)
-        for path, methods in schema["paths"].items()
-        for method, spec in methods.items()
+        (path, method, spec) for path, methods in schema["paths"].items() for method, spec in methods.items()
     ]
 
 
@@ -34,9 +32,7 @@ def test_operation_ids_are_the_resource_and_a_verb(schema: dict[str, Any]) -> No
         assert spec["operationId"].startswith(spec["tags"][0].replace("-", "_") + "_")
 
 
-def test_every_operation_is_described_and_says_its_errors_in_the_one_shape(
-    schema: dict[str, Any],
-) -> None:
+def test_every_operation_is_described_and_says_its_errors_in_the_one_shape(schema: dict[str, Any]) -> None:
     for path, method, spec in operations(schema):
         assert spec.get("description"), (path, method)
         for status, answer in spec["responses"].items():
@@ -55,10 +51,7 @@ def test_every_answer_in_json_has_a_model(schema: dict[str, Any]) -> None:
 
 def test_the_document_is_printed_the_same_each_time(schema: dict[str, Any]) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "artelier.server.openapi"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-m", "artelier.server.openapi"], capture_output=True, text=True, check=True
     )
 
     assert json.loads(ran.stdout) == schema

@@ -66,10 +66,7 @@ def test_people_see_values_and_the_inspector_what_was_sent(tmp_path: Path) -> No
             for what in ("prompt", "manifest"):
                 sent = await made.client.get(f"/api/v1/runs/r/{what}", params={"step": step})
                 assert sent.status_code == 200 and ANA not in sent.text
-            assert (
-                "<EMAIL_"
-                in (await made.client.get("/api/v1/runs/r/prompt", params={"step": step})).text
-            )
+            assert "<EMAIL_" in (await made.client.get("/api/v1/runs/r/prompt", params={"step": step})).text
 
     asyncio.run(scenario())
     assert_nowhere(tmp_path, ANA)
@@ -88,12 +85,7 @@ def test_without_the_grant_nobody_sees_a_value(tmp_path: Path) -> None:
 
 def test_viewers_see_placeholders_and_operators_values(tmp_path: Path) -> None:
     people = [
-        {
-            "name": name,
-            "role": role,
-            "tenants": ["default"],
-            "tokens": [token_hash(f"{name}-token")],
-        }
+        {"name": name, "role": role, "tenants": ["default"], "tokens": [token_hash(f"{name}-token")]}
         for name, role in (("vera", "viewer"), ("otto", "operator"))
     ]
     listed = "\n".join(
@@ -171,8 +163,7 @@ def test_a_person_who_types_a_placeholder_gains_nothing(tmp_path: Path) -> None:
             stolen = placeholders_in(stored)[0]
 
             written = await made.client.post(
-                "/api/v1/artifacts",
-                json={"id": "theft", "kind": "document", "content": f"mine: {stolen}"},
+                "/api/v1/artifacts", json={"id": "theft", "kind": "document", "content": f"mine: {stolen}"}
             )
             assert written.status_code == 201, written.text
             assert ANA not in written.text
@@ -214,16 +205,22 @@ def test_a_typed_placeholder_is_text_however_the_request_is_written(tmp_path: Pa
                 body = json.dumps({"note": note.replace("note", f"{number} {stolen}")})
                 said = await made.client.post(
                     f"/api/v1/runs/r{number}/cancel",
-                    content=body.encode(encoding), headers={"content-type": media},
-                )  # fmt: skip
+                    content=body.encode(encoding),
+                    headers={"content-type": media},
+                )
                 assert said.status_code in (200, 422), said.text
             assert len(await texts_of(made, "EMAIL_")) >= 3  # half of a character may be refused
             assert await texts_of(made, stolen) == []
 
             ask = {
-                "threadId": "t", "runId": "x", "state": {}, "tools": [], "context": [],
-                "forwardedProps": {}, "messages": [{"id": "1", "role": "user", "content": stolen}],
-            }  # fmt: skip
+                "threadId": "t",
+                "runId": "x",
+                "state": {},
+                "tools": [],
+                "context": [],
+                "forwardedProps": {},
+                "messages": [{"id": "1", "role": "user", "content": stolen}],
+            }
             await made.client.post(
                 "/api/v1/agui", content=json.dumps(ask), headers={"content-type": "text/plain"}
             )
@@ -242,8 +239,7 @@ def test_a_person_edits_values_and_the_store_keeps_placeholders(tmp_path: Path) 
             seen = (await made.client.get("/api/v1/artifacts/memo")).json()
             assert seen["content"] == f"call {ANA}"
             saved = await made.client.patch(
-                "/api/v1/artifacts/memo",
-                json={"content": f"{seen['content']} today", "expected_version": 1},
+                "/api/v1/artifacts/memo", json={"content": f"{seen['content']} today", "expected_version": 1}
             )
             assert saved.json()["content"] == f"call {ANA} today"
             now = str((await artifacts.read("memo")).content)
@@ -276,7 +272,5 @@ def test_an_uploaded_file_of_people_keeps_no_value_in_name_or_content(tmp_path: 
 def test_what_is_shown_as_sent_is_there(tmp_path: Path) -> None:
     with Kernel.open(tmp_path / "s.db", models=ScriptedModel([]), environ={}) as kernel:
         app = create_app(kernel, settings=ServerSettings(has_worker=False))
-        operations = {
-            one["operationId"] for path in app.openapi()["paths"].values() for one in path.values()
-        }
+        operations = {one["operationId"] for path in app.openapi()["paths"].values() for one in path.values()}
         assert operations >= AS_SENT

@@ -80,14 +80,20 @@ def _users(folder: Path) -> Users:
 
 def test_sessions_are_for_https_alone_where_the_public_address_is(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(
-            tmp_path, users=_users(tmp_path), public_url="https://desk.example",
-            trusted_proxies=("127.0.0.1",),
-        ) as home, home.stranger(Host="desk.example") as browser:  # fmt: skip
+        async with (
+            house(
+                tmp_path,
+                users=_users(tmp_path),
+                public_url="https://desk.example",
+                trusted_proxies=("127.0.0.1",),
+            ) as home,
+            home.stranger(Host="desk.example") as browser,
+        ):
             answer = await browser.post(
-                "/api/v1/login", json={"user": "bo", "password": "the right one"},
+                "/api/v1/login",
+                json={"user": "bo", "password": "the right one"},
                 headers={"Origin": "https://desk.example"},
-            )  # fmt: skip
+            )
             assert answer.status_code == 200, answer.text
             assert "; Secure" in answer.headers["set-cookie"]
             assert answer.headers["strict-transport-security"].startswith("max-age=")
@@ -97,10 +103,15 @@ def test_sessions_are_for_https_alone_where_the_public_address_is(tmp_path: Path
 
 def test_one_client_behind_the_proxy_locks_no_other_out(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(
-            tmp_path, users=_users(tmp_path), public_url="https://desk.example",
-            trusted_proxies=("127.0.0.1",),
-        ) as home, home.stranger(Host="desk.example") as proxy:  # fmt: skip
+        async with (
+            house(
+                tmp_path,
+                users=_users(tmp_path),
+                public_url="https://desk.example",
+                trusted_proxies=("127.0.0.1",),
+            ) as home,
+            home.stranger(Host="desk.example") as proxy,
+        ):
 
             async def login(address: str, password: str) -> int:
                 asked = {"user": "bo", "password": password}

@@ -87,10 +87,7 @@ def test_the_manifest_says_section_by_section_what_a_prompt_was_made_of(tmp_path
     async def scenario() -> None:
         async with house(tmp_path, "one", "two") as home:
             async with home.kernel.run("m1") as run:
-                first = [
-                    {"role": "system", "content": "Be brief."},
-                    {"role": "user", "content": "hi"},
-                ]
+                first = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
                 await run.step_model(model="scripted", messages=first, key="a")
                 more = [*first, {"role": "user", "content": "more"}]
                 await run.step_model(model="scripted", messages=more, key="b")
@@ -172,9 +169,7 @@ def test_commands_have_their_effect(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_an_agent_that_ended_by_a_limit_is_resumed_with_a_note_or_a_raised_limit(
-    tmp_path: Path,
-) -> None:
+def test_an_agent_that_ended_by_a_limit_is_resumed_with_a_note_or_a_raised_limit(tmp_path: Path) -> None:
     async def scenario() -> None:
         replies = [*[tool_call("nothing", {})] * 3, tool_call("other", {}), "done"]
         async with house(tmp_path, *replies) as home:
@@ -247,14 +242,10 @@ def test_a_fork_of_a_finished_run_that_would_change_nothing_is_refused(tmp_path:
             same = {"changes": {"model": model}}
             vain = await home.client.post("/api/v1/runs/m1/fork", json=same)
             assert_fault(vain, 404, "not_found")
-            made = await home.client.post(
-                "/api/v1/runs/m1/fork", json={"changes": {"model": "another:one"}}
-            )
+            made = await home.client.post("/api/v1/runs/m1/fork", json={"changes": {"model": "another:one"}})
             assert made.status_code == 201
             shown = (await home.client.get(f"/api/v1/runs/{made.json()['run_id']}")).json()
-            asked = [
-                one.seq async for one in home.kernel.events() if one.kind == "context.assembled"
-            ]
+            asked = [one.seq async for one in home.kernel.events() if one.kind == "context.assembled"]
             assert shown["origin_seq"] == asked[0] - 1
 
     asyncio.run(scenario())
@@ -301,11 +292,7 @@ def test_the_worker_of_the_server_drives_what_is_due(tmp_path: Path) -> None:
             folder = str(tmp_path)
             agent = workspace_agent(home.kernel, folder)
             await agent.run(
-                run_id="m1",
-                model="scripted",
-                prompt="Say done.",
-                on_wait="return",
-                workspace=folder,
+                run_id="m1", model="scripted", prompt="Say done.", on_wait="return", workspace=folder
             )
             made = await home.client.post("/api/v1/runs/m1/fork", json={})
             run_id = made.json()["run_id"]

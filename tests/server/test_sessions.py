@@ -127,9 +127,16 @@ def test_a_changed_cookie_is_worth_nothing(tmp_path: Path) -> None:
             longer = base64.urlsafe_b64encode(json.dumps(raw).encode()).decode().rstrip("=")
             flipped = ("B" if mac[0] == "A" else "A") + mac[1:]
             for made in (
-                f"{version}.{longer}.{mac}", f"{version}.{payload}.{flipped}", f"{version}.{payload}.",
-                f"v2.{payload}.{mac}", payload, "", "v1..", "v1.e30." + mac, cookie + "A" * 2000,
-            ):  # fmt: skip
+                f"{version}.{longer}.{mac}",
+                f"{version}.{payload}.{flipped}",
+                f"{version}.{payload}.",
+                f"v2.{payload}.{mac}",
+                payload,
+                "",
+                "v1..",
+                "v1.e30." + mac,
+                cookie + "A" * 2000,
+            ):
                 forger.cookies.set(name, made)
                 assert_fault(await forger.get("/api/v1/me"), 401, "not_signed_in")
             forger.cookies.set(name, cookie)
@@ -138,9 +145,7 @@ def test_a_changed_cookie_is_worth_nothing(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_logout_ends_the_session_for_copies_of_its_cookie_too_and_after_a_restart(
-    tmp_path: Path,
-) -> None:
+def test_a_logout_ends_the_session_for_copies_of_its_cookie_too_and_after_a_restart(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with house(tmp_path) as home:
             cookies = dict(home.client.cookies)
@@ -212,8 +217,18 @@ def test_another_tenant_and_its_ids_are_simply_not_found(tmp_path: Path) -> None
             await spoken(home.kernel, "acme-secret", "the canary", tenant="acme")
             await asking(home.kernel, "acme-asks", tenant="acme")
             await login(home, "vic")
-            for path in ("", "/steps", "/tree", "/cost", "/approvals", "/events", "/export",
-                         "/manifest?step=1", "/prompt?step=1", "/prompt/diff?a=1&b=1"):  # fmt: skip
+            for path in (
+                "",
+                "/steps",
+                "/tree",
+                "/cost",
+                "/approvals",
+                "/events",
+                "/export",
+                "/manifest?step=1",
+                "/prompt?step=1",
+                "/prompt/diff?a=1&b=1",
+            ):
                 answer = await home.client.get(f"/api/v1/runs/acme-secret{path}")
                 assert_fault(answer, 404, "not_found")
             for path in ("/api/v1/runs", "/api/v1/approvals", "/api/v1/events"):
@@ -341,10 +356,7 @@ def test_who_guesses_locks_out_nobody_elsewhere(tmp_path: Path) -> None:
         ({"name": "a b", "role": "admin", "tenants": ["t"], "tokens": [token_hash("x")]}, "name"),
         ({"name": "a", "role": "root", "tenants": ["t"], "tokens": [token_hash("x")]}, "role"),
         ({"name": "a", "role": "admin", "tenants": [], "tokens": [token_hash("x")]}, "tenants"),
-        (
-            {"name": "a", "role": "admin", "tenants": ["../x"], "tokens": [token_hash("x")]},
-            "tenant",
-        ),
+        ({"name": "a", "role": "admin", "tenants": ["../x"], "tokens": [token_hash("x")]}, "tenant"),
         ({"name": "a", "role": "admin", "tenants": ["t"], "password": "hunter2"}, "hashed"),
         ({"name": "a", "role": "admin", "tenants": ["t"], "password": "scrypt:AA:AA"}, "hashed"),
         ({"name": "a", "role": "admin", "tenants": ["t"], "tokens": ["plain"]}, "hashed"),

@@ -36,9 +36,13 @@ def up(
     command = [sys.executable, "-m", "artelier", "up", "--port", "0", "--json", *words]
     own = {name: value for name, value in os.environ.items() if not name.startswith("ARTELIER")}
     process = subprocess.Popen(
-        command, cwd=folder, env={**own, **(environ or {})}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command,
+        cwd=folder,
+        env={**own, **(environ or {})},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     with killed_at_last(process):
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -101,16 +105,11 @@ def test_a_goal_whose_mission_has_ended_is_said_not_to_go_on(tmp_path: Path) -> 
         (tmp_path / ".artelier").mkdir()
         with Kernel.open(tmp_path / ".artelier/state.db", environ={}) as kernel:
             desk = kernel.for_tenant()
-            await desk.plan(
-                goal, mission_id=name_of(goal), model="offline"
-            )  # there is nothing to read
+            await desk.plan(goal, mission_id=name_of(goal), model="offline")  # there is nothing to read
             return (await desk.show(name_of(goal)))["status"]
 
     assert asyncio.run(plan()) == "failed"
-    with (
-        up(tmp_path, "--goal", goal) as (process, link),
-        httpx.Client(timeout=PATIENCE_S) as client,
-    ):
+    with up(tmp_path, "--goal", goal) as (process, link), httpx.Client(timeout=PATIENCE_S) as client:
         client.get(link)  # it serves
         said = ended(process)
 
@@ -134,9 +133,13 @@ def test_an_open_stream_does_not_hold_up_the_end(tmp_path: Path) -> None:
 def test_enter_prints_another_link_and_each_works_once(tmp_path: Path) -> None:
     master, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "artelier", "up", "--port", "0"], cwd=tmp_path, text=True,
-        stdin=terminal, stderr=terminal, stdout=subprocess.PIPE,
-    )  # fmt: skip
+        [sys.executable, "-m", "artelier", "up", "--port", "0"],
+        cwd=tmp_path,
+        text=True,
+        stdin=terminal,
+        stderr=terminal,
+        stdout=subprocess.PIPE,
+    )
     with killed_at_last(process), httpx.Client(timeout=PATIENCE_S) as client:
         assert process.stdout is not None
         first = process.stdout.readline().strip()
@@ -176,18 +179,27 @@ runpy.run_module("artelier", run_name="__main__", alter_sys=True)
 @pytest.mark.parametrize(
     ("how", "when"),
     [
-        ("SIGINT", "import artelier.errors"), ("SIGINT", "import typer"),
-        ("SIGINT", "import artelier.app"), ("SIGINT", "socket.bind"), ("SIGINT", "sqlite3.connect"),
-        ("SIGINT", "state.db.sessions"), ("SIGTERM", "import artelier.app"),
-        ("SIGTERM", "socket.bind"), ("SIGTERM", "sqlite3.connect"),
+        ("SIGINT", "import artelier.errors"),
+        ("SIGINT", "import typer"),
+        ("SIGINT", "import artelier.app"),
+        ("SIGINT", "socket.bind"),
+        ("SIGINT", "sqlite3.connect"),
+        ("SIGINT", "state.db.sessions"),
+        ("SIGTERM", "import artelier.app"),
+        ("SIGTERM", "socket.bind"),
+        ("SIGTERM", "sqlite3.connect"),
     ],
-)  # fmt: skip
+)
 def test_a_signal_before_it_serves_ends_it_quietly(tmp_path: Path, how: str, when: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED_AT, how, when, "up", "--port", "0"]
     process = subprocess.Popen(
-        command, cwd=tmp_path, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        command,
+        cwd=tmp_path,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     with killed_at_last(process):
         _, said = process.communicate(timeout=PATIENCE_S)
 
@@ -289,17 +301,14 @@ def test_a_tenant_that_no_user_may_open_is_not_served(shell: Shell) -> None:
     assert (ran.code, ran.error["expected"], ran.error["got"]) == (2, "acme", "beta")
 
 
-def test_hashes_for_the_file_of_users_are_printed(
-    shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hashes_for_the_file_of_users_are_printed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
     monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse\n"))
     line = shell("up", "--hash-password").out
     token, of_token = shell("up", "--new-token").out.splitlines()
     shell.write(
-        "users.toml",
-        f'[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n{line}{of_token}\n',
+        "users.toml", f'[[users]]\nname = "ada"\nrole = "admin"\ntenants = ["default"]\n{line}{of_token}\n'
     )
 
     from artelier.server.security.users import Users
@@ -317,9 +326,22 @@ def test_doctor_says_what_is_there_and_shows_no_key(shell: Shell) -> None:
     found: dict[str, dict[str, Any]] = {one["what"]: one for one in ran.json["findings"]}
     assert (ran.code, ran.json["ok"]) == (0, True)
     assert set(found) == {
-        "python", "database", "vault key", "personal data", "disk", "model", "keys", "models", "rates",
-        "approvals", "http_json", "sandbox", "confinement", "web", "port",
-    }  # fmt: skip
+        "python",
+        "database",
+        "vault key",
+        "personal data",
+        "disk",
+        "model",
+        "keys",
+        "models",
+        "rates",
+        "approvals",
+        "http_json",
+        "sandbox",
+        "confinement",
+        "web",
+        "port",
+    }
     assert found["keys"]["said"] == "OPENAI_API_KEY"
     assert "sk-canary" not in ran.out + ran.err
 

@@ -36,9 +36,7 @@ def test_an_agents_parallel_tools_are_children_of_its_span_and_usage_is_on_model
 
     async def scenario() -> None:
         model = ScriptedModel([calls, "done"])
-        with Kernel.open(
-            tmp_path / "s.db", models=model, tools=[meet], telemetry=watch.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=model, tools=[meet], telemetry=watch.pair) as kernel:
             agent = AutonomousAgent(kernel=kernel, agent_id="scout")
             result = await agent.run(run_id="r", model="openai:gpt-5-mini", prompt="meet")
             assert result.status == "completed"
@@ -74,9 +72,7 @@ def test_sub_agents_hang_below_the_tools_that_run_them_each_in_its_own(tmp_path:
         return "done" if any(m.role == "tool" for m in request.messages) else asked
 
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "s.db", models=ScriptedModel(script), telemetry=watch.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=ScriptedModel(script), telemetry=watch.pair) as kernel:
             research = SubAgentFactory(kernel=kernel, parent_id="chief").create(
                 name="research", description="Finds out.", model="m", system_prompt="You find out."
             )

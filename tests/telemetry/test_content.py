@@ -14,13 +14,7 @@ from artelier.testing import ScriptedModel
 from tests.kernel.stage import play
 from tests.telemetry.watch import Watch, facts
 
-SYSTEM, SAID, ANSWER, WHERE, SEEN = (
-    "be-kind",
-    "my-password-is",
-    "it-is-so",
-    "in-the-attic",
-    "a-ghost",
-)
+SYSTEM, SAID, ANSWER, WHERE, SEEN = ("be-kind", "my-password-is", "it-is-so", "in-the-attic", "a-ghost")
 
 
 @tool(side_effect=False)
@@ -33,9 +27,7 @@ async def told(tmp_path: Path, telemetry: Any, *, times: int = 1, **opening: Any
     """A run that says all of it, `times` long."""
     call = ToolCall(id="c1", name="look", arguments={"at": WHERE * times})
     model = ScriptedModel([ModelReply(tool_calls=(call,)), ANSWER * times])
-    with Kernel.open(
-        tmp_path / "s.db", models=model, tools=[look], telemetry=telemetry, **opening
-    ) as kernel:
+    with Kernel.open(tmp_path / "s.db", models=model, tools=[look], telemetry=telemetry, **opening) as kernel:
         async with kernel.run("r") as run:
             talk = run.conversation()
             talk.append({"role": "system", "content": SYSTEM})
@@ -73,23 +65,16 @@ def test_content_is_there_for_who_opted_in(tmp_path: Path, by: str) -> None:
         {"role": "user", "parts": [{"type": "text", "content": SAID}]},
         {
             "role": "assistant",
-            "parts": [
-                {"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": WHERE}}
-            ],
+            "parts": [{"type": "tool_call", "id": "c1", "name": "look", "arguments": {"at": WHERE}}],
         },
         {
             "role": "tool",
-            "parts": [
-                {"type": "tool_call_response", "id": "c1", "response": f'{{"seen":"{SEEN} ic"}}'}
-            ],
+            "parts": [{"type": "tool_call_response", "id": "c1", "response": f'{{"seen":"{SEEN} ic"}}'}],
         },
     ]
     assert json.loads(str(second["gen_ai.output.messages"])) == [
-        {
-            "role": "assistant", "finish_reason": "stop",
-            "parts": [{"type": "text", "content": ANSWER}],
-        }
-    ]  # fmt: skip
+        {"role": "assistant", "finish_reason": "stop", "parts": [{"type": "text", "content": ANSWER}]}
+    ]
     looked = facts(watch.one("execute_tool look"))
     assert json.loads(str(looked["gen_ai.tool.call.arguments"])) == {"at": WHERE}
     assert json.loads(str(looked["gen_ai.tool.call.result"])) == {"seen": f"{SEEN} ic"}
@@ -102,9 +87,7 @@ def test_content_is_bounded_however_much_was_said(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         await told(tmp_path, telemetry, times=2_000)
-        calls = tuple(
-            ToolCall(id=f"c{n}", name="look", arguments={"at": "x" * 3000}) for n in range(90)
-        )
+        calls = tuple(ToolCall(id=f"c{n}", name="look", arguments={"at": "x" * 3000}) for n in range(90))
         model = ScriptedModel([ModelReply(tool_calls=calls)])
         with Kernel.open(tmp_path / "t.db", models=model, telemetry=telemetry) as kernel:
             async with kernel.run("many") as run:

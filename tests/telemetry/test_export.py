@@ -38,9 +38,13 @@ async def work(run):
 def artelier(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("ARTELIER_", "OTEL_"))}
     return subprocess.run(
-        [sys.executable, "-m", "artelier", *words], cwd=folder, env={**kept, **variables},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "artelier", *words],
+        cwd=folder,
+        env={**kept, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 @pytest.fixture
@@ -51,16 +55,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def do(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    words = (
-        "do",
-        "What is the sum of amount?",
-        "--solo",
-        "--workspace",
-        "ws",
-        "--json",
-        "--run-id",
-        "r",
-    )
+    words = ("do", "What is the sum of amount?", "--solo", "--workspace", "ws", "--json", "--run-id", "r")
     return artelier(folder, *words, **variables)
 
 

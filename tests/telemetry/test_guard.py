@@ -36,17 +36,14 @@ async def look(at: str) -> str:
 async def worked(tmp_path: Path, telemetry: Any) -> str:
     """What a run of all sorts comes to while it is watched."""
     with Kernel.open(
-        tmp_path / "s.db", models=ScriptedModel([billed("a"), billed("b")]), tools=[look],
-        telemetry=telemetry,
-    ) as kernel:  # fmt: skip
+        tmp_path / "s.db", models=ScriptedModel([billed("a"), billed("b")]), tools=[look], telemetry=telemetry
+    ) as kernel:
         async with kernel.run("r") as run:
             await ask(run, "x", key="a")
             await run.step_tool("look", {"at": "moon"}, key="t")
             raised = await run.step_tool("look", {"no": "moon"}, key="bad")
             assert raised.is_error
-            async for _ in run.stream_model(
-                model="m", messages=[{"role": "user", "content": "y"}], key="b"
-            ):
+            async for _ in run.stream_model(model="m", messages=[{"role": "user", "content": "y"}], key="b"):
                 pass
             run.finish("well")
         return (await kernel.for_tenant().show("r"))["status"]

@@ -46,7 +46,10 @@ def test_on_imports_it(tmp_path: Path) -> None:
 def _modules(tmp_path: Path, given: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(given=given), str(tmp_path / "s.db")],
-        capture_output=True, text=True, timeout=60, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert done.stderr == ""
     return done.stdout.strip()

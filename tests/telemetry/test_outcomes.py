@@ -57,9 +57,7 @@ def test_metrics_count_calls_and_tokens_by_model(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         replies = [billed("a", inputs=10, outputs=2), billed("b", inputs=30, outputs=5)]
-        with Kernel.open(
-            tmp_path / "s.db", models=ScriptedModel(replies), telemetry=watch.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=ScriptedModel(replies), telemetry=watch.pair) as kernel:
             async with kernel.run("r") as run:
                 await ask(run, "x")
                 await ask(run, "y")
@@ -99,14 +97,10 @@ def test_a_step_that_is_replayed_is_marked_and_counted_no_second_time(tmp_path: 
                 await ask(run, "y", key="second")
 
         model = ScriptedModel([billed("1"), ModelRefusedCall(SECRET), billed("2")])
-        with Kernel.open(
-            tmp_path / "s.db", models=model, tools=[look], telemetry=before.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=model, tools=[look], telemetry=before.pair) as kernel:
             with pytest.raises(KeyboardInterrupt):
                 await steps(kernel, to_the_end=False)
-        with Kernel.open(
-            tmp_path / "s.db", models=model, tools=[look], telemetry=after.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=model, tools=[look], telemetry=after.pair) as kernel:
             await steps(kernel, to_the_end=True)
 
     play(scenario())
@@ -123,19 +117,18 @@ def test_a_step_that_is_replayed_is_marked_and_counted_no_second_time(tmp_path: 
         ),
         (
             "artelier.step.replayed",
-            {
-                "gen_ai.operation.name": "execute_tool", "artelier.step.key": "look",
-                "artelier.replayed": True,
-            },
+            {"gen_ai.operation.name": "execute_tool", "artelier.step.key": "look", "artelier.replayed": True},
         ),
         (
             "artelier.step.replayed",
             {
-                "gen_ai.operation.name": "chat", "artelier.step.key": "bad",
-                "artelier.replayed": True, "error.type": "model_refused_call",
+                "gen_ai.operation.name": "chat",
+                "artelier.step.key": "bad",
+                "artelier.replayed": True,
+                "error.type": "model_refused_call",
             },
         ),
-    ]  # fmt: skip
+    ]
     assert [span.name for span in after.spans] == ["chat m", "invoke_agent"]
     assert facts(after.one("chat m"))["artelier.step.key"] == "second"
     assert (calls(before), tokens(before)) == (2, {"input": 10, "output": 10})
@@ -198,8 +191,10 @@ def test_retries_are_events_of_one_span(tmp_path: Path) -> None:
     told = [dict(event.attributes or {}) for event in (*chat.events, *called.events)]
     assert {event.name for event in (*chat.events, *called.events)} == {"artelier.call.retried"}
     assert [(t["artelier.attempt"], t["error.type"]) for t in told] == [
-        (1, "provider_unavailable"), (2, "rate_limited"), (1, "transient"),
-    ]  # fmt: skip
+        (1, "provider_unavailable"),
+        (2, "rate_limited"),
+        (1, "transient"),
+    ]
     assert failure(chat) is None
     assert failure(called) is None
     assert calls(watch) == 1
@@ -217,9 +212,11 @@ def test_failures_carry_the_stable_code_and_no_message(tmp_path: Path) -> None:
     async def scenario() -> None:
         refused = ModelRefusedCall(SECRET, usage=Usage(input_tokens=9, output_tokens=1))
         with Kernel.open(
-            tmp_path / "s.db", models=ScriptedModel([refused, RuntimeError(SECRET)], price=PRICE),
-            tools=[broken], telemetry=watch.pair,
-        ) as kernel:  # fmt: skip
+            tmp_path / "s.db",
+            models=ScriptedModel([refused, RuntimeError(SECRET)], price=PRICE),
+            tools=[broken],
+            telemetry=watch.pair,
+        ) as kernel:
             with pytest.raises(ModelRefusedCall):
                 async with kernel.run("a") as run:
                     await run.step_tool("broken", {"n": 0})
@@ -293,9 +290,7 @@ def test_a_call_that_was_stopped_and_made_again_is_two_spans_side_by_side(tmp_pa
 
     async def scenario() -> None:
         gate = GateModel()
-        with Kernel.open(
-            tmp_path / "s.db", models=gate, tools=[slow], telemetry=watch.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=gate, tools=[slow], telemetry=watch.pair) as kernel:
             runs = kernel.for_tenant()
 
             async def work() -> None:
@@ -382,9 +377,7 @@ def test_a_stream_that_its_reader_left_has_what_came(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         reply = ModelReply(text="a text that comes in several pieces, as they do")
-        with Kernel.open(
-            tmp_path / "s.db", models=ScriptedModel([reply]), telemetry=watch.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=ScriptedModel([reply]), telemetry=watch.pair) as kernel:
             async with kernel.run("r") as run:
                 stream = run.stream_model(model="m", messages=[user("x")])
                 await anext(stream)
@@ -418,16 +411,18 @@ def test_a_span_tells_what_each_attempt_cost_and_what_all_of_them_did(tmp_path: 
     async def scenario() -> list[tuple[int, int]]:
         late, busy = ModelTimeout("late"), ProviderUnavailable("busy")
         model = ScriptedModel([late, busy, late, billed("ok"), *[late] * 4], price=PRICE)
-        with Kernel.open(
-            tmp_path / "s.db", models=model, telemetry=watch.pair, policy=EAGER
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=model, telemetry=watch.pair, policy=EAGER) as kernel:
             assert await drive(kernel.for_tenant(), answered) == "completed"
             assert (await drive(kernel.for_tenant(), answered, "s")).startswith("failed")
             costs = [(await kernel.for_tenant().cost(name))["cost_microusd"] for name in "rs"]
             told = [
-                [event.plain().get("cost", 0) for event in await events(kernel, name)
-                 if event.kind == "model.attempted"] for name in "rs"
-            ]  # fmt: skip
+                [
+                    event.plain().get("cost", 0)
+                    for event in await events(kernel, name)
+                    if event.kind == "model.attempted"
+                ]
+                for name in "rs"
+            ]
         spans = watch.named("chat m")
         assert [facts(span)["artelier.cost_microusd"] for span in spans] == costs
         retried = [
@@ -456,9 +451,7 @@ def test_a_span_tells_what_the_call_of_a_dead_process_cost(tmp_path: Path) -> No
         ) as kernel:
             await drive(kernel.for_tenant(), asks)
         dead = next(death.path for death in deaths.found if death.point == "model.requested")
-        with Kernel.open(
-            dead, models=model, telemetry=watch.pair, clock=ManualClock(), environ={}
-        ) as kernel:
+        with Kernel.open(dead, models=model, telemetry=watch.pair, clock=ManualClock(), environ={}) as kernel:
             all_others_are_dead(kernel)
             assert await drive(kernel.for_tenant(), asks) == "completed"
             return (await kernel.for_tenant().cost("r"))["cost_microusd"]

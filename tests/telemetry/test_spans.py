@@ -23,28 +23,26 @@ async def look(at: str) -> dict[str, str]:
 
 def test_a_run_its_model_call_and_its_tool_call_have_the_conventional_names(tmp_path: Path) -> None:
     watch = Watch()
-    usage = Usage(
-        input_tokens=100, cached_input_tokens=60, output_tokens=7, cache_write_input_tokens=5
-    )
+    usage = Usage(input_tokens=100, cached_input_tokens=60, output_tokens=7, cache_write_input_tokens=5)
     reply = ModelReply(text="hi", usage=usage, finish_reason="stop")
 
     async def scenario() -> None:
         with Kernel.open(
-            tmp_path / "s.db", models=ScriptedModel([reply], price=PRICE), tools=[look],
-            telemetry=watch.pair,
-        ) as kernel:  # fmt: skip
+            tmp_path / "s.db", models=ScriptedModel([reply], price=PRICE), tools=[look], telemetry=watch.pair
+        ) as kernel:
             async with kernel.run("r", tenant=ACME) as run:
                 await run.step_model(
-                    model="mistral:large", messages=[user("x")], max_output_tokens=50,
-                    temperature=0.5, key="first",
-                )  # fmt: skip
+                    model="mistral:large",
+                    messages=[user("x")],
+                    max_output_tokens=50,
+                    temperature=0.5,
+                    key="first",
+                )
                 await run.step_tool("look", {"at": "moon"})
 
     play(scenario())
 
-    root, chat, looked = (
-        watch.one("invoke_agent"), watch.one("chat large"), watch.one("execute_tool look")
-    )  # fmt: skip
+    root, chat, looked = (watch.one("invoke_agent"), watch.one("chat large"), watch.one("execute_tool look"))
     assert dict(facts(root)) == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.conversation.id": "r",
@@ -92,20 +90,14 @@ def test_a_child_run_hangs_below_the_tool_that_runs_it(tmp_path: Path) -> None:
             async with kernel.run(f"r/{to}", parent=parents["r"]) as child:
                 return await ask(child, to)
 
-        with Kernel.open(
-            tmp_path / "s.db", models=echo(), tools=[delegate], telemetry=watch.pair
-        ) as kernel:
+        with Kernel.open(tmp_path / "s.db", models=echo(), tools=[delegate], telemetry=watch.pair) as kernel:
             async with kernel.run("r") as run:
                 parents["r"] = run
-                await run.parallel(
-                    *(run.step_tool("delegate", {"to": to}, key=to) for to in ("a", "b"))
-                )
+                await run.parallel(*(run.step_tool("delegate", {"to": to}, key=to) for to in ("a", "b")))
 
     play(scenario())
 
-    paths = {
-        (facts(span)["gen_ai.conversation.id"]): watch.path(span) for span in watch.named("chat m")
-    }
+    paths = {(facts(span)["gen_ai.conversation.id"]): watch.path(span) for span in watch.named("chat m")}
     below = ["invoke_agent", "execute_tool delegate", "invoke_agent", "chat m"]
     assert paths == {"r/a": below, "r/b": below}
     for span in watch.named("chat m"):
@@ -142,10 +134,7 @@ def test_a_child_of_a_run_hangs_below_it_whatever_task_opens_it(tmp_path: Path) 
     play(scenario())
 
     chats = {facts(s)["gen_ai.conversation.id"]: watch.path(s) for s in watch.named("chat m")}
-    assert chats == {
-        "c": ["invoke_agent", "invoke_agent", "chat m"],
-        "p": ["invoke_agent", "chat m"],
-    }
+    assert chats == {"c": ["invoke_agent", "invoke_agent", "chat m"], "p": ["invoke_agent", "chat m"]}
 
 
 def test_spans_of_the_callers_own_stand_between(tmp_path: Path) -> None:

@@ -83,15 +83,17 @@ async def two_tenants(folder: Path, **more: Any) -> AsyncIterator[Stage]:
     _fill(desks)
     workspaces = more.pop("workspaces", None) or Workspaces(base=desks)
     model = ScriptedModel(said)
-    async with serving(
-        folder, model=model, workspaces=workspaces, has_worker=False, **more
-    ) as served:
+    async with serving(folder, model=model, workspaces=workspaces, has_worker=False, **more) as served:
         await _settle_in(served)
         await _settle_beside(served)
         face = Face(
-            served.kernel, tenant=ATTACKER, principal="operator", model="m",
-            workspace=str(desks / ATTACKER), approvals=True,
-        )  # fmt: skip
+            served.kernel,
+            tenant=ATTACKER,
+            principal="operator",
+            model="m",
+            workspace=str(desks / ATTACKER),
+            approvals=True,
+        )
         tools = kit_of(served.kernel.services, ATTACKER, str(desks / ATTACKER))
         rows = await served.kernel.store.query(
             "SELECT name FROM blobs WHERE tenant = ? ORDER BY size DESC LIMIT 10", (OTHER,)
@@ -178,10 +180,7 @@ async def _settle_beside(served: Served) -> None:
     good(await eve.post("/artifacts", json=reader), 201)
     world = {"world": {"start_balance": 50}, "agents": [{"id": "idle", "policy": "nobody"}]}
     good(await eve.post("/worlds", json={"id": "mine", "world": world}), 201)
-    good(
-        await eve.post("/schedules", json={"id": "mine", "goal": "g", "every": "1d", "model": "m"}),
-        201,
-    )
+    good(await eve.post("/schedules", json={"id": "mine", "goal": "g", "every": "1d", "model": "m"}), 201)
     await asking(served.kernel, "own", tenant=ATTACKER)
 
 
@@ -241,8 +240,7 @@ async def _state(stage: Stage) -> Any:
         if one.is_file()
     }
     rows = await stage.served.kernel.store.query(
-        "SELECT count(*), max(e.position) FROM events e JOIN streams s ON s.id = e.stream"
-        " WHERE s.tenant = ?",
+        "SELECT count(*), max(e.position) FROM events e JOIN streams s ON s.id = e.stream WHERE s.tenant = ?",
         (OTHER,),
     )
     return files, rows, sorted(str(one) for one in stage.theirs.rglob("*"))
@@ -264,8 +262,9 @@ async def _try(stage: Stage, run: Any, attempt: Attempt, name: str) -> Answer:
 def _with(attempt: Attempt, value: Any, name: str, stage: Stage) -> Any:
     """Arguments about a thing: by the placeholder, else by its own name in paths."""
     if isinstance(value, dict):
-        return {_with(attempt, key, name, stage): _with(attempt, one, name, stage)
-                for key, one in value.items()}  # fmt: skip
+        return {
+            _with(attempt, key, name, stage): _with(attempt, one, name, stage) for key, one in value.items()
+        }
     if isinstance(value, list):
         return [_with(attempt, one, name, stage) for one in value]
     if not isinstance(value, str):
@@ -301,9 +300,12 @@ async def _http(stage: Stage, attempt: Attempt, name: str, arguments: Any) -> An
     method, _, path = attempt.call.partition(" ")
     address = path.replace(NAME, quote(name, safe=""))
     answer = await stage.served.eve.request(
-        method, address, params=arguments.get("params"), json=arguments.get("json"),
+        method,
+        address,
+        params=arguments.get("params"),
+        json=arguments.get("json"),
         headers=arguments.get("headers"),
-    )  # fmt: skip
+    )
     text = f"{answer.headers} {answer.text}"
     kind: Any = answer.status_code
     if answer.status_code >= 400:
@@ -368,10 +370,15 @@ async def _call(stage: Stage, call: str, name: str, arguments: Any) -> Any:
             return await desk.adopt(name)
         return await desk.fork("own", with_={"own-note@1": name})
     more: dict[str, tuple[Any, ...]] = {
-        "export": (scratch,), "export_chat": (scratch,), "inject": ("x",), "signal": ("go",),
-        "render": (STEP,), "manifest": (STEP,), "diff": ("own",),
+        "export": (scratch,),
+        "export_chat": (scratch,),
+        "inject": ("x",),
+        "signal": ("go",),
+        "render": (STEP,),
+        "manifest": (STEP,),
+        "diff": ("own",),
         "replay": (lambda run: replay_run(run, {}),),
-    }  # fmt: skip
+    }
     if call == "plan":
         return await desk.plan(**arguments)
     if call == "limit":
@@ -381,8 +388,11 @@ async def _call(stage: Stage, call: str, name: str, arguments: Any) -> Any:
 
 async def _artifact(artifacts: Any, method: str, name: str) -> Any:
     more: dict[str, tuple[Any, ...]] = {
-        "edit": ("a", "b"), "transfer": ("eve",), "history": (), "lineage": (),
-    }  # fmt: skip
+        "edit": ("a", "b"),
+        "transfer": ("eve",),
+        "history": (),
+        "lineage": (),
+    }
     if method == "search":
         return await artifacts.search(CANARY)
     if method == "list":

@@ -15,22 +15,11 @@ from artelier.tools import tool, workspace_tools
 from tests.missions.mission_stage import MISSION
 from tests.server.routes.served import at
 from tests.server.routes.served import play as run_scenario
-from tests.tenants.attempts import (
-    OTHER,
-    PUBLISHED,
-    Attempt,
-    addressed,
-    everything,
-    lists,
-    tools,
-    workspaces,
-)
+from tests.tenants.attempts import OTHER, PUBLISHED, Attempt, addressed, everything, lists, tools, workspaces
 from tests.tenants.beside import ATTACKER, CANARY, Stage, play, send, two_tenants
 
 
-def breaches(
-    folder: Path, attempts: Iterable[Attempt], plant: Any = None, **more: Any
-) -> list[str]:
+def breaches(folder: Path, attempts: Iterable[Attempt], plant: Any = None, **more: Any) -> list[str]:
     """What succeeds; `plant` takes a check away before."""
 
     async def scenario() -> list[str]:
@@ -75,21 +64,10 @@ def test_whoever_belongs_to_the_tenant_sees_the_secret(tmp_path: Path) -> None:
     def as_ada(stage: Stage) -> None:
         stage.served.client("eve").headers["Authorization"] = "Bearer ada-token"
 
-    seen = [
-        one for one in breaches(tmp_path, reads(), as_ada) if "the secret is in the answer" in one
-    ]
+    seen = [one for one in breaches(tmp_path, reads(), as_ada) if "the secret is in the answer" in one]
 
     assert len(seen) > 40
-    for resource in (
-        "runs",
-        "artifacts",
-        "sessions",
-        "missions",
-        "tasks",
-        "agents",
-        "memory",
-        "worlds",
-    ):
+    for resource in ("runs", "artifacts", "sessions", "missions", "tasks", "agents", "memory", "worlds"):
         assert any(f" /{resource}/" in one for one in seen), resource
 
 

@@ -25,9 +25,7 @@ def with_quota(served: Served, **quota: int) -> None:
     served.kernel.services.quotas = Quotas(tenants={"default": Quota(**quota)})
 
 
-def test_who_has_stored_enough_reads_deletes_and_ends_work_and_stores_no_more(
-    tmp_path: Path,
-) -> None:
+def test_who_has_stored_enough_reads_deletes_and_ends_work_and_stores_no_more(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             ada = served.ada
@@ -41,9 +39,11 @@ def test_who_has_stored_enough_reads_deletes_and_ends_work_and_stores_no_more(
             assert told["expected"] == "at most 60000 bytes" and "[quotas]" in told["hint"]
             with_quota(served, stored_bytes_max=40_000)
             for address, body in (
-                ("/artifacts", {**note, "id": "more"}), ("/worlds", {"id": "w", "world": {}}),
-                ("/god-mode/plan", {"goal": "g", "model": "m"}), (at("artifacts", "note", "read"), {}),
-            ):  # fmt: skip
+                ("/artifacts", {**note, "id": "more"}),
+                ("/worlds", {"id": "w", "world": {}}),
+                ("/god-mode/plan", {"goal": "g", "model": "m"}),
+                (at("artifacts", "note", "read"), {}),
+            ):
                 refused(await ada.post(address, json=body), 507, "quota_reached")
             assert good(await ada.get(at("artifacts", "note")))["version"] == 1
             good(await ada.post("/runs/stop-all", json={}))
@@ -131,8 +131,7 @@ def test_live_streams_of_a_tenant_are_bounded_by_its_quota(tmp_path: Path) -> No
 
 def test_quotas_come_from_settings_and_are_shown(shell: Shell) -> None:
     shell.write(
-        "artelier.toml",
-        "[quotas]\nticks = 5\nstored_bytes = 1000\n[quotas.tenants.acme]\nticks = 7\n",
+        "artelier.toml", "[quotas]\nticks = 5\nstored_bytes = 1000\n[quotas.tenants.acme]\nticks = 7\n"
     )
     shell("tenants", "update", "acme", "--unlimited")
 

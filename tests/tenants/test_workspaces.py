@@ -61,12 +61,9 @@ def test_each_tenant_has_a_folder_below_the_root_that_is_made_on_first_use(tmp_p
 
 
 @pytest.mark.parametrize(
-    "asked",
-    ["../beta", "/etc", "..", "../acme2", "link", "link/deeper", "../nobody", "a/../../beta"],
+    "asked", ["../beta", "/etc", "..", "../acme2", "link", "link/deeper", "../nobody", "a/../../beta"]
 )
-def test_what_is_outside_is_refused_alike_whether_it_exists_or_not(
-    tmp_path: Path, asked: str
-) -> None:
+def test_what_is_outside_is_refused_alike_whether_it_exists_or_not(tmp_path: Path, asked: str) -> None:
     folders(tmp_path, "acme", "beta", "acme2")
     (tmp_path / "acme/link").symlink_to(tmp_path / "beta")
     found = Workspaces(base=tmp_path)
@@ -109,10 +106,12 @@ def test_folders_that_hold_each_other_are_refused(tmp_path: Path) -> None:
 
     wrong: dict[str, Any]
     for wrong in (
-        {"roots": {"acme": own, "beta": inner}}, {"roots": {"acme": own, "beta": own}},
-        {"roots": {"acme": tmp_path}, "base": own}, {"roots": {"acme": inner}, "base": own},
+        {"roots": {"acme": own, "beta": inner}},
+        {"roots": {"acme": own, "beta": own}},
+        {"roots": {"acme": tmp_path}, "base": own},
+        {"roots": {"acme": inner}, "base": own},
         {"roots": {"acme": own}, "default": inner},
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidConfig):
             Workspaces(**wrong)
     assert Workspaces(roots={"inner": inner}, base=own).root("inner") == str(inner.resolve())
@@ -128,9 +127,7 @@ def test_the_servers_own_files_are_in_no_workspace(tmp_path: Path) -> None:
     found.check_private(tmp_path / "state.db")
 
 
-def test_a_file_with_a_second_name_is_not_opened_where_tenants_are_beside_each_other(
-    tmp_path: Path,
-) -> None:
+def test_a_file_with_a_second_name_is_not_opened_where_tenants_are_beside_each_other(tmp_path: Path) -> None:
     acme, beta = folders(tmp_path, "acme", "beta")
     (acme / "hard.txt").hardlink_to(beta / "note.txt")
 
@@ -168,9 +165,7 @@ def test_several_tenants_and_one_workspace_are_refused_with_what_to_do(tmp_path:
 
 def test_mapped_and_rooted_workspaces_come_from_settings_too(shell: Shell) -> None:
     folders(shell.folder, "all", "acme")
-    shell.write(
-        "artelier.toml", '[workspaces]\nroot = "all"\n[workspaces.tenants]\nacme = "acme"\n'
-    )
+    shell.write("artelier.toml", '[workspaces]\nroot = "all"\n[workspaces.tenants]\nacme = "acme"\n')
 
     found = load_settings(None, environ={}).workspaces()
 
@@ -220,11 +215,7 @@ def _reads(request: ModelRequest) -> ModelReply | str:
 
 def _agent(path: Path, **more: Any) -> Kernel:
     return Kernel.open(
-        path,
-        models={"m": ScriptedModel(_reads)},
-        policy=Policy(approve_risk="low"),
-        environ={},
-        **more,
+        path, models={"m": ScriptedModel(_reads)}, policy=Policy(approve_risk="low"), environ={}, **more
     )
 
 
@@ -273,9 +264,13 @@ def test_missions_and_tasks_of_another_folder_are_parked(tmp_path: Path) -> None
             await desk.plan("G.", mission_id="m1", model="m", workspace=str(theirs))
             await desk.create_agent("ana", name="Ana", model="m")
             await desk.tasks.create(
-                goal="g", success_criteria="c", assigned_agent_id="ana", id="tasks/t", model="m",
+                goal="g",
+                success_criteria="c",
+                assigned_agent_id="ana",
+                id="tasks/t",
+                model="m",
                 workspace=str(theirs),
-            )  # fmt: skip
+            )
 
     async def drive() -> None:
         async with _closing(_opened(path, workspaces=Workspaces(roots={"default": own}))) as kernel:
@@ -290,9 +285,7 @@ def test_missions_and_tasks_of_another_folder_are_parked(tmp_path: Path) -> None
             with pytest.raises(AccessDenied):
                 await desk.plan("H.", mission_id="m2", model="m", workspace=str(theirs))
             with pytest.raises(AccessDenied):
-                await desk.schedules.add(
-                    "n", goal="g", every="1d", model="m", workspace="../theirs"
-                )
+                await desk.schedules.add("n", goal="g", every="1d", model="m", workspace="../theirs")
             assert [one["id"] for one in (await desk.runs())["items"]] == ["m1"]
 
     asyncio.run(begin())
@@ -319,16 +312,10 @@ def test_a_second_goal_of_the_same_name_is_a_mission_of_its_own(tmp_path: Path) 
         async with _closing(_opened(tmp_path / "state.db")) as kernel:
             desk = kernel.for_tenant()
             first, second = "Count what was sold in May.", "Count what was sold in June."
-            assert await free_mission(desk, "count-what-was-sold", first) == (
-                "count-what-was-sold", True
-            )  # fmt: skip
+            assert await free_mission(desk, "count-what-was-sold", first) == ("count-what-was-sold", True)
             await desk.plan(first, mission_id="count-what-was-sold", model="m")
-            assert await free_mission(desk, "count-what-was-sold", first) == (
-                "count-what-was-sold", False
-            )  # fmt: skip
-            assert await free_mission(desk, "count-what-was-sold", second) == (
-                "count-what-was-sold-2", True
-            )  # fmt: skip
+            assert await free_mission(desk, "count-what-was-sold", first) == ("count-what-was-sold", False)
+            assert await free_mission(desk, "count-what-was-sold", second) == ("count-what-was-sold-2", True)
             async with kernel.run("hand") as run:
                 run.finish(1)
             assert await free_mission(desk, "hand", first) == ("hand-2", True)

@@ -20,7 +20,7 @@ SMALL = (
     ("slow-headers", "body-deep", "body-giant-integer", "artifact-card-digits"),
     ("login-flood", "upload-zip", "schema-nested-repeats", "check-counted-repeats"),
     ("result-deep", "template-endless", "events-flood", "streams-unread"),
-)  # fmt: skip
+)
 
 
 def test_sixty_inputs_have_names_of_their_own() -> None:
@@ -29,9 +29,7 @@ def test_sixty_inputs_have_names_of_their_own() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", SMALL)
-def test_hostile_inputs_leave_the_other_tenant_and_the_server_as_they_were(
-    names: tuple[str, ...],
-) -> None:
+def test_hostile_inputs_leave_the_other_tenant_and_the_server_as_they_were(names: tuple[str, ...]) -> None:
     seen: list[Result] = []
 
     found = run_availability(names, freezes=False, measured_s=0.5, told=seen.append)

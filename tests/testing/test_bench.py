@@ -18,11 +18,21 @@ from artelier.testing.bench.machine import filesystem_of, machine_facts
 from artelier.testing.bench.replay import bench_replay
 
 KERNEL_FIGURES = {
-    "cpu_ms_per_cycle", "commits_per_cycle", "fsyncs_per_cycle", "bytes_per_cycle",
-    "growth_cpu_10000_over_100", "growth_bytes_10000_over_100", "resume_ms_10000",
-    "replay_steps_per_s", "cycles_per_s_1000_runs", "floor_cpu_ms", "floor_wall_ms",
-    "wall_over_floor", "import_cpu_ms", "help_cpu_ms",
-}  # fmt: skip
+    "cpu_ms_per_cycle",
+    "commits_per_cycle",
+    "fsyncs_per_cycle",
+    "bytes_per_cycle",
+    "growth_cpu_10000_over_100",
+    "growth_bytes_10000_over_100",
+    "resume_ms_10000",
+    "replay_steps_per_s",
+    "cycles_per_s_1000_runs",
+    "floor_cpu_ms",
+    "floor_wall_ms",
+    "wall_over_floor",
+    "import_cpu_ms",
+    "help_cpu_ms",
+}
 
 
 def quiet(text: str) -> None:

@@ -19,12 +19,23 @@ from artelier.testing.bench.turns import Turns, WorkingModel, bench_turns, diffe
 from artelier.testing.bench.turns import open_kernel as open_turns
 
 CONTEXT_FIGURES = {
-    "assemble_ms_200_sections_100k_tokens", "manifest_bytes_per_step", "prefix_shared_ratio",
-    "prefix_turns_compacted", "prefix_turns_memory", "token_estimate_error",
-    "token_estimate_error_max", "skills_first_prompt_saving", "skills_task_saving",
-    "cpu_ms_per_turn_at_100", "cpu_ms_per_turn_at_2000", "growth_cpu_2000_over_100",
-    "bytes_per_turn_at_100", "bytes_per_turn_at_2000", "prompt_tokens_max", "render_differing_bytes",
-}  # fmt: skip
+    "assemble_ms_200_sections_100k_tokens",
+    "manifest_bytes_per_step",
+    "prefix_shared_ratio",
+    "prefix_turns_compacted",
+    "prefix_turns_memory",
+    "token_estimate_error",
+    "token_estimate_error_max",
+    "skills_first_prompt_saving",
+    "skills_task_saving",
+    "cpu_ms_per_turn_at_100",
+    "cpu_ms_per_turn_at_2000",
+    "growth_cpu_2000_over_100",
+    "bytes_per_turn_at_100",
+    "bytes_per_turn_at_2000",
+    "prompt_tokens_max",
+    "render_differing_bytes",
+}
 
 
 def quiet(text: str) -> None:
@@ -32,9 +43,7 @@ def quiet(text: str) -> None:
 
 
 def request(*texts: str) -> ModelRequest:
-    return ModelRequest(
-        model="m", messages=tuple(ChatMessage(role="user", content=text) for text in texts)
-    )
+    return ModelRequest(model="m", messages=tuple(ChatMessage(role="user", content=text) for text in texts))
 
 
 def test_what_is_assembled_has_the_size_that_the_figure_names() -> None:

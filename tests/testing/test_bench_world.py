@@ -27,9 +27,8 @@ async def acts(world: World) -> list[dict[str, Any]]:
 def test_a_world_of_the_asked_size_is_made_in_few_commits(tmp_path: Path) -> None:
     async def scenario() -> tuple[int, int, int]:
         kernel, world = await world_of(
-            tmp_path / "w.db", agents=30, artifacts=70, content={"policy": "rule"},
-            rule=giving(30),
-        )  # fmt: skip
+            tmp_path / "w.db", agents=30, artifacts=70, content={"policy": "rule"}, rule=giving(30)
+        )
         rows = await kernel.store.query(
             "SELECT count(*) FROM artifacts WHERE space = 'world:w' AND kind = 'document'"
         )
@@ -46,9 +45,8 @@ def test_a_world_of_the_asked_size_is_made_in_few_commits(tmp_path: Path) -> Non
 def test_the_economy_pays_reads_writes_and_waits_and_nothing_is_rejected(tmp_path: Path) -> None:
     async def scenario() -> tuple[Counter[str], int]:
         kernel, world = await world_of(
-            tmp_path / "w.db", agents=40, artifacts=60, content={"policy": "rule"},
-            rule=economy(40, 60),
-        )  # fmt: skip
+            tmp_path / "w.db", agents=40, artifacts=60, content={"policy": "rule"}, rule=economy(40, 60)
+        )
         passed = await world.run(ticks=5)
         done = Counter(one["act"]["action"] for one in await acts(world))
         assert kernel.verify().ok

@@ -32,16 +32,12 @@ def test_seeds_hold_every_promise(tmp_path: Path) -> None:
         ("acting-fork", "forks' effects"),
     ],
 )
-def test_a_planted_bug_is_found_within_few_seeds(
-    tmp_path: Path, plant: str, invariant: str
-) -> None:
+def test_a_planted_bug_is_found_within_few_seeds(tmp_path: Path, plant: str, invariant: str) -> None:
     report = run_torture(6, start=3, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
 
     (failure,) = report["failures"]
     assert any(finding["invariant"].startswith(invariant) for finding in failure["findings"])
-    assert failure["command"] == (
-        f"artelier torture --seeds 1 --start {failure['seed']} --plant {plant}"
-    )
+    assert failure["command"] == (f"artelier torture --seeds 1 --start {failure['seed']} --plant {plant}")
 
 
 @pytest.mark.slow

@@ -24,10 +24,7 @@ def test_seeds_keep_every_promise_of_missions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("plant", "promise"),
-    [
-        ("hasty-tasks", "mission: tasks begin in order"),
-        ("lenient-judge", "mission: what is done was judged"),
-    ],
+    [("hasty-tasks", "mission: tasks begin in order"), ("lenient-judge", "mission: what is done was judged")],
 )
 def test_a_planted_bug_of_missions_is_found(tmp_path: Path, plant: str, promise: str) -> None:
     report = run_torture(6, plant=plant, jobs=1, failures_max=1, directory=tmp_path)

@@ -65,9 +65,7 @@ def test_plants_of_worlds_are_among_all_plants() -> None:
 
 
 def test_every_action_is_drawn_and_most_are_well_formed() -> None:
-    drawn = [
-        action_from(drawn_action({"agent_id": "a1", "seed": seed}, 8)) for seed in range(2_000)
-    ]
+    drawn = [action_from(drawn_action({"agent_id": "a1", "seed": seed}, 8)) for seed in range(2_000)]
 
     names = {action.name for action in drawn if not isinstance(action, Rejected)}
     assert names == set(ACTIONS)

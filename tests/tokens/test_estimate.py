@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.tokens.estimate import (
-    FRAMING_TOKENS,
-    Calibration,
-    estimate_tokens,
-    upper_bound_tokens,
-)
+from artelier.tokens.estimate import FRAMING_TOKENS, Calibration, estimate_tokens, upper_bound_tokens
 
 
 @pytest.mark.parametrize(

@@ -137,9 +137,7 @@ def test_a_price_that_depends_on_the_hour_is_taken_at_the_moment_of_the_call():
     day_us = 86_400 * 1_000_000
     noon_us, night_us = 20_000 * day_us + day_us // 2, 20_000 * day_us + day_us * 20 // 24
 
-    assert price("deepseek:deepseek-chat", at_us=noon_us) != price(
-        "deepseek:deepseek-chat", at_us=night_us
-    )
+    assert price("deepseek:deepseek-chat", at_us=noon_us) != price("deepseek:deepseek-chat", at_us=night_us)
 
 
 def _table() -> dict[str, tuple[Any, Price]]:
@@ -173,9 +171,7 @@ def test_cost_agrees_with_the_table_and_stays_within_the_bound(
 
     theirs, known = data.draw(st.sampled_from(sorted(TABLE)).map(TABLE.__getitem__))
     cached_tokens = int(input_tokens * share)
-    usage = Usage(
-        input_tokens=input_tokens, cached_input_tokens=cached_tokens, output_tokens=output_tokens
-    )
+    usage = Usage(input_tokens=input_tokens, cached_input_tokens=cached_tokens, output_tokens=output_tokens)
 
     cost = cost_microusd(known, usage)
 
@@ -183,16 +179,12 @@ def test_cost_agrees_with_the_table_and_stays_within_the_bound(
         warnings.simplefilter("ignore")
         table = theirs.calc_price(
             TableUsage(
-                input_tokens=input_tokens,
-                cache_read_tokens=cached_tokens,
-                output_tokens=output_tokens,
+                input_tokens=input_tokens, cache_read_tokens=cached_tokens, output_tokens=output_tokens
             )
         )
     exact = table["total_price"] * 1_000_000
     assert cost == int(exact.to_integral_value(rounding=ROUND_CEILING))
-    assert cost <= upper_bound_microusd(
-        known, input_tokens_max=input_tokens, max_output_tokens=output_tokens
-    )
+    assert cost <= upper_bound_microusd(known, input_tokens_max=input_tokens, max_output_tokens=output_tokens)
 
 
 def test_the_table_has_enough_models_for_the_property_to_mean_something():

@@ -21,9 +21,7 @@ class Recorder:
         async def spend(micro: int) -> None:
             self.spent.append(micro)
 
-        async def ask(
-            question: str, details: Mapping[str, Any] | None, before_acting: bool
-        ) -> Answer:
+        async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> Answer:
             self.questions.append((question, details))
             return self.answer
 

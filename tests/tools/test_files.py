@@ -42,13 +42,7 @@ def test_list_is_sorted_by_path_and_leaves_hidden_files_out(call: Call, root: Pa
         ],
         "truncated": False,
     }
-    assert [entry["path"] for entry in deep["entries"]] == [
-        "a.txt",
-        "b",
-        "b-c.txt",
-        "b/inner.txt",
-        "link",
-    ]
+    assert [entry["path"] for entry in deep["entries"]] == ["a.txt", "b", "b-c.txt", "b/inner.txt", "link"]
     assert call("list_dir", path="b/")["entries"] == [
         {"path": "b/inner.txt", "type": "file", "size_bytes": 5}
     ]
@@ -93,13 +87,7 @@ def test_read_goes_on_where_it_stopped(call: Call, root: Path):
     first = call("read_file", path="a.txt", limit=4)
     second = call("read_file", path="./a.txt", offset=first["next_offset"], limit=4)
 
-    assert first == {
-        "path": "a.txt",
-        "text": "äbcd",
-        "offset": 0,
-        "total_chars": 7,
-        "next_offset": 4,
-    }
+    assert first == {"path": "a.txt", "text": "äbcd", "offset": 0, "total_chars": 7, "next_offset": 4}
     assert (second["text"], second["next_offset"]) == ("efg", None)
     assert call("read_file", path="a.txt", offset=99)["text"] == ""
 
@@ -204,9 +192,7 @@ def test_write_into_a_closed_folder_is_explained(call: Call, root: Path):
         call("write_file", path="closed/a.txt", text="x")
 
 
-def test_write_cleans_up_after_an_earlier_try_that_died(
-    tools: dict[str, Tool[..., Any]], root: Path
-):
+def test_write_cleans_up_after_an_earlier_try_that_died(tools: dict[str, Tool[..., Any]], root: Path):
     write = tools["write_file"]
     digest = hashlib.sha256(b"key-1/a.txt").hexdigest()[:24]
     (root / f".{digest}.artelier").write_text("half of a")

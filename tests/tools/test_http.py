@@ -83,9 +83,16 @@ def test_a_refused_side_effect_is_an_error_to_read(tmp_path: Path, status: int) 
 
 @pytest.mark.parametrize(
     "says",
-    [Says(status=500), Says(status=503), Says(status=409), Says(status=302), Says(is_gone=True),
-     Says(is_cut=True), Says(raw=bomb(10), headers={"content-encoding": "br"})],
-)  # fmt: skip
+    [
+        Says(status=500),
+        Says(status=503),
+        Says(status=409),
+        Says(status=302),
+        Says(is_gone=True),
+        Says(is_cut=True),
+        Says(raw=bomb(10), headers={"content-encoding": "br"}),
+    ],
+)
 def test_what_became_of_a_side_effect_is_never_guessed(tmp_path: Path, says: Says) -> None:
     with served(lambda seen: says) as site:
         found = called(tmp_path, [local(site.url)], {"url": site.url, "method": "DELETE"})
@@ -106,9 +113,7 @@ def test_a_done_side_effect_counts_as_done_whatever_its_reply_is(tmp_path: Path)
     with served(lambda seen: Says(raw=b"<html>", kind="text/html")) as site:
         found = called(tmp_path, [local(site.url)], {"url": site.url, "method": "PUT"})
 
-    assert found == [
-        (False, {"status": 200, "body": {"note": "the reply is no JSON but text/html"}})
-    ]
+    assert found == [(False, {"status": 200, "body": {"note": "the reply is no JSON but text/html"}})]
 
 
 def test_reading_is_tried_again_when_the_server_stumbles(tmp_path: Path) -> None:
@@ -148,19 +153,8 @@ def test_a_packed_reply_is_unpacked(tmp_path: Path) -> None:
 
 def test_a_rules_path_is_a_border(tmp_path: Path) -> None:
     with served(lambda seen: Says(value=1)) as site:
-        paths = (
-            "v2/x",
-            "v1",
-            "v1x/",
-            "v1/../v2",
-            "v1/%2e%2e/v2",
-            "v1%2fx",
-            "v1/..;/v2",
-            "v1/..%3b/v2",
-        )
-        found = called(
-            tmp_path, [local(site.url + "v1/")], *({"url": site.url + path} for path in paths)
-        )
+        paths = ("v2/x", "v1", "v1x/", "v1/../v2", "v1/%2e%2e/v2", "v1%2fx", "v1/..;/v2", "v1/..%3b/v2")
+        found = called(tmp_path, [local(site.url + "v1/")], *({"url": site.url + path} for path in paths))
 
     assert [is_error for is_error, _ in found] == [True] * len(paths)
     assert site.seen == []
@@ -178,17 +172,13 @@ def test_this_machine_is_not_asked_unless_a_rule_says_so(tmp_path: Path) -> None
     assert site.seen == []
 
 
-def test_a_name_is_asked_once_and_the_checked_address_is_the_one_that_is_called(
-    tmp_path: Path,
-) -> None:
+def test_a_name_is_asked_once_and_the_checked_address_is_the_one_that_is_called(tmp_path: Path) -> None:
     """A second look would lead elsewhere: nobody takes one."""
     answers = [["127.0.0.1"], ["169.254.169.254"]]
 
     with served(lambda seen: Says(value="here")) as site:
         url = f"http://api.example.test:{site.port}/"
-        found = called(
-            tmp_path, [local(url)], {"url": url}, resolve=lambda host, port: answers.pop(0)
-        )
+        found = called(tmp_path, [local(url)], {"url": url}, resolve=lambda host, port: answers.pop(0))
 
     assert found == [(False, {"status": 200, "body": "here"})]
     assert answers == [["169.254.169.254"]]
@@ -234,9 +224,11 @@ def test_headers_of_a_rule_and_of_a_call_do_not_cross_to_another_host(tmp_path: 
         with served(lambda seen: Says(status=302, headers={"location": onward})) as site:
             allow = [local(site.url, headers={"Authorization": "Bearer env:TOKEN"}), local(onward)]
             called(
-                tmp_path, allow, {"url": site.url, "headers": {"prefer": "short"}},
+                tmp_path,
+                allow,
+                {"url": site.url, "headers": {"prefer": "short"}},
                 environ={"TOKEN": "s3cret-value"},
-            )  # fmt: skip
+            )
 
     assert site.seen[0].headers["authorization"] == "Bearer s3cret-value"
     assert site.seen[0].headers["prefer"] == "short"
@@ -250,9 +242,8 @@ def test_a_secret_is_never_stored_even_if_the_server_sends_it_back(tmp_path: Pat
     with served(echo) as site:
         rule = local(site.url, headers={"X-Api-Key": "env:TOKEN"})
         found = called(
-            tmp_path, [rule], {"url": site.url}, {"url": site.url + "bad"},
-            environ={"TOKEN": "s3cret-value"},
-        )  # fmt: skip
+            tmp_path, [rule], {"url": site.url}, {"url": site.url + "bad"}, environ={"TOKEN": "s3cret-value"}
+        )
 
     assert site.seen[0].headers["x-api-key"] == "s3cret-value"
     assert found[0][1]["body"]["x-api-key"] == "[secret]"
@@ -313,17 +304,13 @@ def test_from_https_no_redirect_leads_to_http(tmp_path: Path) -> None:
     with served(lambda seen: Says(value="plain")) as plain:
         onward = Says(status=302, headers={"location": plain.url})
         with served(lambda seen: onward, tls=server) as site:
-            found = called(
-                tmp_path, [local(site.url), local(plain.url)], {"url": site.url}, context=client
-            )
+            found = called(tmp_path, [local(site.url), local(plain.url)], {"url": site.url}, context=client)
 
     assert "not encrypted" in refused(found)
     assert plain.seen == []
 
 
-def test_proxies_of_the_environment_are_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_proxies_of_the_environment_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(lambda seen: Says()) as proxy, served(lambda seen: Says(value=1)) as site:
         for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.url)
@@ -336,9 +323,8 @@ def test_a_person_is_asked_before_a_side_effect_and_not_before_reading(tmp_path:
     policy = Policy(approve_risk="high", backoff_s=0.0)
     with served(lambda seen: Says(value=1)) as site:
         found = called(
-            tmp_path, [local(site.url)], {"url": site.url}, {"url": site.url, "method": "POST"},
-            policy=policy,
-        )  # fmt: skip
+            tmp_path, [local(site.url)], {"url": site.url}, {"url": site.url, "method": "POST"}, policy=policy
+        )
 
     assert found == [(False, {"status": 200, "body": 1}), "waiting_approval"]
     assert [seen.method for seen in site.seen] == ["GET"]
@@ -375,13 +361,20 @@ def test_a_server_that_says_nothing_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "allow",
-    ["https://api.example.com/", [5], [{"uri": "https://a/"}], ["ftp://a/"], ["https://a/?q=1"],
-     ["https://user:pw@a/"], [{"url": "https://a/", "private": "yes"}],
-     [{"url": "https://a/", "headers": {"Authorization": "Bearer abc"}}],
-     [{"url": "http://a/", "headers": {"Authorization": "env:TOKEN"}}],
-     [{"url": "https://a/", "headers": {"Host": "b"}}],
-     [{"url": "https://a/", "headers": {"X-Note": "a\r\nb"}}]],
-)  # fmt: skip
+    [
+        "https://api.example.com/",
+        [5],
+        [{"uri": "https://a/"}],
+        ["ftp://a/"],
+        ["https://a/?q=1"],
+        ["https://user:pw@a/"],
+        [{"url": "https://a/", "private": "yes"}],
+        [{"url": "https://a/", "headers": {"Authorization": "Bearer abc"}}],
+        [{"url": "http://a/", "headers": {"Authorization": "env:TOKEN"}}],
+        [{"url": "https://a/", "headers": {"Host": "b"}}],
+        [{"url": "https://a/", "headers": {"X-Note": "a\r\nb"}}],
+    ],
+)
 def test_a_list_that_says_something_else_is_refused(allow: Any) -> None:
     with pytest.raises(InvalidConfig):
         http_json_tool(allow)

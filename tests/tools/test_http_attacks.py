@@ -72,16 +72,12 @@ def test_a_name_server_that_changes_its_answer_moves_no_connection(tmp_path: Pat
     assert (names.asked, len(site.seen)) == (2, 1), "asked once for each connection"
 
 
-@pytest.mark.parametrize(
-    "first", [Says(status=302, headers={"location": "/again"}), Says(status=503)]
-)
+@pytest.mark.parametrize("first", [Says(status=302, headers={"location": "/again"}), Says(status=503)])
 def test_each_further_connection_checks_its_address_anew(tmp_path: Path, first: Says) -> None:
     """A redirect, and a second attempt, are when a name may lead elsewhere."""
     with Names(["127.0.0.1", "10.0.0.1"]) as names, served(lambda _: first) as site:
         url = f"http://api.example.test:{site.port}/"
-        found = called(
-            tmp_path, [{"url": url}, local(f"{url}x/")], {"url": url}, resolve=names.resolve
-        )
+        found = called(tmp_path, [{"url": url}, local(f"{url}x/")], {"url": url}, resolve=names.resolve)
         assert "must not be called" in refused(found)
         assert site.seen == [], "the address of this machine is not of the internet"
 
@@ -96,10 +92,24 @@ def test_each_further_connection_checks_its_address_anew(tmp_path: Path, first: 
 
 @pytest.mark.parametrize(
     "address",
-    ["0.0.0.0", "169.254.169.254", "100.100.100.200", "::", "::ffff:169.254.169.254",
-     "::ffff:0:169.254.169.254", "64:ff9b::a9fe:a9fe", "64:ff9b:1::a9fe:a9fe", "2002:a9fe:a9fe::",
-     "2001:0:a9fe:a9fe::1", "::169.254.169.254", "fe80::1", "ff0e::1", "not-an-address", ""],
-)  # fmt: skip
+    [
+        "0.0.0.0",
+        "169.254.169.254",
+        "100.100.100.200",
+        "::",
+        "::ffff:169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::a9fe:a9fe",
+        "2002:a9fe:a9fe::",
+        "2001:0:a9fe:a9fe::1",
+        "::169.254.169.254",
+        "fe80::1",
+        "ff0e::1",
+        "not-an-address",
+        "",
+    ],
+)
 @pytest.mark.parametrize("private", [False, True])
 def test_a_name_that_leads_to_where_clouds_keep_credentials_leads_nowhere(
     tmp_path: Path, address: str, private: bool
@@ -114,10 +124,30 @@ def test_a_name_that_leads_to_where_clouds_keep_credentials_leads_nowhere(
 
 @pytest.mark.parametrize(
     "host",
-    ["0", "0x0", "00", "017700000001", "0300.0250.1.1", "0x7f.1", "127.0.1", "1.1.1.1.", "[::ffff:0x7f.1]",
-     "[::1%25lo]", "[::1]x", "[::1]x:80", "[::1][::2]", "127。0。0。1", "①27.0.0.1", "localhost\t",
-     "localhost%00.example.com", "a@localhost", "localhost:80:80", "localhost:+80", "localhost:８０"],
-)  # fmt: skip
+    [
+        "0",
+        "0x0",
+        "00",
+        "017700000001",
+        "0300.0250.1.1",
+        "0x7f.1",
+        "127.0.1",
+        "1.1.1.1.",
+        "[::ffff:0x7f.1]",
+        "[::1%25lo]",
+        "[::1]x",
+        "[::1]x:80",
+        "[::1][::2]",
+        "127。0。0。1",
+        "①27.0.0.1",
+        "localhost\t",
+        "localhost%00.example.com",
+        "a@localhost",
+        "localhost:80:80",
+        "localhost:+80",
+        "localhost:８０",
+    ],
+)
 def test_a_host_with_two_readings_is_none(host: str) -> None:
     with pytest.raises(UnclearUrl):
         parse_url(f"http://{host}/")
@@ -135,34 +165,45 @@ def test_an_address_in_a_url_is_checked_like_that_of_a_name() -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["//evil.example/", "///evil.example/", "/\\evil.example/", "http:evil.example", "HTTP://evil.example/",
-     "https://localhost:1/", "http://localhost@evil.example/", "http://evil.example#@localhost/", "ftp://localhost/",
-     "file:///etc/passwd", "gopher://localhost/", "javascript:1", "", " ", "/v1/../admin", "/v1/%2e%2e/admin",
-     "v1/relative", "/v1/..;/admin", "?q", "http://localhost/"],
-)  # fmt: skip
+    [
+        "//evil.example/",
+        "///evil.example/",
+        "/\\evil.example/",
+        "http:evil.example",
+        "HTTP://evil.example/",
+        "https://localhost:1/",
+        "http://localhost@evil.example/",
+        "http://evil.example#@localhost/",
+        "ftp://localhost/",
+        "file:///etc/passwd",
+        "gopher://localhost/",
+        "javascript:1",
+        "",
+        " ",
+        "/v1/../admin",
+        "/v1/%2e%2e/admin",
+        "v1/relative",
+        "/v1/..;/admin",
+        "?q",
+        "http://localhost/",
+    ],
+)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_redirect_to_anywhere_else_is_not_followed(
-    tmp_path: Path, location: str, method: str
-) -> None:
+def test_a_redirect_to_anywhere_else_is_not_followed(tmp_path: Path, location: str, method: str) -> None:
     with served(lambda seen: Says(status=307, headers={"location": location})) as site:
         rule = local(site.url + "v1/", headers={"Authorization": "Bearer env:TOKEN"})
         called(
-            tmp_path, [rule], {"url": site.url + "v1/go", "method": method},
-            environ={"TOKEN": "s3cret-value"},
-        )  # fmt: skip
+            tmp_path, [rule], {"url": site.url + "v1/go", "method": method}, environ={"TOKEN": "s3cret-value"}
+        )
 
     assert [seen.path for seen in site.seen] == ["/v1/go"]
 
 
-def test_a_side_effect_that_is_sent_on_to_another_port_takes_no_secret_along(
-    tmp_path: Path,
-) -> None:
+def test_a_side_effect_that_is_sent_on_to_another_port_takes_no_secret_along(tmp_path: Path) -> None:
     with served(lambda seen: Says(value="done")) as other:
         onward = Says(status=307, headers={"location": other.url})
         with served(lambda seen: onward) as site:
-            allow = [
-                local(site.url, headers={"Authorization": "Bearer env:TOKEN"}), local(other.url),
-            ]  # fmt: skip
+            allow = [local(site.url, headers={"Authorization": "Bearer env:TOKEN"}), local(other.url)]
             call = {"url": site.url, "method": "POST", "body": {"n": 1}}
             found = called(tmp_path, allow, call, environ={"TOKEN": "s3cret-value"})
 
@@ -187,8 +228,7 @@ def test_the_name_that_is_proved_is_the_one_that_is_asked_for(tmp_path: Path) ->
     server.sni_callback = note
     with served(lambda seen: Says(value=1), tls=server) as site:
         url = f"https://API.example.test:{site.port}/"
-        called(tmp_path, [local(url)], {"url": url}, context=client,
-               resolve=lambda host, port: ["127.0.0.1"])  # fmt: skip
+        called(tmp_path, [local(url)], {"url": url}, context=client, resolve=lambda host, port: ["127.0.0.1"])
 
     assert named == ["api.example.test"]
     assert site.seen[0].headers["host"] == f"api.example.test:{site.port}"
@@ -244,9 +284,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
-def for_ever(
-    before: bytes, again: bytes, *, pause_s: float = 0.0
-) -> Callable[[], Generator[bytes]]:
+def for_ever(before: bytes, again: bytes, *, pause_s: float = 0.0) -> Callable[[], Generator[bytes]]:
     def said() -> Generator[bytes]:
         yield before
         waiting = threading.Event()
@@ -294,18 +332,38 @@ def test_a_side_effect_without_an_end_of_its_reply_is_unknown(tmp_path: Path, wh
 
 @pytest.mark.parametrize(
     "reply",
-    [b"", b"\r\n\r\n", b"HTTP/1.1 99 x\r\n\r\n", b"HTTP/1.1 1000 x\r\n\r\n",
-     b"HTTP/1.1 ok\r\n\r\n", b"SSH-2.0-OpenSSH_9.6\r\n", b"\x16\x03\x01\x00\x05hello", b"{}",
-     HEAD + b"Content-Length: 5\r\n\r\n{}", HEAD + b"Content-Encoding: gzip\r\n\r\n{}",
-     HEAD + b"Content-Encoding: gzip, gzip\r\n\r\n" + gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
-     HEAD + b"Content-Encoding: br\r\n\r\n{}", HEAD + b"Content-Encoding: deflate\r\n\r\n{}",
-     HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"[1, 2, 3]", mtime=0)[:-6],
-     CHUNKED + b"x\r\n{}\r\n0\r\n\r\n", CHUNKED + b"-2\r\n{}\r\n0\r\n\r\n", CHUNKED + b"2\r\n{}",
-     HEAD + b"\r\n" + '{"a": "é"}'.encode("latin-1"), HEAD + b"\r\n" + '{"a": 1}'.encode("utf-16"),
-     HEAD + b'\r\n{"a": NaN}', HEAD + b"\r\n1e999", HEAD + b"\r\n{'a': 1}", HEAD + b'\r\n"\xff"',
-     HEAD + b"\r\n{}{}", HEAD + b"\r\n" + b'{"a":' * 50_000,
-     HEAD.replace(b"application/json", b"text/html") + b"\r\n{}", b"HTTP/1.1 200 OK\r\n\r\n{}"],
-)  # fmt: skip
+    [
+        b"",
+        b"\r\n\r\n",
+        b"HTTP/1.1 99 x\r\n\r\n",
+        b"HTTP/1.1 1000 x\r\n\r\n",
+        b"HTTP/1.1 ok\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"\x16\x03\x01\x00\x05hello",
+        b"{}",
+        HEAD + b"Content-Length: 5\r\n\r\n{}",
+        HEAD + b"Content-Encoding: gzip\r\n\r\n{}",
+        HEAD
+        + b"Content-Encoding: gzip, gzip\r\n\r\n"
+        + gzip.compress(gzip.compress(b"{}", mtime=0), mtime=0),
+        HEAD + b"Content-Encoding: br\r\n\r\n{}",
+        HEAD + b"Content-Encoding: deflate\r\n\r\n{}",
+        HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"[1, 2, 3]", mtime=0)[:-6],
+        CHUNKED + b"x\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"-2\r\n{}\r\n0\r\n\r\n",
+        CHUNKED + b"2\r\n{}",
+        HEAD + b"\r\n" + '{"a": "é"}'.encode("latin-1"),
+        HEAD + b"\r\n" + '{"a": 1}'.encode("utf-16"),
+        HEAD + b'\r\n{"a": NaN}',
+        HEAD + b"\r\n1e999",
+        HEAD + b"\r\n{'a': 1}",
+        HEAD + b'\r\n"\xff"',
+        HEAD + b"\r\n{}{}",
+        HEAD + b"\r\n" + b'{"a":' * 50_000,
+        HEAD.replace(b"application/json", b"text/html") + b"\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+    ],
+)
 def test_a_reply_that_is_none_is_an_error_to_read(tmp_path: Path, reply: bytes) -> None:
     def said() -> Generator[bytes]:
         yield reply
@@ -323,10 +381,8 @@ def test_a_reply_that_is_none_is_an_error_to_read(tmp_path: Path, reply: bytes) 
         (b'"\\u0000\\u202e\\u001b[31m"', "\0\u202e\x1b[31m"),
         (b'{"__proto__": {"x": 1}, "{{x}}": "{% raise %}"}', {"__proto__": {"x": 1}, "{{x}}": "{% raise %}"}),
     ],
-)  # fmt: skip
-def test_odd_json_is_a_value_or_an_error_and_never_more(
-    tmp_path: Path, body: bytes, value: Any
-) -> None:
+)
+def test_odd_json_is_a_value_or_an_error_and_never_more(tmp_path: Path, body: bytes, value: Any) -> None:
     with served(lambda seen: Says(raw=body)) as site:
         [(is_error, found)] = called(tmp_path, [local(site.url)], {"url": site.url})
 
@@ -351,13 +407,21 @@ def test_lengths_that_contradict_each_other_smuggle_nothing(tmp_path: Path) -> N
 
 def test_a_method_a_body_or_a_header_of_another_kind_is_refused_unsent(tmp_path: Path) -> None:
     calls: list[dict[str, Any]] = [
-        {"method": "CONNECT"}, {"method": "get"}, {"method": "GET\r\nX: y"}, {"method": "TRACE"},
-        {"body": {}}, {"headers": {"prefer\r\nX": "y"}}, {"headers": {"prefer": "é"}},
-        {"headers": {"prefer": "a" * 2_000}}, {"headers": {"content-length": "0"}},
-        {"headers": {"transfer-encoding": "chunked"}}, {"headers": {"expect": "100-continue"}},
-        {"headers": {"x-forwarded-for": "127.0.0.1"}}, {"headers": {"prefer": " a"}},
+        {"method": "CONNECT"},
+        {"method": "get"},
+        {"method": "GET\r\nX: y"},
+        {"method": "TRACE"},
+        {"body": {}},
+        {"headers": {"prefer\r\nX": "y"}},
+        {"headers": {"prefer": "é"}},
+        {"headers": {"prefer": "a" * 2_000}},
+        {"headers": {"content-length": "0"}},
+        {"headers": {"transfer-encoding": "chunked"}},
+        {"headers": {"expect": "100-continue"}},
+        {"headers": {"x-forwarded-for": "127.0.0.1"}},
+        {"headers": {"prefer": " a"}},
         {"method": "POST", "body": "a" * 300_000},
-    ]  # fmt: skip
+    ]
     with served(lambda seen: Says()) as site:
         found = called(tmp_path, [local(site.url)], *({"url": site.url, **one} for one in calls))
 

@@ -21,9 +21,7 @@ ODD = 's3cr3t/To"k\\en+&=='
 """With everything that one encoding or another escapes."""
 
 
-def asked(
-    path: Path, answer: Callable[[Seen], Says], *, token: str = TOKEN, **call: Any
-) -> list[Any]:
+def asked(path: Path, answer: Callable[[Seen], Says], *, token: str = TOKEN, **call: Any) -> list[Any]:
     """What one call with the token brought, after the stored bytes were searched for it."""
     with served(answer) as site:
         rule = local(site.url, headers={"Authorization": "Bearer env:T"})
@@ -39,9 +37,7 @@ def echoed(seen: Seen) -> str:
     return seen.headers["authorization"].removeprefix("Bearer ")
 
 
-@pytest.mark.parametrize(
-    "kind", ["text/{}", "{}", "text/html{}", "application/{}", "a" * 190 + "{}"]
-)
+@pytest.mark.parametrize("kind", ["text/{}", "{}", "text/html{}", "application/{}", "a" * 190 + "{}"])
 def test_a_secret_in_the_media_type_is_hidden(tmp_path: Path, kind: str) -> None:
     found = asked(tmp_path, lambda seen: Says(raw=b"x", kind=kind.format(echoed(seen))))
 
@@ -52,9 +48,7 @@ def test_a_secret_in_the_media_type_is_hidden(tmp_path: Path, kind: str) -> None
 def test_a_done_side_effect_hides_the_secret_in_its_note(tmp_path: Path) -> None:
     found = asked(tmp_path, lambda seen: Says(raw=b"x", kind=f"text/{echoed(seen)}"), method="POST")
 
-    assert found == [
-        (False, {"status": 200, "body": {"note": "the reply is no JSON but text/[secret]"}})
-    ]
+    assert found == [(False, {"status": 200, "body": {"note": "the reply is no JSON but text/[secret]"}})]
 
 
 @pytest.mark.parametrize("before", ["", "a" * 35])
@@ -70,9 +64,17 @@ def test_a_secret_in_the_coding_is_hidden(tmp_path: Path, before: str) -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["http://{}.evil.test/", "https://evil.test/{}", "/../{}", "no url {}", "http://a/" + "b" * 280 + "{}",
-     "http://user:{}@evil.test/", "http://" + "c" * 4_000 + "{}", "http://evil.test:{}/"],
-)  # fmt: skip
+    [
+        "http://{}.evil.test/",
+        "https://evil.test/{}",
+        "/../{}",
+        "no url {}",
+        "http://a/" + "b" * 280 + "{}",
+        "http://user:{}@evil.test/",
+        "http://" + "c" * 4_000 + "{}",
+        "http://evil.test:{}/",
+    ],
+)
 def test_a_secret_in_a_redirect_is_hidden(tmp_path: Path, location: str) -> None:
     def answer(seen: Seen) -> Says:
         return Says(status=302, raw=b"", headers={"location": location.format(echoed(seen))})
@@ -147,9 +149,7 @@ def test_base64_of_a_secret_is_hidden_wherever_it_begins(
 
 def test_the_password_of_basic_credentials_is_a_secret_too(tmp_path: Path) -> None:
     whole = base64.b64encode(b"customer:pass-word-1").decode()
-    with served(
-        lambda seen: Says(value=["customer", "pass-word-1", "customer:pass-word-1"])
-    ) as site:
+    with served(lambda seen: Says(value=["customer", "pass-word-1", "customer:pass-word-1"])) as site:
         rule = local(site.url, headers={"Authorization": "Basic env:T"})
         found = called(tmp_path, [rule], {"url": site.url}, environ={"T": whole})
 
@@ -189,9 +189,13 @@ def test_a_deep_reply_is_searched_to_its_ground() -> None:
 @pytest.mark.parametrize("kind", [ToolFailed, TransientError])
 def test_every_text_of_an_error_is_searched_and_bounded(kind: type[ToolFailed]) -> None:
     error = kind(
-        f"m {TOKEN}", expected=f"e {TOKEN}", got="x" * (TEXT_CHARS_MAX - 4) + TOKEN,
-        hint=f"h {TOKEN}", retry_after_s=5.0, where=TOKEN,
-    )  # fmt: skip
+        f"m {TOKEN}",
+        expected=f"e {TOKEN}",
+        got="x" * (TEXT_CHARS_MAX - 4) + TOKEN,
+        hint=f"h {TOKEN}",
+        retry_after_s=5.0,
+        where=TOKEN,
+    )
 
     Veil([TOKEN]).error(error)
 

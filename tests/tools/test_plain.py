@@ -66,10 +66,7 @@ class Pair:
         (frozenset({3, 1}), [1, 3]),
         ({1: "x"}, {"1": "x"}),
         (collections.OrderedDict(a=1), {"a": 1}),
-        (
-            Pair(left=1, right=Pair(left=2, right=None)),
-            {"left": 1, "right": {"left": 2, "right": None}},
-        ),
+        (Pair(left=1, right=Pair(left=2, right=None)), {"left": 1, "right": {"left": 2, "right": None}}),
         (Row(n=4), {"n": 4}),
         (
             [Item(name="x", price=Decimal("2"), at=datetime.datetime(2026, 1, 1))],  # noqa: DTZ001
@@ -137,9 +134,7 @@ JSON = st.recursive(
     | st.integers(-(2**63), 2**64 - 1)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: (
-        st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
-    ),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
     max_leaves=20,
 )
 

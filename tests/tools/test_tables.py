@@ -229,18 +229,14 @@ def test_names_are_identifiers_that_need_no_quotes(call: Call, root: Path):
 
     names = [table["name"] for table in call("describe_tables")["tables"]]
 
-    assert sorted(names) == sorted(
-        ["table_", "t_2024", "sales_2025", "order_", "sales_2025_2", "ünïcode"]
-    )
+    assert sorted(names) == sorted(["table_", "t_2024", "sales_2025", "order_", "sales_2025_2", "ünïcode"])
     for name in names:
         assert rows(call, f"SELECT count(*) FROM {name}") == [[1]]
 
 
 def test_no_keyword_becomes_a_table_name_that_needs_quotes():
     db = duckdb.connect()
-    keywords = [
-        row[0] for row in db.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()
-    ]
+    keywords = [row[0] for row in db.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall()]
 
     for keyword in keywords:
         name = identifier(keyword)
@@ -406,32 +402,17 @@ HOSTILE = (
     *("", ";", "--", "SELECT 1; SELECT 2", "SELECT 1; DROP TABLE t"),
     # Writing
     *("DROP TABLE t", "INSERT INTO t VALUES (9)", "UPDATE t SET a = 9", "DELETE FROM t"),
-    *(
-        "CREATE TABLE x(a INT)",
-        "CREATE VIEW x AS SELECT 1",
-        "ALTER TABLE t ADD b INT",
-        "TRUNCATE t",
-    ),
+    *("CREATE TABLE x(a INT)", "CREATE VIEW x AS SELECT 1", "ALTER TABLE t ADD b INT", "TRUNCATE t"),
     *("CREATE TEMP TABLE x AS SELECT 1", "CREATE MACRO f(x) AS x", "CREATE SCHEMA s"),
     "WITH a AS (INSERT INTO t VALUES (9) RETURNING *) SELECT * FROM a",
     "WITH a AS (DELETE FROM t RETURNING *) SELECT * FROM a",
     "WITH a AS (UPDATE t SET a = 9 RETURNING *) SELECT * FROM a",
     # Leaving
     *("COPY t TO '/tmp/x.csv'", "COPY (SELECT 1) TO 'x'", "EXPORT DATABASE '/tmp/x'"),
-    *(
-        "ATTACH '/tmp/x.db'",
-        "ATTACH ':memory:' AS m",
-        "IMPORT DATABASE '/tmp/x'",
-        "USE memory.main",
-    ),
+    *("ATTACH '/tmp/x.db'", "ATTACH ':memory:' AS m", "IMPORT DATABASE '/tmp/x'", "USE memory.main"),
     *("INSTALL httpfs", "LOAD httpfs", "FORCE INSTALL x FROM 'http://127.0.0.1'"),
     # Configuration and control
-    *(
-        "SET threads = 8",
-        "SET enable_external_access = true",
-        "RESET memory_limit",
-        "PRAGMA version",
-    ),
+    *("SET threads = 8", "SET enable_external_access = true", "RESET memory_limit", "PRAGMA version"),
     *(
         "CALL pragma_version()",
         "BEGIN",
@@ -590,9 +571,7 @@ def test_without_the_library_the_tool_says_so(
             call(name, **arguments)
 
 
-def test_helper_process_gets_no_environment(
-    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_helper_process_gets_no_environment(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("SECRET_API_KEY", "sk-123")
     (root / "t.csv").write_text("a\n1\n")
     tables = Tables(WorkspaceFolder(root))

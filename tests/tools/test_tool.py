@@ -300,8 +300,7 @@ def test_parameter_names_that_pydantic_reserves_work():
 def test_annotated_facts_reach_the_schema():
     @tool(side_effect=False)
     def pick(
-        mode: Literal["fast", "slow"],
-        count: Annotated[int, Field(description="How many.", ge=1, le=5)] = 1,
+        mode: Literal["fast", "slow"], count: Annotated[int, Field(description="How many.", ge=1, le=5)] = 1
     ) -> str:
         return mode * count
 
@@ -434,7 +433,5 @@ def test_decorator_imports_no_pydantic():
         "ToolRegistry([f])\n"
         "print(json.dumps([m for m in ('pydantic', 'duckdb') if m in sys.modules]))"
     )
-    output = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(output.stdout) == []

@@ -189,8 +189,7 @@ def test_python_has_the_clock_of_the_machine(call: Call):
 
 
 @pytest.mark.parametrize(
-    "code",
-    ["open('/etc/passwd').read()", "import os\nos.environ", "import socket", "x = = 1", "1 / 0"],
+    "code", ["open('/etc/passwd').read()", "import os\nos.environ", "import socket", "x = = 1", "1 / 0"]
 )
 def test_python_explains_what_the_sandbox_refuses(call: Call, code: str):
     from artelier.sandbox import SandboxError

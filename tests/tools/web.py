@@ -128,9 +128,7 @@ def certified(folder: Path, *names: str) -> tuple[ssl.SSLContext, ssl.SSLContext
     (folder / "cert.pem").write_bytes(pem)
     (folder / "key.pem").write_bytes(
         key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
     )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

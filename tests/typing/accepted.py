@@ -14,14 +14,7 @@ from artelier.clock import Clock, SystemClock
 from artelier.errors import ArtelierError, RateLimited, ReplayMismatch, RunSuspended
 from artelier.ids import RunId, Scope, TenantId, check_run_id, check_tenant
 from artelier.money import format_usd, parse_usd
-from artelier.ports.model import (
-    ChatMessage,
-    ModelPort,
-    ModelReply,
-    ModelRequest,
-    Usage,
-    message_from,
-)
+from artelier.ports.model import ChatMessage, ModelPort, ModelReply, ModelRequest, Usage, message_from
 
 
 def amounts_come_as_text_and_numbers() -> None:

@@ -39,9 +39,7 @@ async def make_store(world: World, owner: str, id: str = "mem", **more: Any) -> 
     )
 
 
-async def remember(
-    world: World, who: str, text: str, *, store: str = "mem", **more: Any
-) -> dict[str, Any]:
+async def remember(world: World, who: str, text: str, *, store: str = "mem", **more: Any) -> dict[str, Any]:
     """What `genesis_memory_add` answers."""
     outcome = await world.as_principal(who).artifacts.invoke(
         "genesis_memory_add", memory_artifact_id=store, text=text, **more

@@ -24,9 +24,7 @@ class Speaking:
     `moves` are the answers to the question where a workflow goes, likewise.
     """
 
-    def __init__(
-        self, acts: Mapping[str, Any] | None = None, moves: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, acts: Mapping[str, Any] | None = None, moves: Mapping[str, Any] | None = None) -> None:
         self._scripts = {"act": dict(acts or {}), "move": dict(moves or {})}
         self._asked: dict[tuple[str, str], int] = {}
         self.prompts: list[tuple[str, str, str]] = []

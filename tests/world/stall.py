@@ -24,15 +24,15 @@ async def open_stall(world: World, scrip: int = 200) -> None:
     interface = {
         "tools": [
             {
-                "name": "stall", "description": "Takes work and pays for it.",
+                "name": "stall",
+                "description": "Takes work and pays for it.",
                 "parameters": {
-                    "type": "object", "properties": {"quality": {"type": "integer"}},
+                    "type": "object",
+                    "properties": {"quality": {"type": "integer"}},
                     "required": ["quality"],
                 },
             }
         ]
-    }  # fmt: skip
+    }
     await write(world, "patron", "stall", {"code": STALL}, "tool", interface=interface)
-    await world.as_principal("patron").ledger.transfer(
-        to="artifact:stall", amount=scrip, asset="scrip"
-    )
+    await world.as_principal("patron").ledger.transfer(to="artifact:stall", amount=scrip, asset="scrip")

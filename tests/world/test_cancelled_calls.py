@@ -14,9 +14,7 @@ from tests.world.places import add, events, world_at
 from tests.world.speaking import NOOP, Speaking
 
 
-def test_a_call_that_cancels_itself_ends_the_tick_with_an_error_and_the_next_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_a_call_that_cancels_itself_ends_the_tick_with_an_error_and_the_next_goes_on(tmp_path: Path) -> None:
     speaking = Speaking({"ana": [asyncio.CancelledError(), NOOP]})
 
     async def scenario() -> None:

@@ -24,10 +24,24 @@ from tests.world.places import add, balance, events, world_at
 from tests.world.town import Patience, answers, deals, exported, kernel_at, policies, rows, town
 
 FULL = {
-    "accounts", "artifacts", "artifact_versions", "artifact_sources", "artifact_holds", "worlds",
-    "world_agents", "world_offers", "world_licences", "world_royalties", "world_bids", "world_rounds",
-    "world_inbox", "world_usage", "store_entries", "store_removals", "store_counts",
-}  # fmt: skip
+    "accounts",
+    "artifacts",
+    "artifact_versions",
+    "artifact_sources",
+    "artifact_holds",
+    "worlds",
+    "world_agents",
+    "world_offers",
+    "world_licences",
+    "world_royalties",
+    "world_bids",
+    "world_rounds",
+    "world_inbox",
+    "world_usage",
+    "store_entries",
+    "store_removals",
+    "store_counts",
+}
 """Tables of which the town fills every one."""
 
 
@@ -83,9 +97,7 @@ def test_the_shipped_market_is_one_world_wherever_it_is(tmp_path: Path) -> None:
             assert await first.hash() == await second.hash()
 
             await first.export(tmp_path / "m.artelier")
-            copy = await World.import_(
-                there.for_tenant("three"), tmp_path / "m.artelier", policies=rules
-            )
+            copy = await World.import_(there.for_tenant("three"), tmp_path / "m.artelier", policies=rules)
             fork = await first.fork(at=5)
             assert await rows(there, copy) == await rows(here, first)
             await fork.run(ticks=10)
@@ -115,9 +127,7 @@ def test_a_world_is_imported_beside_itself_under_another_id(tmp_path: Path) -> N
             at_export = await rows(kernel, world)
             await world.run(ticks=2)
 
-            copy = await World.import_(
-                runs, tmp_path / "w.artelier", id="twin", policies=policies()
-            )
+            copy = await World.import_(runs, tmp_path / "w.artelier", id="twin", policies=policies())
 
             assert await rows(kernel, copy) == at_export
             assert await copy.hash() == await world.hash(at=3)
@@ -125,10 +135,7 @@ def test_a_world_is_imported_beside_itself_under_another_id(tmp_path: Path) -> N
             assert await copy.hash() == await world.hash()
             assert (await world.diff(copy))["equal"]
             assert await runs_of(world.host, "twin", "dan") == ["twin/dan", "w/dan"]
-            assert [step["key"] for step in await runs.steps("twin/dan")] == [
-                "t4/model",
-                "t5/model",
-            ]
+            assert [step["key"] for step in await runs.steps("twin/dan")] == ["t4/model", "t5/model"]
             await world.run(ticks=1)
             await world.close()
             await copy.close()
@@ -282,8 +289,11 @@ def test_money_of_an_unfinished_tick_that_the_host_has_spent_keeps_a_world_where
 def test_equal_content_keeps_one_name_after_an_import(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = await exported(tmp_path, ticks=1)
-        script = {"cyd": {2: {"action": "write", "artifact_id": "mine", "kind": "document",
-                              "content": "mind the gap"}}}  # fmt: skip
+        script = {
+            "cyd": {
+                2: {"action": "write", "artifact_id": "mine", "kind": "document", "content": "mind the gap"}
+            }
+        }
         with kernel_at(tmp_path / "b.db") as there:
             copy = await World.import_(there.for_tenant("other"), path, policies=policies(script))
             await copy.tick()

@@ -20,10 +20,24 @@ from tests.kernel.files import lines_of, rewritten
 from tests.world.town import exported
 
 FULL = {
-    "accounts", "artifacts", "artifact_versions", "artifact_sources", "artifact_holds", "worlds",
-    "world_agents", "world_offers", "world_licences", "world_royalties", "world_bids", "world_rounds",
-    "world_inbox", "world_usage", "store_entries", "store_removals", "store_counts",
-}  # fmt: skip
+    "accounts",
+    "artifacts",
+    "artifact_versions",
+    "artifact_sources",
+    "artifact_holds",
+    "worlds",
+    "world_agents",
+    "world_offers",
+    "world_licences",
+    "world_royalties",
+    "world_bids",
+    "world_rounds",
+    "world_inbox",
+    "world_usage",
+    "store_entries",
+    "store_removals",
+    "store_counts",
+}
 """Tables of which the town fills every one."""
 
 Lines = list[dict[str, Any]]
@@ -96,9 +110,7 @@ def _kind_of_tenants(lines: Lines) -> None:
 
 
 def _forged_fork(lines: Lines) -> None:
-    _first(lines, "tick.passed").update(
-        kind="world.forked", data={"world": "w", "parent": "main", "tick": 1}
-    )
+    _first(lines, "tick.passed").update(kind="world.forked", data={"world": "w", "parent": "main", "tick": 1})
 
 
 def _broken_config(lines: Lines) -> None:
@@ -120,15 +132,12 @@ def _config(lines: Lines, content: bytes) -> None:
     new = name_blob(DataKey(1, base64.b64decode(key["secret"])), content)
     data["config"] = blob_ref(new)
     blob.update(
-        name=base64.b64encode(new).decode(), size=len(content),
-        content=base64.b64encode(content).decode(),
-    )  # fmt: skip
+        name=base64.b64encode(new).decode(), size=len(content), content=base64.b64encode(content).decode()
+    )
 
 
 def _double_spending(lines: Lines) -> None:
-    event = next(
-        line for line in lines if "postings" in line.get("data", {}) and line["at_us"] == 1
-    )
+    event = next(line for line in lines if "postings" in line.get("data", {}) and line["at_us"] == 1)
     event["data"]["postings"] = [["principal:ana", "principal:bob", "scrip", 10_000]]
 
 
@@ -144,10 +153,16 @@ def _chained(change: Callable[[Lines], None]) -> Callable[[Lines], None]:
             data = msgspec.json.encode(line["data"], order="sorted")
             line["data"], line["seq"] = msgspec.json.decode(data), seq + 1
             hash_ = event_hash(
-                last, stream=line["stream"], seq=seq + 1, kind=line["kind"],
-                version=line["version"], data=data, at_us=line["at_us"], actor=line["actor"],
+                last,
+                stream=line["stream"],
+                seq=seq + 1,
+                kind=line["kind"],
+                version=line["version"],
+                data=data,
+                at_us=line["at_us"],
+                actor=line["actor"],
                 cause=line["cause"],
-            )  # fmt: skip
+            )
             line["hash"] = base64.b64encode(hash_).decode()
             heads[line["stream"]] = (seq + 1, hash_)
             count += 1
@@ -216,9 +231,7 @@ def test_fields_that_hold_no_reference_are_refused_by_their_names(tmp_path: Path
     path = asyncio.run(exported(tmp_path, ticks=6))
     sealed = path.read_bytes()
     fields = {
-        (line["kind"], *at): line
-        for line in _own(lines_of(path))
-        for at in _places(line.get("data", {}))
+        (line["kind"], *at): line for line in _own(lines_of(path)) for at in _places(line.get("data", {}))
     }
     said = set[str]()
 
@@ -236,9 +249,13 @@ def test_fields_that_hold_no_reference_are_refused_by_their_names(tmp_path: Path
 
     asyncio.run(scenario())
     assert said >= {
-        "world.made.config", "artifact.written.content", "artifact.written.metadata",
-        "message.sent.act.reasoning", "message.sent.text", "action.taken.act.result",
-    }  # fmt: skip
+        "world.made.config",
+        "artifact.written.content",
+        "artifact.written.metadata",
+        "message.sent.act.reasoning",
+        "message.sent.text",
+        "action.taken.act.result",
+    }
 
 
 def _places(data: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -25,9 +25,17 @@ def test_llm_transition_parsing(tmp_path: Path) -> None:
     choice = '{"next_state": "b", "reason": "the design is done"}'
     good = [choice, f"```json\n{choice}\n```", f"I think about it. {choice} That is all."]
     bad = [
-        '{"next_state": "z"}', "", "   ", "b", '{"next_state": "b"', '{"next": "b"}', "[]",
-        '{"next_state": ["b"]}', f"{choice} or {choice}", RuntimeError("provider is gone"),
-    ]  # fmt: skip
+        '{"next_state": "z"}',
+        "",
+        "   ",
+        "b",
+        '{"next_state": "b"',
+        '{"next": "b"}',
+        "[]",
+        '{"next_state": ["b"]}',
+        f"{choice} or {choice}",
+        RuntimeError("provider is gone"),
+    ]
     script = [item for one in good for item in (one, '{"next_state": "a"}')] + bad
     speaking = Speaking(moves={"ana": script})
 
@@ -41,9 +49,7 @@ def test_llm_transition_parsing(tmp_path: Path) -> None:
 
             await w.run(ticks=len(bad))
             refused = [d for _, _, d in await events(w, "agent.moved")][7:]
-            assert [(d["origin"], d["to"], d["refused"]) for d in refused] == [
-                ("a", "a", True)
-            ] * len(bad)
+            assert [(d["origin"], d["to"], d["refused"]) for d in refused] == [("a", "a", True)] * len(bad)
             assert [d["step"] for d in refused] == [f"t{n}/transition" for n in range(7, 17)]
             reasons = [await words(w, d["reason"]) for d in refused]
             assert reasons[0] == "unknown state 'z'" and reasons[1] == "the reply is empty"
@@ -67,18 +73,18 @@ def test_hole_20_the_mode_of_a_transition_is_what_happens(tmp_path: Path) -> Non
             assert speaking.shown("ana", "move") == []
             await w.run(ticks=2)
             assert await moves(w) == [
-                ("", "start", "begun"), ("start", "wait", "auto"),
-                ("wait", "think", "condition"), ("think", "done", "llm"),
-            ]  # fmt: skip
+                ("", "start", "begun"),
+                ("start", "wait", "auto"),
+                ("wait", "think", "condition"),
+                ("think", "done", "llm"),
+            ]
             assert len(speaking.shown("ana", "move")) == 1
 
     asyncio.run(scenario())
 
 
 def test_the_question_where_to_go_knows_what_came_of_the_action(tmp_path: Path) -> None:
-    own = (
-        "Where does {agent_id} go from {current_state}? {last_action_success}: {last_action_result}"
-    )
+    own = "Where does {agent_id} go from {current_state}? {last_action_success}: {last_action_result}"
     speaking = Speaking({"ana": FAILS}, {"ana": '{"next_state": "b"}'})
 
     async def scenario() -> None:
@@ -86,9 +92,10 @@ def test_the_question_where_to_go_knows_what_came_of_the_action(tmp_path: Path) 
             space = w.as_principal("ana").artifacts
             await space.write("way", kind="prompt", content=own)
             await worker(
-                w, llm("a", transition_prompt_artifact_id="way"),
+                w,
+                llm("a", transition_prompt_artifact_id="way"),
                 llm("b", transition_prompt_artifact_id="gone"),
-            )  # fmt: skip
+            )
             await w.run(ticks=2)
             first, second = speaking.shown("ana", "move")
             assert "Where does ana go from a? false: " in first and "cannot pay" in first
@@ -117,9 +124,12 @@ def test_a_transition_prompt_of_somebody_else_is_paid_for_with_the_request(tmp_p
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
             await w.as_principal("bob").artifacts.write(
-                "way", kind="prompt", content="Where does {agent_id} go? {available_states}",
-                access="public", prices={"read": 10, "inclusion": 30},
-            )  # fmt: skip
+                "way",
+                kind="prompt",
+                content="Where does {agent_id} go? {available_states}",
+                access="public",
+                prices={"read": 10, "inclusion": 30},
+            )
             await worker(w, llm("a", transition_prompt_artifact_id="way"))
             await w.run(ticks=3)
             # The third time there is no money for it, and the shipped one stands in.
@@ -135,9 +145,7 @@ def test_a_transition_prompt_of_somebody_else_is_paid_for_with_the_request(tmp_p
     asyncio.run(scenario())
 
 
-def test_a_transition_spends_neither_what_the_action_spent_nor_what_it_earned(
-    tmp_path: Path,
-) -> None:
+def test_a_transition_spends_neither_what_the_action_spent_nor_what_it_earned(tmp_path: Path) -> None:
     """Whatever is paid for a prompt must be there before the tick counts, and after it."""
     poor = Speaking({"ana": {"action": "transfer", "to": "bob", "amount": 90}})
     rich = Speaking({"cid": {"action": "transfer", "to": "ana", "amount": 90}})
@@ -147,9 +155,12 @@ def test_a_transition_spends_neither_what_the_action_spent_nor_what_it_earned(
         config = {**CONFIG, "start_balance": start}
         async with world_at(folder, models=speaking.model, config=config) as w:
             await w.as_principal("bob").artifacts.write(
-                "way", kind="prompt", content="Where does {agent_id} go?", access="public",
+                "way",
+                kind="prompt",
+                content="Where does {agent_id} go?",
+                access="public",
                 prices={"inclusion": 20},
-            )  # fmt: skip
+            )
             await worker(w, llm("a", transition_prompt_artifact_id="way"))
             await add(w, cid={})
             await w.tick()

@@ -18,9 +18,7 @@ RULE = {"policy": "rule"}
 EMBED = {"action": "invoke", "artifact_id": "genesis_embedder", "args": {"text": "bread"}}
 
 
-def played(
-    folder: Path, ticks: int, check: Any, *, config: Any = None, **by_agent: list[Any]
-) -> None:
+def played(folder: Path, ticks: int, check: Any, *, config: Any = None, **by_agent: list[Any]) -> None:
     """Pass ticks of rule agents in a settled world, and see that money was conserved."""
 
     def rule(facts: dict[str, Any]) -> Any:
@@ -54,8 +52,12 @@ def test_fees_come_back_to_those_who_paid_them(tmp_path: Path, every: int) -> No
 
     async def check(w: World) -> None:
         assert await hands(w, "ana", "bob", "eve", "genesis_embedder", "genesis_mint") == [
-            100, 100, 100, 0, 0,
-        ]  # fmt: skip
+            100,
+            100,
+            100,
+            0,
+            0,
+        ]
         assert len(await events(w, "fees.shared")) == 1
         assert await balance(w, "mint:world") == 0
 
@@ -77,26 +79,34 @@ def test_fees_pay_the_winner_of_the_mint_before_new_scrip_does(tmp_path: Path) -
         assert await balance(w, "genesis_mint") == 0 and await balance(w, "mint:world") == 0
 
     played(
-        tmp_path, 4, check,
-        ana=[write("a", "a map"), bid("a", 9)], bob=[EMBED, read("a")], eve=[EMBED, read("a")],
+        tmp_path,
+        4,
+        check,
+        ana=[write("a", "a map"), bid("a", 9)],
+        bob=[EMBED, read("a")],
+        eve=[EMBED, read("a")],
         dan=[None, read("a")],
-    )  # fmt: skip
+    )
 
 
-def test_the_price_goes_to_bidders_whose_things_were_used_and_not_to_who_waits(
-    tmp_path: Path,
-) -> None:
+def test_the_price_goes_to_bidders_whose_things_were_used_and_not_to_who_waits(tmp_path: Path) -> None:
     async def check(w: World) -> None:
         [one] = await closed(w)
         assert (one["winner"], one["price"], one.get("minted", 0)) == ("farm", 12, 0)
         assert await hands(w, "farm", "ana", "bob", "idle", "junk") == [88, 108, 104, 100, 100]
 
     played(
-        tmp_path, 5, check, config={"mint": {"every": 5}},
-        farm=[write("f", "f"), bid("f", 40)], junk=[write("j", "j"), bid("j", 1)], idle=[],
+        tmp_path,
+        5,
+        check,
+        config={"mint": {"every": 5}},
+        farm=[write("f", "f"), bid("f", 40)],
+        junk=[write("j", "j"), bid("j", 1)],
+        idle=[],
         ana=[write("a", "a"), read("b"), None, bid("a", 12)],
-        bob=[write("b", "b"), read("a"), None, bid("b", 5)], eve=[None, read("a")],
-    )  # fmt: skip
+        bob=[write("b", "b"), read("a"), None, bid("b", 5)],
+        eve=[None, read("a")],
+    )
 
 
 def test_only_new_use_scores_and_payout_grows_with_the_population(tmp_path: Path) -> None:
@@ -126,13 +136,23 @@ def test_programs_that_fail_their_cases_are_paid_for_no_use(tmp_path: Path) -> N
         assert (third["winner"], third.get("minted", 0)) == ("ana", 0)  # nobody used it again
 
     played(
-        tmp_path, 12, check, config={"mint": {"every": 4, "cases": cases}},
-        ana=[tool("square", square), bid("square", 9), None, None, use("double"), *[None] * 3,
-             bid("square", 9)],
+        tmp_path,
+        12,
+        check,
+        config={"mint": {"every": 4, "cases": cases}},
+        ana=[
+            tool("square", square),
+            bid("square", 9),
+            None,
+            None,
+            use("double"),
+            *[None] * 3,
+            bid("square", 9),
+        ],
         bob=[tool("double", double), use("square"), None, None, bid("double", 9)],
         eve=[None, use("square"), None, None, use("double")],
         dan=[None, use("square"), None, None, use("double")],
-    )  # fmt: skip
+    )
 
 
 def test_services_never_hold_much_for_long(tmp_path: Path) -> None:
@@ -193,6 +213,11 @@ def test_older_worlds_mint_as_they_did(tmp_path: Path) -> None:
         assert await hands(w, "ana", "bob", "eve", "genesis_embedder") == [101, 99, 100, 0]
 
     played(
-        tmp_path, 4, check, config={"rules": 1},
-        ana=[write("a", "a map"), bid("a", 9)], bob=[EMBED, read("a")], eve=[None, read("a")],
-    )  # fmt: skip
+        tmp_path,
+        4,
+        check,
+        config={"rules": 1},
+        ana=[write("a", "a map"), bid("a", 9)],
+        bob=[EMBED, read("a")],
+        eve=[None, read("a")],
+    )

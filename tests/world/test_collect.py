@@ -31,9 +31,7 @@ RULE = {"policy": "rule"}
 
 async def table(world: World, columns: dict[str, str] | None = None, **more: Any) -> list[Any]:
     chosen = columns_of(columns or {})
-    return [
-        dict(zip(chosen.names, row, strict=True)) async for row in collect(world, chosen, **more)
-    ]
+    return [dict(zip(chosen.names, row, strict=True)) async for row in collect(world, chosen, **more)]
 
 
 async def live(world: World) -> list[dict[str, Any]]:
@@ -42,13 +40,19 @@ async def live(world: World) -> list[dict[str, Any]]:
     shown = {one["id"]: one for one in await agents(world)}
     return [
         {
-            "tick": tick, "agent_id": id, "balance": one["balance"], "owns": one["owns"],
-            "current_state": one["state"], "ticks_in_state": one["ticks_in_state"],
-            "failure_count": one["failures"], "last_action_type": one["last_action"],
+            "tick": tick,
+            "agent_id": id,
+            "balance": one["balance"],
+            "owns": one["owns"],
+            "current_state": one["state"],
+            "ticks_in_state": one["ticks_in_state"],
+            "failure_count": one["failures"],
+            "last_action_type": one["last_action"],
             "last_action_success": one["last_ok"],
         }
-        for id in await world.agents() for one in (shown[id],)
-    ]  # fmt: skip
+        for id in await world.agents()
+        for one in (shown[id],)
+    ]
 
 
 # Rows
@@ -73,9 +77,7 @@ def test_rows_are_what_the_world_was_after_each_tick(tmp_path: Path) -> None:
             assert found == seen and len(found) == 42
             assert len({one["owns"] for one in found}) > 2
             assert {True, False} <= {one["last_action_success"] for one in found}
-            assert await table(world, from_tick=4, to_tick=4) == [
-                one for one in seen if one["tick"] == 4
-            ]
+            assert await table(world, from_tick=4, to_tick=4) == [one for one in seen if one["tick"] == 4]
             await world.close()
 
     asyncio.run(scenario())
@@ -106,15 +108,17 @@ def test_columns_are_what_expressions_are_worth(tmp_path: Path) -> None:
         return {"action": "transfer", "to": "ana", "amount": 999}
 
     async def scenario() -> None:
-        async with world_at(
-            tmp_path, policies={"rule": rule}, agents={"ana": RULE, "bob": RULE}
-        ) as world:
+        async with world_at(tmp_path, policies={"rule": rule}, agents={"ana": RULE, "bob": RULE}) as world:
             await world.run(ticks=2)
             columns = {
-                "rich": "balance > 100", "half": "balance / 2", "doing": "last_action.type",
-                "who": "agent_id", "late": "tick == 2 and failure_count == 2",
-                "state": "current_state", "worse": "balance / (tick - 1)",
-            }  # fmt: skip
+                "rich": "balance > 100",
+                "half": "balance / 2",
+                "doing": "last_action.type",
+                "who": "agent_id",
+                "late": "tick == 2 and failure_count == 2",
+                "state": "current_state",
+                "worse": "balance / (tick - 1)",
+            }
             chosen = columns_of(columns)
 
             rows = [row async for row in collect(world, chosen)]
@@ -165,11 +169,20 @@ def test_ticks_that_have_not_passed_have_no_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "worth"),
     [
-        ("balance", 20), ("balance * 2 + 1", 41), ("balance / 8", 2.5), ("-balance", -20),
-        ("name", "ana"), ("flag", True), ("flag and balance > 30", False), ("null", None),
-        ("nothing", None), ("nothing + 1", None), ("'text'", "text"), ("state == null", True),
+        ("balance", 20),
+        ("balance * 2 + 1", 41),
+        ("balance / 8", 2.5),
+        ("-balance", -20),
+        ("name", "ana"),
+        ("flag", True),
+        ("flag and balance > 30", False),
+        ("null", None),
+        ("nothing", None),
+        ("nothing + 1", None),
+        ("'text'", "text"),
+        ("state == null", True),
     ],
-)  # fmt: skip
+)
 def test_an_expression_has_a_value(text: str, worth: object) -> None:
     facts = {"balance": 20, "name": "ana", "flag": True, "state": None}
 
@@ -195,11 +208,19 @@ def test_a_value_can_do_no_more_than_a_condition() -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        {"x": "balanse > 1"}, {"x": "f()"}, {"x": "last_action.result"}, {"tick": "balance"},
-        {"Agent_ID": "balance"}, {"": "balance"}, {"a\nb": "balance"}, {"x" * 101: "balance"},
-        {"a": "balance", "A": "owns"}, {"x": 1}, {f"c{n}": "balance" for n in range(201)},
+        {"x": "balanse > 1"},
+        {"x": "f()"},
+        {"x": "last_action.result"},
+        {"tick": "balance"},
+        {"Agent_ID": "balance"},
+        {"": "balance"},
+        {"a\nb": "balance"},
+        {"x" * 101: "balance"},
+        {"a": "balance", "A": "owns"},
+        {"x": 1},
+        {f"c{n}": "balance" for n in range(201)},
     ],
-)  # fmt: skip
+)
 def test_columns_that_cannot_be_are_refused(columns: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest) as refused:
         columns_of(columns)
@@ -220,11 +241,21 @@ def test_no_cell_begins_as_a_formula(text: str) -> None:
 
 def test_numbers_stay_numbers() -> None:
     assert [cell(one) for one in (-5, -2.5, 0, "-5", "+1.5", None, True)] == [
-        -5, -2.5, 0, "-5", "+1.5", "", "true",
-    ]  # fmt: skip
+        -5,
+        -2.5,
+        0,
+        "-5",
+        "+1.5",
+        "",
+        "true",
+    ]
     assert [cell(one) for one in ("-5+cmd", "=1", "@x", "-", "\t1")] == [
-        "'-5+cmd", "'=1", "'@x", "'-", "'\t1",
-    ]  # fmt: skip
+        "'-5+cmd",
+        "'=1",
+        "'@x",
+        "'-",
+        "'\t1",
+    ]
 
 
 HOSTILE = [
@@ -263,8 +294,14 @@ def test_a_parquet_holds_what_was_collected_with_types(tmp_path: Path) -> None:
         read = db.read_parquet(str(out))
         assert read.columns == NAMES
         assert [str(kind) for kind in read.types] == [
-            "BIGINT", "VARCHAR", "BIGINT", "VARCHAR", "VARCHAR", "BOOLEAN", "DOUBLE",
-        ]  # fmt: skip
+            "BIGINT",
+            "VARCHAR",
+            "BIGINT",
+            "VARCHAR",
+            "VARCHAR",
+            "BOOLEAN",
+            "DOUBLE",
+        ]
         assert read.fetchall() == HOSTILE
     assert [path.name for path in tmp_path.iterdir()] == ["it's.parquet"]
 

@@ -23,8 +23,14 @@ SEEDS = (0, 6)
 
 def priced(id_: str, kind: str, content: Any, price: int) -> dict[str, Any]:
     prices = {"read": price, "invoke": price}
-    return {"action": "write", "artifact_id": id_, "kind": kind, "content": content,
-            "prices": prices, "access": "owner_writes"}  # fmt: skip
+    return {
+        "action": "write",
+        "artifact_id": id_,
+        "kind": kind,
+        "content": content,
+        "prices": prices,
+        "access": "owner_writes",
+    }
 
 
 def script(**by_agent: Mapping[int, Any]) -> dict[str, Any]:
@@ -46,10 +52,13 @@ THINGS: Mapping[str, tuple[Any, dict[str, Any]]] = {
     "tool": (CODE, {"action": "invoke", "artifact_id": "thing", "args": {}}),
     "memory_store": (
         {"config": {}},
-        {"action": "invoke", "artifact_id": "genesis_memory_search",
-         "args": {"memory_artifact_id": "thing", "query": "river"}},
+        {
+            "action": "invoke",
+            "artifact_id": "genesis_memory_search",
+            "args": {"memory_artifact_id": "thing", "query": "river"},
+        },
     ),
-}  # fmt: skip
+}
 FEES = {"memory_store": 1}
 
 
@@ -60,13 +69,16 @@ def paid_for(folder: Path, kind: str, *, seed: int, rules: int, **more: Any) -> 
 
     async def scenario() -> int:
         async with world_at(
-            folder, config={"seed": seed, "rules": rules}, policies=policies,
+            folder,
+            config={"seed": seed, "rules": rules},
+            policies=policies,
             agents={"ana": RULE, "bob": RULE},
-        ) as w:  # fmt: skip
+        ) as w:
             await settle(w)
             bob = w.as_principal("bob").artifacts
-            await bob.write("thing", kind=kind, content=content, prices={"read": 2, "invoke": 2},
-                            access="owner_writes")  # fmt: skip
+            await bob.write(
+                "thing", kind=kind, content=content, prices={"read": 2, "invoke": 2}, access="owner_writes"
+            )
             if kind == "memory_store":
                 await bob.invoke("genesis_memory_add", memory_artifact_id="thing", text="a river")
             before = await balance(w, "ana")
@@ -87,9 +99,7 @@ def test_a_price_that_is_raised_in_the_same_tick_is_not_paid(tmp_path: Path, kin
 
 
 @pytest.mark.parametrize("kind", THINGS)
-def test_a_cap_that_is_said_is_agreed_to_and_older_worlds_keep_their_rule(
-    tmp_path: Path, kind: str
-) -> None:
+def test_a_cap_that_is_said_is_agreed_to_and_older_worlds_keep_their_rule(tmp_path: Path, kind: str) -> None:
     fee = FEES.get(kind, 0)
 
     said = {paid_for(tmp_path / f"a{n}", kind, seed=n, rules=2, price_max=20) for n in SEEDS}
@@ -103,9 +113,11 @@ def test_what_nobody_could_have_seen_costs_nothing_without_a_cap(tmp_path: Path)
     guessed = {"action": "accept", "offer_id": "offer-2-1"}
     policies = script(
         ana={1: {"action": "read", "ref": "new"}, 2: guessed, 3: guessed},
-        bob={1: priced("new", "document", "x", 5),
-             2: {"action": "offer", "artifact_id": "new", "price": 7, "sells": "copy"}},
-    )  # fmt: skip
+        bob={
+            1: priced("new", "document", "x", 5),
+            2: {"action": "offer", "artifact_id": "new", "price": 7, "sells": "copy"},
+        },
+    )
 
     async def scenario(seed: int) -> None:
         folder = tmp_path / str(seed)
@@ -127,9 +139,7 @@ def shown(folder: Path, mind: Any, play: Any, *, rules: int = 2, **acts: Any) ->
     speaking = Speaking(acts)
 
     async def scenario() -> list[Any]:
-        async with world_at(
-            folder, models={"m": speaking.model}, config={"model": "m", "rules": rules}
-        ) as w:
+        async with world_at(folder, models={"m": speaking.model}, config={"model": "m", "rules": rules}) as w:
             return await play(w, lambda: add(w, ana=mind))
 
     return asyncio.run(scenario())
@@ -209,16 +219,22 @@ def test_a_transition_prompt_is_paid_at_the_price_agreed_to(tmp_path: Path) -> N
         {"action": "subscribe_artifact", "artifact_id": "p"},
         {"action": "configure", "personality_prompt_artifact_id": "p"},
         {"action": "configure", "workflow_artifact_id": "bob_flow"},
-        {"action": "write", "artifact_id": "ana", "kind": "agent",
-         "content": {"subscribed_artifacts": ["p"]}},
+        {
+            "action": "write",
+            "artifact_id": "ana",
+            "kind": "agent",
+            "content": {"subscribed_artifacts": ["p"]},
+        },
         {"action": "edit", "artifact_id": "ana", "old": "[]", "new": '["p"]'},
-        {"action": "write", "artifact_id": "ana_flow", "kind": "workflow",
-         "content": flow(prompt_artifact_id="p")},
+        {
+            "action": "write",
+            "artifact_id": "ana_flow",
+            "kind": "workflow",
+            "content": flow(prompt_artifact_id="p"),
+        },
     ],
-)  # fmt: skip
-def test_who_names_something_agrees_to_the_price_that_it_saw(
-    tmp_path: Path, act: dict[str, Any]
-) -> None:
+)
+def test_who_names_something_agrees_to_the_price_that_it_saw(tmp_path: Path, act: dict[str, Any]) -> None:
     """Bob raises the price in the same tick, so that in half of the orders it is there when ana acts."""
     speaking = Speaking({"ana": [act, NOOP]})
     raised = priced("p", "document", "Buy low.", 9)
@@ -227,14 +243,15 @@ def test_who_names_something_agrees_to_the_price_that_it_saw(
         folder = tmp_path / str(seed)
         folder.mkdir()
         async with world_at(
-            folder, models={"m": speaking.model}, config={"model": "m", "seed": seed},
+            folder,
+            models={"m": speaking.model},
+            config={"model": "m", "seed": seed},
             policies=script(bob={1: raised}),
-        ) as w:  # fmt: skip
+        ) as w:
             await write(w, "bob", "p", "Buy low.", prices={"read": 1, "inclusion": 1})
             await write(
-                w, "bob", "bob_flow", flow(prompt_artifact_id="p"), kind="workflow",
-                access="owner_writes",
-            )  # fmt: skip
+                w, "bob", "bob_flow", flow(prompt_artifact_id="p"), kind="workflow", access="owner_writes"
+            )
             await write(w, "ana", "ana_flow", flow(), kind="workflow")
             mind = {"subscribed_artifacts": [], "workflow_artifact_id": "ana_flow"}
             await add(w, ana=mind, bob=RULE)
@@ -273,13 +290,14 @@ def test_to_name_one_thing_is_no_consent_to_the_price_of_another(tmp_path: Path)
 def test_agents_of_a_world_file_agree_to_its_prices(tmp_path: Path) -> None:
     speaking = Speaking()
     spec = {
-        "world": {"model": "m"}, "settle": False,
+        "world": {"model": "m"},
+        "settle": False,
         "agents": [{"id": "ana", "defaults": False, "subscribed_artifacts": ["p", "free"]}],
         "artifacts": [
             {"id": "p", "kind": "document", "owner": "bob", "content": "x", "prices": {"read": 3}},
             {"id": "free", "kind": "document", "owner": "bob", "content": "y"},
         ],
-    }  # fmt: skip
+    }
 
     async def scenario() -> None:
         async with world_at(tmp_path, models={"m": speaking.model}, id="other") as other:
@@ -287,9 +305,7 @@ def test_agents_of_a_world_file_agree_to_its_prices(tmp_path: Path) -> None:
             assert await passed(world) == (3, {})
             for id_ in ("p", "free"):
                 await write(world, "bob", id_, "z", prices={"read": 4})
-            assert (await passed(world))[1] == {
-                "subscribed:p": "too_dear", "subscribed:free": "too_dear"
-            }  # fmt: skip
+            assert (await passed(world))[1] == {"subscribed:p": "too_dear", "subscribed:free": "too_dear"}
             await world.close()
 
     asyncio.run(scenario())
@@ -299,9 +315,7 @@ def test_a_fork_of_an_older_world_may_take_the_new_rule(tmp_path: Path) -> None:
     speaking = Speaking()
 
     async def scenario() -> None:
-        async with world_at(
-            tmp_path, models={"m": speaking.model}, config={"model": "m", "rules": 1}
-        ) as w:
+        async with world_at(tmp_path, models={"m": speaking.model}, config={"model": "m", "rules": 1}) as w:
             await write(w, "bob", "p", "x")
             await add(w, ana={"subscribed_artifacts": ["p"]})
             await w.tick()
@@ -309,8 +323,10 @@ def test_a_fork_of_an_older_world_may_take_the_new_rule(tmp_path: Path) -> None:
             same, newer = await w.fork(), await w.fork(config={"rules": 2})
             await w.configure({"model": "m", "rules": 2})
             assert [await passed(one) for one in (w, same, newer)] == [
-                (5, {}), (5, {}), (0, {"subscribed:p": "too_dear"})
-            ]  # fmt: skip
+                (5, {}),
+                (5, {}),
+                (0, {"subscribed:p": "too_dear"}),
+            ]
             for one in (same, newer):
                 await one.close()
 

@@ -23,9 +23,7 @@ async def guarded(world: World, contract: Any, *, by: str = "carl", count: int =
     own = world.as_principal(by).artifacts
     await own.write("gate", kind="contract", content=contract)
     for n in range(count):
-        await own.write(
-            f"doc{n}", kind="document", content=f"secret {n}", access={"contract": "gate"}
-        )
+        await own.write(f"doc{n}", kind="document", content=f"secret {n}", access={"contract": "gate"})
 
 
 async def reads(world: World) -> dict[str, dict[str, Any]]:
@@ -34,9 +32,7 @@ async def reads(world: World) -> dict[str, dict[str, Any]]:
     return {actor: {"kind": kind, **data["act"]} for kind, actor, data in found}
 
 
-def test_no_agent_uses_up_what_another_may_ask(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_agent_uses_up_what_another_may_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eve's prompt asks about more than a step may; the others act before and after her in the same tick."""
     defaults: Any = Decisions.__init__.__kwdefaults__
     monkeypatch.setitem(defaults, "asks_max", 2)
@@ -47,9 +43,8 @@ def test_no_agent_uses_up_what_another_may_ask(
         rule = {"rule": lambda facts: {"action": "read", "ref": "doc0"}}
         config = {"model": "m", "subscriptions": {"max_count": 6}}
         async with world_at(
-            tmp_path, models=speaking.model, config=config, policies=rule,
-            agents=agents,
-        ) as w:  # fmt: skip
+            tmp_path, models=speaking.model, config=config, policies=rule, agents=agents
+        ) as w:
             await guarded(w, YES, count=6)
             await add(w, eve={"subscribed_artifacts": [f"doc{n}" for n in range(6)]})
             passed = await w.tick()
@@ -62,9 +57,7 @@ def test_no_agent_uses_up_what_another_may_ask(
     asyncio.run(scenario())
 
 
-def test_a_contract_that_ended_by_the_clock_is_in_the_act_of_everybody_it_kept_out(
-    tmp_path: Path,
-) -> None:
+def test_a_contract_that_ended_by_the_clock_is_in_the_act_of_everybody_it_kept_out(tmp_path: Path) -> None:
     """`gate` may be used as `slow` says, which is asked once in a tick, and in vain."""
 
     async def scenario() -> None:
@@ -93,13 +86,17 @@ def test_what_ended_by_the_clock_while_an_agent_thought_is_recorded(tmp_path: Pa
         async with world_at(tmp_path, models=speaking.model, config={"model": "m"}) as w:
             await guarded(w, NEVER)
             await w.as_principal("carl").artifacts.write(
-                "habit", kind="reflex", content="def reflex(context):\n    return None\n",
+                "habit",
+                kind="reflex",
+                content="def reflex(context):\n    return None\n",
                 access={"contract": "gate"},
-            )  # fmt: skip
+            )
             await add(
-                w, ana={"subscribed_artifacts": ["doc0"]}, bob={"reflex_artifact_id": "habit"},
+                w,
+                ana={"subscribed_artifacts": ["doc0"]},
+                bob={"reflex_artifact_id": "habit"},
                 cyd={"system_prompt": "Rest."},
-            )  # fmt: skip
+            )
             await w.tick()
             done = await reads(w)
             assert done["ana"]["wall"] == {"gate@1?read:ana:doc0@1": "timeout"}
@@ -138,9 +135,11 @@ def test_a_refused_invocation_says_that_the_clock_refused_it(tmp_path: Path) -> 
         async with world_at(tmp_path, policies={"rule": lambda facts: action}, agents=agents) as w:
             await guarded(w, NEVER)
             await w.as_principal("carl").artifacts.write(
-                "tool", kind="tool", content={"code": "def run():\n    return 1\n"},
+                "tool",
+                kind="tool",
+                content={"code": "def run():\n    return 1\n"},
                 access={"contract": "gate"},
-            )  # fmt: skip
+            )
             await w.tick()
             done = (await reads(w))["ana"]
             assert done["kind"] == "action.rejected"

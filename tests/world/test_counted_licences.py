@@ -27,9 +27,15 @@ async def licensed(world: World, holder: str, artifact: str, uses: int) -> None:
     """A sale that took place, as the market records it."""
     act = Act(action="accept", source="host")
     event = OfferAccepted(
-        act=act, offer="offer-0-1", price=0, artifact=artifact, buyer=holder, seller="alice",
-        sells="licence", uses=uses,
-    )  # fmt: skip
+        act=act,
+        offer="offer-0-1",
+        price=0,
+        artifact=artifact,
+        buyer=holder,
+        seller="alice",
+        sells="licence",
+        uses=uses,
+    )
     await world._append([(event, holder)])  # pyright: ignore[reportPrivateUsage] - as a tick
 
 
@@ -47,9 +53,7 @@ async def uses_left(world: World) -> list[int]:
 
 
 @pytest.mark.parametrize(("uses", "rejected"), [(1, 1), (2, 0)])
-def test_a_prompt_and_an_action_of_one_tick_use_it_both(
-    tmp_path: Path, uses: int, rejected: int
-) -> None:
+def test_a_prompt_and_an_action_of_one_tick_use_it_both(tmp_path: Path, uses: int, rejected: int) -> None:
     async def scenario() -> None:
         async with with_map(tmp_path, Speaking({"bob": READ})) as w:
             await licensed(w, "bob", "map", uses)
@@ -69,9 +73,8 @@ def test_a_reflex_and_a_prompt_of_one_tick_use_it_both(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with with_map(tmp_path, speaking) as w:
             await w.as_principal("alice").artifacts.write(
-                "habit", kind="reflex", content="def reflex(context):\n    return None\n",
-                access="private",
-            )  # fmt: skip
+                "habit", kind="reflex", content="def reflex(context):\n    return None\n", access="private"
+            )
             await licensed(w, "bob", "habit", 1)
             await add(w, bob={"reflex_artifact_id": "habit", "subscribed_artifacts": ["habit"]})
             await w.tick()
@@ -86,14 +89,18 @@ def test_an_action_and_the_transition_after_it_use_it_both(tmp_path: Path) -> No
     """The action takes the last use, which is durable only with the tick: the question is the shipped one."""
     speaking = Speaking({"bob": {"action": "read", "ref": "ask"}}, {"bob": '{"next_state": "b"}'})
     flow = {
-        "states": ["a", "b"], "initial_state": "a",
+        "states": ["a", "b"],
+        "initial_state": "a",
         "steps": [
-            {"state": "a", "transition_mode": "llm",
-             "transition_prompt_artifact_id": "ask", "prompt_inline": "Look around."},
-            {"state": "b", "transition_mode": "auto", "transition_to": "a",
-             "prompt_inline": "Look around."},
+            {
+                "state": "a",
+                "transition_mode": "llm",
+                "transition_prompt_artifact_id": "ask",
+                "prompt_inline": "Look around.",
+            },
+            {"state": "b", "transition_mode": "auto", "transition_to": "a", "prompt_inline": "Look around."},
         ],
-    }  # fmt: skip
+    }
 
     async def scenario() -> None:
         async with with_map(tmp_path, speaking) as w:
@@ -120,9 +127,7 @@ def test_actions_over_one_working_state_count_each_other(tmp_path: Path) -> None
             scene = await w._scene()  # pyright: ignore[reportPrivateUsage] - as a tick
             used: list[str] = []
             while (licence := await scene.working.licence("map", "bob")) is not None:
-                event = ArtifactCharged(
-                    id="map", version=1, action="read", payer="bob", licence=licence.name
-                )
+                event = ArtifactCharged(id="map", version=1, action="read", payer="bob", licence=licence.name)
                 await scene.working.apply(event, actor="bob")
                 used.append(licence.name)
             assert len(used) == len(set(used)) == 2
@@ -137,9 +142,7 @@ def test_a_use_too_many_is_refused_whole_and_the_world_goes_on(tmp_path: Path) -
             await add(w, bob={"system_prompt": "Read."})
             stream = agent_stream(w.host.id, w.id, "bob")
             names = await w.host.services.store.query("SELECT licence FROM world_licences")
-            event = ArtifactCharged(
-                id="map", version=1, action="read", payer="bob", licence=names[0][0]
-            )
+            event = ArtifactCharged(id="map", version=1, action="read", payer="bob", licence=names[0][0])
             used = Draft(event, 0, "bob")
             await w.host.services.store.append(Batch(appends=[StreamAppend(stream, [used])]))
             with pytest.raises(Conflict, match="used up"):

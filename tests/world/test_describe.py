@@ -42,10 +42,17 @@ def test_it_has_the_parts_of_the_protocol_and_counts_what_was_done(tmp_path: Pat
     text, _ = described(tmp_path, agents=agents, config={"seed": 9, "start_balance": 70})
 
     wanted = (
-        "# World `w`", "## Overview", "### Purpose", "### Entities, state variables and scales",
-        "### Process overview and scheduling", "## Design concepts", "## Details",
-        "### Initialisation", "### Input data", "### Submodels",
-    )  # fmt: skip
+        "# World `w`",
+        "## Overview",
+        "### Purpose",
+        "### Entities, state variables and scales",
+        "### Process overview and scheduling",
+        "## Design concepts",
+        "## Details",
+        "### Initialisation",
+        "### Input data",
+        "### Submodels",
+    )
     places = [text.index(part) for part in wanted]
     assert places == sorted(places)
     assert "after tick 4" in text and "2 agents act." in text
@@ -76,12 +83,14 @@ def test_only_what_was_carried_out_counts_as_interaction(tmp_path: Path) -> None
 
 def test_settings_decide_what_is_said_of_schedule_network_shocks_and_mint(tmp_path: Path) -> None:
     config = {
-        "activation": "staged", "stages": [["bob"], ["ana"]],
+        "activation": "staged",
+        "stages": [["bob"], ["ana"]],
         "network": {"ana": ["bob"], "bob": []},
         "mint": {"every": 3, "cases": {"tool": [{"args": {}, "expected": 1}]}},
         "shocks": [{"tick": 2, "name": "flood", "pay": -5, "to": ["bob"], "message": "Water | rises"}],
-        "actions": ["transfer", "write"], "collect": {"rich": "balance > 50"},
-    }  # fmt: skip
+        "actions": ["transfer", "write"],
+        "collect": {"rich": "balance > 50"},
+    }
     text, _ = described(
         tmp_path, config=config, agents={"ana": {"policy": "give"}, "bob": {"policy": "give"}}
     )
@@ -104,10 +113,7 @@ def test_a_world_without_a_mint_says_so(tmp_path: Path) -> None:
 
 def test_text_of_agents_is_bounded_and_leaves_no_code_span(tmp_path: Path) -> None:
     agents = {"ana": {"policy": HOSTILE}, "bob": {"model": HOSTILE, "policy": ""}}
-    config = {
-        "shocks": [{"tick": 1, "name": HOSTILE[:200], "message": HOSTILE}],
-        "actions": ["noop"],
-    }
+    config = {"shocks": [{"tick": 1, "name": HOSTILE[:200], "message": HOSTILE}], "actions": ["noop"]}
 
     text, _ = described(tmp_path, agents=agents, config=config)
 

@@ -17,16 +17,12 @@ from tests.world.places import add, world_at
 RULE = {"policy": "rule"}
 
 
-def played(
-    folder: Path, name: str, *, ticks: int = 40, seed: int = 1, **world: Any
-) -> EconomyReport:
+def played(folder: Path, name: str, *, ticks: int = 40, seed: int = 1, **world: Any) -> EconomyReport:
     return asyncio.run(play_society(name, folder, ticks=ticks, seed=seed, world=world))
 
 
 @pytest.mark.parametrize("name", SOCIETIES)
-def test_nobody_overpays_money_stays_in_hands_and_idlers_earn_nothing(
-    tmp_path: Path, name: str
-) -> None:
+def test_nobody_overpays_money_stays_in_hands_and_idlers_earn_nothing(tmp_path: Path, name: str) -> None:
     report = played(tmp_path, name)
 
     assert report.findings == []
@@ -59,9 +55,11 @@ def test_a_price_that_was_seen_or_said_is_no_finding(tmp_path: Path) -> None:
     def rule(facts: dict[str, Any]) -> Any:
         if facts["agent_id"] == "bob":
             return {
-                "action": "write", "artifact_id": "doc", "content": str(facts["tick"]),
+                "action": "write",
+                "artifact_id": "doc",
+                "content": str(facts["tick"]),
                 "prices": {"read": 10 * facts["tick"]},
-            }  # fmt: skip
+            }
         return {"action": "read", "ref": "doc", "price_max": 99}
 
     async def scenario() -> None:

@@ -32,9 +32,7 @@ def test_an_agent_makes_nothing_that_looks_like_the_worlds_own(tmp_path: Path) -
     async def scenario() -> None:
         agents: dict[str, Any] = {"ana": {"policy": "rule"}}
         async with world_at(tmp_path, policies={"rule": rule}, agents=agents) as w:
-            await w.as_principal("ana").artifacts.write(
-                "forger", kind="tool", content={"code": FORGER}
-            )
+            await w.as_principal("ana").artifacts.write("forger", kind="tool", content={"code": FORGER})
             assert [one.rejected for one in await w.run(ticks=4)] == [1, 1, 0, 0]
             for text in told[1:3]:
                 assert "those are the world's own" in text
@@ -48,9 +46,7 @@ def test_an_agent_makes_nothing_that_looks_like_the_worlds_own(tmp_path: Path) -
 
 def test_an_artifact_named_like_a_service_is_no_service(tmp_path: Path) -> None:
     """It runs its own code at its own price, and no prompt pays its owner for a search."""
-    speaking = Speaking({
-        "bob": {"action": "invoke", "artifact_id": SEARCH, "args": {}, "price_max": 5},
-    })  # fmt: skip
+    speaking = Speaking({"bob": {"action": "invoke", "artifact_id": SEARCH, "args": {}, "price_max": 5}})
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config={"model": "m"}) as w:
@@ -60,9 +56,10 @@ def test_an_artifact_named_like_a_service_is_no_service(tmp_path: Path) -> None:
             await make_store(w, "ana")
             await write(w, "ana", "notes", {"goal": "ships"})
             await add(
-                w, bob={"system_prompt": "Search."},
+                w,
+                bob={"system_prompt": "Search."},
                 ana={"longterm_memory_artifact_id": "mem", "working_memory_artifact_id": "notes"},
-            )  # fmt: skip
+            )
             await w.run(ticks=2)
             assert "mine" in speaking.shown("bob")[1]
             assert await left_out(w, "ana", 2) == {"recent_memories": "missing"}

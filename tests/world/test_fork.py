@@ -112,8 +112,10 @@ def test_settings_change_in_a_fork_and_the_seed_does_not(tmp_path: Path) -> None
             assert (await world.config()).actions is None
             assert [actor for _, actor, _ in await events(fork, "world.configured")] == ["user:kim"]
             for config, error in (
-                ({"seed": 8}, InvalidRequest), ({"sed": 8}, InvalidConfig), ([], InvalidRequest),
-            ):  # fmt: skip
+                ({"seed": 8}, InvalidRequest),
+                ({"sed": 8}, InvalidConfig),
+                ([], InvalidRequest),
+            ):
                 with pytest.raises(error):
                     await world.fork(config=config)  # pyright: ignore[reportArgumentType] - hostile
             await world.close()
@@ -182,9 +184,7 @@ def test_what_the_host_did_after_a_tick_belongs_to_it(tmp_path: Path) -> None:
             fork = await world.fork(at=1)
             before = await world.fork(at=0)
 
-            assert (
-                await fork.as_principal("ana").artifacts.read("notice")
-            ).content == "mind the dog"
+            assert (await fork.as_principal("ana").artifacts.read("notice")).content == "mind the dog"
             assert (await before.as_principal("ana").artifacts.read("notice")).version == 1
             await world.close()
 

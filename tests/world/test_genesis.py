@@ -21,9 +21,15 @@ from artelier.world.services import shipped_services
 from tests.world.places import balance, events, world_at
 
 SERVICES = {
-    "genesis_embedder", "genesis_memory_search", "genesis_memory_add", "genesis_escrow", "genesis_mint",
-    "genesis_ledger", "genesis_event_log", "genesis_store",
-}  # fmt: skip
+    "genesis_embedder",
+    "genesis_memory_search",
+    "genesis_memory_add",
+    "genesis_escrow",
+    "genesis_mint",
+    "genesis_ledger",
+    "genesis_event_log",
+    "genesis_store",
+}
 
 
 async def commits(store: Store) -> int:
@@ -76,8 +82,11 @@ def test_the_declared_arguments_of_services_are_those_they_take(tmp_path: Path) 
 
             await ada.invoke(
                 "genesis_memory_add",
-                memory_artifact_id="notes", text="Bread is dear.", tags=["bread"], importance=0.5,
-            )  # fmt: skip
+                memory_artifact_id="notes",
+                text="Bread is dear.",
+                tags=["bread"],
+                importance=0.5,
+            )
             hits = await ada.invoke(
                 "genesis_memory_search", memory_artifact_id="notes", query="bread", limit=1
             )
@@ -94,9 +103,7 @@ def test_the_declared_arguments_of_services_are_those_they_take(tmp_path: Path) 
     asyncio.run(scenario())
 
 
-def test_the_library_has_all_shipped_prompts_and_the_templates_are_workflows(
-    tmp_path: Path,
-) -> None:
+def test_the_library_has_all_shipped_prompts_and_the_templates_are_workflows(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with world_at(tmp_path) as world:
             await settle(world)
@@ -139,17 +146,7 @@ def test_actions_in_the_handbook_are_actions(tmp_path: Path) -> None:
     from artelier.world.genesis.seed_content import handbook
 
     named = {word for name in HANDBOOKS for word in _quoted(handbook(name))}
-    verbs = {
-        "offer",
-        "accept",
-        "cancel_offer",
-        "configure",
-        "bid",
-        "transfer",
-        "invoke",
-        "write",
-        "edit",
-    }
+    verbs = {"offer", "accept", "cancel_offer", "configure", "bid", "transfer", "invoke", "write", "edit"}
 
     assert verbs <= named & set(ACTIONS)
 
@@ -205,17 +202,14 @@ def test_thousands_of_artifacts_are_one_commit(tmp_path: Path) -> None:
             store = world.host.services.store
             before = await commits(store)
             many = [
-                Made(id=f"doc_{n}", kind="document", owner="ada", content=f"Page {n}.")
-                for n in range(3_000)
+                Made(id=f"doc_{n}", kind="document", owner="ada", content=f"Page {n}.") for n in range(3_000)
             ]
 
             written = await make(world, many)
 
             assert len(written) == 3_000
             assert await commits(store) == before + 1
-            assert (
-                await world.as_principal("x").artifacts.read("doc_2999")
-            ).content == "Page 2999."
+            assert (await world.as_principal("x").artifacts.read("doc_2999")).content == "Page 2999."
 
     asyncio.run(scenario())
 
@@ -225,12 +219,18 @@ def test_a_new_agent_gets_what_it_does_not_name(tmp_path: Path) -> None:
         spec = {
             "agents": [
                 {"id": "ada"},
-                {"id": "ben", "template": "trader", "workflow_artifact_id": "", "scrip": 7,
-                 "personality": "You are {agent_id}.", "subscribed_artifacts": []},
+                {
+                    "id": "ben",
+                    "template": "trader",
+                    "workflow_artifact_id": "",
+                    "scrip": 7,
+                    "personality": "You are {agent_id}.",
+                    "subscribed_artifacts": [],
+                },
                 {"id": "cleo", "workflow_artifact_id": "ben_workflow", "model": "offline"},
                 {"id": "rule", "policy": "nothing"},
             ]
-        }  # fmt: skip
+        }
         with Kernel.open(tmp_path / "state.db") as kernel:
             world = await found(kernel, "w", spec)
 
@@ -246,8 +246,12 @@ def test_a_new_agent_gets_what_it_does_not_name(tmp_path: Path) -> None:
                 "longterm_memory_artifact_id": "ada_longterm_memory",
                 "subscribed_artifacts": ["handbook"],
             }
-            for id in (ada["personality_prompt_artifact_id"], ada["workflow_artifact_id"],
-                       ada["working_memory_artifact_id"], ada["longterm_memory_artifact_id"]):  # fmt: skip
+            for id in (
+                ada["personality_prompt_artifact_id"],
+                ada["workflow_artifact_id"],
+                ada["working_memory_artifact_id"],
+                ada["longterm_memory_artifact_id"],
+            ):
                 made = await world.as_principal("ada").artifacts.read(id)
                 assert (made.owner, made.access and made.access.policy) == ("ada", "private")
             assert (await ben.read("ben_workflow")).content["title"] == "Trader"
@@ -281,8 +285,7 @@ def test_a_world_that_cannot_be_made_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "id",
-    ["handbook_prices", "Handbook-actions", "hand.book", "HANDBOOK", "genesis_bank", "Gene-sis"],
+    "id", ["handbook_prices", "Handbook-actions", "hand.book", "HANDBOOK", "genesis_bank", "Gene-sis"]
 )
 def test_no_agent_makes_what_reads_like_a_document_of_the_world(tmp_path: Path, id: str) -> None:
     write = {"action": "write", "artifact_id": id, "kind": "document", "content": "pay ana"}
@@ -293,14 +296,9 @@ def test_no_agent_makes_what_reads_like_a_document_of_the_world(tmp_path: Path, 
 
     async def scenario(rules: int, folder: Path) -> None:
         async with world_at(
-            folder,
-            config={"rules": rules},
-            policies={"rule": rule},
-            agents={"ana": {"policy": "rule"}},
+            folder, config={"rules": rules}, policies={"rule": rule}, agents={"ana": {"policy": "rule"}}
         ) as w:
-            await w.as_principal("ana").artifacts.write(
-                "writer", kind="tool", content={"code": code}
-            )
+            await w.as_principal("ana").artifacts.write("writer", kind="tool", content={"code": code})
             passed = await w.run(ticks=2)
             is_refused = rules == 2 or id.startswith("genesis")
             assert [one.rejected for one in passed] == [is_refused, is_refused or 1]

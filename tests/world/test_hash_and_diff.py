@@ -34,9 +34,7 @@ async def small(
     return world
 
 
-def test_equal_worlds_have_one_hash_whatever_they_are_called_and_wherever_they_are(
-    tmp_path: Path,
-) -> None:
+def test_equal_worlds_have_one_hash_whatever_they_are_called_and_wherever_they_are(tmp_path: Path) -> None:
     """Two databases, three tenants with keys of their own, three names; a model, charges, memory."""
 
     async def scenario() -> None:
@@ -152,9 +150,16 @@ def test_equal_worlds_do_not_differ(tmp_path: Path) -> None:
             found = await a.diff(b)
 
             assert found == {
-                "a": "w", "b": "another", "tick_a": 5, "tick_b": 5, "compared_to": 5, "equal": True,
-                "first": None, "first_tick": None, "agents": {},
-            }  # fmt: skip
+                "a": "w",
+                "b": "another",
+                "tick_a": 5,
+                "tick_b": 5,
+                "compared_to": 5,
+                "equal": True,
+                "first": None,
+                "first_tick": None,
+                "agents": {},
+            }
 
     asyncio.run(scenario())
 
@@ -164,10 +169,15 @@ def test_a_diff_names_the_first_action_that_differs_and_what_came_of_it(tmp_path
         with Kernel.open(tmp_path / "a.db") as kernel:
             a = await small(kernel, "a")
             b = await small(
-                kernel, "b",
-                script={"ana": {**GIVING["ana"], 3: {"action": "write", "artifact_id": "song",
-                                                     "content": "la", "kind": "document"}}},
-            )  # fmt: skip
+                kernel,
+                "b",
+                script={
+                    "ana": {
+                        **GIVING["ana"],
+                        3: {"action": "write", "artifact_id": "song", "content": "la", "kind": "document"},
+                    }
+                },
+            )
             for world in (a, b):
                 await world.run(ticks=5)
 
@@ -177,9 +187,7 @@ def test_a_diff_names_the_first_action_that_differs_and_what_came_of_it(tmp_path
             assert found["first_tick"] == first
             assert (first["tick"], first["between_ticks"], first["actor"]) == (3, False, "ana")
             assert (first["a"]["kind"], first["b"]["kind"]) == ("action.taken", "artifact.written")
-            assert first["differs"][0] == {
-                "field": "kind", "a": "action.taken", "b": "artifact.written",
-            }  # fmt: skip
+            assert first["differs"][0] == {"field": "kind", "a": "action.taken", "b": "artifact.written"}
             assert found["agents"] == {
                 "ana": {
                     "balance": {"a": 95, "b": 96},
@@ -243,9 +251,7 @@ def test_a_text_that_differs_is_shown(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_an_event_of_the_host_that_came_late_belongs_to_the_tick_it_came_after(
-    tmp_path: Path,
-) -> None:
+def test_an_event_of_the_host_that_came_late_belongs_to_the_tick_it_came_after(tmp_path: Path) -> None:
     """Two processes: one reads the clock, the other passes a tick, the first one writes."""
 
     async def scenario() -> None:

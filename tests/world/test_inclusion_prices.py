@@ -18,16 +18,7 @@ from artelier.tokens import Window
 from artelier.world import World
 from artelier.world.events import OfferAccepted, agent_stream
 from artelier.world.tick.deciders import PolicyFailed
-from tests.world.asked import (
-    charges,
-    invoices,
-    left_out,
-    manifest,
-    messages,
-    render,
-    requests,
-    write,
-)
+from tests.world.asked import charges, invoices, left_out, manifest, messages, render, requests, write
 from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import NOOP, Speaking
 
@@ -65,9 +56,7 @@ def test_the_step_settles_the_price_in_the_batch_of_its_request(tmp_path: Path) 
             assert await invoices(w, "bob", 1) == ("bob -> alice 2 for alice_lessons@1",)
             assert await charges(w, "bob") == [(1, "t1/model", "include", "alice_lessons")]
             found = await positions(w, "bob")
-            assert {kind for _, kind in found} == {
-                "artifact.charged", "context.assembled", "model.requested"
-            }  # fmt: skip
+            assert {kind for _, kind in found} == {"artifact.charged", "context.assembled", "model.requested"}
             places = [position for position, _ in found]
             assert places == list(range(places[0], places[0] + 3))  # nothing came in between
             (commits,) = await w.host.services.store.query(
@@ -87,15 +76,21 @@ def test_a_royalty_goes_to_the_origin_of_a_copy(tmp_path: Path) -> None:
             await write(w, "cyd", "lessons", "Buy low.")
             await write(w, "alice", "lessons_copy", "Buy low.", prices={"inclusion": 7})
             await sold(
-                w, artifact="lessons", buyer="alice", seller="cyd", sells="copy",
-                got="lessons_copy", royalty_percent=30,
-            )  # fmt: skip
+                w,
+                artifact="lessons",
+                buyer="alice",
+                seller="cyd",
+                sells="copy",
+                got="lessons_copy",
+                royalty_percent=30,
+            )
             await add(w, bob={"subscribed_artifacts": ["lessons_copy"]})
             await w.tick()
             assert [await balance(w, one) for one in ("bob", "alice", "cyd")] == [93, 5, 2]
             assert await invoices(w, "bob", 1) == (
-                "bob -> alice 7 for lessons_copy@1", "alice -> cyd 2 for lessons_copy@1"
-            )  # fmt: skip
+                "bob -> alice 7 for lessons_copy@1",
+                "alice -> cyd 2 for lessons_copy@1",
+            )
 
     asyncio.run(scenario())
 
@@ -106,16 +101,11 @@ def test_a_licence_is_used_once_by_a_prompt_and_then_is_used_up(tmp_path: Path) 
     async def scenario() -> None:
         async with world_at(tmp_path, models={"m": speaking.model}, config={"model": "m"}) as w:
             await write(w, "alice", "map", "North.", access="private", prices={"inclusion": 50})
-            await sold(
-                w, artifact="map", buyer="bob", seller="alice", sells="licence", uses=2,
-                until_tick=9,
-            )  # fmt: skip
+            await sold(w, artifact="map", buyer="bob", seller="alice", sells="licence", uses=2, until_tick=9)
             await add(w, bob={"subscribed_artifacts": ["map"]})
             await w.run(ticks=3)
             assert await balance(w, "bob") == 100
-            assert await charges(w, "bob") == [
-                (1, "t1/model", "read", "map"), (2, "t2/model", "read", "map")
-            ]  # fmt: skip
+            assert await charges(w, "bob") == [(1, "t1/model", "read", "map"), (2, "t2/model", "read", "map")]
             (paid,) = await invoices(w, "bob", 1)
             assert paid.startswith("bob uses offer-0-1.") and paid.endswith(" for map@1 (read)")
             assert await left_out(w, "bob", 3) == {"subscribed:map": "denied"}
@@ -133,17 +123,19 @@ def test_an_artifact_that_stands_twice_in_a_prompt_is_paid_once(tmp_path: Path) 
         async with world_at(tmp_path, models={"m": speaking.model}, config={"model": "m"}) as w:
             await write(w, "alice", "lib", library, kind="library", prices={"inclusion": 4})
             workflow = {
-                "states": ["a"], "initial_state": "a",
+                "states": ["a"],
+                "initial_state": "a",
                 "steps": [{"state": "a", "prompt_artifact_id": "lib#rich"}],
-            }  # fmt: skip
+            }
             await write(w, "bob", "plan", workflow, kind="workflow")
             await add(
                 w,
                 bob={
-                    "personality_prompt_artifact_id": "lib#kind", "workflow_artifact_id": "plan",
+                    "personality_prompt_artifact_id": "lib#kind",
+                    "workflow_artifact_id": "plan",
                     "subscribed_artifacts": ["lib"],
                 },
-            )  # fmt: skip
+            )
             await w.tick()
             assert await balance(w, "bob") == 96
             assert await invoices(w, "bob", 1) == ("bob -> alice 4 for lib@1",)
@@ -172,21 +164,19 @@ def test_prompts_cannot_spend_what_others_pay_in_the_same_tick(tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_prompts_cannot_spend_what_a_shock_has_taken_and_an_action_given_again(
-    tmp_path: Path,
-) -> None:
+def test_prompts_cannot_spend_what_a_shock_has_taken_and_an_action_given_again(tmp_path: Path) -> None:
     """The prompt is durable before the shock, which would find too little."""
     config = {
-        "model": "m", "activation": "staged", "stages": [["cyd"], ["bob"]],
+        "model": "m",
+        "activation": "staged",
+        "stages": [["cyd"], ["bob"]],
         "shocks": [{"tick": 1, "pay": -100, "to": ["bob"]}],
-    }  # fmt: skip
+    }
     rule = {"rule": lambda facts: {"action": "transfer", "to": "bob", "amount": 14}}
 
     async def scenario() -> None:
         models = {"m": Speaking().model}
-        async with world_at(
-            tmp_path, models=models, config=config, policies=rule, agents={"cyd": RULE}
-        ) as w:
+        async with world_at(tmp_path, models=models, config=config, policies=rule, agents={"cyd": RULE}) as w:
             await write(w, "alice", "alice_lessons", "Buy low.", prices=LESSONS)
             await add(w, bob={"subscribed_artifacts": ["alice_lessons"]})
             await w.tick()
@@ -228,9 +218,10 @@ def test_what_does_not_fit_the_window_is_not_paid(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         kernel = Kernel.open(
-            tmp_path / "state.db", models={"m": speaking.model},
+            tmp_path / "state.db",
+            models={"m": speaking.model},
             windows={"openai:m": Window(context_tokens=1_400, max_output_tokens=100)},
-        )  # fmt: skip
+        )
         config = {"model": "m", "max_output_tokens": 100}
         async with await World.new(kernel, "w", config) as w:
             await write(w, "alice", "long", "word " * 390, prices={"read": 1, "inclusion": 2})
@@ -307,9 +298,7 @@ def test_a_tick_that_broke_off_asks_nobody_again_and_charges_nobody_twice(
     asyncio.run(scenario())
 
 
-def test_a_tick_that_is_passed_again_sees_nothing_that_its_later_prompts_have_paid(
-    tmp_path: Path,
-) -> None:
+def test_a_tick_that_is_passed_again_sees_nothing_that_its_later_prompts_have_paid(tmp_path: Path) -> None:
     """Ana earns by bob's prompt, which was recorded before the crash, and must not see that too early."""
     speaking = Speaking()
     seen: list[int] = []
@@ -325,12 +314,15 @@ def test_a_tick_that_is_passed_again_sees_nothing_that_its_later_prompts_have_pa
     rules = {"watch": watch, "moody": moody}
 
     async def scenario() -> None:
-        async with world_at(
-            tmp_path, models={"m": speaking.model}, config=config, policies=rules
-        ) as w:
+        async with world_at(tmp_path, models={"m": speaking.model}, config=config, policies=rules) as w:
             await write(w, "ana", "song", "La.", prices={"inclusion": 9})
-            await add(w, ana={"policy": "watch"}, bob={"subscribed_artifacts": ["song"]}, cyd={},
-                      dan={"policy": "moody"})  # fmt: skip
+            await add(
+                w,
+                ana={"policy": "watch"},
+                bob={"subscribed_artifacts": ["song"]},
+                cyd={},
+                dan={"policy": "moody"},
+            )
             with pytest.raises(PolicyFailed):
                 await w.tick()
             await w.tick()
@@ -468,8 +460,9 @@ def test_prompts_of_an_agent_stand_in_a_stream_of_its_own(tmp_path: Path) -> Non
             stream = agent_stream(w.host.id, w.id, "bob")
             found = await w.host.services.store.read(stream)
             assert [(one.kind, one.at_us, one.actor) for one in found] == [
-                ("artifact.charged", 1, "bob"), ("artifact.charged", 2, "bob")
-            ]  # fmt: skip
+                ("artifact.charged", 1, "bob"),
+                ("artifact.charged", 2, "bob"),
+            ]
             assert await events(w, "artifact.charged") == []
 
     asyncio.run(scenario())
@@ -485,8 +478,7 @@ def test_a_price_that_is_raised_after_subscribing_is_not_paid(tmp_path: Path) ->
         )
         async with world_at(tmp_path, models={"m": say}, config=config) as w:
             eve = w.as_principal("eve").artifacts
-            await eve.write("news", kind="document", content="n", access="public",
-                            prices={"inclusion": 3})  # fmt: skip
+            await eve.write("news", kind="document", content="n", access="public", prices={"inclusion": 3})
             await add(w, vic={"model": "m"})
             await w.run(ticks=2)
             assert await balance(w, "vic") == 97

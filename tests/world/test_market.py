@@ -72,18 +72,22 @@ def run(folder: Path, rule: Played, ticks: int, check: Any, **config: Any) -> No
 
 def test_ownership_changes_hands_and_the_seller_loses_access(tmp_path: Path) -> None:
     rule = Played(
-        ana=[POEM, offer("poem", 40), read("poem"), {"action": "delete", "artifact_id": "poem"},
-             None, read("poem")],
+        ana=[
+            POEM,
+            offer("poem", 40),
+            read("poem"),
+            {"action": "delete", "artifact_id": "poem"},
+            None,
+            read("poem"),
+        ],
         bob=[None, None, read("poem"), None, accept(), read("poem")],
-    )  # fmt: skip
+    )
 
     async def check(w: World) -> None:
         assert rule.result("ana", 3) == "roses are red"  # while it is offered, it may be read
         assert "may not delete" in rule.result("ana", 4)
         assert "may not read" in rule.result("bob", 3)
-        assert rule.result("bob", 5) == {
-            "bought": "ownership", "of": "poem", "paid": 40, "yours_now": "poem",
-        }  # fmt: skip
+        assert rule.result("bob", 5) == {"bought": "ownership", "of": "poem", "paid": 40, "yours_now": "poem"}
         assert rule.result("bob", 6) == "roses are red"
         assert "may not read" in rule.result("ana", 6)
         assert await balance(w, "ana") == 140 and await balance(w, "bob") == 60
@@ -96,8 +100,13 @@ def test_ownership_changes_hands_and_the_seller_loses_access(tmp_path: Path) -> 
 
 
 def test_a_copy_is_the_buyers_own_and_pays_a_royalty(tmp_path: Path) -> None:
-    sold = {"action": "write", "artifact_id": "poem.copy-3-1", "content": "roses are red",
-            "prices": {"read": 9}, "access": "public"}  # fmt: skip
+    sold = {
+        "action": "write",
+        "artifact_id": "poem.copy-3-1",
+        "content": "roses are red",
+        "prices": {"read": 9},
+        "access": "public",
+    }
     rule = Played(
         ana=[POEM, offer("poem", 10, sells="copy", royalty_percent=25)],
         bob=[None, None, accept(), sold],
@@ -115,9 +124,7 @@ def test_a_copy_is_the_buyers_own_and_pays_a_royalty(tmp_path: Path) -> None:
         assert await balance(w, "bob") == 100 - 10 + 7
         assert await balance(w, "ana") == 100 + 10 + 2
         assert len(await offers(w)) == 1, "there are more copies"
-        assert [(one["status"], one["sold"]) for one in await offers(w, closed=True)] == [
-            ("open", 1)
-        ]
+        assert [(one["status"], one["sold"]) for one in await offers(w, closed=True)] == [("open", 1)]
         assert (await overview(w))["sold"] == 1
 
     run(tmp_path, rule, 6, check)
@@ -125,12 +132,23 @@ def test_a_copy_is_the_buyers_own_and_pays_a_royalty(tmp_path: Path) -> None:
 
 def test_a_licence_lets_use_so_often_or_so_long(tmp_path: Path) -> None:
     rule = Played(
-        ana=[POEM, offer("poem", 5, sells="licence", uses=2),
-             offer("poem", 7, sells="licence", ticks=2, to="eve")],
+        ana=[
+            POEM,
+            offer("poem", 5, sells="licence", uses=2),
+            offer("poem", 7, sells="licence", ticks=2, to="eve"),
+        ],
         bob=[None, None, accept(), read("poem"), read("poem"), read("poem")],
-        eve=[None, None, None, accept(), read("poem"), read("poem"), read("poem"),
-             {"action": "edit", "artifact_id": "poem", "old": "red", "new": "blue"}],
-    )  # fmt: skip
+        eve=[
+            None,
+            None,
+            None,
+            accept(),
+            read("poem"),
+            read("poem"),
+            read("poem"),
+            {"action": "edit", "artifact_id": "poem", "old": "red", "new": "blue"},
+        ],
+    )
 
     async def check(w: World) -> None:
         assert rule.result("bob", 4) == rule.result("bob", 5) == "roses are red"
@@ -147,9 +165,7 @@ def test_a_licence_lets_use_so_often_or_so_long(tmp_path: Path) -> None:
 
 
 def test_two_that_buy_one_thing_in_a_tick_do_not_both_get_it(tmp_path: Path) -> None:
-    rule = Played(
-        ana=[POEM, offer("poem", 40)], bob=[None, None, accept()], eve=[None, None, accept()]
-    )
+    rule = Played(ana=[POEM, offer("poem", 40)], bob=[None, None, accept()], eve=[None, None, accept()])
 
     async def check(w: World) -> None:
         results = [rule.result("bob", 3), rule.result("eve", 3)]
@@ -163,11 +179,16 @@ def test_two_that_buy_one_thing_in_a_tick_do_not_both_get_it(tmp_path: Path) -> 
 
 def test_what_is_offered_to_one_or_taken_back_is_not_for_others(tmp_path: Path) -> None:
     rule = Played(
-        ana=[POEM, offer("poem", 40, to="bob"), None,
-             {"action": "cancel_offer", "offer_id": "offer-2-1"}, read("poem")],
+        ana=[
+            POEM,
+            offer("poem", 40, to="bob"),
+            None,
+            {"action": "cancel_offer", "offer_id": "offer-2-1"},
+            read("poem"),
+        ],
         bob=[None, None, None, None, accept("offer-2-1")],
         eve=[None, None, accept("offer-2-1"), {"action": "cancel_offer", "offer_id": "offer-2-1"}],
-    )  # fmt: skip
+    )
 
     async def check(w: World) -> None:
         assert rule.seen["bob", 3]["offers"] and not rule.seen["eve", 3]["offers"]
@@ -204,10 +225,15 @@ def test_what_cannot_be_traded_is_said(tmp_path: Path, action: dict[str, Any], w
 
 def test_the_own_offer_the_price_and_the_same_again_are_refused(tmp_path: Path) -> None:
     rule = Played(
-        ana=[POEM, offer("poem", 500, sells="copy"), accept(), offer("poem", 5, sells="copy"),
-             {"action": "delete", "artifact_id": "poem"}],
+        ana=[
+            POEM,
+            offer("poem", 500, sells="copy"),
+            accept(),
+            offer("poem", 5, sells="copy"),
+            {"action": "delete", "artifact_id": "poem"},
+        ],
         bob=[None, None, accept(), None, None, accept()],
-    )  # fmt: skip
+    )
 
     async def check(w: World) -> None:
         assert "your own" in rule.result("ana", 3) and "already" in rule.result("ana", 4)
@@ -251,12 +277,19 @@ def test_nobody_changes_what_is_in_escrow(tmp_path: Path) -> None:
     delete = {"action": "delete", "artifact_id": "poem"}
     granted = {right: ["ana", "artifact:tool"] for right in GRANTS["allow"]}
     rule = Played(
-        ana=[{**POEM, "access": {"allow": granted}}, program, offer("poem", 60), delete,
-             {**POEM, "content": "junk"}, {**POEM, "access": "public"},
-             {"action": "edit", "artifact_id": "poem", "old": "red", "new": "blue"},
-             {"action": "invoke", "artifact_id": "tool"},
-             {"action": "cancel_offer", "offer_id": "offer-3-1"}, delete],
-    )  # fmt: skip
+        ana=[
+            {**POEM, "access": {"allow": granted}},
+            program,
+            offer("poem", 60),
+            delete,
+            {**POEM, "content": "junk"},
+            {**POEM, "access": "public"},
+            {"action": "edit", "artifact_id": "poem", "old": "red", "new": "blue"},
+            {"action": "invoke", "artifact_id": "tool"},
+            {"action": "cancel_offer", "offer_id": "offer-3-1"},
+            delete,
+        ]
+    )
 
     async def check(w: World) -> None:
         assert "in escrow" in rule.result("ana", 4) and "may not delete" in rule.result("ana", 4)
@@ -273,11 +306,24 @@ def test_an_artifact_in_escrow_earns_for_nobody(tmp_path: Path) -> None:
     priced = {**POEM, "access": "public", "prices": {"read": 10}}
     free = {**POEM, "artifact_id": "song", "access": "public"}
     rule = Played(
-        ana=[priced, free, offer("poem", 60), offer("song", 60), read("poem"),
-             {"action": "cancel_offer", "offer_id": "offer-3-1"}],
-        bob=[None, None, None, None, {**read("poem"), "price_max": 10}, read("song"),
-             {**read("poem"), "price_max": 10}],
-    )  # fmt: skip
+        ana=[
+            priced,
+            free,
+            offer("poem", 60),
+            offer("song", 60),
+            read("poem"),
+            {"action": "cancel_offer", "offer_id": "offer-3-1"},
+        ],
+        bob=[
+            None,
+            None,
+            None,
+            None,
+            {**read("poem"), "price_max": 10},
+            read("song"),
+            {**read("poem"), "price_max": 10},
+        ],
+    )
 
     async def check(w: World) -> None:
         assert "it is in escrow" in rule.result("bob", 5)
@@ -294,11 +340,20 @@ def test_a_sale_ends_the_grants_of_the_seller(tmp_path: Path) -> None:
 
     junk = {**POEM, "content": "junk"}
     rule = Played(
-        ana=[of("poem", GRANTS), of("song", "owner_writes"), offer("poem", 60), offer("song", 9),
-             junk, None, read("poem"), junk, {"action": "delete", "artifact_id": "poem"},
-             read("song")],
+        ana=[
+            of("poem", GRANTS),
+            of("song", "owner_writes"),
+            offer("poem", 60),
+            offer("song", 9),
+            junk,
+            None,
+            read("poem"),
+            junk,
+            {"action": "delete", "artifact_id": "poem"},
+            read("song"),
+        ],
         bob=[None, None, None, None, accept("offer-3-1"), accept("offer-4-1")],
-    )  # fmt: skip
+    )
 
     async def check(w: World) -> None:
         shown = {one["artifact"]: one["access"] for one in rule.seen["bob", 5]["offers"]}
@@ -324,11 +379,12 @@ def test_who_buys_the_thing_itself_gets_what_was_offered(tmp_path: Path) -> None
         async with world_at(tmp_path, policies={"rule": rule}, agents=AGENTS) as w:
             await w.run(ticks=2)
             store, stream = w.host.services.store, world_stream(w.host.id, "w")
-            [made] = [one for one in await store.read(stream) if one.kind == "artifact.written"
-                      and one.plain()["id"] == "poem"]  # fmt: skip
-            again = msgspec.structs.replace(
-                made.decode(), version=2, owner="genesis_escrow", act=None
-            )
+            [made] = [
+                one
+                for one in await store.read(stream)
+                if one.kind == "artifact.written" and one.plain()["id"] == "poem"
+            ]
+            again = msgspec.structs.replace(made.decode(), version=2, owner="genesis_escrow", act=None)
             head = (await store.head(stream))[0]
             draft = Draft(again, 2, "ana")
             await store.append(Batch(appends=(StreamAppend(stream, (draft,), head),)))
@@ -346,10 +402,7 @@ def test_nobody_hides_the_offers_of_others(tmp_path: Path) -> None:
     rule = Played(
         ana=[offer("poem", 1, sells="copy", to="nobody"), POEM]
         + [song(n) for n in range(3, 24)]
-        + [
-            offer(f"song{n}", 1, sells="copy", **({"to": "eve"} if n < 12 else {}))
-            for n in range(3, 24)
-        ]
+        + [offer(f"song{n}", 1, sells="copy", **({"to": "eve"} if n < 12 else {})) for n in range(3, 24)]
         + [{"action": "cancel_offer", "offer_id": "offer-24-1"}, offer("song23", 1, sells="copy")],
         bob=[{**POEM, "artifact_id": "good"}, offer("good", 1, sells="copy")],
     )
@@ -358,8 +411,10 @@ def test_nobody_hides_the_offers_of_others(tmp_path: Path) -> None:
         assert "no artifact poem" in rule.result("ana", 1)
         assert "you have 20 open offers; cancel one first" in rule.result("ana", 44)
         assert rule.result("ana", 46) == {"offer": "offer-46-1"}
-        for agent, newest in (("bob", ["song23", "song22", "song21", "song20", "song19"]),
-                              ("eve", ["song23", "song22", "song21", "song20", "song19"])):  # fmt: skip
+        for agent, newest in (
+            ("bob", ["song23", "song22", "song21", "song20", "song19"]),
+            ("eve", ["song23", "song22", "song21", "song20", "song19"]),
+        ):
             shown = [one["artifact"] for one in rule.seen[agent, 47]["offers"]]
             assert shown == [*newest, "good"]
         to_eve = [one["artifact"] for one in rule.seen["eve", 33]["offers"]]
@@ -401,10 +456,7 @@ def test_in_one_tick_the_seller_uses_what_is_in_escrow_until_it_is_sold(tmp_path
     """Whoever acts first decides: before the sale the seller may still read it, afterwards the buyer may."""
     orders: set[tuple[str, ...]] = set()
     for seed in range(8):
-        rule = Played(
-            ana=[POEM, offer("poem", 40), read("poem"), None],
-            bob=[None, None, accept(), None],
-        )  # fmt: skip
+        rule = Played(ana=[POEM, offer("poem", 40), read("poem"), None], bob=[None, None, accept(), None])
 
         async def check(w: World, rule: Played = rule) -> None:
             acts = [(who, data["act"]) for _, who, data in await events(w) if data.get("act")]
@@ -418,13 +470,11 @@ def test_in_one_tick_the_seller_uses_what_is_in_escrow_until_it_is_sold(tmp_path
     assert len(orders) == 2 or orders == {("ana", "bob"), ("bob",)}
 
 
-def test_an_older_offer_of_copies_gives_no_right_to_what_others_have_in_escrow(
-    tmp_path: Path,
-) -> None:
+def test_an_older_offer_of_copies_gives_no_right_to_what_others_have_in_escrow(tmp_path: Path) -> None:
     rule = Played(
         ana=[POEM, offer("poem", 1, sells="copy"), offer("poem", 40), None, None, read("poem")],
         bob=[None, None, None, accept(price_max=40), offer("poem", 50), None],
-    )  # fmt: skip
+    )
 
     async def check(w: World) -> None:
         assert rule.result("bob", 4)["yours_now"] == "poem"

@@ -38,9 +38,7 @@ class Lived:
 
     folder: Path
     trades: list[Trade] = field(default_factory=list)
-    acts: dict[str, dict[int, tuple[str, str, bool]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    acts: dict[str, dict[int, tuple[str, str, bool]]] = field(default_factory=lambda: defaultdict(dict))
     """By agent and tick: action, what it was about, whether it was done."""
     minds: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By agent: the reflexes that it acted by, as refs."""
@@ -138,11 +136,7 @@ def test_fees_starve_nobody(lived: Lived) -> None:
 
 @pytest.mark.slow
 def test_what_services_take_goes_back_to_the_mint(lived: Lived) -> None:
-    used = [
-        tick
-        for tick, act in lived.acts["gita"].items()
-        if act[1] == "genesis_memory_add" and act[2]
-    ]
+    used = [tick for tick, act in lived.acts["gita"].items() if act[1] == "genesis_memory_add" and act[2]]
 
     assert len(used) >= 10
     assert set(lived.services.values()) == {0}
@@ -183,10 +177,7 @@ def test_the_same_seed_gives_the_same_market(lived: Lived, tmp_path: Path) -> No
 
 def without_sale(agents: list[str], trade: Trade) -> dict[str, list[str]]:
     """A network in which one buyer cannot deal with one seller, and everybody sees everybody else."""
-    return {
-        agent: [one for one in agents if (agent, one) != (trade.buyer, trade.seller)]
-        for agent in agents
-    }
+    return {agent: [one for one in agents if (agent, one) != (trade.buyer, trade.seller)] for agent in agents}
 
 
 def doings(acts: dict[int, tuple[str, str, bool]], trade: Trade) -> list[tuple[str, str, bool]]:
@@ -212,9 +203,7 @@ def test_buyers_act_differently_from_a_fork_without_the_trade(lived: Lived) -> N
                 async with await world.fork(at=trade.tick - 1, config={"network": network}) as fork:
                     await fork.run(ticks=1 + WITHIN)
                     other = await tell(fork, Lived(lived.folder))
-                bought = [
-                    one for one in other.trades if (one.tick, one.buyer) == (trade.tick, buyer)
-                ]
+                bought = [one for one in other.trades if (one.tick, one.buyer) == (trade.tick, buyer)]
                 assert bought == [], "the trade was refused"
                 if doings(lived.acts[buyer], trade) != doings(other.acts[buyer], trade):
                     changed.append(buyer)

@@ -9,14 +9,8 @@ from typing import Any
 
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World
-from artelier.world.events import (
-    agent_stream,
-)
-from tests.world.memories import (
-    make_store,
-    remember,
-    settled,
-)
+from artelier.world.events import agent_stream
+from tests.world.memories import make_store, remember, settled
 from tests.world.places import add as join
 from tests.world.places import balance
 
@@ -75,15 +69,18 @@ def test_the_memory_of_somebody_else_costs_what_its_owner_asks(tmp_path: Path) -
             prompts = ["\n".join(m.text for m in one.messages) for one in model.requests]
             assert all("red sails" in prompt for prompt in prompts) and len(prompts) == 2
             assert await balance(w, "ana") == 88 and await balance(w, "bob") == 109
-            assert await _charges(w, "ana") == [
-                ("mem", "read", "ana", 2), ("mem", "include", "ana", 3),
-                ("genesis_memory_search", "invoke", "ana", 1),
-            ] * 2  # fmt: skip
+            assert (
+                await _charges(w, "ana")
+                == [
+                    ("mem", "read", "ana", 2),
+                    ("mem", "include", "ana", 3),
+                    ("genesis_memory_search", "invoke", "ana", 1),
+                ]
+                * 2
+            )
             await own.write("notes", kind="document", content={"goal": "quiet"})
             await w.tick()
-            assert (
-                await balance(w, "ana") == 88 and await balance(w, "bob") == 109
-            )  # nothing was found
+            assert await balance(w, "ana") == 88 and await balance(w, "bob") == 109  # nothing was found
 
     asyncio.run(scenario())
 
@@ -99,11 +96,12 @@ def test_an_agent_is_not_told_what_it_may_not_read(tmp_path: Path) -> None:
                 await remember(w, "bob", SHIPS, store=store)
             await w.as_principal("bob").artifacts.delete("gone")
             await join(
-                w, a1={"longterm_memory_artifact_id": "bobs"},
+                w,
+                a1={"longterm_memory_artifact_id": "bobs"},
                 a2={"longterm_memory_artifact_id": "gone"},
                 a3={"longterm_memory_artifact_id": "never"},
                 a4={"longterm_memory_artifact_id": "handbook"},
-            )  # fmt: skip
+            )
             await w.tick()
             told = {}
             for request in model.requests:
@@ -111,12 +109,7 @@ def test_an_agent_is_not_told_what_it_may_not_read(tmp_path: Path) -> None:
                 assert "red sails" not in prompt
                 [agent] = set(re.findall(r"\ba[1-4]\b", prompt))
                 told[agent] = re.findall(r"recent_memories \((\w+)\)", prompt)
-            assert told == {
-                "a1": ["denied"],
-                "a2": ["deleted"],
-                "a3": ["missing"],
-                "a4": ["failed"],
-            }
+            assert told == {"a1": ["denied"], "a2": ["deleted"], "a3": ["missing"], "a4": ["failed"]}
             assert [await balance(w, name) for name in told] == [100] * 4
 
     asyncio.run(scenario())

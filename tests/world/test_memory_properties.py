@@ -32,11 +32,15 @@ configured = st.tuples(
 )
 deeds = st.lists(
     st.one_of(
-        remembered, remembered, st.lists(remembered, min_size=1, max_size=4), configured,
-        st.just(("restart",)), st.tuples(st.just("find"), stores, texts),
+        remembered,
+        remembered,
+        st.lists(remembered, min_size=1, max_size=4),
+        configured,
+        st.just(("restart",)),
+        st.tuples(st.just("find"), stores, texts),
     ),
     max_size=14,
-)  # fmt: skip
+)
 """A list of what is remembered happens in one tick, each agent doing its first."""
 
 

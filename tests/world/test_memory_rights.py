@@ -8,26 +8,9 @@ from pathlib import Path
 import pytest
 
 from artelier.artifacts import Act
-from artelier.errors import (
-    AccessDenied,
-    ArtelierError,
-    InsufficientFunds,
-)
-from artelier.world.events import (
-    OfferAccepted,
-    OfferMade,
-)
-from tests.world.memories import (
-    acting,
-    add,
-    find,
-    make_store,
-    recall,
-    remember,
-    settled,
-    texts,
-    write_events,
-)
+from artelier.errors import AccessDenied, ArtelierError, InsufficientFunds
+from artelier.world.events import OfferAccepted, OfferMade
+from tests.world.memories import acting, add, find, make_store, recall, remember, settled, texts, write_events
 from tests.world.places import balance, events
 
 SHIPS = "Ships with red sails came to the harbour at noon"
@@ -50,9 +33,11 @@ def test_a_private_store_is_closed_to_everybody_else(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with settled(
-            tmp_path, "ana", "bob",
+            tmp_path,
+            "ana",
+            "bob",
             policies=acting(bob=[find("ships"), {"action": "read", "ref": "mem"}, add("x")]),
-        ) as w:  # fmt: skip
+        ) as w:
             bob = w.as_principal("bob").artifacts
             await make_store(w, "ana")
             entry = (await remember(w, "ana", SHIPS))["entry_id"]
@@ -60,18 +45,19 @@ def test_a_private_store_is_closed_to_everybody_else(tmp_path: Path) -> None:
             await w.as_principal("bob").ledger.transfer(to="artifact:spy", amount=10)
             said: list[str] = []
             for attempt in (
-                recall(w, "bob", "ships"), remember(w, "bob", "x"), bob.read("mem"),
-                bob.read(f"mem#{entry}"), bob.read("mem@1"), bob.history("mem"),
-            ):  # fmt: skip
+                recall(w, "bob", "ships"),
+                remember(w, "bob", "x"),
+                bob.read("mem"),
+                bob.read(f"mem#{entry}"),
+                bob.read("mem@1"),
+                bob.history("mem"),
+            ):
                 with pytest.raises(AccessDenied) as refused:
                     await attempt
                 said.append(str(refused.value))
             said.append(str((await bob.invoke("spy", id="mem", query="ships")).result))
             assert said[-1].count("access_denied") == 4
-            assert (
-                await bob.search("harbour") == []
-                and await bob.search("", kind="memory_store") == []
-            )
+            assert await bob.search("harbour") == [] and await bob.search("", kind="memory_store") == []
             assert [one.rejected for one in await w.run(ticks=3)] == [1, 1, 1]
             said += [str(data) for _, actor, data in await events(w) if actor == "bob"]
             rows = await w.agents()
@@ -163,8 +149,6 @@ def test_a_licence_is_used_by_searches(tmp_path: Path) -> None:
                 await recall(w, "bob", "ships")
             assert await balance(w, "bob") == 98 and await balance(w, "ana") == 99
             charged = [data for _, _, data in await events(w, "artifact.charged")]
-            assert [(one["id"], one["licence"]) for one in charged] == [
-                ("mem", charged[0]["licence"])
-            ] * 2
+            assert [(one["id"], one["licence"]) for one in charged] == [("mem", charged[0]["licence"])] * 2
 
     asyncio.run(scenario())

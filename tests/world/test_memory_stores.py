@@ -13,18 +13,11 @@ import pytest
 
 from artelier import Kernel
 from artelier.artifacts import Working
-from artelier.errors import (
-    ArtelierError,
-    InvalidArguments,
-    InvalidArtifact,
-    NotFound,
-)
+from artelier.errors import ArtelierError, InvalidArguments, InvalidArtifact, NotFound
 from artelier.memory.embedders.hashing import HashingEmbedder
 from artelier.memory.entries import EmbeddingFailed
 from artelier.world import World
-from artelier.world.events import (
-    world_space,
-)
+from artelier.world.events import world_space
 from artelier.world.stores import copy_entries, embedding, index_cache
 from artelier.world.tick.world_state import WorldStage
 from tests.world.memories import (
@@ -70,11 +63,18 @@ def test_memory_store_artifact_creation(tmp_path: Path) -> None:
             assert made.access.policy == "private" and made.version == 1
             assert await content(w, "ana") == {"config": {"dims": 384}, "entries": []}
             for wrong in (
-                {"config": {"max_entries": 0}}, {"config": {"max_entries": True}},
-                {"config": {"auto_prune": "newest"}}, {"config": {"dims": -1}},
-                {"config": {"embedder": 5}}, {"config": {"colour": "red"}}, {"config": []},
-                {"description": 1}, {"memories": []}, {"entries": [{"text": "rain"}]}, [],
-            ):  # fmt: skip
+                {"config": {"max_entries": 0}},
+                {"config": {"max_entries": True}},
+                {"config": {"auto_prune": "newest"}},
+                {"config": {"dims": -1}},
+                {"config": {"embedder": 5}},
+                {"config": {"colour": "red"}},
+                {"config": []},
+                {"description": 1},
+                {"memories": []},
+                {"entries": [{"text": "rain"}]},
+                [],
+            ):
                 with pytest.raises(InvalidArtifact, match="memory store"):
                     await own.write("other", kind="memory_store", content=wrong)
             with pytest.raises(InvalidArtifact):
@@ -99,11 +99,7 @@ def test_memory_entry_add_with_embedding(tmp_path: Path) -> None:
             vector = HashingEmbedder().vector(SHIPS)
             assert entry["embedding"] == [round(float(number), 6) for number in vector]
             assert entry["id"] == added["entry_id"] and entry["tick"] == 0
-            assert (entry["text"], entry["tags"], entry["importance"]) == (
-                SHIPS,
-                ["sea", "trade"],
-                0.8,
-            )
+            assert (entry["text"], entry["tags"], entry["importance"]) == (SHIPS, ["sea", "trade"], 0.8)
             kinds = [kind for kind, _, _ in (await events(w))[before:]]
             assert kinds == ["artifact.held", "entry.added", "artifact.invoked"]
             [(_, actor, data)] = await events(w, "entry.added")
@@ -158,8 +154,10 @@ def test_memory_pruning(tmp_path: Path) -> None:
             assert kept["config"] == {"max_entries": 3, "auto_prune": "lowest_score"}
             assert (await w.as_principal("ana").artifacts.read("best")).version == 1
             assert [one["text"] for one in await recall(w, "ana", "lesson 2", store="best")] == [
-                "lesson 0", "lesson 3", "lesson 5"
-            ]  # fmt: skip
+                "lesson 0",
+                "lesson 3",
+                "lesson 5",
+            ]
 
     asyncio.run(scenario())
 
@@ -242,9 +240,7 @@ def test_of_twenty_entries_added_at_once_none_is_lost(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with settled(tmp_path, *names, policies=policies) as w:
             await make_store(w, "a0", access="public")
-            added = await asyncio.gather(
-                *(remember(w, name, f"{name} saw a whale") for name in names)
-            )
+            added = await asyncio.gather(*(remember(w, name, f"{name} saw a whale") for name in names))
             assert len({one["entry_id"] for one in added}) == 20
             assert sorted(await texts(w, "a0")) == sorted(f"{name} saw a whale" for name in names)
 
@@ -252,9 +248,7 @@ def test_of_twenty_entries_added_at_once_none_is_lost(tmp_path: Path) -> None:
             assert passed.rejected == 0 and len(set(await texts(w, "a0"))) == 40
             assert [await balance(w, name) for name in names] == [98] * 20
             assert await balance(w, "genesis_memory_add") == 40
-            assert (await folded(w))["mem"] == [
-                entry["id"] for entry in (await content(w, "a0"))["entries"]
-            ]
+            assert (await folded(w))["mem"] == [entry["id"] for entry in (await content(w, "a0"))["entries"]]
 
     asyncio.run(scenario())
 
@@ -262,11 +256,17 @@ def test_of_twenty_entries_added_at_once_none_is_lost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        [[0, 0, 0, 0]], [[float("nan"), 1, 0, 0]], [[1, 0, 0]], [], [[[1, 0], [0, 1]]],
-        RuntimeError("secret-key"), EmbeddingFailed("no"), ["text"],
+        [[0, 0, 0, 0]],
+        [[float("nan"), 1, 0, 0]],
+        [[1, 0, 0]],
+        [],
+        [[[1, 0], [0, 1]]],
+        RuntimeError("secret-key"),
+        EmbeddingFailed("no"),
+        ["text"],
     ],
     ids=["zero", "nan", "length", "none", "shape", "raises", "refuses", "type"],
-)  # fmt: skip
+)
 def test_a_failing_embedder_adds_nothing_and_costs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: Any
 ) -> None:
@@ -308,9 +308,7 @@ def test_an_embedder_that_the_host_does_not_offer_is_named(tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
-def test_vectors_of_two_embedders_are_never_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_vectors_of_two_embedders_are_never_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(embedding._registered, "faulty", Faulty([[1, 2, 3, 4]]))
 
     async def scenario() -> None:
@@ -358,15 +356,11 @@ def test_what_is_pending_in_a_tick_is_found_in_it(tmp_path: Path) -> None:
 
     def act(facts: dict[str, Any]) -> Any:
         heard.append((facts["agent_id"], facts["last_action"]["result"]))
-        return {"ana": add(SHIPS), "bob": add(SHIPS), "eve": find("ships", limit=1)}[
-            facts["agent_id"]
-        ]
+        return {"ana": add(SHIPS), "bob": add(SHIPS), "eve": find("ships", limit=1)}[facts["agent_id"]]
 
     async def scenario() -> None:
         config = {"activation": "staged", "stages": [["ana"], ["bob"], ["eve"]]}
-        async with settled(
-            tmp_path, "ana", "bob", "eve", policies={"rule": act}, config=config
-        ) as w:
+        async with settled(tmp_path, "ana", "bob", "eve", policies={"rule": act}, config=config) as w:
             await make_store(w, "ana", access="public", max_entries=1)
             await remember(w, "ana", BREAD)
             await w.run(ticks=2)
@@ -395,10 +389,12 @@ def test_reading_gives_the_entries_to_actions_and_code(tmp_path: Path) -> None:
     def act(facts: dict[str, Any]) -> Any:
         heard.append(facts["last_action"]["result"])
         return [
-            {"action": "read", "ref": "mem"}, {"action": "read", "ref": f"mem#{heard[0]}"},
+            {"action": "read", "ref": "mem"},
+            {"action": "read", "ref": f"mem#{heard[0]}"},
             {"action": "invoke", "artifact_id": "diary", "args": {"more": BREAD}},
-            {"action": "read", "ref": "mem#mem_00000000"}, None,
-        ][facts["tick"] - 1]  # fmt: skip
+            {"action": "read", "ref": "mem#mem_00000000"},
+            None,
+        ][facts["tick"] - 1]
 
     async def scenario() -> None:
         async with settled(tmp_path, "ana", policies={"rule": act}) as w:
@@ -479,16 +475,12 @@ async def _copied(world: World, source: str, target: str) -> None:
 def test_the_same_seed_gives_the_same_ids(tmp_path: Path) -> None:
     async def ids(folder: str, seed: int) -> list[str]:
         policies = acting(ana=[add(SHIPS), add(BREAD)], bob=[add(TRADE), add("x")])
-        async with settled(
-            tmp_path / folder, "ana", "bob", policies=policies, config={"seed": seed}
-        ) as w:
+        async with settled(tmp_path / folder, "ana", "bob", policies=policies, config={"seed": seed}) as w:
             await make_store(w, "ana", access="public")
             await w.run(ticks=2)
             return (await folded(w))["mem"]
 
-    one, same, other = (
-        asyncio.run(ids(folder, seed)) for folder, seed in (("a", 3), ("b", 3), ("c", 4))
-    )
+    one, same, other = (asyncio.run(ids(folder, seed)) for folder, seed in (("a", 3), ("b", 3), ("c", 4)))
     assert one == same and len({*one, *other}) == 8
 
 
@@ -523,9 +515,7 @@ def test_indexes_in_memory_are_bounded_and_follow_what_changes(
                 await make_store(w, "ana", id, max_entries=7)
             for n in range(12):
                 store = f"m{n % 2}"
-                await remember(
-                    w, "ana", f"fact {n} about {('ships', 'bread', 'trade')[n % 3]}", store=store
-                )
+                await remember(w, "ana", f"fact {n} about {('ships', 'bread', 'trade')[n % 3]}", store=store)
                 followed = await recall(w, "ana", "ships and bread", store=store)
                 held = index_cache.shelves_of(w.host.services.store)
                 held.clear()

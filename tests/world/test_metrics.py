@@ -97,9 +97,7 @@ def test_balances_are_those_that_stood_at_the_end_of_each_tick(tmp_path: Path) -
             for tick in range(8):
                 await world.tick()
                 if tick == 3:
-                    await world.as_principal("ana").ledger.transfer(
-                        to="dan", amount=7, asset="scrip"
-                    )
+                    await world.as_principal("ana").ledger.transfer(to="dan", amount=7, asset="scrip")
                 seen.append({agent: await balance(world, agent) for agent in await world.agents()})
 
             found = (await metrics(world)).ticks
@@ -162,9 +160,14 @@ def test_trades_actions_and_rejections_are_those_of_the_events(tmp_path: Path) -
             song = found[3]
             assert song.tick == 4 and song.trades == 3 and song.volume == 5 + 2 + 2
             assert next(iter(msgspec.to_builtins(song.prices))) == {
-                "kind": "document", "sells": "copy", "trades": 1, "volume": 5, "low": 5,
-                "median": 5, "high": 5,
-            }  # fmt: skip
+                "kind": "document",
+                "sells": "copy",
+                "trades": 1,
+                "volume": 5,
+                "low": 5,
+                "median": 5,
+                "high": 5,
+            }
             assert song.actions["accept"] == {"policy": 1}
             assert song.actions["transfer"] == {"model": 1}
             assert {one.acted for one in found} == {4}
@@ -230,9 +233,7 @@ def test_a_world_out_of_a_file_has_the_same_figures(tmp_path: Path) -> None:
             await world.close()
         with kernel_at(tmp_path / "b.db") as kernel:
             for id in (None, "other"):
-                there = await World.import_(
-                    kernel, tmp_path / "w.artelier", id=id, policies=policies()
-                )
+                there = await World.import_(kernel, tmp_path / "w.artelier", id=id, policies=policies())
                 assert (await metrics(there)).ticks == ticks
                 await there.tick()
                 found = (await metrics(there)).ticks
@@ -258,9 +259,14 @@ def test_a_range_is_a_part_of_the_whole(tmp_path: Path) -> None:
                     part = await metrics(world, from_tick=first, to_tick=last)
                     assert part.ticks == whole[first : last + 1]
             wrong: tuple[dict[str, Any], ...] = (
-                {"from_tick": -1}, {"from_tick": 7}, {"to_tick": 6}, {"from_tick": 4, "to_tick": 2},
-                {"from_tick": True}, {"from_tick": 1.0}, {"from_tick": "1"},
-            )  # fmt: skip
+                {"from_tick": -1},
+                {"from_tick": 7},
+                {"to_tick": 6},
+                {"from_tick": 4, "to_tick": 2},
+                {"from_tick": True},
+                {"from_tick": 1.0},
+                {"from_tick": "1"},
+            )
             for given_ in wrong:
                 with pytest.raises(InvalidRequest):
                     await metrics(world, **given_)
@@ -288,9 +294,7 @@ def test_figures_do_not_depend_on_how_much_is_read_at_once(
     asyncio.run(scenario())
 
 
-def test_too_many_figures_at_once_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_figures_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         async with world_at(tmp_path) as world:
             await add(world, ana={}, bob={})

@@ -41,9 +41,7 @@ def test_workflow_artifact_loading(tmp_path: Path) -> None:
             )
             await w.run(ticks=2)
 
-            begun = {
-                d["agent"]: d["to"] for _, _, d in await events(w, "agent.moved") if not d["origin"]
-            }
+            begun = {d["agent"]: d["to"] for _, _, d in await events(w, "agent.moved") if not d["origin"]}
             assert begun == {"ana": "dig", "bob": template["initial_state"], "cid": "alone"}
             assert (await w.agents())["ana"].state == "sell"
             first, second = speaking.shown("ana")
@@ -78,9 +76,11 @@ def test_agent_with_workflow_artifact(tmp_path: Path) -> None:
             await w.run(ticks=4)
 
             assert await moves(w) == [
-                ("", "plan", "begun"), ("plan", "work", "auto"), ("work", "judge", "condition"),
+                ("", "plan", "begun"),
+                ("plan", "work", "auto"),
+                ("work", "judge", "condition"),
                 ("judge", "rest", "llm"),
-            ]  # fmt: skip
+            ]
             shown = speaking.shown("ana")
             assert "Plan in state plan." in shown[0] and "Work: 70 left." in shown[1]
             assert "Judge what came of it." in shown[2] and "Workflow state: rest" in shown[3]
@@ -88,9 +88,7 @@ def test_agent_with_workflow_artifact(tmp_path: Path) -> None:
             assert "Current phase: judge" in asked and "plan, work, judge, rest" in asked
             told = [d for _, _, d in await events(w, "agent.moved")][-1]
             assert await words(w, told["reason"]) == "tired" and told["step"] == "t3/transition"
-            assert {one.tag: one.why for one in (await manifest(w, "ana", 3)).dropped} == {
-                "step": "missing"
-            }
+            assert {one.tag: one.why for one in (await manifest(w, "ana", 3)).dropped} == {"step": "missing"}
             assert await balance(w, "bob") == 190  # three times 30; the fourth was refused
             assert (await w.agents())["ana"].failures == 1
 
@@ -101,9 +99,10 @@ def test_full_artifact_intelligence_flow(tmp_path: Path) -> None:
     """One agent with all that an agent can think with: reflex, prompts, workflow, memories, subscription."""
     learnt = "The stall pays three scrip for each point of quality"
     remember = {
-        "action": "invoke", "artifact_id": "genesis_memory_add",
+        "action": "invoke",
+        "artifact_id": "genesis_memory_add",
         "args": {"memory_artifact_id": "ana_past", "text": learnt, "tags": ["stall"]},
-    }  # fmt: skip
+    }
     visit = {"action": "invoke", "artifact_id": "stall", "args": {"quality": 4}}
     speaking = Speaking({"ana": [remember, visit, NOOP], "patron": NOOP})
     reflex = """
@@ -112,10 +111,13 @@ def reflex(context):
         return {"action": "invoke", "artifact_id": "stall", "args": {"quality": 1}}
     return None"""
     mind = {
-        "personality_prompt_artifact_id": "ana_self", "workflow_artifact_id": "ana_flow",
-        "reflex_artifact_id": "ana_reflex", "working_memory_artifact_id": "ana_now",
-        "longterm_memory_artifact_id": "ana_past", "subscribed_artifacts": ["handbook_earning"],
-    }  # fmt: skip
+        "personality_prompt_artifact_id": "ana_self",
+        "workflow_artifact_id": "ana_flow",
+        "reflex_artifact_id": "ana_reflex",
+        "working_memory_artifact_id": "ana_now",
+        "longterm_memory_artifact_id": "ana_past",
+        "subscribed_artifacts": ["handbook_earning"],
+    }
     steps = (
         {**when("try", use="earned_once and last_action.success"), "prompt_inline": "Try things."},
         {**auto("use"), "prompt_inline": "Use {recent_memories}"},
@@ -149,9 +151,7 @@ def reflex(context):
             assert learnt in second and learnt in third
             # A search at each model step from the first memory on, and one entry: a scrip each. The stall
             # paid 3 and 12.
-            found = [
-                (tick, id) for tick, _, action, id in await charges(w, "ana") if action == "invoke"
-            ]
+            found = [(tick, id) for tick, _, action, id in await charges(w, "ana") if action == "invoke"]
             assert found == [(tick, "genesis_memory_search") for tick in (3, 4)]
             assert await balance(w, "ana") == 100 + 3 + 12 - 2 - 1
             assert await balance(w, "artifact:stall") == 90 - 15
@@ -169,9 +169,12 @@ def improving(text: str) -> dict[str, Any]:
     quality = int(how[1]) if how else 0
     if "Look at how you decide" in text:
         return {
-            "action": "edit", "artifact_id": "ana_prompt", "old": f"quality {quality}.",
-            "new": f"quality {quality + 1}.", "reasoning": "more quality pays more",
-        }  # fmt: skip
+            "action": "edit",
+            "artifact_id": "ana_prompt",
+            "old": f"quality {quality}.",
+            "new": f"quality {quality + 1}.",
+            "reasoning": "more quality pays more",
+        }
     return {"action": "invoke", "artifact_id": "stall", "args": {"quality": quality}}
 
 
@@ -206,35 +209,33 @@ def test_agent_evolves_prompts(tmp_path: Path) -> None:
             assert "You serve the stall, ana. Work with quality 1." in shown[0]
             assert "You serve the stall, ana. Work with quality 5." in shown[8]
             used = [
-                [src for part in (await manifest(w, "ana", tick)).parts for src in part.src
-                 if part.tag == "step"]
+                [
+                    src
+                    for part in (await manifest(w, "ana", tick)).parts
+                    for src in part.src
+                    if part.tag == "step"
+                ]
                 for tick in (1, 3, 9)
-            ]  # fmt: skip
+            ]
             assert used == [[f"ana_prompt@{n} (state work)"] for n in (1, 2, 5)]
 
             artifacts = w.as_principal("ana").artifacts
             history = await artifacts.history("ana_prompt")
-            assert [(one.version, one.written_us) for one in history] == [
-                (n + 1, 2 * n) for n in range(6)
-            ]
+            assert [(one.version, one.written_us) for one in history] == [(n + 1, 2 * n) for n in range(6)]
             assert {one.writer for one in history} == {"ana"}
-            written = [
-                d for _, _, d in await events(w, "artifact.written") if d["id"] == "ana_prompt"
-            ]
-            assert [d["act"]["step"] for d in written[1:]] == [
-                f"t{n}/model" for n in (2, 4, 6, 8, 10)
-            ]
+            written = [d for _, _, d in await events(w, "artifact.written") if d["id"] == "ana_prompt"]
+            assert [d["act"]["step"] for d in written[1:]] == [f"t{n}/model" for n in (2, 4, 6, 8, 10)]
             assert await words(w, written[1]["act"]["reasoning"]) == "more quality pays more"
             changed = (await artifacts.diff("ana_prompt", 1, 6)).text.splitlines()[-2:]
-            assert changed == [
-                f"-{first}", "+You serve the stall, {agent_id}. Work with quality 6."
-            ]  # fmt: skip
+            assert changed == [f"-{first}", "+You serve the stall, {agent_id}. Work with quality 6."]
             fork = Provenance(derived_from=("ana_prompt@6",))
             text = (await artifacts.read("ana_prompt")).content
             await write(w, "ana", "ana_course", text, "prompt", provenance=fork)
             lineage = await artifacts.lineage("ana_prompt")
             assert msgspec.structs.asdict(lineage) == {
-                "id": "ana_prompt", "sources": origin.derived_from, "derived": ("ana_course@1",)
-            }  # fmt: skip
+                "id": "ana_prompt",
+                "sources": origin.derived_from,
+                "derived": ("ana_course@1",),
+            }
 
     asyncio.run(scenario())

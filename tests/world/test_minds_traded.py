@@ -88,8 +88,9 @@ def test_prompt_trading_between_agents(tmp_path: Path) -> None:
             assert await balance(w, "ana") == 155
             sold = [d for _, _, d in await events(w, "offer.accepted")]
             assert [(d["buyer"], d["seller"], d["price"]) for d in sold] == [
-                ("bob", "ana", 40), ("cid", "ana", 15),
-            ]  # fmt: skip
+                ("bob", "ana", 40),
+                ("cid", "ana", 15),
+            ]
             copy = await w.as_principal("cid").artifacts.read(sold[1]["got"])
             assert copy.content == "You bow to whoever pays." and copy.owner == "cid"
             lineage = await w.as_principal("cid").artifacts.lineage(sold[1]["got"])
@@ -105,11 +106,9 @@ def test_memory_trading_between_agents(tmp_path: Path) -> None:
     speaking = Speaking(
         {
             "ana": [offer("ana_past", 50), NOOP],
-            "bob": [
-                NOOP, accepts("ana_past"), configure(longterm_memory_artifact_id="ana_past"), NOOP,
-            ],
+            "bob": [NOOP, accepts("ana_past"), configure(longterm_memory_artifact_id="ana_past"), NOOP],
         }
-    )  # fmt: skip
+    )
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:

@@ -33,13 +33,7 @@ def read(ref: str) -> dict[str, Any]:
 
 
 def played(
-    folder: Path,
-    ticks: int,
-    check: Any,
-    *,
-    mint: Any = None,
-    rules: int = 1,
-    **by_agent: list[Any],
+    folder: Path, ticks: int, check: Any, *, mint: Any = None, rules: int = 1, **by_agent: list[Any]
 ) -> None:
     """Pass ticks of rule agents. What older worlds do is here; `test_circulation` has the newer rules."""
 
@@ -76,10 +70,14 @@ def test_the_highest_pays_the_second_price_to_the_others(tmp_path: Path) -> None
         assert [await balance(w, name) for name in ("bob", "eve", "dan")] == [110, 110, 110]
 
     played(
-        tmp_path, 4, check,
-        ana=[write("a", "first"), bid("a", 60)], bob=[write("b", "second"), bid("b", 31)],
-        eve=[write("e", "third"), bid("e", 5), bid("e", 9), bid("e", 101)], dan=[],
-    )  # fmt: skip
+        tmp_path,
+        4,
+        check,
+        ana=[write("a", "first"), bid("a", 60)],
+        bob=[write("b", "second"), bid("b", 31)],
+        eve=[write("e", "third"), bid("e", 5), bid("e", 9), bid("e", 101)],
+        dan=[],
+    )
 
 
 def test_equal_bids_go_to_the_earliest_and_a_lonely_one_pays_little(tmp_path: Path) -> None:
@@ -89,10 +87,12 @@ def test_equal_bids_go_to_the_earliest_and_a_lonely_one_pays_little(tmp_path: Pa
         assert (second["winner"], second["price"]) == ("ana", 1)
 
     played(
-        tmp_path, 8, check,
+        tmp_path,
+        8,
+        check,
         ana=[write("a", "1"), None, bid("a", 20), None, bid("a", 50)],
         bob=[write("b", "2"), bid("b", 20)],
-    )  # fmt: skip
+    )
 
 
 def test_the_score_is_use_by_others_and_never_a_copy(tmp_path: Path) -> None:
@@ -102,11 +102,13 @@ def test_the_score_is_use_by_others_and_never_a_copy(tmp_path: Path) -> None:
         assert (second["winner"], second.get("score", 0), second["duplicate"]) == ("eve", 0, True)
 
     played(
-        tmp_path, 8, check,
+        tmp_path,
+        8,
+        check,
         ana=[write("a", "a useful map"), read("a"), read("a"), bid("a", 9)],
         bob=[None, read("a"), read("a")],
         eve=[None, read("a"), write("mine", "a useful map"), None, bid("mine", 9)],
-    )  # fmt: skip
+    )
 
 
 def test_programs_are_scored_by_cases_and_hostile_ones_fail_them(tmp_path: Path) -> None:
@@ -120,13 +122,17 @@ def test_programs_are_scored_by_cases_and_hostile_ones_fail_them(tmp_path: Path)
         assert await balance(w, "genesis_mint") == 0
 
     played(
-        tmp_path, 12, check, mint={"cases": cases},
-        ana=[tool("square", "def run(n):\n    write('mess', 'x', kind='document')\n    return n * n\n"),
-             bid("square", 5)],
-        bob=[tool("loop", "def run(n):\n    while True:\n        pass\n"), None, None, None,
-             bid("loop", 5)],
+        tmp_path,
+        12,
+        check,
+        mint={"cases": cases},
+        ana=[
+            tool("square", "def run(n):\n    write('mess', 'x', kind='document')\n    return n * n\n"),
+            bid("square", 5),
+        ],
+        bob=[tool("loop", "def run(n):\n    while True:\n        pass\n"), None, None, None, bid("loop", 5)],
         eve=[tool("double", "def run(n):\n    return n + n\n"), *[None] * 7, bid("double", 5)],
-    )  # fmt: skip
+    )
 
 
 def test_void_bids_come_back_and_services_return_what_they_earned(tmp_path: Path) -> None:
@@ -138,20 +144,22 @@ def test_void_bids_come_back_and_services_return_what_they_earned(tmp_path: Path
         assert await balance(w, "mint:world") == 0
 
     played(
-        tmp_path, 4, check,
-        ana=[write("a", "1"), bid("a", 60), {"action": "delete", "artifact_id": "a"},
-             {"action": "transfer", "to": "genesis_memory_search", "amount": 7}],
+        tmp_path,
+        4,
+        check,
+        ana=[
+            write("a", "1"),
+            bid("a", 60),
+            {"action": "delete", "artifact_id": "a"},
+            {"action": "transfer", "to": "genesis_memory_search", "amount": 7},
+        ],
         bob=[write("b", "2"), bid("b", 20)],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
     ("action", "why"),
-    [
-        (bid("b", 1), "only its owner"),
-        (bid("none", 1), "no artifact"),
-        (bid("a", 101), "cannot pay"),
-    ],
+    [(bid("b", 1), "only its owner"), (bid("none", 1), "no artifact"), (bid("a", 101), "cannot pay")],
 )
 def test_bids_that_cannot_be_are_refused(tmp_path: Path, action: Any, why: str) -> None:
     async def check(w: World) -> None:
@@ -159,10 +167,7 @@ def test_bids_that_cannot_be_are_refused(tmp_path: Path, action: Any, why: str) 
         reason = await w.host.services.store.blob("default", blob_name(data["reason"]))
         assert actor == "ana" and why in reason.decode()
 
-    played(
-        tmp_path, 2, check,
-        ana=[write("a"), action], bob=[write("b", "y")],
-    )  # fmt: skip
+    played(tmp_path, 2, check, ana=[write("a"), action], bob=[write("b", "y")])
 
 
 def test_bids_wait_over_a_restart_and_are_shown_to_nobody(tmp_path: Path) -> None:
@@ -224,9 +229,7 @@ def test_programs_use_for_their_owner_and_are_nobody_themselves(tmp_path: Path) 
 
     async def check(w: World) -> None:
         first, second = await closed(w)
-        assert (first["winner"], first.get("score", 0)) == ("ana", 0), (
-            "ana stands behind all of them"
-        )
+        assert (first["winner"], first.get("score", 0)) == ("ana", 0), "ana stands behind all of them"
         assert (second["winner"], second["score"]) == ("ana", 10)
         rows = await w.host.services.store.query(
             "SELECT user, times FROM world_uses WHERE artifact = 'seed' ORDER BY user"
@@ -236,10 +239,19 @@ def test_programs_use_for_their_owner_and_are_nobody_themselves(tmp_path: Path) 
     async def scenario() -> None:
         seed = tool("seed", "def run():\n    return 1\n", access="owner_writes")
         by_agent: dict[str, list[Any]] = {
-            "ana": [seed, uses("s1", "seed"), uses("s2", "seed"), uses("s3", "s1"), invoke("s1"),
-                    invoke("s2"), invoke("s3"), bid("seed", 5), bid("seed", 5)],
+            "ana": [
+                seed,
+                uses("s1", "seed"),
+                uses("s2", "seed"),
+                uses("s3", "s1"),
+                invoke("s1"),
+                invoke("s2"),
+                invoke("s3"),
+                bid("seed", 5),
+                bid("seed", 5),
+            ],
             "bob": [None] * 8 + [uses("b1", "seed"), uses("b2", "seed"), invoke("b1"), invoke("b2")],
-        }  # fmt: skip
+        }
 
         def rule(facts: dict[str, Any]) -> Any:
             wanted = by_agent[facts["agent_id"]]

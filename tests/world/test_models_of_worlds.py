@@ -48,11 +48,7 @@ def test_an_agent_that_names_another_model_is_rejected_and_reads_why(tmp_path: P
 
     asyncio.run(scenario())
     assert "'dear' is not one of this world's" in speaking.shown("ana")[1]
-    assert [one.model for one in speaking.model.requests] == [
-        "openai:m",
-        "openai:m",
-        "openai:cheap",
-    ]
+    assert [one.model for one in speaking.model.requests] == ["openai:m", "openai:m", "openai:cheap"]
 
 
 def test_without_a_list_agents_keep_to_the_models_that_are_in_use(tmp_path: Path) -> None:
@@ -70,9 +66,7 @@ def test_without_a_list_agents_keep_to_the_models_that_are_in_use(tmp_path: Path
     asyncio.run(scenario())
 
 
-def test_an_agent_whose_model_is_taken_off_the_list_is_rejected_and_not_asked(
-    tmp_path: Path,
-) -> None:
+def test_an_agent_whose_model_is_taken_off_the_list_is_rejected_and_not_asked(tmp_path: Path) -> None:
     speaking = Speaking()
 
     async def scenario() -> None:
@@ -163,9 +157,13 @@ def test_embedders_of_worlds_come_from_the_one_registry() -> None:
 def test_scrip_goes_to_nobody_that_is_not_there(tmp_path: Path, to: str) -> None:
     pays = f"def run():\n    pay({to!r}, 2)\n    return 1\n"
     speaking = Speaking(
-        {"ana": [{"action": "transfer", "to": to, "amount": 5},
-                 {"action": "invoke", "artifact_id": "till", "args": {}}]}
-    )  # fmt: skip
+        {
+            "ana": [
+                {"action": "transfer", "to": to, "amount": 5},
+                {"action": "invoke", "artifact_id": "till", "args": {}},
+            ]
+        }
+    )
 
     async def scenario() -> None:
         async with world_at(
@@ -186,9 +184,7 @@ def test_scrip_goes_to_nobody_that_is_not_there(tmp_path: Path, to: str) -> None
 
 def test_scrip_goes_to_agents_services_owners_and_the_accounts_of_programs(tmp_path: Path) -> None:
     targets = ["bob", "gone", "owner", "artifact:till"]
-    speaking = Speaking(
-        {"ana": [{"action": "transfer", "to": to, "amount": 5} for to in targets] + [NOOP]}
-    )
+    speaking = Speaking({"ana": [{"action": "transfer", "to": to, "amount": 5} for to in targets] + [NOOP]})
 
     async def scenario() -> None:
         agents: dict[str, Any] = {"ana": {}, "bob": {}, "gone": {}}

@@ -70,9 +70,7 @@ def test_what_the_agent_notes_of_itself_counts_in_the_same_tick(tmp_path: Path) 
 def test_an_unknown_name_is_false_and_an_event(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with world_at(tmp_path, models=Speaking().model, config=CONFIG) as w:
-            await worker(
-                w, when("a", b="has_dezign or balance > 500", c="tick >= 2"), auto("b"), auto("c")
-            )
+            await worker(w, when("a", b="has_dezign or balance > 500", c="tick >= 2"), auto("b"), auto("c"))
             await w.run(ticks=2)
             unknown = await events(w, "condition.unknown_name")
             facts = [(actor, d["agent"], d["state"], d["names"]) for _, actor, d in unknown]
@@ -136,9 +134,17 @@ def test_the_state_survives_a_restart(tmp_path: Path) -> None:
 def test_the_view_counts_as_the_engine_does(tmp_path: Path) -> None:
     """Ticks in a state and failures in a row are kept by the view; they are those of `next_state`."""
     acts: Sequence[Any] = [
-        NOOP, FAILS, FAILS, NOOP, "no action", {"action": "message", "to": "ana", "text": "hm"},
-        FAILS, {"action": "write", "artifact_id": "x", "kind": "document", "content": "1"}, NOOP, FAILS,
-    ]  # fmt: skip
+        NOOP,
+        FAILS,
+        FAILS,
+        NOOP,
+        "no action",
+        {"action": "message", "to": "ana", "text": "hm"},
+        FAILS,
+        {"action": "write", "artifact_id": "x", "kind": "document", "content": "1"},
+        NOOP,
+        FAILS,
+    ]
     steps = (
         when("a", b="failure_count >= 2"),
         when("b", c="last_action_success"),

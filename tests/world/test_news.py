@@ -104,9 +104,7 @@ def test_a_message_whose_text_is_gone_is_left_out(tmp_path: Path) -> None:
         heard.append(facts["inbox"])
 
     async def scenario() -> None:
-        async with world_at(
-            tmp_path, policies={"rule": rule}, agents={"ana": {"policy": "rule"}}
-        ) as world:
+        async with world_at(tmp_path, policies={"rule": rule}, agents={"ana": {"policy": "rule"}}) as world:
             await world.inject("first")
             await world.inject("second")
             with sqlite3.connect(tmp_path / "state.db") as db:

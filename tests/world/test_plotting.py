@@ -40,9 +40,7 @@ def test_a_picture_shows_what_the_figures_are(tmp_path: Path) -> None:
             assert list(series["richest"].points) == [
                 (one.tick, max(one.balances.values())) for one in figures
             ]
-            assert list(series["Gini coefficient"].points) == [
-                (one.tick, one.gini) for one in figures
-            ]
+            assert list(series["Gini coefficient"].points) == [(one.tick, one.gini) for one in figures]
             assert list(series["trades"].points) == [(one.tick, one.trades) for one in figures]
             # Three sales for 59, one use of bob's tool for 2, and dan's prompts pay 2 a tick for a map.
             assert sum(n for _, n in series["volume of trade"].points) == 59 + 2 + 10 * 2
@@ -50,8 +48,16 @@ def test_a_picture_shows_what_the_figures_are(tmp_path: Path) -> None:
                 (tick, {4: 3.5, 5: 3, 10: 26}.get(tick, 2)) for tick in range(1, 11)
             ]
             shown = texts((tmp_path / "w.svg").read_text(encoding="utf-8"))
-            for text in ("World w", "Balances of agents", "median", "middle half", "tick", "document",
-                         "models cost nothing", "sales and paid uses per tick"):  # fmt: skip
+            for text in (
+                "World w",
+                "Balances of agents",
+                "median",
+                "middle half",
+                "tick",
+                "document",
+                "models cost nothing",
+                "sales and paid uses per tick",
+            ):
                 assert text in shown
             assert shown.count("10") >= 5  # the last tick, on each axis
             await world.close()
@@ -59,9 +65,7 @@ def test_a_picture_shows_what_the_figures_are(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_long_history_is_drawn_in_few_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_history_is_drawn_in_few_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure_plot, "BINS", 20)
 
     async def scenario() -> None:

@@ -28,15 +28,28 @@ DICE = "import random\ndef run(ctx):\n    return random.randint(1, 1000000)\n"
 KEEPER: dict[str, Any] = {
     "profile_id": "keeper",
     "operations": [
-        template("seen", "{{ world.agent_id }} had {{ world.balance }} in tick {{ world.tick }}, {{ now }}",
-                 hook="before_main_llm", tag="seen", usage="prompt_only", write_mode="append"),
-        {"operation_id": "dice", "kind": "compute", "order": 2, "hooks": ["before_main_llm"],
-         "params": {"code": DICE, "effects": [
-             {"type": "artifact.upsert", "tag": "dice", "usage": "prompt+ui"}]}},
+        template(
+            "seen",
+            "{{ world.agent_id }} had {{ world.balance }} in tick {{ world.tick }}, {{ now }}",
+            hook="before_main_llm",
+            tag="seen",
+            usage="prompt_only",
+            write_mode="append",
+        ),
+        {
+            "operation_id": "dice",
+            "kind": "compute",
+            "order": 2,
+            "hooks": ["before_main_llm"],
+            "params": {
+                "code": DICE,
+                "effects": [{"type": "artifact.upsert", "tag": "dice", "usage": "prompt+ui"}],
+            },
+        },
         template("count", "{% if art.count %}{{ art.count.value }}{% endif %}x", tag="count"),
         template("hidden", "{{ reply }}", tag="hidden", usage="internal"),
     ],
-}  # fmt: skip
+}
 
 
 def keeper(*more: dict[str, Any], **fields: Any) -> OperationProfile:
@@ -54,17 +67,11 @@ def open_kernel(path: Path, speaking: Speaking | None = None, **more: Any) -> Ke
     return Kernel.open(path, models={"m": model}, environ={}, **more)
 
 
-async def made(
-    kernel: Kernel, profile: OperationProfile | None = None, *, named: str = ""
-) -> World:
+async def made(kernel: Kernel, profile: OperationProfile | None = None, *, named: str = "") -> World:
     """A world in which `ana` has a profile and `bob` has none."""
     ref = await (profile or keeper()).save(kernel)
     world = await World.new(kernel, "w", CONFIG)
-    await add(
-        world,
-        ana={"system_prompt": "Give.", "profile": named or ref},
-        bob={"system_prompt": "Rest."},
-    )
+    await add(world, ana={"system_prompt": "Give.", "profile": named or ref}, bob={"system_prompt": "Rest."})
     return world
 
 
@@ -92,18 +99,10 @@ def test_operations_see_the_tick_and_keep_their_artifacts_from_tick_to_tick(tmp_
             assert "## count" not in first and "## count\nxx" in third and "tick 2" in third
             assert "## seen" not in str(speaking.shown("bob"))
             steps = {step["key"] for step in await kernel.for_tenant().steps("w/ana")}
-            assert {
-                "t1/session",
-                "t2/before_main_llm/dice",
-                "t3/model",
-                "t3/commit/after_main_llm",
-            } <= steps
+            assert {"t1/session", "t2/before_main_llm/dice", "t3/model", "t3/commit/after_main_llm"} <= steps
             for tick in (1, 3):
                 rendered = await kernel.for_tenant().render("w/ana", f"t{tick}/model")
-                assert (
-                    "\n\n".join(m.text for m in rendered.messages)
-                    == speaking.shown("ana")[tick - 1]
-                )
+                assert "\n\n".join(m.text for m in rendered.messages) == speaking.shown("ana")[tick - 1]
             await world.close()
             assert kernel.verify().ok
 
@@ -158,16 +157,21 @@ def test_another_seed_throws_other_dice(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-NEVER = {
-    "kind": "template",
+NEVER = {"kind": "template", "order": 9, "required": True, "params": {"template": "{{ nothing.here }}"}}
+TOOL = {
+    "operation_id": "call",
+    "kind": "tool",
     "order": 9,
-    "required": True,
-    "params": {"template": "{{ nothing.here }}"},
+    "hooks": ["before_main_llm"],
+    "params": {"name": "look", "arguments": {}},
 }
-TOOL = {"operation_id": "call", "kind": "tool", "order": 9, "hooks": ["before_main_llm"],
-        "params": {"name": "look", "arguments": {}}}  # fmt: skip
-WORDS = template("words", "Hm.", order=9, hook="before_main_llm",
-                 effects=({"type": "turn.user_variant.upsert_and_select"},))  # fmt: skip
+WORDS = template(
+    "words",
+    "Hm.",
+    order=9,
+    hook="before_main_llm",
+    effects=({"type": "turn.user_variant.upsert_and_select"},),
+)
 NO_NEWS = {"inclusions": [{"source": "art.count", "on_missing": "error"}]}
 
 
@@ -183,7 +187,7 @@ NO_NEWS = {"inclusions": [{"source": "art.count", "on_missing": "error"}]}
         (keeper(), "keeper@9", 0, "keeper"),
         (keeper(), "nobody@1", 0, "nobody"),
     ],
-)  # fmt: skip
+)
 def test_an_agent_whose_operations_fail_does_nothing_and_is_told_why(
     tmp_path: Path, profile: OperationProfile, ref: str, asked: int, said: str
 ) -> None:
@@ -209,8 +213,12 @@ def test_an_agent_whose_operations_fail_does_nothing_and_is_told_why(
 
 def test_an_operation_that_changes_the_reply_changes_the_action(tmp_path: Path) -> None:
     async def scenario() -> None:
-        patch = template("meek", json.dumps({**GIVE, "amount": 9}), order=9,
-                         effects=({"type": "turn.assistant_variant.patch", "mode": "replace"},))  # fmt: skip
+        patch = template(
+            "meek",
+            json.dumps({**GIVE, "amount": 9}),
+            order=9,
+            effects=({"type": "turn.assistant_variant.patch", "mode": "replace"},),
+        )
         with open_kernel(tmp_path / "s.db", Speaking({"ana": GIVE, "bob": NOOP})) as kernel:
             world = await made(kernel, keeper(patch))
             await world.tick()
@@ -222,18 +230,19 @@ def test_an_operation_that_changes_the_reply_changes_the_action(tmp_path: Path) 
 
 def test_tokens_of_operations_count_against_what_an_agent_may_use(tmp_path: Path) -> None:
     async def scenario() -> None:
-        ask = {"operation_id": "muse", "kind": "llm", "order": 9, "hooks": ["after_main_llm"],
-               "params": {"prompt": "Muse on {{ reply }}."}}  # fmt: skip
+        ask = {
+            "operation_id": "muse",
+            "kind": "llm",
+            "order": 9,
+            "hooks": ["after_main_llm"],
+            "params": {"prompt": "Muse on {{ reply }}."},
+        }
         used: list[int] = []
         for name, profile in (("plain", keeper()), ("musing", keeper(ask))):
-            with open_kernel(
-                tmp_path / f"{name}.db", Speaking({"ana": GIVE, "bob": NOOP})
-            ) as kernel:
+            with open_kernel(tmp_path / f"{name}.db", Speaking({"ana": GIVE, "bob": NOOP})) as kernel:
                 world = await made(kernel, profile)
                 await world.tick()
-                rows = await kernel.store.query(
-                    "SELECT tokens FROM world_usage WHERE agent = 'ana'"
-                )
+                rows = await kernel.store.query("SELECT tokens FROM world_usage WHERE agent = 'ana'")
                 used.append(rows[0][0])
                 await world.close()
         assert used[1] > used[0] > 0

@@ -155,14 +155,10 @@ def test_one_reflex_that_hangs_costs_the_others_nothing(tmp_path: Path) -> None:
             await known(w, "bob")
             await with_reflex(w, "def reflex(context):\n    while True: pass")
             quick = {"reflex_artifact_id": "quick"}
-            await w.as_principal("b0").artifacts.write(
-                "quick", kind="reflex", content=GIVE, access="public"
-            )
+            await w.as_principal("b0").artifacts.write("quick", kind="reflex", content=GIVE, access="public")
             await add(w, **{f"b{n}": quick for n in range(12)})
             await w.tick()
-            sources = {
-                a: d["act"].get("source", "model") for _, a, d in await events(w, "action.taken")
-            }
+            sources = {a: d["act"].get("source", "model") for _, a, d in await events(w, "action.taken")}
             assert sources == {"ana": "model"} | {f"b{n}": "reflex" for n in range(12)}
             assert {agent for agent, _, _ in speaking.prompts} == {"ana"}
 
@@ -181,16 +177,26 @@ def test_a_reflex_that_cannot_be_read_falls_through(tmp_path: Path) -> None:
             await bob.delete("gone")
             await bob.write("prose", kind="document", content={"no": "code"})
             refs = {
-                "a1": "bobs", "a2": "nowhere", "a3": "gone", "a4": "prose", "a5": "no ref!",
-                "a6": "prose@9", "a7": "prose#part",
-            }  # fmt: skip
+                "a1": "bobs",
+                "a2": "nowhere",
+                "a3": "gone",
+                "a4": "prose",
+                "a5": "no ref!",
+                "a6": "prose@9",
+                "a7": "prose#part",
+            }
             await add(w, **{agent: {"reflex_artifact_id": ref} for agent, ref in refs.items()})
             await w.tick()
             fell = {actor: d["why"] for _, actor, d in await events(w, "reflex.fell_through")}
             assert fell == {
-                "a1": "denied", "a2": "missing", "a3": "deleted", "a4": "unusable",
-                "a5": "missing", "a6": "missing", "a7": "missing",
-            }  # fmt: skip
+                "a1": "denied",
+                "a2": "missing",
+                "a3": "deleted",
+                "a4": "unusable",
+                "a5": "missing",
+                "a6": "missing",
+                "a7": "missing",
+            }
             assert {agent for agent, _, _ in speaking.prompts} == set(refs)
 
     asyncio.run(scenario())
@@ -257,9 +263,12 @@ def test_a_paid_reflex_that_falls_through_leaves_the_prompt_what_is_left(tmp_pat
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
             bob = w.as_principal("bob").artifacts
             await bob.write(
-                "ana_reflex", kind="reflex", content="def reflex(context): return None",
-                access="public", prices={"read": 60},
-            )  # fmt: skip
+                "ana_reflex",
+                kind="reflex",
+                content="def reflex(context): return None",
+                access="public",
+                prices={"read": 60},
+            )
             await bob.write(
                 "news", kind="document", content="dear", access="public", prices={"inclusion": 50}
             )
@@ -323,12 +332,13 @@ def test_a_reflex_moves_the_workflow_on_and_asks_no_model_where_to(tmp_path: Pat
         "steps": [
             {"state": "a", "transition_mode": "auto", "transition_to": "b"},
             {
-                "state": "b", "transition_mode": "condition",
+                "state": "b",
+                "transition_mode": "condition",
                 "transition_conditions": [{"to": "c", "condition": "last_action.success and ready"}],
             },
             {"state": "c", "transition_mode": "llm"},
         ],
-    }  # fmt: skip
+    }
 
     async def scenario() -> None:
         async with world_at(tmp_path, models=speaking.model, config=CONFIG) as w:
@@ -366,16 +376,10 @@ def check(caller, action, target, context):
             ana = w.as_principal("ana").artifacts
             await ana.write("generous", kind="contract", content={"code": check}, access="public")
             ruled = {"policy": "contract", "contract": "generous"}
-            await w.as_principal("cid").artifacts.write(
-                "secret", kind="document", content="x", access=ruled
-            )
+            await w.as_principal("cid").artifacts.write("secret", kind="document", content="x", access=ruled)
             idle = 'def reflex(context):\n    return {"action": "noop"}'
             await ana.write("ana_reflex", kind="reflex", content=idle)
-            await add(
-                w,
-                ana={**REFLEX, "workflow_artifact_id": "wf"},
-                **{reader: {} for reader in readers},
-            )
+            await add(w, ana={**REFLEX, "workflow_artifact_id": "wf"}, **{reader: {} for reader in readers})
             first = await w.tick()
             assert first.acted == 7
             # The workflow was read first and is paid; nothing of it is left for the readers.

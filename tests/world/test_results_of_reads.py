@@ -29,9 +29,7 @@ def test_a_memory_store_is_read_without_its_vectors(tmp_path: Path) -> None:
 
     def rule(facts: dict[str, Any]) -> Any:
         told.append(facts["last_action"]["result"])
-        return (
-            read(refs[0]) if facts["tick"] == 1 else read(refs[1]) if facts["tick"] == 2 else None
-        )
+        return read(refs[0]) if facts["tick"] == 1 else read(refs[1]) if facts["tick"] == 2 else None
 
     async def scenario() -> None:
         agents: dict[str, Any] = {"ana": {"policy": "rule"}}
@@ -41,14 +39,10 @@ def test_a_memory_store_is_read_without_its_vectors(tmp_path: Path) -> None:
             entry = (await remember(w, "ana", "ships sell", tags=["sea"]))["entry_id"]
             refs[1] = f"mem#{entry}"
             await w.run(ticks=3)
-            said = {
-                "id": entry, "tick": 0, "text": "ships sell", "tags": ["sea"], "importance": 0.5,
-            }  # fmt: skip
+            said = {"id": entry, "tick": 0, "text": "ships sell", "tags": ["sea"], "importance": 0.5}
             assert told[1] == {"config": {}, "entries": [said]} and told[2] == said
             (whole,) = (await content(w, "ana"))["entries"]
-            assert len(whole["embedding"]) > 100 and {**whole, "embedding": 0} == {
-                **said, "embedding": 0,
-            }  # fmt: skip
+            assert len(whole["embedding"]) > 100 and {**whole, "embedding": 0} == {**said, "embedding": 0}
 
     asyncio.run(scenario())
 

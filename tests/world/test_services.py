@@ -8,35 +8,15 @@ from typing import Any
 
 import pytest
 
-from artelier.errors import (
-    AccessDenied,
-    ArtelierError,
-    InsufficientFunds,
-    InvalidArguments,
-    NotFound,
-)
+from artelier.errors import AccessDenied, ArtelierError, InsufficientFunds, InvalidArguments, NotFound
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World
 from artelier.world.services import shipped_services
-from tests.world.memories import (
-    RULE,
-    acting,
-    add,
-    find,
-    make_store,
-    recall,
-    remember,
-    rule,
-    settled,
-    texts,
-)
+from tests.world.memories import RULE, acting, add, find, make_store, recall, remember, rule, settled, texts
 from tests.world.places import add as join
 from tests.world.places import balance, events, world_at
 
-ACTIONS_OF = {
-    "genesis_escrow": "offer or accept or cancel_offer",
-    "genesis_mint": "bid",
-}
+ACTIONS_OF = {"genesis_escrow": "offer or accept or cancel_offer", "genesis_mint": "bid"}
 
 
 async def ask(world: World, who: str, id: str, **args: Any) -> Any:
@@ -52,8 +32,10 @@ def test_every_service_has_an_artifact_that_anybody_may_invoke(tmp_path: Path) -
                 assert (artifact.kind, artifact.owner) == ("tool", id)
                 posted[id] = artifact.prices.invoke
             assert {id for id, price in posted.items() if price == 1} == {
-                "genesis_embedder", "genesis_memory_add", "genesis_memory_search"
-            }  # fmt: skip
+                "genesis_embedder",
+                "genesis_memory_add",
+                "genesis_memory_search",
+            }
             assert set(posted.values()) == {0, 1}
 
     asyncio.run(scenario())
@@ -63,10 +45,14 @@ def test_texts_become_vectors_at_a_scrip_each(tmp_path: Path) -> None:
     policies = acting(
         ana=[
             {"action": "invoke", "artifact_id": "genesis_embedder", "args": {"texts": ["a b", "c"]}},
-            {"action": "invoke", "artifact_id": "genesis_embedder", "args": {"texts": ["x"] * 3},
-             "price_max": 2},
+            {
+                "action": "invoke",
+                "artifact_id": "genesis_embedder",
+                "args": {"texts": ["x"] * 3},
+                "price_max": 2,
+            },
         ]
-    )  # fmt: skip
+    )
 
     async def scenario() -> None:
         async with settled(tmp_path, "ana", "ben", policies=policies) as w:
@@ -101,13 +87,19 @@ def test_who_cannot_pay_for_all_texts_pays_for_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("id", "args"),
     [
-        ("genesis_embedder", {}), ("genesis_embedder", {"text": "x", "texts": ["y"]}),
-        ("genesis_embedder", {"text": " "}), ("genesis_embedder", {"text": 5}),
-        ("genesis_embedder", {"texts": []}), ("genesis_embedder", {"texts": ["x"] * 17}),
-        ("genesis_embedder", {"texts": "abc"}), ("genesis_embedder", {"texts": ["x", None]}),
-        ("genesis_embedder", {"text": "x" * 8_001}), ("genesis_embedder", {"txt": "x"}),
+        ("genesis_embedder", {}),
+        ("genesis_embedder", {"text": "x", "texts": ["y"]}),
+        ("genesis_embedder", {"text": " "}),
+        ("genesis_embedder", {"text": 5}),
+        ("genesis_embedder", {"texts": []}),
+        ("genesis_embedder", {"texts": ["x"] * 17}),
+        ("genesis_embedder", {"texts": "abc"}),
+        ("genesis_embedder", {"texts": ["x", None]}),
+        ("genesis_embedder", {"text": "x" * 8_001}),
+        ("genesis_embedder", {"txt": "x"}),
         ("genesis_embedder", {"text": "\ud800"}),
-        ("genesis_memory_search", {}), ("genesis_memory_search", {"memory_artifact_id": "mem"}),
+        ("genesis_memory_search", {}),
+        ("genesis_memory_search", {"memory_artifact_id": "mem"}),
         ("genesis_memory_search", {"memory_artifact_id": "mem", "query": ""}),
         ("genesis_memory_search", {"memory_artifact_id": "mem", "query": ["x"]}),
         ("genesis_memory_search", {"memory_artifact_id": "mem", "query": "x", "limit": 0}),
@@ -129,22 +121,28 @@ def test_who_cannot_pay_for_all_texts_pays_for_none(tmp_path: Path) -> None:
         ("genesis_memory_add", {"memory_artifact_id": "mem", "text": "x", "tags": "a"}),
         ("genesis_memory_add", {"memory_artifact_id": "mem", "text": "x", "tags": ["a" * 201]}),
         ("genesis_memory_add", {"memory_artifact_id": "mem", "text": "x", "tags": [{}]}),
-        ("genesis_memory_add", {"memory_artifact_id": "mem", "text": "x",
-                                "tags": [str(n) for n in range(33)]}),
+        (
+            "genesis_memory_add",
+            {"memory_artifact_id": "mem", "text": "x", "tags": [str(n) for n in range(33)]},
+        ),
         ("genesis_memory_add", {"memory_artifact_id": "mem", "text": "x", "embedding": [1.0]}),
         ("genesis_memory_add", {"memory_artifact_id": "", "text": "x"}),
-        ("genesis_ledger", {"principal": 5}), ("genesis_ledger", {"principal": "a b"}),
+        ("genesis_ledger", {"principal": 5}),
+        ("genesis_ledger", {"principal": "a b"}),
         ("genesis_ledger", {"account": "mint:world"}),
-        ("genesis_store", {"limit": 0}), ("genesis_store", {"limit": 51}),
-        ("genesis_store", {"kind": []}), ("genesis_store", {"text": "x" * 501}),
-        ("genesis_event_log", {"last": 51}), ("genesis_event_log", {"last": 0}),
-        ("genesis_event_log", {"last": 1.5}), ("genesis_event_log", {"since": 1}),
-        ("genesis_escrow", {}), ("genesis_mint", {"artifact_id": "x", "amount": 1}),
+        ("genesis_store", {"limit": 0}),
+        ("genesis_store", {"limit": 51}),
+        ("genesis_store", {"kind": []}),
+        ("genesis_store", {"text": "x" * 501}),
+        ("genesis_event_log", {"last": 51}),
+        ("genesis_event_log", {"last": 0}),
+        ("genesis_event_log", {"last": 1.5}),
+        ("genesis_event_log", {"since": 1}),
+        ("genesis_escrow", {}),
+        ("genesis_mint", {"artifact_id": "x", "amount": 1}),
     ],
-)  # fmt: skip
-def test_bad_arguments_are_refused_and_cost_nothing(
-    tmp_path: Path, id: str, args: dict[str, Any]
-) -> None:
+)
+def test_bad_arguments_are_refused_and_cost_nothing(tmp_path: Path, id: str, args: dict[str, Any]) -> None:
     policies = acting(ana=[{"action": "invoke", "artifact_id": id, "args": args}])
 
     async def scenario() -> None:
@@ -216,14 +214,25 @@ def test_the_store_finds_what_its_caller_may_find(tmp_path: Path) -> None:
 def test_the_event_log_tells_public_facts_and_no_content(tmp_path: Path) -> None:
     policies = acting(
         ana=[
-            {"action": "write", "artifact_id": "open", "kind": "document", "content": "red sails",
-             "reasoning": "blue whales"},
-            {"action": "write", "artifact_id": "shut", "kind": "document", "content": "red sails",
-             "access": "private"},
-            {"action": "message", "to": "bob", "text": "green tea"}, add("grey seals"),
+            {
+                "action": "write",
+                "artifact_id": "open",
+                "kind": "document",
+                "content": "red sails",
+                "reasoning": "blue whales",
+            },
+            {
+                "action": "write",
+                "artifact_id": "shut",
+                "kind": "document",
+                "content": "red sails",
+                "access": "private",
+            },
+            {"action": "message", "to": "bob", "text": "green tea"},
+            add("grey seals"),
             {"action": "transfer", "to": "nobody", "amount": 1_000},
         ]
-    )  # fmt: skip
+    )
 
     async def scenario() -> None:
         async with settled(tmp_path, "ana", "bob", policies=policies) as w:
@@ -235,8 +244,11 @@ def test_the_event_log_tells_public_facts_and_no_content(tmp_path: Path) -> None
             assert "open" in ids and "shut" not in ids and "mem" not in ids
             assert {"shut", "mem"} <= {one.get("id") for one in ana}
             assert {one["kind"] for one in bob} <= {
-                "agent.joined", "artifact.written", "artifact.invoked", "tick.passed"
-            }  # fmt: skip
+                "agent.joined",
+                "artifact.written",
+                "artifact.invoked",
+                "tick.passed",
+            }
             said = str(bob) + str(ana)
             for secret in ("red", "blue", "green", "grey", "b:", "mem_"):
                 assert secret not in said
@@ -245,10 +257,14 @@ def test_the_event_log_tells_public_facts_and_no_content(tmp_path: Path) -> None
             newest = await ask(w, "bob", "genesis_event_log", last=1)
             assert newest["events"] == [
                 {
-                    "tick": 5, "kind": "artifact.invoked", "by": "ana", "id": "genesis_event_log",
-                    "caller": "ana", "outcome": "done",
+                    "tick": 5,
+                    "kind": "artifact.invoked",
+                    "by": "ana",
+                    "id": "genesis_event_log",
+                    "caller": "ana",
+                    "outcome": "done",
                 }
-            ]  # fmt: skip
+            ]
 
     asyncio.run(scenario())
 
@@ -302,9 +318,7 @@ def test_without_its_artifact_there_is_no_service(tmp_path: Path) -> None:
             for attempt in (recall(w, "ana", "x"), remember(w, "ana", "x")):
                 with pytest.raises(NotFound):
                     await attempt
-            await w.as_principal("ana").artifacts.write(
-                "oracle", kind="tool", content={"code": code}
-            )
+            await w.as_principal("ana").artifacts.write("oracle", kind="tool", content={"code": code})
             with pytest.raises(ArtelierError, match="not_found"):
                 await ask(w, "ana", "oracle")
 

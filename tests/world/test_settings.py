@@ -61,10 +61,8 @@ RULE = {"policy": "rule"}
         (WorldConfig(stages=[["a"], ["a"]]), "stages name an agent twice"),
         (WorldConfig(shocks=[Shock(tick=1, pay=2**60)]), "pay"),
     ],
-)  # fmt: skip
-def test_settings_that_would_stop_a_world_are_refused(
-    tmp_path: Path, given: Any, says: str
-) -> None:
+)
+def test_settings_that_would_stop_a_world_are_refused(tmp_path: Path, given: Any, says: str) -> None:
     async def scenario() -> None:
         with Kernel.open(tmp_path / "state.db") as kernel:
             with pytest.raises(InvalidConfig, match=says):
@@ -90,10 +88,14 @@ def test_whoever_stands_in_two_stages_acts_once() -> None:
 
 def test_names_that_are_nobodys_do_nothing(tmp_path: Path) -> None:
     config = {
-        "activation": "staged", "stages": [["nobody"], [], ["a"]], "network": {"a": ["zz"]},
-        "shocks": [{"tick": 1, "pay": 5, "to": ["nobody", "a"], "message": "x"}], "actions": [],
-        "collect": {"money": "balance"}, "mint": {"every": 2**53, "cases": {"no-kind": [{}]}},
-    }  # fmt: skip
+        "activation": "staged",
+        "stages": [["nobody"], [], ["a"]],
+        "network": {"a": ["zz"]},
+        "shocks": [{"tick": 1, "pay": 5, "to": ["nobody", "a"], "message": "x"}],
+        "actions": [],
+        "collect": {"money": "balance"},
+        "mint": {"every": 2**53, "cases": {"no-kind": [{}]}},
+    }
 
     async def scenario() -> None:
         async with world_at(
@@ -149,24 +151,63 @@ def test_whatever_settings_are_taken_a_world_goes_on(tmp_path: Path, seed: int) 
 
 
 _VALUES: tuple[Any, ...] = (
-    0, 1, 2, -1, 10**12, 10**15, 2**53, 2**62, 2**70, 1.5, None, True, "", "a", "b", "nobody", "\ud800",
-    "x" * 300, "a b\n", [], ["a"], ["a", "b"], ["a", "a"], [["a"], ["b"]], [["a"], ["a", "c"]], [[]], {},
-    {"a": ["b"]}, {"a": [], "b": ["a"]}, {"a": 3}, {"balance": "balance"}, {"x": "balance +"}, "staged",
-    "random", "simultaneous", "o", "noop", ["noop"], ["transfer", "noop"],
-    {"every": 1}, {"every": 1, "cases": {"agent": [{"args": {"x": 1}, "expected": [1, {"y": None}]}]}},
-    {"every": 2**53}, {"window": 1, "model_calls": 0}, {"stored_bytes": 0, "tokens": 0},
-    {"window": 10_000, "tokens": 2**53}, {"max_count": 0, "max_size_bytes": 0},
-    [{"tick": 1, "pay": 10**12}], [{"tick": 2, "pay": -(10**12), "message": "m"}],
-    [{"tick": 1, "to": ["nobody"], "message": "m", "pay": 3}], [{"tick": 1, "pay": 2**61}],
-)  # fmt: skip
+    0,
+    1,
+    2,
+    -1,
+    10**12,
+    10**15,
+    2**53,
+    2**62,
+    2**70,
+    1.5,
+    None,
+    True,
+    "",
+    "a",
+    "b",
+    "nobody",
+    "\ud800",
+    "x" * 300,
+    "a b\n",
+    [],
+    ["a"],
+    ["a", "b"],
+    ["a", "a"],
+    [["a"], ["b"]],
+    [["a"], ["a", "c"]],
+    [[]],
+    {},
+    {"a": ["b"]},
+    {"a": [], "b": ["a"]},
+    {"a": 3},
+    {"balance": "balance"},
+    {"x": "balance +"},
+    "staged",
+    "random",
+    "simultaneous",
+    "o",
+    "noop",
+    ["noop"],
+    ["transfer", "noop"],
+    {"every": 1},
+    {"every": 1, "cases": {"agent": [{"args": {"x": 1}, "expected": [1, {"y": None}]}]}},
+    {"every": 2**53},
+    {"window": 1, "model_calls": 0},
+    {"stored_bytes": 0, "tokens": 0},
+    {"window": 10_000, "tokens": 2**53},
+    {"max_count": 0, "max_size_bytes": 0},
+    [{"tick": 1, "pay": 10**12}],
+    [{"tick": 2, "pay": -(10**12), "message": "m"}],
+    [{"tick": 1, "to": ["nobody"], "message": "m", "pay": 3}],
+    [{"tick": 1, "pay": 2**61}],
+)
 
 
 def _anything(chance: random.Random) -> dict[str, Any]:
     """A few settings with values that are mostly wrong for them."""
     fields = WorldConfig.__struct_fields__
-    return {
-        name: chance.choice(_VALUES) for name in chance.sample(fields, chance.choice((1, 1, 2, 3)))
-    }
+    return {name: chance.choice(_VALUES) for name in chance.sample(fields, chance.choice((1, 1, 2, 3)))}
 
 
 # Who may join
@@ -209,9 +250,7 @@ def test_an_agent_whose_artifact_was_given_away_does_nothing(tmp_path: Path) -> 
             "idle": lambda facts: None,
         }
         agents = {"a": RULE, "b": {"model": "o"}, "eve": {"policy": "idle"}}
-        async with world_at(
-            tmp_path, policies=rule, models={"o": ScriptedModel(reply)}, agents=agents
-        ) as w:
+        async with world_at(tmp_path, policies=rule, models={"o": ScriptedModel(reply)}, agents=agents) as w:
             await w.tick()
             for agent in ("a", "b"):
                 await w.as_principal(agent).artifacts.transfer(agent, "eve")
@@ -220,17 +259,31 @@ def test_an_agent_whose_artifact_was_given_away_does_nothing(tmp_path: Path) -> 
             assert (len(asked), await balance(w, "eve")) == (1, 102)
             acts = await events(w, "action.taken")
             assert [data["act"]["action"] for _, who, data in acts if who == "a"] == [
-                "transfer", "noop", "noop",
-            ]  # fmt: skip
+                "transfer",
+                "noop",
+                "noop",
+            ]
 
     asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
     "name",
-    ["Genesis_mint", "genesis", "WORLD", "worlds", "Operator", "host", "Mint", "source", "hold",
-     "ARTIFACT", "principal", "User:ann"],
-)  # fmt: skip
+    [
+        "Genesis_mint",
+        "genesis",
+        "WORLD",
+        "worlds",
+        "Operator",
+        "host",
+        "Mint",
+        "source",
+        "hold",
+        "ARTIFACT",
+        "principal",
+        "User:ann",
+    ],
+)
 def test_names_that_look_like_the_worlds_own_are_no_agents(tmp_path: Path, name: str) -> None:
     async def scenario() -> None:
         async with world_at(tmp_path) as world:
@@ -277,9 +330,8 @@ def test_what_is_offered_is_stored_by_its_seller(tmp_path: Path) -> None:
     async def scenario() -> None:
         agents = {"ana": RULE, "bob": RULE}
         async with world_at(
-            tmp_path, config={"resources": {"stored_bytes": 500}}, policies={"rule": rule},
-            agents=agents,
-        ) as world:  # fmt: skip
+            tmp_path, config={"resources": {"stored_bytes": 500}}, policies={"rule": rule}, agents=agents
+        ) as world:
             passed = await world.run(ticks=5)
 
             assert [one.rejected for one in passed] == [0, 0, 1, 0, 0]

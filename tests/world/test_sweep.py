@@ -13,21 +13,8 @@ import pytest
 from artelier import Kernel
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest
 from artelier.world import World
-from artelier.world.figures.sweep import (
-    FIGURES,
-    PlannedRun,
-    known_params,
-    pass_world,
-    plan,
-    read_params,
-)
-from artelier.world.figures.sweep_results import (
-    columns_of,
-    folder_of,
-    row_of,
-    save_row,
-    write_table,
-)
+from artelier.world.figures.sweep import FIGURES, PlannedRun, known_params, pass_world, plan, read_params
+from artelier.world.figures.sweep_results import columns_of, folder_of, row_of, save_row, write_table
 
 Facts = dict[str, Any]
 
@@ -77,9 +64,7 @@ def test_every_combination_has_every_seed_from_that_of_the_world_on() -> None:
     told = [(*one.params.values(), one.seed) for one in planned]
     assert told == [(a, m, s) for a in (2, 3) for m in (5, 10) for s in (5, 6, 7)]
     assert len({one.id for one in planned}) == 12
-    assert (
-        planned[0].spec["agents"][0]["count"] == 2 and planned[-1].spec["agents"][0]["count"] == 3
-    )
+    assert planned[0].spec["agents"][0]["count"] == 2 and planned[-1].spec["agents"][0]["count"] == 3
     assert planned[0].spec["agents"][1] == SPEC["agents"][1]
     assert planned[-1].spec["world"] == {"seed": 5, "mint": {"every": 10}}
     assert SPEC["world"]["mint"] == {"every": 4} and SPEC["agents"][0]["count"] == 2
@@ -223,9 +208,7 @@ def test_a_broken_off_run_goes_on_and_is_the_same_world(tmp_path: Path) -> None:
         kernel = Kernel.open(tmp_path / f"{planned.id}.db")
         try:
             with pytest.raises(ZeroDivisionError):
-                await pass_world(
-                    kernel, planned, policies=POLICIES, told=lambda tick: tick // (3 - tick)
-                )
+                await pass_world(kernel, planned, policies=POLICIES, told=lambda tick: tick // (3 - tick))
             assert await World.open(kernel, "world").tick_now() == 3
         finally:
             await kernel.aclose()
@@ -286,8 +269,11 @@ def test_a_parquet_has_types_and_the_text_as_it_is(tmp_path: Path) -> None:
     rows = [dict(zip(columns, row, strict=True)) for row in found.fetchall()]
     assert columns == ["run", "model", "resources.tokens", "seed", "ticks", *FIGURES]
     assert [(row["model"], row["resources.tokens"]) for row in rows] == [
-        ("=cmd()", None), ("=cmd()", 9), ("it's", None), ("it's", 9)
-    ]  # fmt: skip
+        ("=cmd()", None),
+        ("=cmd()", 9),
+        ("it's", None),
+        ("it's", 9),
+    ]
     assert rows[0]["gini"] == 7.0 and isinstance(rows[0]["gini"], float)
 
 

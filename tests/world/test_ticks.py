@@ -101,8 +101,13 @@ def test_all_think_about_the_end_of_the_tick_before(tmp_path: Path) -> None:
 
 def test_the_order_of_a_tick_is_seeded_and_favours_nobody(tmp_path: Path) -> None:
     def rule(facts: dict[str, Any]) -> Any:
-        return {"action": "write", "artifact_id": f"prize-{facts['tick']}", "kind": "document",
-                "content": facts["agent_id"], "expected_version": 0}  # fmt: skip
+        return {
+            "action": "write",
+            "artifact_id": f"prize-{facts['tick']}",
+            "kind": "document",
+            "content": facts["agent_id"],
+            "expected_version": 0,
+        }
 
     async def winners(seed: int, folder: Path) -> list[str]:
         folder.mkdir()
@@ -110,8 +115,11 @@ def test_the_order_of_a_tick_is_seeded_and_favours_nobody(tmp_path: Path) -> Non
         config = {"seed": seed}
         async with world_at(folder, config=config, policies={"rule": rule}, agents=agents) as w:
             await w.run(ticks=12)
-            return [actor for _, actor, data in await events(w, "artifact.written")
-                    if data["id"].startswith("prize-") and data["version"] == 1]  # fmt: skip
+            return [
+                actor
+                for _, actor, data in await events(w, "artifact.written")
+                if data["id"].startswith("prize-") and data["version"] == 1
+            ]
 
     first = asyncio.run(winners(1, tmp_path / "a"))
     again = asyncio.run(winners(1, tmp_path / "b"))
@@ -149,9 +157,7 @@ def test_a_policy_that_raises_leaves_no_half_of_a_tick(tmp_path: Path) -> None:
             before = await events(w)
             with pytest.raises(PolicyFailed, match="rule raised ZeroDivisionError") as failed:
                 await w.tick()
-            assert "bob in tick 1" in str(failed.value.got) and "test_ticks.py" in str(
-                failed.value.got
-            )
+            assert "bob in tick 1" in str(failed.value.got) and "test_ticks.py" in str(failed.value.got)
             assert await events(w) == before and await w.tick_now() == 0
             broken[0] = False
             assert (await w.tick()).tick == 1
@@ -181,9 +187,7 @@ def test_a_write_between_ticks_is_seen_by_the_next_and_dated_with_the_last(tmp_p
         async with world_at(tmp_path, policies=script(), agents={"ana": RULE, "bob": RULE}) as w:
             await w.run(ticks=2)
             await w.as_principal("ana").ledger.transfer(to="bob", amount=7)
-            artifact = await w.as_principal("ana").artifacts.write(
-                "note", kind="document", content="hello"
-            )
+            artifact = await w.as_principal("ana").artifacts.write("note", kind="document", content="hello")
             assert artifact.written_us == 2
             await w.tick()
             assert await balance(w, "bob") == 107
@@ -194,9 +198,7 @@ def test_a_write_between_ticks_is_seen_by_the_next_and_dated_with_the_last(tmp_p
 
 
 @pytest.mark.parametrize("to", ["bobb", "artifact:note", "genesis_nothing"])
-def test_a_transfer_between_ticks_to_nobody_is_refused_and_moves_nothing(
-    tmp_path: Path, to: str
-) -> None:
+def test_a_transfer_between_ticks_to_nobody_is_refused_and_moves_nothing(tmp_path: Path, to: str) -> None:
     async def scenario() -> None:
         async with world_at(tmp_path, policies=script(), agents={"ana": RULE, "bob": RULE}) as w:
             ana = w.as_principal("ana")
@@ -217,8 +219,9 @@ def test_paused_worlds_wait_and_shocks_and_news_arrive(tmp_path: Path) -> None:
         return None
 
     async def scenario() -> None:
-        config = {"shocks": [{"tick": 2, "pay": -150, "to": ["bob"], "message": "a fire"},
-                             {"tick": 3, "pay": 5}]}  # fmt: skip
+        config = {
+            "shocks": [{"tick": 2, "pay": -150, "to": ["bob"], "message": "a fire"}, {"tick": 3, "pay": 5}]
+        }
         agents = {"ana": RULE, "bob": RULE}
         async with world_at(tmp_path, config=config, policies={"rule": rule}, agents=agents) as w:
             await w.inject("welcome", to=["ana"])
@@ -260,9 +263,11 @@ def test_messages_reach_whom_the_network_lets_them(tmp_path: Path) -> None:
 def test_only_allowed_actions_and_only_known_settings(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with world_at(
-            tmp_path, config={"actions": ["noop"]}, policies={"rule": lambda _: Transfer(
-                to="bob", amount=1)}, agents={"ana": RULE, "bob": RULE},
-        ) as w:  # fmt: skip
+            tmp_path,
+            config={"actions": ["noop"]},
+            policies={"rule": lambda _: Transfer(to="bob", amount=1)},
+            agents={"ana": RULE, "bob": RULE},
+        ) as w:
             assert (await w.tick()).rejected == 2
             with pytest.raises(InvalidConfig, match="sneed"):
                 await World.new(w.host, "x", {"sneed": 1})
@@ -279,12 +284,22 @@ def test_only_allowed_actions_and_only_known_settings(tmp_path: Path) -> None:
 def test_programs_act_as_themselves_within_the_tick(tmp_path: Path) -> None:
     code = "def run(n):\n    write('made', {'n': n}, kind='document')\n    return n * 2\n"
     policies = script(
-        ana=[{"action": "write", "artifact_id": "double", "kind": "tool", "content": {"code": code},
-              "prices": {"invoke": 4}}],
-        bob=[None, {"action": "invoke", "artifact_id": "double", "args": {"n": 21}},
-             {"action": "invoke", "artifact_id": "double", "args": {"n": "x" * 10**6}},
-             {"action": "read", "ref": "made"}],
-    )  # fmt: skip
+        ana=[
+            {
+                "action": "write",
+                "artifact_id": "double",
+                "kind": "tool",
+                "content": {"code": code},
+                "prices": {"invoke": 4},
+            }
+        ],
+        bob=[
+            None,
+            {"action": "invoke", "artifact_id": "double", "args": {"n": 21}},
+            {"action": "invoke", "artifact_id": "double", "args": {"n": "x" * 10**6}},
+            {"action": "read", "ref": "made"},
+        ],
+    )
     results: list[Any] = []
 
     def rule(facts: dict[str, Any]) -> Any:
@@ -346,12 +361,18 @@ def test_nobody_stores_more_than_it_may(tmp_path: Path) -> None:
 
     code = "def run(n):\n    write('made', 'x' * n, kind='document')\n"
     policies = script(
-        ana=[write("a", 300), write("b", 600), write("a", 10), write("b", 600),
-             {"action": "delete", "artifact_id": "b"}, write("c", 300),
-             {"action": "write", "artifact_id": "t", "kind": "tool", "content": {"code": code}},
-             {"action": "invoke", "artifact_id": "t", "args": {"n": 900}},
-             {"action": "invoke", "artifact_id": "t", "args": {"n": 9}}],
-    )  # fmt: skip
+        ana=[
+            write("a", 300),
+            write("b", 600),
+            write("a", 10),
+            write("b", 600),
+            {"action": "delete", "artifact_id": "b"},
+            write("c", 300),
+            {"action": "write", "artifact_id": "t", "kind": "tool", "content": {"code": code}},
+            {"action": "invoke", "artifact_id": "t", "args": {"n": 900}},
+            {"action": "invoke", "artifact_id": "t", "args": {"n": 9}},
+        ]
+    )
 
     async def scenario() -> None:
         config = {"resources": {"stored_bytes": 800}}

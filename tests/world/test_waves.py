@@ -51,9 +51,7 @@ def cancel(facts: dict[str, Any]) -> dict[str, Any]:
 def run(folder: Path, rule: Watched, *, ticks: int, **config: Any) -> None:
     async def scenario() -> None:
         agents: dict[str, Any] = {"ana": RULE, "bob": RULE, "eve": RULE}
-        async with world_at(
-            folder, policies={"rule": rule}, agents=agents, config={**STAGED, **config}
-        ) as w:
+        async with world_at(folder, policies={"rule": rule}, agents=agents, config={**STAGED, **config}) as w:
             await w.as_principal("eve").artifacts.write(
                 "eves", kind="document", content="x", access={"allow": {"delete": ["ana"]}}
             )
@@ -71,10 +69,19 @@ def test_a_later_stage_sees_what_is_offered_and_sold_in_this_tick(tmp_path: Path
     assert rule.told["ana", 2]["my_artifacts"] == ["ana", "poem"]
     assert rule.offers("bob", 2) == ["poem"] and rule.offers("eve", 2) == []
     made = rule.told["bob", 2]["offers"][0]
-    assert made.items() >= {
-        "offer": "offer-2-1", "artifact": "poem", "kind": "document", "seller": "ana", "price": 4,
-        "sells": "ownership", "to": "", "royalty_percent": 0,
-    }.items()  # fmt: skip
+    assert (
+        made.items()
+        >= {
+            "offer": "offer-2-1",
+            "artifact": "poem",
+            "kind": "document",
+            "seller": "ana",
+            "price": 4,
+            "sells": "ownership",
+            "to": "",
+            "royalty_percent": 0,
+        }.items()
+    )
     assert rule.told["bob", 3]["my_artifacts"] == ["bob", "poem"]
     # An offer is told alike in the tick in which it was made, and later.
     assert rule.told["bob", 4]["offers"] == rule.told["ana", 5]["offers"] != []
@@ -110,9 +117,12 @@ def test_a_prompt_of_a_later_stage_shows_the_offer(tmp_path: Path) -> None:
         rule = Watched(ana=[write("poem"), offer("poem")])
         agents: dict[str, Any] = {"ana": RULE, "bob": {"system_prompt": "Buy."}}
         async with world_at(
-            tmp_path, policies={"rule": rule}, agents=agents, models=speaking.model,
+            tmp_path,
+            policies={"rule": rule},
+            agents=agents,
+            models=speaking.model,
             config={"activation": "staged", "stages": [["ana"], ["bob"]], "model": "m"},
-        ) as w:  # fmt: skip
+        ) as w:
             await w.run(ticks=2)
             assert len(await events(w, "offer.accepted")) == 1
             return w

@@ -139,20 +139,28 @@ def test_a_file_makes_the_world_that_it_says(tmp_path: Path) -> None:
         ("[[artifacts]]\nid = 'x'\nkind = 'doc'\nowner = 'a'\ncontent = 'c'", "artifacts[0]: artifact x"),
         ("[[artifacts]]\nid = 'x@1'\nkind = 'document'\nowner = 'a'\ncontent = 'c'", "artifacts[0]"),
         ("[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a b'\ncontent = 'c'", "artifacts[0]"),
-        ("[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 'c'\nfile = 'mill.py'",
-         "artifacts[0]: `file` stands beside"),
-        ("[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 'c'\naccess = 'free'",
-         "artifacts[0]"),
-        ("[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 'c'\nprices = {reed = 1}",
-         "artifacts[0]"),
+        (
+            "[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 'c'\nfile = 'mill.py'",
+            "artifacts[0]: `file` stands beside",
+        ),
+        (
+            "[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 'c'\naccess = 'free'",
+            "artifacts[0]",
+        ),
+        (
+            "[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 'c'\nprices = {reed = 1}",
+            "artifacts[0]",
+        ),
         ("[[artifacts]]\nid = 'x'\nkind = 'document'\nowner = 'a'\ncontent = 2026-01-01", "artifacts[0]"),
-        ("[[artifacts]]\nid = 'handbook'\nkind = 'document'\nowner = 'a'\ncontent = 'c'",
-         "artifacts[0]: there are two artifacts handbook"),
+        (
+            "[[artifacts]]\nid = 'handbook'\nkind = 'document'\nowner = 'a'\ncontent = 'c'",
+            "artifacts[0]: there are two artifacts handbook",
+        ),
         ("[world]\nactivation = 'staged'", "world.stages"),
         ("agents = 3", "$.agents"),
         ("[[agents]", "is no TOML"),
     ],
-)  # fmt: skip
+)
 def test_every_mistake_is_told_with_its_place(tmp_path: Path, toml: str, place: str) -> None:
     assert place in refused(tmp_path, toml)
 
@@ -166,17 +174,23 @@ AGENT = "[[agents]]\nid = 'ada_{n}'\ncount = 2\n"
         (AGENT + "scirp = 1", ("world.toml:4: ", "`scirp`", "Did you mean `scrip`?", "personality")),
         (AGENT + "[world.mint]\nevry = 1", ("world.toml:5: ", "`evry`", "expected every, cases")),
         (AGENT + "[world]\nmint.evry = 1", ("world.toml:5: ", "`evry`", "expected every, cases")),
-        (AGENT + "[[agents]]\nid = 'b'\n\nscrip = 'x'",
-         ("world.toml:7: ", "expected whole number", "got text")),
+        (
+            AGENT + "[[agents]]\nid = 'b'\n\nscrip = 'x'",
+            ("world.toml:7: ", "expected whole number", "got text"),
+        ),
         ("[world]\nseed = [1]", ("world.toml:2: ", "expected whole number; got list")),
-        (AGENT + "[world]\nactivation = 'staged'\nstages = [['ada_1'], ['ada_3']]",
-         ("world.toml:6: world.stages[1]", "got ada_3")),
+        (
+            AGENT + "[world]\nactivation = 'staged'\nstages = [['ada_1'], ['ada_3']]",
+            ("world.toml:6: world.stages[1]", "got ada_3"),
+        ),
         (AGENT + "[world.network]\nada_1 = ['ben']", ("world.toml:5: world.network.ada_1", "got ben")),
-        (AGENT + "[[world.shocks]]\ntick = 1\npay = 1\nto = ['ad_1']",
-         ("world.toml:7: world.shocks[0].to", "Did you mean ada_1?")),
+        (
+            AGENT + "[[world.shocks]]\ntick = 1\npay = 1\nto = ['ad_1']",
+            ("world.toml:7: world.shocks[0].to", "Did you mean ada_1?"),
+        ),
         (AGENT + "[[world.shocks]]\ntick = 1", ("world.toml:4: world.shocks[0]", "does nothing")),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_told_with_its_line_and_what_may_stand_there(
     tmp_path: Path, toml: str, told: tuple[str, ...]
 ) -> None:
@@ -250,17 +264,13 @@ def test_the_shipped_worlds_can_be_read() -> None:
         shipped("../market")
 
 
-def test_a_memory_store_of_a_file_whose_embedder_nobody_knows_makes_no_world(
-    tmp_path: Path,
-) -> None:
+def test_a_memory_store_of_a_file_whose_embedder_nobody_knows_makes_no_world(tmp_path: Path) -> None:
     store = {"id": "m", "kind": "memory_store", "owner": "ana"}
     spec = {"artifacts": [{**store, "content": {"config": {"embedder": "nobodys"}}}]}
 
     async def scenario() -> None:
         with Kernel.open(tmp_path / "state.db") as kernel:
-            with pytest.raises(
-                InvalidConfig, match=r"artifacts\[0\]: m names no embedder"
-            ) as refused:
+            with pytest.raises(InvalidConfig, match=r"artifacts\[0\]: m names no embedder") as refused:
                 await found(kernel, "w", spec)
             assert "hashing, minilm" in str(refused.value)
             with pytest.raises(NotFound):

@@ -117,9 +117,7 @@ async def town(kernel: Any, id: str = "w", *, config: Mapping[str, Any] = CONFIG
     """The world before its first tick. `kernel` has a model `oracle`."""
     world = await World.new(kernel, id, config, policies=policies())
     await settle(world)
-    ana, bob, cyd, dan = (
-        world.as_principal(name).artifacts for name in ("ana", "bob", "cyd", "dan")
-    )
+    ana, bob, cyd, dan = (world.as_principal(name).artifacts for name in ("ana", "bob", "cyd", "dan"))
     await ana.write("ana_memory", kind="memory_store", content={"config": {"max_entries": 1}})
     await ana.write("ana_song", kind="document", content="la la", access="private")
     await ana.write(
@@ -129,13 +127,9 @@ async def town(kernel: Any, id: str = "w", *, config: Mapping[str, Any] = CONFIG
     await ana.write("ana_house", kind="document", content="four walls")
     await bob.write("bob_tool", kind="tool", content=TOOL, prices={"invoke": 2})
     await bob.write("bob_check", kind="contract", content={"code": CHECK})
-    await bob.write(
-        "guarded", kind="document", content="a secret", access={"contract": "bob_check"}
-    )
+    await bob.write("guarded", kind="document", content="a secret", access={"contract": "bob_check"})
     await bob.write("notice", kind="document", content="mind the gap")
-    await bob.write(
-        "shared", kind="document", content="for cyd", access={"allow": {"read": ["cyd"]}}
-    )
+    await bob.write("shared", kind="document", content="for cyd", access={"allow": {"read": ["cyd"]}})
     await bob.write("boat", kind="document", content="leaks")
     await bob.write(
         "report", kind="document", content="the gap is wide",
@@ -143,9 +137,7 @@ async def town(kernel: Any, id: str = "w", *, config: Mapping[str, Any] = CONFIG
     )  # fmt: skip
     await bob.write("waste", kind="document", content="old")
     await bob.delete("waste")
-    await dan.write(
-        "dan_is", kind="personality", content={"template": "You are PLAIN.", "variables": []}
-    )
+    await dan.write("dan_is", kind="personality", content={"template": "You are PLAIN.", "variables": []})
     for agent, space in (("ana", ana), ("bob", bob), ("cyd", cyd)):
         await space.write(agent, kind="agent", content=dict(RULE))
     await dan.write(
@@ -195,10 +187,7 @@ async def deals(world: World) -> None:
     await world.host.services.store.append(Batch(appends=(append,)))
 
 
-LEFT_OUT = {
-    "artifacts": {"position"},
-    "artifact_versions": {"stream"},
-}
+LEFT_OUT = {"artifacts": {"position"}, "artifact_versions": {"stream"}}
 """Columns that name places of the store."""
 
 
@@ -212,11 +201,7 @@ async def rows(kernel: Kernel, world: World) -> dict[str, list[tuple[Any, ...]]]
         if "space" not in columns and table != "worlds":
             continue
         where, given = ("space = ?", space) if "space" in columns else ("id = ?", world.id)
-        out = (
-            LEFT_OUT.get(table, set())
-            | {"tenant", "space"}
-            | ({"id"} if table == "worlds" else set())
-        )
+        out = LEFT_OUT.get(table, set()) | {"tenant", "space"} | ({"id"} if table == "worlds" else set())
         shown = [name for name in columns if name not in out]
         order = "position" if "position" in columns else ", ".join(shown)
         got = await store.query(

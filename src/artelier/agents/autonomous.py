@@ -18,13 +18,7 @@ from artelier.agents.shipped_texts import template
 from artelier.agents.state import STUCK_AFTER
 from artelier.agents.tools.read_artifact import READ_ON, read_artifact_tool
 from artelier.context import CompactionStrategy, ContextBuilder
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    NotFound,
-    RunStopped,
-    RunSuspended,
-)
+from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
 from artelier.kernel.history.fork_lineage import subject_key
 from artelier.kernel.policy import is_granted
@@ -93,9 +87,10 @@ class AutonomousAgent:
         """
         if context_builder is not None and identity:
             raise InvalidRequest(
-                "an agent has one identity", expected="ContextBuilder(identity=...) or identity=...",
+                "an agent has one identity",
+                expected="ContextBuilder(identity=...) or identity=...",
                 got="both",
-            )  # fmt: skip
+            )
         _check_arguments(context_builder, compaction, acceptance)
         _check_count("max_iterations", max_iterations, least=1)
         _check_count("stuck_after", stuck_after, least=2)
@@ -144,10 +139,20 @@ class AutonomousAgent:
         later is the result's `reason`.
         """
         wanted = Wanted(
-            run_id=run_id, tenant=tenant, model=_model(model, llm_model), prompt=prompt,
-            output_schema=output_schema, on_wait=on_wait, limits=limits, artifact=artifact,
-            workspace=workspace, parent=parent, grants=grants, replay=replay, subject=subject,
-        )  # fmt: skip
+            run_id=run_id,
+            tenant=tenant,
+            model=_model(model, llm_model),
+            prompt=prompt,
+            output_schema=output_schema,
+            on_wait=on_wait,
+            limits=limits,
+            artifact=artifact,
+            workspace=workspace,
+            parent=parent,
+            grants=grants,
+            replay=replay,
+            subject=subject,
+        )
         return await self.start(wanted)
 
     async def resume(
@@ -181,13 +186,22 @@ class AutonomousAgent:
         is_asked = note.strip() or limits or max_iterations is not None or stuck_after is not None
         if is_asked or row["status"] == "paused":
             await runs.resume(
-                run_id, note=note, limits=limits, max_iterations=max_iterations,
-                stuck_after=stuck_after, by=by,
-            )  # fmt: skip
+                run_id,
+                note=note,
+                limits=limits,
+                max_iterations=max_iterations,
+                stuck_after=stuck_after,
+                by=by,
+            )
         wanted = Wanted(
-            run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt, is_chat=job.is_chat,
-            output_schema=output_schema or job.output_schema, **more,
-        )  # fmt: skip
+            run_id=run_id,
+            tenant=tenant,
+            model=job.model,
+            prompt=job.prompt,
+            is_chat=job.is_chat,
+            output_schema=output_schema or job.output_schema,
+            **more,
+        )
         return await self.start(wanted)
 
     def stream(
@@ -203,9 +217,12 @@ class AutonomousAgent:
         from artelier.agents.stream.run_stream import stream_of
 
         wanted = Wanted(
-            run_id=run_id, tenant=tenant, prompt=prompt,
-            model=_model(model, more.pop("llm_model", None)), **more,
-        )  # fmt: skip
+            run_id=run_id,
+            tenant=tenant,
+            prompt=prompt,
+            model=_model(model, more.pop("llm_model", None)),
+            **more,
+        )
         return stream_of(self, wanted)
 
     def chat(self, session: str, *, model: str, tenant: Any = None, **more: Any) -> Chat:
@@ -242,17 +259,29 @@ class AutonomousAgent:
         kit = await self.kit(runs)
         if missing := [name for name in self.acceptance if name not in kit.ports]:
             raise InvalidRequest(
-                "a gate waits for a tool that the agent does not have", got=", ".join(missing)[:200],
+                "a gate waits for a tool that the agent does not have",
+                got=", ".join(missing)[:200],
                 expected=", ".join(sorted(kit.ports))[:500],
-            )  # fmt: skip
+            )
         opened = runs.run(
-            wanted.run_id, loop=LOOP, agent=self.agent_id, model=wanted.model, goal=wanted.prompt,
-            settings=job.settings(), from_snapshot=True, limits=wanted.limits, tools=kit.ports,
+            wanted.run_id,
+            loop=LOOP,
+            agent=self.agent_id,
+            model=wanted.model,
+            goal=wanted.prompt,
+            settings=job.settings(),
+            from_snapshot=True,
+            limits=wanted.limits,
+            tools=kit.ports,
             on_wait="suspend" if wanted.on_wait == "return" else wanted.on_wait,
-            principal=f"agent:{self.agent_id}", parent=wanted.parent, parent_step=wanted.parent_step,
-            grants=wanted.grants, replay=wanted.replay, subject=wanted.subject,
+            principal=f"agent:{self.agent_id}",
+            parent=wanted.parent,
+            parent_step=wanted.parent_step,
+            grants=wanted.grants,
+            replay=wanted.replay,
+            subject=wanted.subject,
             key_id=wanted.key_id,
-        )  # fmt: skip
+        )
         message, foreign, run_id = "", False, wanted.run_id
 
         async def drive() -> None:
@@ -279,9 +308,7 @@ class AutonomousAgent:
                 raise  # the parent waits with its child
         if foreign:
             raise _asked_otherwise(wanted)
-        return await agent_result(
-            services, runs.id, run_id, message=message, output=wanted.output_schema
-        )
+        return await agent_result(services, runs.id, run_id, message=message, output=wanted.output_schema)
 
     async def _check_erasable(self, services: Services, wanted: Wanted) -> None:
         """Errors: `InvalidRequest` for a subject whose memories no erasure would reach."""
@@ -294,8 +321,9 @@ class AutonomousAgent:
         if wanted.subject or key_id is not None:
             raise InvalidRequest(
                 "a run about a subject remembers in the kernel's own store, where that can be erased",
-                expected="memory='log', or no memory", got="a memory in a file of its own",
-            )  # fmt: skip
+                expected="memory='log', or no memory",
+                got="a memory in a file of its own",
+            )
 
     async def drive(self, run: Run) -> None:
         """Drive a replay of one of this agent's runs: `kernel.for_tenant(t).replay(run_id, agent.drive)`."""
@@ -308,25 +336,39 @@ class AutonomousAgent:
         self, run: Run, job: Job, kit: Kit | None, *, sink: Sink | None = None, desk: Any = None
     ) -> AgentLoop:
         return AgentLoop(
-            run, job, self.builder, agent_id=self.agent_id,
+            run,
+            job,
+            self.builder,
+            agent_id=self.agent_id,
             listing=kit.listing if kit is not None else None,
-            native=kit.native if kit is not None else None, sink=sink, desk=desk,
-        )  # fmt: skip
+            native=kit.native if kit is not None else None,
+            sink=sink,
+            desk=desk,
+        )
 
     def _job(self, services: Services, wanted: Wanted, profile: str, tenant: TenantState) -> Job:
         window = services.window_of(wanted.model)
         default = ITERATIONS_BOUNDED if _is_bounded(tenant, wanted) else ITERATIONS
         job = Job(
-            prompt=wanted.prompt, model=wanted.model, output_schema=wanted.output_schema,
+            prompt=wanted.prompt,
+            model=wanted.model,
+            output_schema=wanted.output_schema,
             max_iterations=default if self.max_iterations is None else self.max_iterations,
-            stuck_after=self.stuck_after or 0, artifact=wanted.artifact,
-            workspace=wanted.workspace, context=self.builder.settings(),
-            compaction=self.compaction.settings(), window_tokens=window.context_tokens,
-            max_output_tokens=window.max_output_tokens, acceptance=self.acceptance,
-            is_chat=wanted.is_chat, earlier=wanted.earlier, profile=profile,
-            waiting_turns=wanted.waiting.runs, news=wanted.waiting.news,
+            stuck_after=self.stuck_after or 0,
+            artifact=wanted.artifact,
+            workspace=wanted.workspace,
+            context=self.builder.settings(),
+            compaction=self.compaction.settings(),
+            window_tokens=window.context_tokens,
+            max_output_tokens=window.max_output_tokens,
+            acceptance=self.acceptance,
+            is_chat=wanted.is_chat,
+            earlier=wanted.earlier,
+            profile=profile,
+            waiting_turns=wanted.waiting.runs,
+            news=wanted.waiting.news,
             session=wanted.run_id.rpartition("/")[0] if wanted.is_chat and profile else "",
-        )  # fmt: skip
+        )
         return with_verbatim_task(job, can_read_on=_can_read_on(tenant, wanted))
 
     async def kit(self, runs: TenantRuns) -> Kit:
@@ -368,9 +410,7 @@ def _check_arguments(builder: object, compaction: object, acceptance: object) ->
         if value is not None and not isinstance(value, kind):
             raise InvalidRequest(name, expected=f"a {kind.__name__}", got=repr(value)[:80])
     if isinstance(acceptance, str) or not isinstance(acceptance, Sequence):
-        raise InvalidRequest(
-            "acceptance", expected="a list of names of tools", got=repr(acceptance)[:80]
-        )
+        raise InvalidRequest("acceptance", expected="a list of names of tools", got=repr(acceptance)[:80])
 
 
 def _check_count(name: str, value: object, *, least: int) -> None:
@@ -378,9 +418,7 @@ def _check_count(name: str, value: object, *, least: int) -> None:
     if value is None:
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidRequest(
-            name, expected=f"a whole number from {least}, or None", got=repr(value)[:80]
-        )
+        raise InvalidRequest(name, expected=f"a whole number from {least}, or None", got=repr(value)[:80])
 
 
 def check_tools(tools: Iterable[object]) -> tuple[ToolPort, ...]:
@@ -389,9 +427,8 @@ def check_tools(tools: Iterable[object]) -> tuple[ToolPort, ...]:
     for item in () if isinstance(tools, str) else tools:
         if not (hasattr(item, "schema") and hasattr(item, "validate") and hasattr(item, "call")):
             raise InvalidRequest(
-                "not a tool", expected="functions with @tool, or other ToolPorts",
-                got=repr(item)[:80],
-            )  # fmt: skip
+                "not a tool", expected="functions with @tool, or other ToolPorts", got=repr(item)[:80]
+            )
         found.append(cast(ToolPort, item))
     if isinstance(tools, str):
         raise InvalidRequest("tools", expected="a list of tools", got=repr(tools)[:80])
@@ -403,9 +440,7 @@ def _model(model: str | None, llm_model: str | None) -> str:
         raise InvalidRequest("two models were named", got=f"{model!r} and {llm_model!r}")
     chosen = model or llm_model
     if not chosen:
-        raise InvalidRequest(
-            "a run needs a model", expected='model="openai:gpt-5-mini" or "offline"'
-        )
+        raise InvalidRequest("a run needs a model", expected='model="openai:gpt-5-mini" or "offline"')
     return chosen
 
 
@@ -469,8 +504,7 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
 
 def _other_loop(run_id: str) -> Conflict:
     return Conflict(
-        f"run {run_id!r} exists and is driven by code of its own",
-        hint="Give this one another run_id.",
+        f"run {run_id!r} exists and is driven by code of its own", hint="Give this one another run_id."
     )
 
 
@@ -483,10 +517,12 @@ def _is_asked(runs: TenantRuns, stored: Mapping[str, Any], wanted: Wanted) -> bo
 
 def _asked_otherwise(wanted: Wanted) -> Conflict:
     return Conflict(
-        f"run {wanted.run_id!r} exists and was asked something else", got=repr(wanted.prompt[:120]),
-        hint="Say it again: the next turn is free." if wanted.must_be_new
+        f"run {wanted.run_id!r} exists and was asked something else",
+        got=repr(wanted.prompt[:120]),
+        hint="Say it again: the next turn is free."
+        if wanted.must_be_new
         else "Give a new task a run_id of its own.",
-    )  # fmt: skip
+    )
 
 
 async def settings_of_run(run: Run) -> dict[str, Any] | None:

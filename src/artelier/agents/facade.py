@@ -46,9 +46,7 @@ class AgentKernel(Protocol):
 class AgentsHandle:
     """Methods of `TenantKernel`."""
 
-    async def agents(
-        self: AgentKernel, *, after: str | None = None, limit: int = 100
-    ) -> dict[str, Any]:
+    async def agents(self: AgentKernel, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
         """`{items: [{agent, runs, last_run, last_us, entries, cost_microusd}], next}`, by id.
 
         Agents that have a run or a memory in this store. Cost: O(runs of the tenant).
@@ -87,16 +85,11 @@ class AgentsHandle:
         from artelier.agents.export.transfer import export_agent
 
         return await export_agent(
-            self.services, self.id, agent_id, path, memory=memory, without_memory=without_memory,
-            by=by,
-        )  # fmt: skip
+            self.services, self.id, agent_id, path, memory=memory, without_memory=without_memory, by=by
+        )
 
     async def import_agent(
-        self: AgentKernel,
-        path: str | Path,
-        *,
-        size_max_bytes: int = SIZE_BYTES_MAX,
-        by: str = "operator",
+        self: AgentKernel, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
     ) -> Carried:
         """Take an agent into this tenant: its runs as records, its memory alive in this kernel's log, its
         skills parked until somebody approves them.
@@ -136,11 +129,7 @@ class AgentsHandle:
         return found
 
     async def undo_compaction(
-        self: AgentKernel,
-        run_id: str,
-        *,
-        policy: CompactionStrategy | None = None,
-        by: str = "operator",
+        self: AgentKernel, run_id: str, *, policy: CompactionStrategy | None = None, by: str = "operator"
     ) -> EventData:
         """Show the messages again that the newest compaction summarised, from the run's next cycle on.
 

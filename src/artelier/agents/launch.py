@@ -47,9 +47,10 @@ def launch_of(loop: str) -> Launch:
     found = _LAUNCHES.get(loop)
     if found is None:
         raise InvalidRequest(
-            "no loop of this name can be started from settings alone", got=repr(loop)[:80],
+            "no loop of this name can be started from settings alone",
+            got=repr(loop)[:80],
             expected=" or ".join(sorted(_LAUNCHES)),
-        )  # fmt: skip
+        )
     return found
 
 
@@ -75,9 +76,11 @@ def check_goal(goal: str) -> None:
         raise InvalidRequest("the goal is empty", expected="what to find out or make")
     if len(goal) > GOAL_CHARS_MAX:
         raise InvalidRequest(
-            "the goal is too long", expected=f"at most {GOAL_CHARS_MAX:,} characters",
-            got=f"{len(goal):,}", hint="Put it into a file of the workspace and refer to it.",
-        )  # fmt: skip
+            "the goal is too long",
+            expected=f"at most {GOAL_CHARS_MAX:,} characters",
+            got=f"{len(goal):,}",
+            hint="Put it into a file of the workspace and refer to it.",
+        )
     if any("\ud800" <= char <= "\udfff" for char in goal):
         raise InvalidRequest("the goal is not UTF-8 text", got=ascii(goal)[:80])
 
@@ -87,35 +90,44 @@ def check_goal(goal: str) -> None:
 
 def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
     given = checked_settings(
-        settings, loop=LOOP, needed={"prompt": str, "model": str},
+        settings,
+        loop=LOOP,
+        needed={"prompt": str, "model": str},
         free={"workspace": str, "max_iterations": int},
-    )  # fmt: skip
+    )
     check_goal(given["prompt"])
     desk.services.model(given["model"])
     if given.get("workspace"):
         given["workspace"] = desk.services.workspaces.check(desk.id, given["workspace"])
     if given.get("max_iterations", 1) < 1:
-        raise InvalidRequest(
-            "max_iterations", expected="a whole number from 1", got=given["max_iterations"]
-        )
+        raise InvalidRequest("max_iterations", expected="a whole number from 1", got=given["max_iterations"])
     return given
 
 
 async def _start_agent(
-    kernel: Kernels, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str, key_id: int | None,
-) -> AgentResult:  # fmt: skip
+    kernel: Kernels,
+    tenant: Any,
+    run_id: str,
+    settings: dict[str, Any],
+    limits: Limits | None,
+    on_wait: str,
+    key_id: int | None,
+) -> AgentResult:
     from artelier.agents.tools.workspace_agent import workspace_agent
 
     workspace = cast(str, settings.get("workspace", ""))
-    agent = workspace_agent(
-        kernel, workspace, tenant=tenant, max_iterations=settings.get("max_iterations")
-    )
+    agent = workspace_agent(kernel, workspace, tenant=tenant, max_iterations=settings.get("max_iterations"))
     wanted = Wanted(
-        run_id=run_id, tenant=tenant, model=settings["model"], prompt=settings["prompt"],
-        on_wait=on_wait, limits=limits, artifact=f"reports/{run_id}", workspace=workspace,
+        run_id=run_id,
+        tenant=tenant,
+        model=settings["model"],
+        prompt=settings["prompt"],
+        on_wait=on_wait,
+        limits=limits,
+        artifact=f"reports/{run_id}",
+        workspace=workspace,
         key_id=key_id,
-    )  # fmt: skip
+    )
     return await agent.start(wanted)
 
 

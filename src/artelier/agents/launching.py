@@ -12,7 +12,5 @@ def __getattr__(name: str) -> Any:
     import artelier.agents.launch as successor
 
     value = getattr(successor, name)
-    warnings.warn(
-        "artelier.agents.launching is now artelier.agents.launch", DeprecationWarning, stacklevel=2
-    )
+    warnings.warn("artelier.agents.launching is now artelier.agents.launch", DeprecationWarning, stacklevel=2)
     return value

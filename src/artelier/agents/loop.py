@@ -153,9 +153,14 @@ class AgentLoop:
 
     def _parts(self) -> Parts[AgentState, list[ToolResult]]:
         return Parts(
-            assemble=self._assemble, model=self._model, act=self._act, transition=self._transition,
-            commit=self._commit, before=(self._prepare,), after=(self._operations_after,),
-        )  # fmt: skip
+            assemble=self._assemble,
+            model=self._model,
+            act=self._act,
+            transition=self._transition,
+            commit=self._commit,
+            before=(self._prepare,),
+            after=(self._operations_after,),
+        )
 
     # Before the model
 
@@ -239,13 +244,23 @@ class AgentLoop:
             if skill.message < state.shown
         ]
         context = Context(
-            run_id=run.id, tenant_id=run.tenant_id, agent_id=self.agent_id, model=job.model,
-            cycle=state.cycle + 1, window_tokens=job.window_tokens, conversation=shown,
-            task=await self._task(state), task_kept=self._task_ref, summary=summary, summary_trust=trust,
+            run_id=run.id,
+            tenant_id=run.tenant_id,
+            agent_id=self.agent_id,
+            model=job.model,
+            cycle=state.cycle + 1,
+            window_tokens=job.window_tokens,
+            conversation=shown,
+            task=await self._task(state),
+            task_kept=self._task_ref,
+            summary=summary,
+            summary_trust=trust,
             summary_from=f"{run.id}:{state.compaction}" if state.compaction else "log",
-            query=self._query(), skills=skills, loaded=loaded,
+            query=self._query(),
+            skills=skills,
+            loaded=loaded,
             reader=lambda key, read: self._read(state, key, read),
-        )  # fmt: skip
+        )
         sections = await self.builder.sections(context)
         return sections if self._steps is None else [*sections, *self._steps.sections()]
 
@@ -258,9 +273,7 @@ class AgentLoop:
             known = state.reads.get(TASK, "")
             key = f"c{state.cycle + 1}/kept/task"
             most = self.job.task_tokens_max
-            self._task_text = await self._bound_text(
-                self.job.prompt, key=key, known=known, most=most
-            )
+            self._task_text = await self._bound_text(self.job.prompt, key=key, known=known, most=most)
             if self._kept:
                 self._read_now[TASK] = (None, self._kept)
                 self._task_ref = str(await self.run.core.load_json(self._kept))
@@ -329,9 +342,13 @@ class AgentLoop:
     async def _ask_model(self, state: AgentState, prompt: Prompt, key: str) -> ModelResult:
         job = self.job
         call: dict[str, Any] = {
-            "model": job.model, "messages": prompt, "tools": None, "output": job.output_schema,
-            "key": key, "max_output_tokens": job.max_output_tokens,
-        }  # fmt: skip
+            "model": job.model,
+            "messages": prompt,
+            "tools": None,
+            "output": job.output_schema,
+            "key": key,
+            "max_output_tokens": job.max_output_tokens,
+        }
         try:
             if self._sink is None:
                 return await self.run.step_model(**call)
@@ -341,9 +358,8 @@ class AgentLoop:
                 raise
             reply = error.facts.get("reply")
             return ModelResult(
-                text=getattr(reply, "text", ""), finish_reason=MISFIT, key=key, reply=reply,
-                output=str(error),
-            )  # fmt: skip
+                text=getattr(reply, "text", ""), finish_reason=MISFIT, key=key, reply=reply, output=str(error)
+            )
 
     async def _stream_reply(self, call: dict[str, Any]) -> ModelResult:
         assert self._sink is not None
@@ -414,15 +430,11 @@ class AgentLoop:
         self._offer(state)
         return state
 
-    def _after_tools(
-        self, state: AgentState, result: ModelResult, results: list[ToolResult]
-    ) -> AgentState:
+    def _after_tools(self, state: AgentState, result: ModelResult, results: list[ToolResult]) -> AgentState:
         for tool_result in results:
             self.conversation.append(tool_result)
         state = self._with_skills(state, results)
-        state = state.changed(
-            repairs=0, passed=_passed_gates(self.job, state, self._called, results)
-        )
+        state = state.changed(repairs=0, passed=_passed_gates(self.job, state, self._called, results))
         counted = [not self._polls(name) for name in self._called]
         if not any(counted):  # looking again is what they are for
             return state
@@ -468,9 +480,11 @@ class AgentLoop:
                 skills.pop(skill, None)
                 tool = said.get("tool")
                 skills[skill] = LoadedSkill(
-                    name=skill, tool=tool if isinstance(tool, str) else "",
-                    value=self.run.core.ref_of(said), message=first + index,
-                )  # fmt: skip
+                    name=skill,
+                    tool=tool if isinstance(tool, str) else "",
+                    value=self.run.core.ref_of(said),
+                    message=first + index,
+                )
             elif said.get("unloaded") is True:
                 skills.pop(skill, None)
         return state.changed(skills=tuple(skills.values())[-SKILLS_MAX:])

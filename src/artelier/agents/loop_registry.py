@@ -115,9 +115,10 @@ async def resume_run(
         run_id = await newest_drift(runs.services, runs.id, run_id)
     if replay != "strict" and (await run_row(runs.services, runs.id, run_id))["loop"] != LOOP:
         raise InvalidRequest(
-            f"run {run_id!r} is replayed strictly, as its loop wants it", expected="replay 'strict'",
+            f"run {run_id!r} is replayed strictly, as its loop wants it",
+            expected="replay 'strict'",
             got=repr(replay)[:80],
-        )  # fmt: skip
+        )
     if await _is_turn(kernel, tenant, run_id):
         return await _resumed_turn(kernel, tenant, run_id, on_wait=on_wait)
     settings = await settings_of(kernel, tenant, run_id)
@@ -135,22 +136,28 @@ async def resume_run(
         if on_wait != "return":
             raise
         return await agent_result(runs.services, runs.id, run_id)
-    builder = ContextBuilder.restored(
-        job.context, memory_store=memory_of(kernel, job.context.get("memory"))
-    )
+    builder = ContextBuilder.restored(job.context, memory_store=memory_of(kernel, job.context.get("memory")))
     agent = AutonomousAgent(
-        kernel=kernel, context_builder=builder,
+        kernel=kernel,
+        context_builder=builder,
         tools=tools_of(runs.services, runs.id, job.workspace),
-        compaction=CompactionStrategy.restored(job.compaction), acceptance=job.acceptance,
-        max_iterations=job.max_iterations, stuck_after=job.stuck_after or None,
+        compaction=CompactionStrategy.restored(job.compaction),
+        acceptance=job.acceptance,
+        max_iterations=job.max_iterations,
+        stuck_after=job.stuck_after or None,
         agent_id=row["agent"],
-    )  # fmt: skip
+    )
     return await agent.run(
-        run_id=run_id, tenant=tenant, model=job.model, prompt=job.prompt,
-        output_schema=job.output_schema, on_wait=on_wait,
+        run_id=run_id,
+        tenant=tenant,
+        model=job.model,
+        prompt=job.prompt,
+        output_schema=job.output_schema,
+        on_wait=on_wait,
         artifact=await _artifact_of(runs, job.artifact, row),
-        workspace=job.workspace, replay=replay,
-    )  # fmt: skip
+        workspace=job.workspace,
+        replay=replay,
+    )
 
 
 async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
@@ -169,9 +176,7 @@ async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
         if await drive_unbegun(runs, run_id, on_wait="suspend" if on_wait == "return" else on_wait):
             return await agent_result(runs.services, runs.id, run_id)
         for loop in _LOOPS.values():
-            if loop.begin is not None and (
-                result := await loop.begin(kernel, tenant, run_id, on_wait)
-            ):
+            if loop.begin is not None and (result := await loop.begin(kernel, tenant, run_id, on_wait)):
                 return result
         raise
     return None
@@ -184,8 +189,7 @@ async def _check_own(runs: TenantRuns, row: Mapping[str, Any]) -> None:
     parent = await run_row(runs.services, runs.id, row["parent"])
     if row["loop"] not in _LOOPS or not is_final(parent["status"]):
         raise InvalidRequest(
-            f"run {row['run']!r} is a child",
-            hint=f"Resume its parent: artelier resume {row['parent']}",
+            f"run {row['run']!r} is a child", hint=f"Resume its parent: artelier resume {row['parent']}"
         )
 
 
@@ -235,9 +239,7 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
     return None
 
 
-async def _check_here(
-    services: Services, tenant: str, run_id: str, job: Job, *, tools: str | None
-) -> None:
+async def _check_here(services: Services, tenant: str, run_id: str, job: Job, *, tools: str | None) -> None:
     """Errors: `InvalidRequest` if the run needs what only its own program has."""
     if job.context.get("code") or job.context.get("skills", ()) is None:
         raise InvalidRequest(
@@ -255,22 +257,39 @@ async def _check_origin(services: Services, tenant: str, run_id: str, job: Job) 
     stored: list[Any] = context.get("rules") or []
     memory: dict[str, Any] = context.get("memory") or {}
     reaches = bool(
-        job.workspace or context.get("skills") or memory.get("sqlite")
+        job.workspace
+        or context.get("skills")
+        or memory.get("sqlite")
         or any(not isinstance(rule, str) for rule in stored)
-    )  # fmt: skip
+    )
     if not reaches:
         return
     await check_origin(
-        services, tenant, run_id, what="run",
+        services,
+        tenant,
+        run_id,
+        what="run",
         hint="Drive it from a program that says which: AutonomousAgent(...).run(run_id=...).",
-    )  # fmt: skip
+    )
 
 
-BUILT_IN_TOOLS = frozenset((
-    "read_artifact", "core_memory_append", "core_memory_replace", "core_memory_search", "remember",
-    "recall", "forget", "history_search", "load_skill", "use_skill", "unload_skill",
-    "read_skill_file", "search_skills",
-))  # fmt: skip
+BUILT_IN_TOOLS = frozenset(
+    (
+        "read_artifact",
+        "core_memory_append",
+        "core_memory_replace",
+        "core_memory_search",
+        "remember",
+        "recall",
+        "forget",
+        "history_search",
+        "load_skill",
+        "use_skill",
+        "unload_skill",
+        "read_skill_file",
+        "search_skills",
+    )
+)
 """Tools that the loop brings itself."""
 
 

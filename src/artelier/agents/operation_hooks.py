@@ -57,9 +57,15 @@ def steps_of(run: Run, job: Job, desk: Any, *, agent_id: str) -> Steps | None:
     from artelier.chat.turn.agent_turn_hooks import TURNS, AgentTurnHooks
 
     stepping = AgentTurnHooks(
-        run, ref=job.profile, chat=job.session or run.id, model=job.model,
-        principal=f"agent:{agent_id}", desk=desk, name=agent_id, refused=TURNS,
-    )  # fmt: skip
+        run,
+        ref=job.profile,
+        chat=job.session or run.id,
+        model=job.model,
+        principal=f"agent:{agent_id}",
+        desk=desk,
+        name=agent_id,
+        refused=TURNS,
+    )
     return Steps(stepping)
 
 
@@ -74,7 +80,5 @@ async def save_if_new(desk: Any, profile: OperationProfile | str | None) -> str:
     from artelier.chat.session.settings import profile_given
     from artelier.chat.turn.agent_turn_hooks import TURNS, check_place
 
-    _, ref = await profile_given(
-        desk, profile, by="operator", check=lambda found: check_place(found, TURNS)
-    )
+    _, ref = await profile_given(desk, profile, by="operator", check=lambda found: check_place(found, TURNS))
     return ref

@@ -31,9 +31,12 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
         space = Artifacts(core.store, core.clock, core.tenant.id, MAIN_SPACE, core.actor.name)
         try:
             append, blobs, artifact = await space.plan_write(
-                id_, kind="document", content=result.text,
-                provenance=Provenance(run_id=run.id, step=result.key), key=core.key,
-            )  # fmt: skip
+                id_,
+                kind="document",
+                content=result.text,
+                provenance=Provenance(run_id=run.id, step=result.key),
+                key=core.key,
+            )
         except (Conflict, InvalidRequest, NotFound, Refused):
             pass  # the id is somebody else's: the result stands without an artifact
         else:
@@ -75,10 +78,15 @@ async def agent_result(
     value = fields.get("output")
     sums = (await totals(services, tenant, [run_id]))[run_id]
     return AgentResult(
-        status=row["status"], reason=row["reason"], output=_convert(value, output), text=text,
-        run_id=run_id, cost_microusd=sums["total_cost_microusd"],
-        artifact=fields.get("artifact") or "", usage=Usage(**sums["total_usage"]),
-    )  # fmt: skip
+        status=row["status"],
+        reason=row["reason"],
+        output=_convert(value, output),
+        text=text,
+        run_id=run_id,
+        cost_microusd=sums["total_cost_microusd"],
+        artifact=fields.get("artifact") or "",
+        usage=Usage(**sums["total_usage"]),
+    )
 
 
 def _convert(value: Any, output: Any) -> Any:

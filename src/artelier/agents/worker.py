@@ -58,9 +58,8 @@ class Worker:
     """Drives runs of built-in loops. Several workers may share a store: a lease decides who drives."""
 
     def __init__(
-        self, kernel: Kernels, services: Services, *, tenant: str | None = None,
-        report: Report | None = None,
-    ) -> None:  # fmt: skip
+        self, kernel: Kernels, services: Services, *, tenant: str | None = None, report: Report | None = None
+    ) -> None:
         self._kernel = kernel
         self._services = services
         self._tenant = tenant
@@ -89,9 +88,7 @@ class Worker:
         now_us = self._services.clock.now_us()
         rows = await self._services.store.query(DUE, (now_us,))
         found = [
-            (tenant, run)
-            for tenant, run, holder, *end in rows
-            if not self._services.is_driving(holder, end)
+            (tenant, run) for tenant, run, holder, *end in rows if not self._services.is_driving(holder, end)
         ]
         for loop in registered_loops().values():
             if loop.due is not None:
@@ -168,9 +165,7 @@ class Worker:
             self._found = set(due) if now_us < self._settled_us else set()
         if not self._paces or not due:
             return due
-        if self._alone is not None and (
-            self._alone[0] not in self._busy or self._alone[1] <= now_us
-        ):
+        if self._alone is not None and (self._alone[0] not in self._busy or self._alone[1] <= now_us):
             self._alone = None
         left, room, chosen = await left_behind(self._services), RESUMED_MAX, list[tuple[str, str]]()
         for key in due:

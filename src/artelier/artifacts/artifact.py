@@ -26,9 +26,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> Provenance:
         """Itself, refs checked and each once. Errors: `InvalidArtifact`, `InvalidRequest`."""
-        refs = tuple(
-            str(Ref.parse(ref, main_allowed=True)) for ref in dict.fromkeys(self.derived_from)
-        )
+        refs = tuple(str(Ref.parse(ref, main_allowed=True)) for ref in dict.fromkeys(self.derived_from))
         if len(refs) > SOURCES_MAX:
             raise InvalidArtifact(
                 "too many sources of one artifact", expected=f"at most {SOURCES_MAX}", got=len(refs)

@@ -49,9 +49,7 @@ def encode_content(content: object, *, limit_bytes: int = CONTENT_BYTES_MAX) -> 
     else:
         stored = canonical_json(content)
     if len(stored) > limit_bytes:
-        raise InvalidArtifact(
-            "content too large", expected=f"at most {limit_bytes} bytes", got=len(stored)
-        )
+        raise InvalidArtifact("content too large", expected=f"at most {limit_bytes} bytes", got=len(stored))
     return media, stored
 
 
@@ -104,9 +102,7 @@ def _utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        raise InvalidArtifact(
-            "text that is no Unicode", expected="text without lone surrogates"
-        ) from None
+        raise InvalidArtifact("text that is no Unicode", expected="text without lone surrogates") from None
 
 
 def check_json(value: object) -> None:
@@ -125,9 +121,7 @@ def check_json(value: object) -> None:
             members = cast("dict[object, object]", item)
             for key in members:
                 if not isinstance(key, str):
-                    raise InvalidArtifact(
-                        "a key of JSON content is no text", expected="text", got=shown(key)
-                    )
+                    raise InvalidArtifact("a key of JSON content is no text", expected="text", got=shown(key))
                 if not key.isascii():
                     _utf8(key)
             for member in members.values():
@@ -150,15 +144,11 @@ def _check_scalar(item: object) -> None:
         _utf8(item)
     elif isinstance(item, float):
         if not math.isfinite(item):
-            raise InvalidArtifact(
-                "JSON has no such number", expected="a finite number", got=repr(item)
-            )
+            raise InvalidArtifact("JSON has no such number", expected="a finite number", got=repr(item))
     elif isinstance(item, int):
         if abs(item) > _INT_MAX:
             raise InvalidArtifact(
-                "integer too large for JSON content",
-                expected="at most 64 bits",
-                hint="Write it as text.",
+                "integer too large for JSON content", expected="at most 64 bits", hint="Write it as text."
             )
     elif item is not None:
         raise InvalidArtifact(

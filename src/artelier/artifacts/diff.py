@@ -81,11 +81,7 @@ class _Matcher(SequenceMatcher[str]):
                 (tag, i1 + start, i2 + start, j1 + start, j2 + start)
                 for tag, i1, i2, j1, j2 in inner.get_opcodes()
             ]
-        return [
-            ("equal", 0, start, 0, start),
-            *middle,
-            ("equal", old_end, len(old), new_end, len(new)),
-        ]
+        return [("equal", 0, start, 0, start), *middle, ("equal", old_end, len(old), new_end, len(new))]
 
 
 def _lines(before: str, after: str, names: tuple[str, str]) -> str:
@@ -125,23 +121,23 @@ def _changes(before: Content, after: Content) -> list[Change]:
     return found
 
 
-def _members(
-    path: str, old: dict[str, Any], new: dict[str, Any]
-) -> list[tuple[str, object, object]]:
+def _members(path: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, object, object]]:
     """Pairs to compare, last key first: they go onto a stack."""
     return [
-        (f"{path}/{key.replace('~', '~0').replace('/', '~1')}",
-         old.get(key, msgspec.UNSET), new.get(key, msgspec.UNSET))
+        (
+            f"{path}/{key.replace('~', '~0').replace('/', '~1')}",
+            old.get(key, msgspec.UNSET),
+            new.get(key, msgspec.UNSET),
+        )
         for key in sorted(old.keys() | new.keys(), reverse=True)
-    ]  # fmt: skip
+    ]
 
 
 def _items(path: str, old: list[Any], new: list[Any]) -> list[tuple[str, object, object]]:
     return [
-        (f"{path}/{n}",
-         old[n] if n < len(old) else msgspec.UNSET, new[n] if n < len(new) else msgspec.UNSET)
+        (f"{path}/{n}", old[n] if n < len(old) else msgspec.UNSET, new[n] if n < len(new) else msgspec.UNSET)
         for n in reversed(range(max(len(old), len(new))))
-    ]  # fmt: skip
+    ]
 
 
 def _line(change: Change) -> str:

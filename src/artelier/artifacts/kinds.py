@@ -65,9 +65,7 @@ def kind_named(name: object) -> Kind:
     """Errors: `InvalidArtifact` naming the known kinds."""
     kind = _kinds.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidArtifact(
-            "unknown kind of artifact", expected=", ".join(known_kinds()), got=shown(name)
-        )
+        raise InvalidArtifact("unknown kind of artifact", expected=", ".join(known_kinds()), got=shown(name))
     return kind
 
 
@@ -76,9 +74,7 @@ def check_content(kind: Kind, content: object) -> None:
     media = media_of(content)
     if media not in kind.media:
         raise InvalidArtifact(
-            f"a {kind.name} takes other content",
-            expected=" or ".join(sorted(kind.media)),
-            got=media,
+            f"a {kind.name} takes other content", expected=" or ".join(sorted(kind.media)), got=media
         )
     kind.check(content)
     if kind.entry is not None and (kind.code_needed or is_executable(kind, content)):
@@ -132,20 +128,24 @@ register_kind(Kind(name="library", media=JSON, check=content_checks.library, par
 
 register_kind(
     Kind(
-        name="contract", media=TEXT_OR_JSON, check=content_checks.code, entry="check",
+        name="contract",
+        media=TEXT_OR_JSON,
+        check=content_checks.code,
+        entry="check",
         positional=("caller", "action", "target", "context"),
     )
-)  # fmt: skip
+)
 register_kind(
     Kind(
-        name="reflex", media=TEXT_OR_JSON, check=content_checks.code, default_access="private",
-        entry="reflex", positional=("context",),
+        name="reflex",
+        media=TEXT_OR_JSON,
+        check=content_checks.code,
+        default_access="private",
+        entry="reflex",
+        positional=("context",),
     )
-)  # fmt: skip
+)
 # A tool as text is a description of one; with `code` it can be invoked.
 register_kind(
-    Kind(
-        name="tool", media=TEXT_OR_JSON, check=content_checks.text_or_object, entry="run",
-        code_needed=False,
-    )
-)  # fmt: skip
+    Kind(name="tool", media=TEXT_OR_JSON, check=content_checks.text_or_object, entry="run", code_needed=False)
+)

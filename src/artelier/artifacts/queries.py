@@ -77,13 +77,36 @@ _ONE = " WHERE a.tenant = ? AND a.space = ? AND a.id = ?"
 
 
 def standing_from(row: Row) -> Standing:
-    (id_, kind, version, kept_from, deleted, creator, owner, access, read, invoke, inclusion,
-     created_us, position, *at) = row  # fmt: skip
+    (
+        id_,
+        kind,
+        version,
+        kept_from,
+        deleted,
+        creator,
+        owner,
+        access,
+        read,
+        invoke,
+        inclusion,
+        created_us,
+        position,
+        *at,
+    ) = row
     return Standing(
-        id_, kind, version, kept_from, bool(deleted), creator, owner, Access.read(access),
-        Prices(read=read, invoke=invoke, inclusion=inclusion), created_us, position,
+        id_,
+        kind,
+        version,
+        kept_from,
+        bool(deleted),
+        creator,
+        owner,
+        Access.read(access),
+        Prices(read=read, invoke=invoke, inclusion=inclusion),
+        created_us,
+        position,
         None if at[0] is None else VersionRow(*at),
-    )  # fmt: skip
+    )
 
 
 async def load(

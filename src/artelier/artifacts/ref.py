@@ -61,12 +61,7 @@ class Ref(NamedTuple):
                 expected="id#<1-128 characters of A-Z a-z 0-9 . _ : / ->",
                 got=shown(text),
             )
-        return cls(
-            check_new_id(rest),
-            int(version) if at_mark else None,
-            part if hash_mark else None,
-            space,
-        )
+        return cls(check_new_id(rest), int(version) if at_mark else None, part if hash_mark else None, space)
 
     def __str__(self) -> str:
         text = f"{MAIN_PREFIX}{self.id}" if self.space == MAIN_SPACE else self.id

@@ -79,9 +79,7 @@ async def _page(
     return [standing_from(row) for row in rows]
 
 
-async def find(
-    door: Door, *, text: str, kind: str | None, owner: str | None, limit: int
-) -> list[Summary]:
+async def find(door: Door, *, text: str, kind: str | None, owner: str | None, limit: int) -> list[Summary]:
     """Return what a principal may read and the words match, newest first."""
     words = text.casefold().split()
     found: list[Summary] = []
@@ -89,9 +87,8 @@ async def find(
     look = _Look(door, asks)
     while len(found) < limit and seen < CANDIDATES_MAX:
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=True,
-            limit=_PAGE_ROWS, asks=asks,
-        )  # fmt: skip
+            door, kind=kind, owner=owner, position=position, newest_first=True, limit=_PAGE_ROWS, asks=asks
+        )
         for standing in candidates:
             if len(found) < limit and await look.matches(standing, words):
                 found.append(standing.summary())
@@ -110,9 +107,8 @@ async def following(
     look = _Look(door, asks)
     while len(found) < limit:
         candidates = await _page(
-            door, kind=kind, owner=owner, position=position, newest_first=False, limit=limit,
-            asks=asks,
-        )  # fmt: skip
+            door, kind=kind, owner=owner, position=position, newest_first=False, limit=limit, asks=asks
+        )
         for standing in candidates:
             if len(found) < limit and await look.visible(standing):
                 found.append(standing.summary())

@@ -57,8 +57,7 @@ class Money:
     async def balance(self, asset: str = "scrip") -> int:
         """Return the balance in the asset's smallest unit."""
         rows = await self._store.query(
-            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
-            " AND asset = ?",
+            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ? AND asset = ?",
             (self._tenant, self._space, account_of(self._principal), asset),
         )
         return rows[0][0] if rows else 0

@@ -42,14 +42,7 @@ from artelier.artifacts.queries import Standing, sources_of
 from artelier.artifacts.ref import Ref, check_new_id
 from artelier.artifacts.substitution import substitute
 from artelier.artifacts.write.retention import Retention, first_kept
-from artelier.artifacts.write.space_session import (
-    ATTEMPTS_MAX,
-    Door,
-    KeyOfRun,
-    Stages,
-    Taken,
-    too_busy,
-)
+from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, KeyOfRun, Stages, Taken, too_busy
 from artelier.artifacts.write.state import StoreStage
 from artelier.artifacts.write.text_edit import replace_once
 from artelier.artifacts.write.write_decision import (
@@ -60,14 +53,7 @@ from artelier.artifacts.write.write_decision import (
     prepare,
 )
 from artelier.clock import Clock
-from artelier.errors import (
-    AccessDenied,
-    Erased,
-    InvalidRequest,
-    NotFound,
-    SequenceConflict,
-    VersionConflict,
-)
+from artelier.errors import AccessDenied, Erased, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
 from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx, check_subject
 from artelier.log.blobs import LARGE_BYTES
@@ -110,9 +96,16 @@ class Artifacts:
         decisions are made over. `key_of_run` finds the subject of the run that a version comes from.
         """
         self._door = Door(
-            store, clock, check_tenant(tenant), check_space(space), check_principal(principal),
-            interpreter, decisions, stages, key_of_run=key_of_run,
-        )  # fmt: skip
+            store,
+            clock,
+            check_tenant(tenant),
+            check_space(space),
+            check_principal(principal),
+            interpreter,
+            decisions,
+            stages,
+            key_of_run=key_of_run,
+        )
         self._main = main
         self._limits = limits
         self._search_memory = search_memory
@@ -178,12 +171,7 @@ class Artifacts:
         )
 
     async def list(
-        self,
-        *,
-        kind: str | None = None,
-        owner: str | None = None,
-        limit: int = 50,
-        after: str | None = None,
+        self, *, kind: str | None = None, owner: str | None = None, limit: int = 50, after: str | None = None
     ) -> Summaries:
         """Readable artifacts in the order of their making, beyond the id `after`.
 
@@ -199,9 +187,7 @@ class Artifacts:
             self._door, kind=kind, owner=owner, position=position, limit=wanted
         )
 
-    async def history(
-        self, id: str, *, after: int = 0, limit: int = PAGE_MAX
-    ) -> tuple[VersionInfo, ...]:
+    async def history(self, id: str, *, after: int = 0, limit: int = PAGE_MAX) -> tuple[VersionInfo, ...]:
         """The versions of an artifact above `after`, oldest first, without content."""
         door, standing = self._door, await self._door.permit_action(check_new_id(id), "read")
         rows = await door.store.query(
@@ -212,12 +198,17 @@ class Artifacts:
         )
         return tuple(
             VersionInfo(
-                version=version, writer=writer, written_us=written_us, media=media,
-                size_bytes=size_bytes, run_id=run_id, step=step,
+                version=version,
+                writer=writer,
+                written_us=written_us,
+                media=media,
+                size_bytes=size_bytes,
+                run_id=run_id,
+                step=step,
                 pruned=version < standing.kept_from,
             )
             for version, writer, written_us, media, size_bytes, run_id, step in rows
-        )  # fmt: skip
+        )
 
     async def diff(self, id: str, a: int, b: int) -> Diff:
         """Return what changed from version `a` to version `b`. Both are read, and paid for if that has a
@@ -255,9 +246,7 @@ class Artifacts:
         """
         return await self._door.access(Ref.parse(ref), action, price_max=price_max)
 
-    async def take(
-        self, ref: str, action: str = "include", *, price_max: int | None = None
-    ) -> Taken:
+    async def take(self, ref: str, action: str = "include", *, price_max: int | None = None) -> Taken:
         """Content for a prompt: `(verdict, artifact, charge)`, without raising what policy refuses.
 
         The `charge` belongs into the batch of the step that uses the content; nothing moves before.
@@ -281,9 +270,8 @@ class Artifacts:
 
     def _invoker(self) -> Invoker:
         return Invoker(
-            self._door, limits=self._limits, search_memory=self._search_memory,
-            services=self._services,
-        )  # fmt: skip
+            self._door, limits=self._limits, search_memory=self._search_memory, services=self._services
+        )
 
     # -- changing
 
@@ -307,10 +295,16 @@ class Artifacts:
         Errors: `InvalidArtifact`, `AccessDenied`, `VersionConflict`, `NotFound` for a deleted id.
         """
         wish = WriteRequest(
-            id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
-            expected_version=expected_version, metadata=metadata, interface=interface,
+            id=check_new_id(id),
+            content=content,
+            kind=kind,
+            access=access,
+            prices=prices,
+            expected_version=expected_version,
+            metadata=metadata,
+            interface=interface,
             provenance=provenance,
-        )  # fmt: skip
+        )
         return await self._write(wish)
 
     async def plan_write(
@@ -337,10 +331,16 @@ class Artifacts:
         moment.
         """
         wish = WriteRequest(
-            id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
-            expected_version=expected_version, metadata=metadata, interface=interface,
+            id=check_new_id(id),
+            content=content,
+            kind=kind,
+            access=access,
+            prices=prices,
+            expected_version=expected_version,
+            metadata=metadata,
+            interface=interface,
             provenance=provenance,
-        )  # fmt: skip
+        )
         return (await self._plan(wish, actor=actor, cause=cause, key=key))[0]
 
     async def edit(self, id: str, old: str, new: str) -> Artifact:
@@ -372,9 +372,7 @@ class Artifacts:
             check_deletable(standing.id, standing.kind)
             actor = principal_of(standing.id)
             left = await door.stage().balance(account_of(actor))
-            return ArtifactDeleted(
-                id=standing.id, postings=Bill.movement(actor, standing.owner, left)
-            )
+            return ArtifactDeleted(id=standing.id, postings=Bill.movement(actor, standing.owner, left))
 
         await door.change(check_new_id(id), "delete", bury)
 
@@ -389,9 +387,7 @@ class Artifacts:
 
         await self._door.change(check_new_id(id), "transfer", give)
 
-    async def prune(
-        self, id: str, *, max_versions: int | None = None, ttl_s: int | None = None
-    ) -> int:
+    async def prune(self, id: str, *, max_versions: int | None = None, ttl_s: int | None = None) -> int:
         """Apply retention: how many versions ceased to be readable. The newest always stays.
 
         `max_versions` counts the newest; `ttl_s` is the age in seconds from which older ones go. Without
@@ -452,9 +448,7 @@ class Artifacts:
         plan = Groups(self._door).plan(GroupLeft, group_id, principals, actor=actor, cause=cause)
         return (await plan).append
 
-    async def members(
-        self, group_id: str, *, limit: int = 100, after: str | None = None
-    ) -> Members:
+    async def members(self, group_id: str, *, limit: int = 100, after: str | None = None) -> Members:
         """Members of a group by name, beyond the name `after`; needs the right to read the group."""
         return await Groups(self._door).members(group_id, limit=_checked_limit(limit), after=after)
 
@@ -483,9 +477,11 @@ class Artifacts:
                 else:
                     content = await asyncio.to_thread(escape_json, content)
                 wish = replace(
-                    wish, content=content, metadata=escape_json(wish.metadata),
+                    wish,
+                    content=content,
+                    metadata=escape_json(wish.metadata),
                     interface=escape_json(wish.interface),
-                )  # fmt: skip
+                )
         for _ in range(ATTEMPTS_MAX):
             (append, blobs, artifact), guard = await self._plan(wish)
             try:
@@ -497,9 +493,13 @@ class Artifacts:
         raise too_busy(wish.id)
 
     async def _plan(
-        self, wish: WriteRequest, *, actor: str | None = None, cause: str | None = None,
+        self,
+        wish: WriteRequest,
+        *,
+        actor: str | None = None,
+        cause: str | None = None,
         key: DataKey | None = None,
-    ) -> tuple[Appends, _Guard]:  # fmt: skip
+    ) -> tuple[Appends, _Guard]:
         door = self._door
         run_id = wish.provenance.run_id if wish.provenance is not None else None
         stream = artifact_stream(door.tenant, door.space, wish.id)

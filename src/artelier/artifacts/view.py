@@ -28,9 +28,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 artifacts_view = View(
     name="artifacts",
     version=3,
-    tables=(
-        "artifacts", "artifact_versions", "artifact_sources", "artifact_holds", *queries.TABLES,
-    ),
+    tables=("artifacts", "artifact_versions", "artifact_sources", "artifact_holds", *queries.TABLES),
     schema=(
         # `position` is that of the event that made it: the order of lists and searches, which no later
         # write changes, so that a write touches one index row at most.
@@ -57,8 +55,7 @@ artifacts_view = View(
             n INTEGER NOT NULL, source TEXT NOT NULL, source_space TEXT NOT NULL,
             source_id TEXT NOT NULL,
             PRIMARY KEY(tenant, space, id, version, n)) STRICT, WITHOUT ROWID""",
-        "CREATE INDEX artifact_sources_by_source"
-        " ON artifact_sources(tenant, source_space, source_id)",
+        "CREATE INDEX artifact_sources_by_source ON artifact_sources(tenant, source_space, source_id)",
         """CREATE TABLE artifact_holds(
             tenant TEXT NOT NULL, space TEXT NOT NULL, hold TEXT NOT NULL, id TEXT NOT NULL,
             caller TEXT NOT NULL, payer TEXT NOT NULL, amount INTEGER NOT NULL,
@@ -67,7 +64,7 @@ artifacts_view = View(
         "CREATE INDEX artifact_holds_by_payer ON artifact_holds(tenant, space, payer, until_us)",
         *queries.SCHEMA,
     ),
-)  # fmt: skip
+)
 
 
 @artifacts_view.on(ArtifactWritten)
@@ -82,25 +79,50 @@ def show_written(event: Applied, tx: Tx) -> None:
         done = tx.execute(
             "INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, 1, 1, 0, ?, ?, ?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO NOTHING",
-            (event.position, tenant, space, data.id, data.kind, data.creator, data.owner,
-             data.access.policy, access, *prices, event.at_us),
-        )  # fmt: skip
+            (
+                event.position,
+                tenant,
+                space,
+                data.id,
+                data.kind,
+                data.creator,
+                data.owner,
+                data.access.policy,
+                access,
+                *prices,
+                event.at_us,
+            ),
+        )
     else:
         done = tx.execute(
             "UPDATE artifacts SET version = ?, policy = ?, access = ?, price_read = ?,"
             " price_invoke = ?, price_inclusion = ?"
             " WHERE tenant = ? AND space = ? AND id = ? AND version = ? AND deleted = 0",
-            (data.version, data.access.policy, access, *prices,
-             tenant, space, data.id, data.version - 1),
-        )  # fmt: skip
+            (data.version, data.access.policy, access, *prices, tenant, space, data.id, data.version - 1),
+        )
     if done.rowcount != 1:
         _refuse_version(event, data, tx)
     tx.execute(
         "INSERT INTO artifact_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (tenant, space, data.id, data.version, data.content, data.media, data.size_bytes,
-         data.interface, data.metadata, len(data.derived_from), event.stream_id, event.seq,
-         event.actor, event.at_us, data.run_id, data.step),
-    )  # fmt: skip
+        (
+            tenant,
+            space,
+            data.id,
+            data.version,
+            data.content,
+            data.media,
+            data.size_bytes,
+            data.interface,
+            data.metadata,
+            len(data.derived_from),
+            event.stream_id,
+            event.seq,
+            event.actor,
+            event.at_us,
+            data.run_id,
+            data.step,
+        ),
+    )
     for n, source in enumerate(data.derived_from):
         ref = Ref.parse(source, main_allowed=True)
         tx.execute(
@@ -131,8 +153,7 @@ def show_deleted(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, ArtifactDeleted)
     done = tx.execute(
-        "UPDATE artifacts SET deleted = 1"
-        " WHERE tenant = ? AND space = ? AND id = ? AND deleted = 0",
+        "UPDATE artifacts SET deleted = 1 WHERE tenant = ? AND space = ? AND id = ? AND deleted = 0",
         (event.stream.tenant, event.stream.space, data.id),
     )
     if done.rowcount != 1:
@@ -166,9 +187,8 @@ def show_pruned(event: Applied, tx: Tx) -> None:
     tx.execute(
         "UPDATE artifacts SET kept_from = ? WHERE tenant = ? AND space = ? AND id = ?"
         " AND kept_from < ? AND version >= ? AND deleted = 0",
-        (data.kept_from, event.stream.tenant, event.stream.space, data.id,
-         data.kept_from, data.kept_from),
-    )  # fmt: skip
+        (data.kept_from, event.stream.tenant, event.stream.space, data.id, data.kept_from, data.kept_from),
+    )
 
 
 @artifacts_view.on(ArtifactHeld)
@@ -177,9 +197,17 @@ def show_held(event: Applied, tx: Tx) -> None:
     assert isinstance(data, ArtifactHeld)
     tx.execute(
         "INSERT INTO artifact_holds VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (event.stream.tenant, event.stream.space, data.hold, data.id, data.caller, data.payer,
-         data.amount, data.until_us),
-    )  # fmt: skip
+        (
+            event.stream.tenant,
+            event.stream.space,
+            data.hold,
+            data.id,
+            data.caller,
+            data.payer,
+            data.amount,
+            data.until_us,
+        ),
+    )
 
 
 @artifacts_view.on(ArtifactInvoked)

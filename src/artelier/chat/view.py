@@ -27,13 +27,7 @@ from artelier.chat.tree.branches import (
     use_scope,
     waiting,
 )
-from artelier.chat.tree.tree_rows import (
-    NODES_PER_EVENT,
-    VERSIONS_PER_EVENT,
-    Node,
-    encoded_map,
-    encoded_parts,
-)
+from artelier.chat.tree.tree_rows import NODES_PER_EVENT, VERSIONS_PER_EVENT, Node, encoded_map, encoded_parts
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
 from artelier.kernel.export.allowlist import KINDS
@@ -107,9 +101,8 @@ def _chat_opened(event: Applied, tx: Tx) -> None:
         raise too_many("greetings", GREETINGS_MAX, len(data.greetings))
     tx.execute(
         "INSERT INTO chats VALUES (?, ?, ?, ?, 0, 1, ?, ?)",
-        (event.stream_id, event.stream.tenant, event.stream.id, data.settings, event.at_us,
-         event.at_us),
-    )  # fmt: skip
+        (event.stream_id, event.stream.tenant, event.stream.id, data.settings, event.at_us, event.at_us),
+    )
     turn = _turn_of_replies(event, tx, data.greetings, index=0, parent=None, number=0)
     head = turn[0] if turn else 0
     insert_branch(event, tx, MAIN, head=head, origin="", n=1)
@@ -130,9 +123,7 @@ def _branch_made(event: Applied, tx: Tx) -> None:
     branch_of(event, tx, data.origin)
     if data.node:
         check_settled(event, tx, tree_rows.load(tx, event, data.node))
-    if tx.one(
-        "SELECT 1 FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch)
-    ):
+    if tx.one("SELECT 1 FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch)):
         raise ChatConflict(
             f"chat {event.stream.id!r} has a branch {data.branch!r} already",
             hint="Give the new branch another name.",
@@ -206,13 +197,20 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
 def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAsked) -> int:
     assert data.text is not None
     node = Node(
-        chat=event.stream_id, node=event.seq * NODES_PER_EVENT,
-        parent=parent.node if parent is not None else 0, turn=event.seq * NODES_PER_EVENT,
-        number=parent.number + 1 if parent is not None else 1, variant=0, status="asked",
-        trigger=data.trigger, run=data.run, user=encoded_parts((ev.Part(text=data.text),)),
-        tokens=(parent.tokens if parent is not None else 0) + data.tokens, at_us=event.at_us,
+        chat=event.stream_id,
+        node=event.seq * NODES_PER_EVENT,
+        parent=parent.node if parent is not None else 0,
+        turn=event.seq * NODES_PER_EVENT,
+        number=parent.number + 1 if parent is not None else 1,
+        variant=0,
+        status="asked",
+        trigger=data.trigger,
+        run=data.run,
+        user=encoded_parts((ev.Part(text=data.text),)),
+        tokens=(parent.tokens if parent is not None else 0) + data.tokens,
+        at_us=event.at_us,
         **tree_rows.inherited(tx, parent, ""),
-    )  # fmt: skip
+    )
     tree_rows.insert(tx, node)
     return node.node
 
@@ -229,9 +227,7 @@ def _check_another(event: Applied, tx: Tx, head: Node | None) -> None:
 
 
 def _variants(tx: Tx, node: Node) -> int:
-    row = tx.one(
-        "SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?", (node.chat, node.turn)
-    )
+    row = tx.one("SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?", (node.chat, node.turn))
     return row[0] if row else 0
 
 
@@ -262,20 +258,28 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
         use_scope(event, tx, profile, session, runs=1)
 
 
-def _insert_variant(
-    event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *, trigger: str
-) -> Node:
+def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *, trigger: str) -> Node:
     parent = tree_rows.load(tx, event, head.parent) if head.parent else None
     asked = tree_rows.load(tx, event, head.turn)
     number = _variants(tx, head) + 1
     if number > VARIANTS_MAX:
         raise too_many("variants of one turn", VARIANTS_MAX, number)
     node = Node(
-        chat=head.chat, node=event.seq * NODES_PER_EVENT, parent=head.parent, turn=head.turn,
-        number=head.number, variant=number, status="begun", trigger=trigger, run=data.run,
-        profile=data.profile, user=encoded_parts(bounded(data.user)), tokens=asked.tokens,
-        at_us=event.at_us, **tree_rows.inherited(tx, parent, data.scope),
-    )  # fmt: skip
+        chat=head.chat,
+        node=event.seq * NODES_PER_EVENT,
+        parent=head.parent,
+        turn=head.turn,
+        number=head.number,
+        variant=number,
+        status="begun",
+        trigger=trigger,
+        run=data.run,
+        profile=data.profile,
+        user=encoded_parts(bounded(data.user)),
+        tokens=asked.tokens,
+        at_us=event.at_us,
+        **tree_rows.inherited(tx, parent, data.scope),
+    )
     state = _changed(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
@@ -303,12 +307,17 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     state = _changed(event, tx, node, data.changes, profile=node.profile, run=data.run)
     user = encoded_parts(bounded(data.user)) if data.user else node.user
     tree_rows.update(
-        tx, node, status=data.status, parts=encoded_parts(data.parts), finish=data.finish_reason,
+        tx,
+        node,
+        status=data.status,
+        parts=encoded_parts(data.parts),
+        finish=data.finish_reason,
         user=user,
         state=node.state if state is None else state,
-        **_recorded(event, tx, data, reworded=user != node.user), tokens=data.tokens or node.tokens,
+        **_recorded(event, tx, data, reworded=user != node.user),
+        tokens=data.tokens or node.tokens,
         marks=encoded_map({**node.marked(), **data.marks}) if data.marks else node.marks,
-    )  # fmt: skip
+    )
     if data.parts:
         tx.execute(
             "UPDATE chat_branches SET head = ? WHERE chat = ? AND name = ?",
@@ -355,9 +364,12 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         return  # nothing came
     kept = tuple(part for part in before if not part.prompt)  # which the model could not see
     columns: dict[str, Any] = {
-        "parts": encoded_parts(bounded((*data.parts, *kept))), "finish": data.finish_reason,
-        "status": "done", "tokens": data.tokens or node.tokens, **_recorded(event, tx, data, reworded=False),
-    }  # fmt: skip
+        "parts": encoded_parts(bounded((*data.parts, *kept))),
+        "finish": data.finish_reason,
+        "status": "done",
+        "tokens": data.tokens or node.tokens,
+        **_recorded(event, tx, data, reworded=False),
+    }
     if not _is_shared(tx, node, data.branch):
         tree_rows.update(tx, node, **columns)
         return
@@ -365,9 +377,14 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
     if number > VARIANTS_MAX:
         raise too_many("variants of one turn", VARIANTS_MAX, number)
     made = replace(
-        node, node=event.seq * NODES_PER_EVENT, variant=number, trigger="continue", run=data.run,
-        at_us=event.at_us, **columns,
-    )  # fmt: skip
+        node,
+        node=event.seq * NODES_PER_EVENT,
+        variant=number,
+        trigger="continue",
+        run=data.run,
+        at_us=event.at_us,
+        **columns,
+    )
     tree_rows.insert(tx, made)
     tx.execute(
         "UPDATE chat_branches SET head = ?, made = ? WHERE chat = ? AND name = ?",
@@ -378,9 +395,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
 def _is_shared(tx: Tx, node: Node, branch: str) -> bool:
     """Return True if something was said after a node, or another branch stands there."""
     return bool(
-        tx.one(
-            "SELECT 1 FROM chat_nodes WHERE chat = ? AND parent = ? LIMIT 1", (node.chat, node.node)
-        )
+        tx.one("SELECT 1 FROM chat_nodes WHERE chat = ? AND parent = ? LIMIT 1", (node.chat, node.node))
         or tx.one(
             "SELECT 1 FROM chat_branches WHERE chat = ? AND head = ? AND name <> ? LIMIT 1",
             (node.chat, node.node, branch),
@@ -401,9 +416,15 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
     for turn in data.turns:
         number = 0 if head is None and turn.user is None else (head.number + 1 if head else 1)
         found = _turn_of_replies(
-            event, tx, turn.variants, index=index, parent=head, number=number, user=turn.user,
+            event,
+            tx,
+            turn.variants,
+            index=index,
+            parent=head,
+            number=number,
+            user=turn.user,
             tokens=turn.tokens,
-        )  # fmt: skip
+        )
         if not found:
             raise InvalidEvent("an imported turn says nothing", got="neither words nor replies")
         asked = 0 if turn.user is None else 1
@@ -431,11 +452,17 @@ def _turn_of_replies(
         raise too_many("variants of one turn", VARIANTS_MAX, len(replies))
     first = event.seq * NODES_PER_EVENT + index
     node = Node(
-        chat=event.stream_id, node=first, parent=parent.node if parent is not None else 0,
-        turn=first, number=number, variant=0, status="done", at_us=event.at_us,
+        chat=event.stream_id,
+        node=first,
+        parent=parent.node if parent is not None else 0,
+        turn=first,
+        number=number,
+        variant=0,
+        status="done",
+        at_us=event.at_us,
         tokens=(parent.tokens if parent is not None else 0) + tokens,
         **tree_rows.inherited(tx, parent, ""),
-    )  # fmt: skip
+    )
     made: list[int] = []
     if user is not None:
         words = encoded_parts((ev.Part(text=user),))
@@ -453,13 +480,7 @@ def _turn_of_replies(
 
 
 def _changed(
-    event: Applied,
-    tx: Tx,
-    node: Node,
-    changes: tuple[ev.Change, ...],
-    *,
-    profile: str,
-    run: str,
+    event: Applied, tx: Tx, node: Node, changes: tuple[ev.Change, ...], *, profile: str, run: str
 ) -> str | None:
     """The node's state after some changes; None if there are none."""
     if not changes:
@@ -476,11 +497,25 @@ def _changed(
         tx.execute(
             f"INSERT INTO chat_art VALUES ({', '.join('?' * 17)})",
             (
-                node.chat, id_, node.scope, change.tag, node.node, (row[0] if row else 0) + 1, prev,
-                change.value, int(change.append), change.usage, change.semantics,
-                change.versions_max, change.ttl_s, change.operation, profile, run, event.at_us,
+                node.chat,
+                id_,
+                node.scope,
+                change.tag,
+                node.node,
+                (row[0] if row else 0) + 1,
+                prev,
+                change.value,
+                int(change.append),
+                change.usage,
+                change.semantics,
+                change.versions_max,
+                change.ttl_s,
+                change.operation,
+                profile,
+                run,
+                event.at_us,
             ),
-        )  # fmt: skip
+        )
         state[change.tag] = id_
     return encoded_map(state)
 
@@ -496,11 +531,20 @@ def _step_taken(event: Applied, tx: Tx) -> None:
     parent = tree_rows.load(tx, event, branch["head"]) if branch["head"] else None
     first = event.seq * NODES_PER_EVENT
     node = Node(
-        chat=event.stream_id, node=first, parent=parent.node if parent is not None else 0,
-        turn=first, number=parent.number + 1 if parent is not None else 1, variant=1,
-        status="done", trigger="step", run=data.run, profile=data.profile, at_us=event.at_us,
-        tokens=data.tokens, **tree_rows.inherited(tx, parent, data.scope),
-    )  # fmt: skip
+        chat=event.stream_id,
+        node=first,
+        parent=parent.node if parent is not None else 0,
+        turn=first,
+        number=parent.number + 1 if parent is not None else 1,
+        variant=1,
+        status="done",
+        trigger="step",
+        run=data.run,
+        profile=data.profile,
+        at_us=event.at_us,
+        tokens=data.tokens,
+        **tree_rows.inherited(tx, parent, data.scope),
+    )
     state = _changed(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)

@@ -30,9 +30,7 @@ DATABASE = "./.artelier/state.db"
 class Call:
     """The shared options of one command, and what they lead to."""
 
-    def __init__(
-        self, *, db: str | None, tenant: str | None, config: str | None, as_json: bool
-    ) -> None:
+    def __init__(self, *, db: str | None, tenant: str | None, config: str | None, as_json: bool) -> None:
         self._db = db
         self._tenant = tenant
         self._config = config
@@ -82,9 +80,7 @@ class Call:
             login = getpass.getuser()
         except (KeyError, OSError):  # a uid without a name
             login = str(os.getuid())
-        return "user:" + "".join(
-            c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in login
-        )
+        return "user:" + "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in login)
 
     def dollars(self, amount: str | None) -> str | None:
         """An amount given as `--budget-usd`, checked before anything begins. Errors: `InvalidRequest`."""
@@ -95,11 +91,7 @@ class Call:
     def command_line(self, *words: str) -> str:
         """Return how to type another command about the same database and tenant."""
         shared: list[str] = []
-        for name, value in (
-            ("--db", self._db),
-            ("--tenant", self._tenant),
-            ("--config", self._config),
-        ):
+        for name, value in (("--db", self._db), ("--tenant", self._tenant), ("--config", self._config)):
             if value is not None:
                 shared += [name, value]
         return shlex.join(["artelier", *words, *shared])
@@ -140,12 +132,14 @@ class Call:
             self.existing()
         with self._telemetry() as telemetry:
             kernel = Kernel.open(
-                self.database, tools=[*tools, *self.settings.tools(environ=os.environ)],
+                self.database,
+                tools=[*tools, *self.settings.tools(environ=os.environ)],
                 policy=self.settings.policy(is_enforced=is_enforced),
-                prices=self.settings.prices, telemetry=telemetry,
+                prices=self.settings.prices,
+                telemetry=telemetry,
                 workspaces=workspaces or self.settings.workspaces(),
                 quotas=self.settings.quotas,
-            )  # fmt: skip
+            )
             try:
                 yield kernel
             finally:

@@ -23,9 +23,7 @@ Body = Callable[..., Any]
 
 Database = Annotated[
     str | None,
-    typer.Option(
-        "--db", metavar="PATH", help="Database: else ARTELIER_DB, else ./.artelier/state.db."
-    ),
+    typer.Option("--db", metavar="PATH", help="Database: else ARTELIER_DB, else ./.artelier/state.db."),
 ]
 TenantName = Annotated[
     str | None,
@@ -38,15 +36,11 @@ TenantName = Annotated[
 ]
 Config = Annotated[
     str | None,
-    typer.Option(
-        "--config", metavar="FILE", help="Settings: else ./artelier.toml, if it is there."
-    ),
+    typer.Option("--config", metavar="FILE", help="Settings: else ./artelier.toml, if it is there."),
 ]
 Subject = Annotated[
     str,
-    typer.Option(
-        "--subject", metavar="NAME", help="Whom it is about: `artelier erase --subject` erases it."
-    ),
+    typer.Option("--subject", metavar="NAME", help="Whom it is about: `artelier erase --subject` erases it."),
 ]
 
 DRAIN_S = 20.0
@@ -55,18 +49,20 @@ DRAIN_S = 20.0
 DrainS = Annotated[
     float,
     typer.Option(
-        "--drain-s", metavar="SECONDS", min=0, max=3600,
+        "--drain-s",
+        metavar="SECONDS",
+        min=0,
+        max=3600,
         help="How long tools at work may take to end after SIGTERM.",
     ),
-]  # fmt: skip
+]
 
 ModelName = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline.",
-        autocompletion=model_names,
+        "--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline.", autocompletion=model_names
     ),
-]  # fmt: skip
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 SHARED: dict[str, tuple[Any, Any]] = {
@@ -108,10 +104,7 @@ def group(name: str, *, help: str) -> typer.Typer:
 
     @app.callback()
     def shared(  # pyright: ignore[reportUnusedFunction] - typer keeps it
-        db: Database = None,
-        tenant: TenantName = None,
-        config: Config = None,
-        json: AsJson = False,
+        db: Database = None, tenant: TenantName = None, config: Config = None, json: AsJson = False
     ) -> None:
         del db, tenant, config, json  # a command looks them up in its context
 
@@ -131,9 +124,7 @@ def command(app: typer.Typer, *, example: str, name: str | None = None) -> Calla
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
             for key, (kind, default) in SHARED.items()
         ]
-        context = inspect.Parameter(
-            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-        )
+        context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
 
         @functools.wraps(body)
         def enter(*, context: typer.Context, **given: Any) -> int:
@@ -145,12 +136,7 @@ def command(app: typer.Typer, *, example: str, name: str | None = None) -> Calla
         del enter.__wrapped__  # its signature is another one
         enter.__signature__ = inspect.Signature([*keywords, *shared, context])  # pyright: ignore[reportAttributeAccessIssue] - read by inspect
         enter.__annotations__ = {one.name: one.annotation for one in (*keywords, *shared, context)}
-        app.command(
-            name,
-            cls=PlainCommand,
-            epilog=f"Example: {example}",
-            context_settings=HELP_NAMES,
-        )(enter)
+        app.command(name, cls=PlainCommand, epilog=f"Example: {example}", context_settings=HELP_NAMES)(enter)
         return body
 
     return register
@@ -165,9 +151,7 @@ def _call_of(context: typer.Context) -> Call:
             if found.get(key) in (None, False):
                 found[key] = at.params.get(key)
         at = at.parent
-    return Call(
-        db=found["db"], tenant=found["tenant"], config=found["config"], as_json=bool(found["json"])
-    )
+    return Call(db=found["db"], tenant=found["tenant"], config=found["config"], as_json=bool(found["json"]))
 
 
 def _run(body: Body, call: Call, given: dict[str, Any]) -> int:

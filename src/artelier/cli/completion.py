@@ -62,8 +62,4 @@ def proposed(names: dict[str, str], incomplete: str) -> list[Any]:
     """Commands that a word can become, with their lines."""
     from typer._click.shell_completion import CompletionItem  # typer has no public name for it
 
-    return [
-        CompletionItem(name, help=line)
-        for name, line in names.items()
-        if name.startswith(incomplete)
-    ]
+    return [CompletionItem(name, help=line) for name, line in names.items() if name.startswith(incomplete)]

@@ -23,26 +23,29 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:/@#+-]+")
 def run_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of runs, the newest first."""
     return _asked(
-        ctx, incomplete,
+        ctx,
+        incomplete,
         "SELECT run FROM runs WHERE tenant = ? AND run >= ? AND run < ? ORDER BY id DESC LIMIT ?",
-    )  # fmt: skip
+    )
 
 
 def artifact_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of artifacts of the main space, the newest first."""
     return _asked(
-        ctx, incomplete,
+        ctx,
+        incomplete,
         "SELECT id FROM artifacts WHERE tenant = ? AND id >= ? AND id < ? AND space = 'main'"
         " AND NOT deleted ORDER BY position DESC LIMIT ?",
-    )  # fmt: skip
+    )
 
 
 def model_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Models that runs have asked, and the one that is always there."""
     found = _asked(
-        ctx, incomplete,
+        ctx,
+        incomplete,
         "SELECT DISTINCT model FROM runs WHERE tenant = ? AND model >= ? AND model < ? LIMIT ?",
-    )  # fmt: skip
+    )
     offline = ["offline"] if "offline".startswith(incomplete) else []
     return list(dict.fromkeys([*sorted(found), *offline]))
 
@@ -50,9 +53,8 @@ def model_names(ctx: typer.Context, incomplete: str) -> list[str]:
 def tenant_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of tenants."""
     return _asked(
-        ctx, incomplete,
-        "SELECT tenant FROM tenants WHERE ? <> '' AND tenant >= ? AND tenant < ? LIMIT ?",
-    )  # fmt: skip
+        ctx, incomplete, "SELECT tenant FROM tenants WHERE ? <> '' AND tenant >= ? AND tenant < ? LIMIT ?"
+    )
 
 
 def _asked(ctx: typer.Context, incomplete: str, sql: str) -> list[str]:

@@ -10,9 +10,7 @@ from typing import Any, cast
 import msgspec
 
 # C0 and C1 controls, but for tab and newline; and the marks that change the direction of a line.
-_HOSTILE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_HOSTILE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKS = re.compile(r"\s+")
 
 
@@ -61,9 +59,7 @@ def _shown(value: Any) -> str:
 def json_text(value: Any, *, indent: int = 2) -> str:
     """JSON that no terminal obeys: what `safe` would change is written as an escape."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=indent).decode()
-    return _HOSTILE.sub(
-        lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text
-    )
+    return _HOSTILE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def value_text(value: Any) -> str | None:

@@ -56,6 +56,5 @@ def _usage(error: Exception, *, as_json: bool) -> int:
             return USAGE
         text = "a command is missing"
     return report(
-        InvalidRequest(text.rstrip("."), hint=f"`{path} --help` shows how it is used."),
-        as_json=as_json,
+        InvalidRequest(text.rstrip("."), hint=f"`{path} --help` shows how it is used."), as_json=as_json
     )

@@ -16,18 +16,14 @@ DEBUG = "ARTELIER_DEBUG"
 """Environment variable that asks for tracebacks."""
 
 
-def report(
-    error: BaseException, *, as_json: bool, marked: Callable[[str], str] = lambda text: text
-) -> int:
+def report(error: BaseException, *, as_json: bool, marked: Callable[[str], str] = lambda text: text) -> int:
     """Show an error and give its exit code: on stdout as JSON, else on stderr as text.
 
     `marked` takes personal data out of what is said.
     """
     if os.environ.get(DEBUG):
         print(marked("".join(traceback.format_exception(error))), file=sys.stderr)
-    wire = {
-        name: marked(one) if isinstance(one, str) else one for name, one in _wire(error).items()
-    }
+    wire = {name: marked(one) if isinstance(one, str) else one for name, one in _wire(error).items()}
     if as_json:
         print(json_text({"error": wire}))
     else:

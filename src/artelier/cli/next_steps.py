@@ -153,10 +153,7 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
         reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
         if run["reason"] == PriceUnknown.code:
             allow = call.command_line("tenants", "update", run["tenant"], "--allow-unknown-price")
-            return [
-                f'name its price in artelier.toml under [prices."{run["model"]}"], or: {allow}',
-                reopen,
-            ]
+            return [f'name its price in artelier.toml under [prices."{run["model"]}"], or: {allow}', reopen]
         advice = _REASONS.get(run["reason"])
         if run["loop"] == AGENT and run["reason"] in RESETS:
             more = " or --max-iterations N" if run["reason"] == "max_iterations" else ""
@@ -166,10 +163,7 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
         asked = [*run["approvals"], *run["waits_for"]]
         return [_approval(call, item["run_id"], item) for item in asked]
     if status == "unknown_outcome":
-        return [
-            f"say what became of {step}: {settling(call, run, step)}"
-            for step in run["unknown_outcomes"]
-        ]
+        return [f"say what became of {step}: {settling(call, run, step)}" for step in run["unknown_outcomes"]]
     if status == "paused" and run["reason"].startswith(STALLED):
         return [
             "the process that drove it was killed twice there: frozen, out of memory, or by hand",
@@ -226,9 +220,7 @@ def _amount(number: int, unit: str) -> str:
     return f"{format_usd(number)} USD" if unit == "usd" else f"{number:,} {unit}"
 
 
-def _raising(
-    call: Call, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int
-) -> list[str]:
+def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int) -> list[str]:
     scope, unit = limit
     tenant, further = run["tenant"], f"then go on: {way}"
     kind, _, name = scope.partition(":")
@@ -289,6 +281,4 @@ def unknown_lines(call: dict[str, Any]) -> list[str]:
 
 def _approval(call: Call, run_id: str, item: dict[str, Any]) -> str:
     command = call.command_line("approve", run_id, item["step"])
-    return (
-        f"answer “{str(item.get('question', ''))[:200]}”: {command}  (or --deny; --note says more)"
-    )
+    return f"answer “{str(item.get('question', ''))[:200]}”: {command}  (or --deny; --note says more)"

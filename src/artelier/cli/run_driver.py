@@ -27,12 +27,7 @@ from artelier.tools.workspace.folder import OUT_FOLDER
 
 
 async def drive(
-    call: Call,
-    kernel: Kernel,
-    run_id: str,
-    work: Callable[[str], Awaitable[AgentResult]],
-    *,
-    yes: bool,
+    call: Call, kernel: Kernel, run_id: str, work: Callable[[str], Awaitable[AgentResult]], *, yes: bool
 ) -> AgentResult:
     """Do `work(on_wait)` while its events are told and its questions answered."""
     call.resumable = call.command_line("resume", run_id)
@@ -127,5 +122,6 @@ def write_report(file: Path, text: str) -> None:
             os.unlink(draft)
         raise StoreUnavailable(
             f"the report cannot be written: {error.strerror}",
-            got=str(file), hint="The run is complete; name another file with --out and resume it.",
-        ) from None  # fmt: skip
+            got=str(file),
+            hint="The run is complete; name another file with --out and resume it.",
+        ) from None

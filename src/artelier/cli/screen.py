@@ -83,9 +83,11 @@ class Screen:
         for index, name in enumerate(columns):
             right = name.startswith(">")
             table.add_column(
-                name.removeprefix(">"), justify="right" if right else "left", overflow="fold",
+                name.removeprefix(">"),
+                justify="right" if right else "left",
+                overflow="fold",
                 no_wrap=index == 0,  # the name of the row, to be copied in one piece
-            )  # fmt: skip
+            )
         for row in rows:
             table.add_row(*map(Text, row))
         self._console(sys.stdout).print(table)
@@ -122,9 +124,11 @@ class Screen:
         from rich import progress as bars
 
         columns = (
-            bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn(),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TimeRemainingColumn(),
             bars.TextColumn("{task.description}", markup=False),
-        )  # fmt: skip
+        )
         with bars.Progress(*columns, console=self._console(sys.stderr), transient=True) as bar:
             task = bar.add_task(safe(text), total=total)
             yield lambda word: bar.update(task, advance=1, description=safe(word))

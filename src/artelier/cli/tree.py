@@ -119,8 +119,7 @@ def _root(
     config: Config = None,
     json: AsJson = False,
     version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version),
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)
     ] = False,
     install: Annotated[
         str | None,

@@ -97,10 +97,11 @@ def _within_budget(
             dropped.append(why)
     if over > 0:
         raise ContextTooLong(
-            "the pinned sections do not fit", expected=f"at most {budget_tokens} tokens",
+            "the pinned sections do not fit",
+            expected=f"at most {budget_tokens} tokens",
             got=f"about {budget_tokens + over} tokens",
             hint="Shorten what is pinned, or take a model with a larger window.",
-        )  # fmt: skip
+        )
     return [fitted for fitted in slots if fitted is not None]
 
 
@@ -139,9 +140,12 @@ def _later_messages(fitted: _FittedSection, part: RangePart, tokens: int) -> _Fi
         first = max(i for i, m in enumerate(part.messages) if m.role != "tool" or i == 0)
     messages = part.messages[first:]
     shorter = msgspec.structs.replace(
-        part, start=part.start + first, messages=messages, tokens=sum(sizes[first:]),
+        part,
+        start=part.start + first,
+        messages=messages,
+        tokens=sum(sizes[first:]),
         cut="start" if first else "",
-    )  # fmt: skip
+    )
     return _FittedSection(replace(fitted.section, range=shorter), shorter.tokens, "start")
 
 
@@ -169,9 +173,7 @@ def _parts(kept: Iterable[_FittedSection]) -> list[FixedPart | RangePart]:
     return parts
 
 
-def _takes(
-    parts: Sequence[FixedPart | RangePart], last: ChatMessage | None, section: Section
-) -> bool:
+def _takes(parts: Sequence[FixedPart | RangePart], last: ChatMessage | None, section: Section) -> bool:
     """Return True if a section's text can join the message before it. A conversation is shown as it is."""
     if last is None or isinstance(parts[-1], RangePart):
         return False
@@ -203,17 +205,18 @@ def _text(section: Section) -> str:
 
 
 def _fixed(
-    fitted: _FittedSection,
-    *,
-    messages: tuple[ChatMessage, ...] = (),
-    text: str = "",
-    joined: bool = False,
+    fitted: _FittedSection, *, messages: tuple[ChatMessage, ...] = (), text: str = "", joined: bool = False
 ) -> FixedPart:
     section = fitted.section
     return FixedPart(
-        tag=section.tag, messages=messages, text=text,
-        attach=bool(text) and not joined, joined=joined, stability=section.stability,
-        src=tuple(map(str, section.sources)), tokens=fitted.tokens,
+        tag=section.tag,
+        messages=messages,
+        text=text,
+        attach=bool(text) and not joined,
+        joined=joined,
+        stability=section.stability,
+        src=tuple(map(str, section.sources)),
+        tokens=fitted.tokens,
         trust=section.label or section.trust,
         cut=fitted.cut or section.cut,
-    )  # fmt: skip
+    )

@@ -78,9 +78,7 @@ class ContextBuilder:
             raise InvalidRequest("order", expected="'cache' or 'seed'", got=repr(order)[:80])
         if len(self.extra_sections) > EXTRAS_MAX:
             raise InvalidRequest(
-                "too many extra sections",
-                expected=f"at most {EXTRAS_MAX}",
-                got=len(self.extra_sections),
+                "too many extra sections", expected=f"at most {EXTRAS_MAX}", got=len(self.extra_sections)
             )
 
     # What a builder is, so that another process can make it again
@@ -117,11 +115,7 @@ class ContextBuilder:
         }
 
     @staticmethod
-    def restored(
-        settings: Mapping[str, Any],
-        *,
-        memory_store: MemoryStore | None = None,
-    ) -> ContextBuilder:
+    def restored(settings: Mapping[str, Any], *, memory_store: MemoryStore | None = None) -> ContextBuilder:
         """The builder of a recorded run, with a memory store of this process.
 
         Errors: `InvalidRequest` if a folder of skills is gone.
@@ -130,13 +124,16 @@ class ContextBuilder:
         stored: list[Any] = settings.get("rules") or []
         rules = [Path(str(r["path"])) if not isinstance(r, str) else r for r in stored]
         return ContextBuilder(
-            identity=settings.get("identity", ""), personality=settings.get("personality", ""),
-            rules=rules, memory_store=memory_store,
+            identity=settings.get("identity", ""),
+            personality=settings.get("personality", ""),
+            rules=rules,
+            memory_store=memory_store,
             recall_limit=settings.get("recall_limit", RECALL_LIMIT),
             progressive_skills=bool(settings.get("progressive")),
-            native_tools=bool(settings.get("native")), skills=skills,
+            native_tools=bool(settings.get("native")),
+            skills=skills,
             order=settings.get("order", "cache"),
-        )  # fmt: skip
+        )
 
     # Sections
 
@@ -177,10 +174,13 @@ class ContextBuilder:
             if text:
                 sections.append(
                     Section(
-                        tag="rules", text=str(text), pinned=True, stability="slow",
+                        tag="rules",
+                        text=str(text),
+                        pinned=True,
+                        stability="slow",
                         sources=(Source(ref=source, why="pinned rules"),),
                     )
-                )  # fmt: skip
+                )
         return sections
 
     def _skills(self, context: Context) -> list[Section]:
@@ -190,9 +190,7 @@ class ContextBuilder:
 
         listing = msgspec.convert(context.skills, Listing)
         text = section_text(listing)
-        return [
-            Section(tag="skills", text=text, stability="slow", priority=90, sources=("skills",))
-        ]
+        return [Section(tag="skills", text=text, stability="slow", priority=90, sources=("skills",))]
 
     def _loaded(self, context: Context) -> list[Section]:
         if not context.loaded:
@@ -206,11 +204,14 @@ class ContextBuilder:
         )
         return [
             Section(
-                tag="loaded_skills", text="\n\n".join([template("loaded-1"), *texts]),
-                stability="slow", priority=80, sources=sources,
+                tag="loaded_skills",
+                text="\n\n".join([template("loaded-1"), *texts]),
+                stability="slow",
+                priority=80,
+                sources=sources,
                 label="untrusted" if any(one.get("trust") == "untrusted" for one in context.loaded) else "",
             )
-        ]  # fmt: skip
+        ]
 
     async def _memory(self, context: Context) -> list[Section]:
         store = self.memory_store
@@ -218,9 +219,7 @@ class ContextBuilder:
             return []
 
         async def read() -> Any:
-            memory = await seen_in(
-                store.for_agent(context.tenant_id, context.agent_id), context.run_id
-            )
+            memory = await seen_in(store.for_agent(context.tenant_id, context.agent_id), context.run_id)
             return [
                 {"label": b.label, "text": b.text, "limit": b.limit_chars, "ref": b.ref}
                 for b in await memory.blocks()
@@ -232,41 +231,55 @@ class ContextBuilder:
             size = f"{len(block['text']):,} of {block['limit']:,} characters"
             inside = fenced(block["text"], source=block["ref"]) if block["text"] else "(empty)"
             texts.append(f"### {block['label']} ({size})\n{inside}")
-        sources = tuple(
-            Source(ref=block["ref"], why="core memory") for block in blocks if block["text"]
-        )
+        sources = tuple(Source(ref=block["ref"], why="core memory") for block in blocks if block["text"])
         return [
             Section(
-                tag="memory", text="\n\n".join(texts), stability="slow", priority=85,
-                sources=sources, trust="untrusted", is_fenced=True, truncation="middle",
+                tag="memory",
+                text="\n\n".join(texts),
+                stability="slow",
+                priority=85,
+                sources=sources,
+                trust="untrusted",
+                is_fenced=True,
+                truncation="middle",
             )
-        ]  # fmt: skip
+        ]
 
     def _history(self, context: Context) -> list[Section]:
         sections: list[Section] = []
         if context.task:
             sections.append(
                 Section(
-                    tag="task", text=context.task, role="user", pinned=True,
+                    tag="task",
+                    text=context.task,
+                    role="user",
+                    pinned=True,
                     cut="middle" if context.task_kept else "",
                     sources=(Source(ref=context.task_kept, why="all of it"),) if context.task_kept else (),
                 )
-            )  # fmt: skip
+            )
         if context.summary:
             text = f"Past Events Summary: {fenced(context.summary, source='past events')}"
             sections.append(
                 Section(
-                    tag="summary", text=text, stability="slow", pinned=True,
-                    trust=context.summary_trust, is_fenced=True,
+                    tag="summary",
+                    text=text,
+                    stability="slow",
+                    pinned=True,
+                    trust=context.summary_trust,
+                    is_fenced=True,
                     sources=(Source(ref=context.summary_from, why="compacted"),),
                 )
-            )  # fmt: skip
+            )
         sections.append(
             Section(
-                tag="conversation", range=context.conversation, stability="append_only",
-                priority=70, truncation="start",
+                tag="conversation",
+                range=context.conversation,
+                stability="append_only",
+                priority=70,
+                truncation="start",
             )
-        )  # fmt: skip
+        )
         return sections
 
     async def _recalled(self, context: Context) -> list[Section]:
@@ -275,9 +288,7 @@ class ContextBuilder:
             return []
 
         async def read() -> Any:
-            memory = await seen_in(
-                store.for_agent(context.tenant_id, context.agent_id), context.run_id
-            )
+            memory = await seen_in(store.for_agent(context.tenant_id, context.agent_id), context.run_id)
             hits = await memory.recall(context.query, limit=self.recall_limit)
             return [{"id": hit.id, "text": hit.text} for hit in hits] or None
 
@@ -287,12 +298,16 @@ class ContextBuilder:
         lines = "\n".join(f"- [{hit['id']}] {hit['text']}" for hit in hits)
         return [
             Section(
-                tag="recalled", text=f"{template('recalled-1')}\n\n{fenced(lines, source='memory')}",
-                stability="volatile", priority=30, max_tokens=RECALLED_TOKENS_MAX,
-                trust="untrusted", is_fenced=True,
+                tag="recalled",
+                text=f"{template('recalled-1')}\n\n{fenced(lines, source='memory')}",
+                stability="volatile",
+                priority=30,
+                max_tokens=RECALLED_TOKENS_MAX,
+                trust="untrusted",
+                is_fenced=True,
                 sources=tuple(Source(ref=hit["id"], why="recalled") for hit in hits),
             )
-        ]  # fmt: skip
+        ]
 
     async def _extras(self, context: Context) -> list[Section]:
         found: list[Section] = []
@@ -320,9 +335,8 @@ def _check_arguments(
     for extra in extras:
         if not (callable(extra) or isinstance(extra, Section | str)):
             raise InvalidRequest(
-                "extra_sections", expected="functions of the context, Sections or texts",
-                got=repr(extra)[:80],
-            )  # fmt: skip
+                "extra_sections", expected="functions of the context, Sections or texts", got=repr(extra)[:80]
+            )
 
 
 def _reader(path: Path) -> Callable[[], Awaitable[str]]:
@@ -332,14 +346,16 @@ def _reader(path: Path) -> Callable[[], Awaitable[str]]:
             text = content.decode()
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequest(
-                f"the rules in {str(path)!r} cannot be read", expected="a UTF-8 text file",
+                f"the rules in {str(path)!r} cannot be read",
+                expected="a UTF-8 text file",
                 got=str(error)[:200],
-            ) from None  # fmt: skip
+            ) from None
         if len(content) > RULES_BYTES_MAX:
             raise InvalidRequest(
-                f"the rules in {str(path)!r} are too long", got=f"{len(content)} bytes",
+                f"the rules in {str(path)!r} are too long",
+                got=f"{len(content)} bytes",
                 expected=f"at most {RULES_BYTES_MAX} bytes",
-            )  # fmt: skip
+            )
         return text
 
     return read
@@ -358,5 +374,6 @@ def _as_sections(made: object, *, name: str) -> list[Section]:
         return [section for item in items for section in _as_sections(item, name=name)]
     raise InvalidRequest(
         f"the extra section {name!r} gave something else",
-        expected="a Section, a list of them, text or None", got=type(made).__name__,
-    )  # fmt: skip
+        expected="a Section, a list of them, text or None",
+        got=type(made).__name__,
+    )

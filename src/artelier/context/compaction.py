@@ -79,9 +79,7 @@ def _check_count(name: str, value: object, *, low: int) -> None:
         raise InvalidRequest(name, expected=f"a whole number from {low}", got=repr(value)[:80])
 
 
-def kept_from(
-    messages: Sequence[ChatMessage], sizes: Sequence[int], *, keep: int, room_tokens: int
-) -> int:
+def kept_from(messages: Sequence[ChatMessage], sizes: Sequence[int], *, keep: int, room_tokens: int) -> int:
     """Index of the first message that stays verbatim; 0 if nothing can be summarised.
 
     At least `keep` messages stay if they fit into `room_tokens`, else as many exchanges as fit, and always

@@ -30,7 +30,7 @@ _PATTERNS: dict[str, re.Pattern[str]] = {
         r"[-\d](?<![\w.].)(?:(?<=-)\d{1,3}|(?<!-)\d{0,2})(?:[ ,]\d{3}){1,6}(?:\.\d{1,20})?%?(?!\w)"
         r"|[-\d](?<![\w.].)(?:(?<=-)\d{1,40}|(?<!-)\d{0,39})(?:\.\d{1,20})?%?(?!\w)"
     ),
-}  # fmt: skip
+}
 _SENTENCE = re.compile(r"[^.!?\n]{8,400}[.!?\n]?")
 _DECISION = re.compile(
     r"\b(?:decided|decision|agreed|we will|i will|must not|must|chose|chosen|approved|rejected"
@@ -52,9 +52,8 @@ def facts_of(text: str) -> dict[str, list[str]]:
         where = text if kind == "numbers" else marked
         found[kind] = _unique(match.group().rstrip(".,;:!?") for match in pattern.finditer(where))
     found["numbers"] = [
-        number for number in found["numbers"]
-        if sum(char.isdigit() for char in number) >= _NUMBER_SIGNIFICANT
-    ]  # fmt: skip
+        number for number in found["numbers"] if sum(char.isdigit() for char in number) >= _NUMBER_SIGNIFICANT
+    ]
     sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
     found["decisions"] = _unique(said for said in sentences if _DECISION.search(said))
     found["questions"] = _unique(said for said in sentences if said.endswith("?"))

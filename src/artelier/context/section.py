@@ -72,16 +72,18 @@ class Section:
         for name, allowed in (("stability", STABILITIES), ("truncation", TRUNCATIONS)):
             if getattr(self, name) not in allowed:
                 raise InvalidRequest(
-                    f"{name} of section {self.tag!r}", expected=" or ".join(allowed),
+                    f"{name} of section {self.tag!r}",
+                    expected=" or ".join(allowed),
                     got=repr(getattr(self, name))[:80],
-                )  # fmt: skip
+                )
         for name in ("tag", "text"):
             value: object = getattr(self, name)
             if not isinstance(value, str) or (name == "tag" and not 0 < len(value) <= 120):
                 raise InvalidRequest(
-                    f"{name} of a section", expected="text" if name == "text" else "1-120 characters",
+                    f"{name} of a section",
+                    expected="text" if name == "text" else "1-120 characters",
                     got=repr(value)[:80],
-                )  # fmt: skip
+                )
 
     @property
     def is_empty(self) -> bool:

@@ -78,9 +78,7 @@ async def compact(run: Run, block: Block, wish: Wish, *, key: str) -> ContextCom
     return await run.receipt(ContextCompacted, make, key=key)
 
 
-async def _made(
-    run: Run, block: Block, wish: Wish, key: str
-) -> tuple[ContextCompacted, list[Blob]]:
+async def _made(run: Run, block: Block, wish: Wish, key: str) -> tuple[ContextCompacted, list[Blob]]:
     core = run.core
     strategy = wish.strategy
     room = min(strategy.summary_tokens_max, max(50, wish.window_tokens // 8))
@@ -109,12 +107,23 @@ async def _made(
     report_ref, rest = core.keep_json(report)
     saved = block.tokens + estimate_tokens(block.summary) - estimate_tokens(summary)
     event = ContextCompacted(
-        key=key, conversation=block.conversation, start=block.start, end=block.end, summary=ref,
-        previous=block.summary_ref, how=how, model=model, failure=failure,
-        policy=policy, why=wish.why, tokens_before=wish.tokens_before,
-        tokens_after=max(0, wish.tokens_before - saved), loss=report_ref if report else None,
-        lost=loss.count(report), trust=block.trust,
-    )  # fmt: skip
+        key=key,
+        conversation=block.conversation,
+        start=block.start,
+        end=block.end,
+        summary=ref,
+        previous=block.summary_ref,
+        how=how,
+        model=model,
+        failure=failure,
+        policy=policy,
+        why=wish.why,
+        tokens_before=wish.tokens_before,
+        tokens_after=max(0, wish.tokens_before - saved),
+        loss=report_ref if report else None,
+        lost=loss.count(report),
+        trust=block.trust,
+    )
     return event, [*blobs, *more, *(rest if report else [])]
 
 
@@ -138,20 +147,21 @@ async def _summary(
         if len(parts) == 1 and told:
             quote = msgspec.structs.replace(quote, told=told.pop())
         part = RangePart(
-            tag="transcript", conversation=block.conversation, start=block.start + piece.start,
-            end=block.start + piece.stop - 1, quote=quote,
+            tag="transcript",
+            conversation=block.conversation,
+            start=block.start + piece.start,
+            end=block.start + piece.stop - 1,
+            quote=quote,
             messages=tuple(block.messages[piece.start : piece.stop]),
             tokens=sum(estimate_tokens(texts[index]) for index in piece),
-        )  # fmt: skip
+        )
         sub = f"{key}/{number}"
         told.append(await _asked(run, "summarise-1", part, model=model, tokens=tokens, key=sub))
     while len(told) > 1:
         # Summaries are small: one merge nearly always takes them all.
         merged = cut("\n\n".join(told), tokens=input_tokens, where="middle")
         message = ChatMessage(role="user", content=fenced(merged, source=quote.source))
-        part = FixedPart(
-            tag="summaries", messages=(message,), stability="append_only", trust="untrusted"
-        )
+        part = FixedPart(tag="summaries", messages=(message,), stability="append_only", trust="untrusted")
         sub = f"{key}/merge"
         told = [await _asked(run, "merge-1", part, model=model, tokens=tokens, key=sub)]
     return cut(told[0], tokens=2 * tokens, where="end")

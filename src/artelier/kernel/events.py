@@ -631,9 +631,18 @@ class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 MOVING: list[type[Moving]] = [
-    ModelRequested, ModelAttempted, ModelCompleted, ModelFailed, ToolRequested, ToolCompleted, ToolCharged,
-    TenantCreated, TenantUpdated, RunsImported, ImportSettled,
-]  # fmt: skip
+    ModelRequested,
+    ModelAttempted,
+    ModelCompleted,
+    ModelFailed,
+    ToolRequested,
+    ToolCompleted,
+    ToolCharged,
+    TenantCreated,
+    TenantUpdated,
+    RunsImported,
+    ImportSettled,
+]
 """Kinds that the ledger's view must see."""
 
 BILLING: tuple[str, ...] = tuple(cls.KIND for cls in MOVING if "cost" in cls.__struct_fields__)
@@ -643,6 +652,10 @@ CAPPING: list[type[Capping]] = [LimitSet]
 COUNTING: list[type[Counting]] = [RunStarted]
 
 OF_TENANTS: tuple[type[EventData], ...] = (
-    TenantCreated, TenantUpdated, TenantDeclared, RunsImported, ImportSettled,
-)  # fmt: skip
+    TenantCreated,
+    TenantUpdated,
+    TenantDeclared,
+    RunsImported,
+    ImportSettled,
+)
 """Kinds of the stream of a tenant, beside the caps of shared scopes."""

@@ -98,9 +98,7 @@ def check_seconds(name: str, value: object) -> None:
     """Refuse what is no length of time, such as NaN, which would be no limit. Errors: `InvalidRequest`."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= cast(float, value) <= SECONDS_MAX:
-        raise InvalidRequest(
-            name, expected="a number of seconds from 0 to 100 years", got=repr(value)[:80]
-        )
+        raise InvalidRequest(name, expected="a number of seconds from 0 to 100 years", got=repr(value)[:80])
 
 
 def _check_count(name: str, value: object) -> None:
@@ -114,9 +112,10 @@ def check_models(patterns: object) -> tuple[str, ...]:
 
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
         raise InvalidRequest(
-            "allowed models are a list of patterns", expected="such as ('openai:*', 'offline')",
+            "allowed models are a list of patterns",
+            expected="such as ('openai:*', 'offline')",
             got=repr(patterns)[:80],
-        )  # fmt: skip
+        )
     return tuple(
         pattern if any(char in pattern for char in "*?[") else canonical_name(pattern)
         for pattern in check_grants(cast("Iterable[object]", patterns))
@@ -151,9 +150,10 @@ def check_grants(grants: object) -> tuple[str, ...]:
     for grant in cast("Iterable[object]", grants):
         if not isinstance(grant, str) or not 0 < len(grant) <= GRANT_CHARS_MAX:
             raise InvalidRequest(
-                "a grant is a pattern", expected=f"1-{GRANT_CHARS_MAX} characters, such as 'tools:*'",
+                "a grant is a pattern",
+                expected=f"1-{GRANT_CHARS_MAX} characters, such as 'tools:*'",
                 got=repr(grant)[:80],
-            )  # fmt: skip
+            )
         found.add(grant)
     return tuple(sorted(found))
 
@@ -185,9 +185,7 @@ def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
     of_parent = [grant for grant in have if grant.startswith("models:")]
     of_child = [grant for grant in wanted if grant.startswith("models:")]
     kept = [
-        grant
-        for grant in wanted
-        if covers(have, grant) or (not of_parent and grant.startswith("models:"))
+        grant for grant in wanted if covers(have, grant) or (not of_parent and grant.startswith("models:"))
     ]
     kept.extend(grant for grant in have if grant not in kept and covers(wanted, grant))
     if not of_child:

@@ -83,9 +83,7 @@ async def rate_wait(services: Services, tenant: str, run_id: str) -> dict[str, A
     return {"rate": rows[0][0].partition("\n")[2], "until_us": rows[0][1]}
 
 
-async def unknown_calls(
-    services: Services, tenant: str, run_id: str, run: int
-) -> list[dict[str, Any]]:
+async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[dict[str, Any]]:
     """Return what a person needs to settle each unknown outcome of a run: which call it was, and what was
     tried.
 
@@ -129,9 +127,11 @@ async def content(services: Services, tenant: str, ref: str) -> Any:
     `TenantKernel.content`."""
     if not isinstance(cast(object, ref), str) or not _BLOB.fullmatch(ref):
         raise InvalidRequest(
-            "this names no stored content", expected="a reference of an event, b: and 43 characters",
-            got=repr(ref)[:80], hint="An artifact is read with `as_principal(...).artifacts.read(ref)`.",
-        )  # fmt: skip
+            "this names no stored content",
+            expected="a reference of an event, b: and 43 characters",
+            got=repr(ref)[:80],
+            hint="An artifact is read with `as_principal(...).artifacts.read(ref)`.",
+        )
     found = await services.store.blob(tenant, stored_name(ref))
     try:
         return msgspec.json.decode(found)
@@ -188,10 +188,7 @@ async def list_runs(
     sums = await totals(services, tenant, [run["id"] for run in page])
     for run in page:
         run["total_cost_microusd"] = sums[run["id"]]["total_cost_microusd"]
-    return {
-        "items": page,
-        "next": items[limit - 1]["id"] if more else None,
-    }
+    return {"items": page, "next": items[limit - 1]["id"] if more else None}
 
 
 async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, Any]]:
@@ -202,14 +199,11 @@ async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, 
     """
     row = await run_row(services, tenant, run_id)
     rows = await services.store.query(
-        "SELECT key, kind, status, requested, completed FROM steps WHERE run = ?"
-        " ORDER BY requested, key",
+        "SELECT key, kind, status, requested, completed FROM steps WHERE run = ? ORDER BY requested, key",
         (row["id"],),
     )
     names = ("key", "kind", "status", "requested_seq", "completed_seq")
-    found: list[dict[str, Any]] = [
-        {**dict(zip(names, step, strict=True)), "error": None} for step in rows
-    ]
+    found: list[dict[str, Any]] = [{**dict(zip(names, step, strict=True)), "error": None} for step in rows]
     errors = await _errors_of_undoings(services, tenant, row["id"])
     for step in found:
         if (error := errors.get(step["key"])) is not None:
@@ -227,9 +221,7 @@ async def _errors_of_undoings(services: Services, tenant: str, run: int) -> dict
     found: dict[str, str] = {}
     for key, kind, data in rows:
         fields = decode_stored(data, type=dict[str, Any])
-        is_error = (
-            kind == ToolRefused.KIND or fields.get("is_error") or fields.get("answer") == "failed"
-        )
+        is_error = kind == ToolRefused.KIND or fields.get("is_error") or fields.get("answer") == "failed"
         if is_error:
             told = (await shown_fields(services, tenant, fields.get("result"))).get("error")
             error = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
@@ -298,9 +290,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
     }
 
 
-async def approvals(
-    services: Services, tenant: str, *, run_id: str | None = None
-) -> list[dict[str, Any]]:
+async def approvals(services: Services, tenant: str, *, run_id: str | None = None) -> list[dict[str, Any]]:
     """Open questions to people: run, step, question, details."""
     where, parameters = (
         (
@@ -317,12 +307,7 @@ async def approvals(
         parameters,
     )
     return [
-        {
-            "run_id": run,
-            "step": key,
-            **await _question(services, tenant, question),
-            "expires_us": expires_us,
-        }
+        {"run_id": run, "step": key, **await _question(services, tenant, question), "expires_us": expires_us}
         for run, key, question, expires_us in rows
     ]
 

@@ -22,8 +22,16 @@ kernel_view = View(
     name="kernel",
     version=3,
     tables=(
-        "runs", "steps", "messages", "waits", "approvals", "signals", "controls", "snapshots",
-        "imports", "tenants",
+        "runs",
+        "steps",
+        "messages",
+        "waits",
+        "approvals",
+        "signals",
+        "controls",
+        "snapshots",
+        "imports",
+        "tenants",
     ),
     schema=(
         """CREATE TABLE runs(
@@ -67,7 +75,7 @@ kernel_view = View(
             tenant TEXT PRIMARY KEY, grants TEXT NOT NULL, budget INTEGER,
             allow_unknown_price INTEGER NOT NULL) STRICT, WITHOUT ROWID""",
     ),
-)  # fmt: skip
+)
 
 _json = msgspec.json.Encoder(order="sorted")
 
@@ -98,8 +106,7 @@ def _apply_handled(tx: Tx, event: Applied) -> None:
     command = cast(ev.Effect | ev.LimitSet, event.data).command
     if command:
         tx.execute(
-            "UPDATE runs SET control_seq = max(control_seq, ?) WHERE id = ?",
-            (command, event.stream_id),
+            "UPDATE runs SET control_seq = max(control_seq, ?) WHERE id = ?", (command, event.stream_id)
         )
 
 
@@ -121,9 +128,7 @@ def _reopen(tx: Tx, event: Applied, key: str) -> None:
     ).rowcount
     if not done:
         raise StepConflict(
-            f"step {key} of {event.stream.id} is already recorded",
-            hint="Give the step another key.",
-            key=key,
+            f"step {key} of {event.stream.id} is already recorded", hint="Give the step another key.", key=key
         )
 
 
@@ -156,11 +161,21 @@ def _run_started(event: Applied, tx: Tx) -> None:
         "INSERT INTO runs VALUES (?, ?, ?, 'running', '', ?, ?, ?, ?, ?, NULL, NULL, ?, ?, ?, NULL,"
         " NULL, ?, ?, NULL, 0, 0, 0, 0, 0, 0, 0)",
         (
-            event.stream_id, event.stream.tenant, event.stream.id, data.loop, data.agent, data.model,
-            data.parent, data.parent_step, data.goal, data.settings, data.tools, data.replay,
+            event.stream_id,
+            event.stream.tenant,
+            event.stream.id,
+            data.loop,
+            data.agent,
+            data.model,
+            data.parent,
+            data.parent_step,
+            data.goal,
+            data.settings,
+            data.tools,
+            data.replay,
             event.at_us,
         ),
-    )  # fmt: skip
+    )
 
 
 @kernel_view.on(ev.RunForked)
@@ -171,10 +186,15 @@ def _run_forked(event: Applied, tx: Tx) -> None:
         " goal, settings, tools, NULL, NULL, replay, ?, NULL, 0, 0, 0, 0, 0, 0, 0"
         " FROM runs WHERE tenant = ? AND run = ?",
         (
-            event.stream_id, event.stream.id, data.origin, data.at, event.at_us,
-            event.stream.tenant, data.origin,
+            event.stream_id,
+            event.stream.id,
+            data.origin,
+            data.at,
+            event.at_us,
+            event.stream.tenant,
+            data.origin,
         ),
-    )  # fmt: skip
+    )
 
 
 @kernel_view.on(ev.RunResumed)
@@ -231,9 +251,7 @@ def _run_exhausted(event: Applied, tx: Tx) -> None:
     _status(tx, event, "budget_exhausted", data.reason or f"{data.unit} of {data.scope}")
 
 
-def _end(
-    tx: Tx, event: Applied, status: str, reason: str, result: str | None, message: str | None
-) -> None:
+def _end(tx: Tx, event: Applied, status: str, reason: str, result: str | None, message: str | None) -> None:
     tx.execute(
         "UPDATE runs SET status = ?, reason = ?, result = ?, message = ?, ended_us = ? WHERE id = ?"
         " AND status NOT IN ('completed', 'failed', 'cancelled')",
@@ -288,9 +306,7 @@ def _command_seen(event: Applied, tx: Tx) -> None:
 def _cycle_completed(event: Applied, tx: Tx) -> None:
     data = cast(ev.CycleCompleted, event.data)
     if (data.cycle - 1) % SNAPSHOT_EVERY:
-        tx.execute(
-            "DELETE FROM snapshots WHERE run = ? AND cycle = ?", (event.stream_id, data.cycle - 1)
-        )
+        tx.execute("DELETE FROM snapshots WHERE run = ? AND cycle = ?", (event.stream_id, data.cycle - 1))
     tx.execute(
         "INSERT INTO snapshots VALUES (?, ?, ?, ?)",
         (event.stream_id, data.cycle, event.seq, _json.encode(data.state).decode()),
@@ -305,10 +321,15 @@ def _add_messages(tx: Tx, event: Applied, all_added: tuple[ev.Added, ...]) -> No
             tx.execute(
                 "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    event.stream_id, added.conversation, added.start + offset, entry.form,
-                    entry.ref, entry.call, event.seq,
+                    event.stream_id,
+                    added.conversation,
+                    added.start + offset,
+                    entry.form,
+                    entry.ref,
+                    entry.call,
+                    event.seq,
                 ),
-            )  # fmt: skip
+            )
 
 
 @kernel_view.on(ev.ContextAssembled)
@@ -328,13 +349,7 @@ def _model_completed(event: Applied, tx: Tx) -> None:
     tx.execute(
         "UPDATE runs SET steps = steps + 1, input_tokens = input_tokens + ?, cached_input_tokens ="
         " cached_input_tokens + ?, output_tokens = output_tokens + ?, cost = cost + ? WHERE id = ?",
-        (
-            data.input_tokens,
-            data.cached_input_tokens,
-            data.output_tokens,
-            data.cost,
-            event.stream_id,
-        ),
+        (data.input_tokens, data.cached_input_tokens, data.output_tokens, data.cost, event.stream_id),
     )
 
 
@@ -402,9 +417,7 @@ def _tool_reconciled(event: Applied, tx: Tx) -> None:
     _apply_handled(tx, event)
 
 
-@kernel_view.on(
-    ev.StepCompleted, ev.ContextCompacted, ev.ContextRestored, ev.CompensationPlanned
-)  # fmt: skip
+@kernel_view.on(ev.StepCompleted, ev.ContextCompacted, ev.ContextRestored, ev.CompensationPlanned)
 def step_completed(event: Applied, tx: Tx) -> None:
     """Record a computed step; a package with receipts of its own registers it for their kinds."""
     _record(tx, event, cast(ev.StepCompleted, event.data).key, "compute", "completed")
@@ -431,11 +444,8 @@ def _step_cut(event: Applied, tx: Tx) -> None:
     tx.execute(
         "UPDATE approvals SET decision = 'cancelled', by = ?, at_us = ? WHERE run = ? AND decision IS NULL"
         " AND (key = ? OR substr(key, 1, ?) = ?)",
-        (
-            event.actor, event.at_us, event.stream_id, data.key, len(data.key) + 1,
-            f"{data.key}/",
-        ),
-    )  # fmt: skip
+        (event.actor, event.at_us, event.stream_id, data.key, len(data.key) + 1, f"{data.key}/"),
+    )
     if data.kind in ("wait", "approval", "tool"):  # nobody waits for it any more
         _status(tx, event, *(_waits_for(tx, event.stream_id) or ("running", "")))
 
@@ -467,10 +477,7 @@ def _approval_given(event: Applied, tx: Tx) -> None:
 def _wait_started(event: Applied, tx: Tx) -> None:
     data = cast(ev.WaitStarted, event.data)
     _open(tx, event, data.key, "wait")
-    tx.execute(
-        "INSERT INTO waits VALUES (?, ?, ?, ?)",
-        (event.stream_id, data.key, data.name, data.until_us),
-    )
+    tx.execute("INSERT INTO waits VALUES (?, ?, ?, ?)", (event.stream_id, data.key, data.name, data.until_us))
     _status(tx, event, "waiting", data.name or "timer")
 
 
@@ -487,10 +494,7 @@ def _wait_ended(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.SignalReceived)
 def _signal_received(event: Applied, tx: Tx) -> None:
     data = cast(ev.SignalReceived, event.data)
-    tx.execute(
-        "INSERT INTO signals VALUES (?, ?, ?, ?)",
-        (event.stream_id, event.seq, data.name, data.data),
-    )
+    tx.execute("INSERT INTO signals VALUES (?, ?, ?, ?)", (event.stream_id, event.seq, data.name, data.data))
     if data.queued:  # nobody drives the run: if this is what it waits for, somebody should
         tx.execute(
             "UPDATE runs SET status = 'pending', reason = '' WHERE id = ? AND status = 'waiting'"
@@ -503,8 +507,7 @@ def _signal_received(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.CommandGiven)
 def _command_given(event: Applied, tx: Tx) -> None:
     tx.execute(
-        "INSERT INTO controls VALUES (?, ?, ?)",
-        (event.position, event.stream.tenant, event.stream.id),
+        "INSERT INTO controls VALUES (?, ?, ?)", (event.position, event.stream.tenant, event.stream.id)
     )
 
 
@@ -512,8 +515,7 @@ def _command_given(event: Applied, tx: Tx) -> None:
 def _runs_imported(event: Applied, tx: Tx) -> None:
     for imported in cast(ev.RunsImported, event.data).runs:
         tx.execute(
-            "INSERT INTO imports VALUES (?, ?, ?)",
-            (event.stream.tenant, imported.run, imported.key_id),
+            "INSERT INTO imports VALUES (?, ?, ?)", (event.stream.tenant, imported.run, imported.key_id)
         )
 
 
@@ -523,8 +525,5 @@ def _tenant_set(event: Applied, tx: Tx) -> None:
     tx.execute(
         "INSERT INTO tenants VALUES (?, ?, ?, ?) ON CONFLICT(tenant) DO UPDATE SET grants ="
         " excluded.grants, budget = excluded.budget, allow_unknown_price = excluded.allow_unknown_price",
-        (
-            event.stream.tenant, _json.encode(data.grants).decode(), data.budget,
-            int(data.allow_unknown_price),
-        ),
-    )  # fmt: skip
+        (event.stream.tenant, _json.encode(data.grants).decode(), data.budget, int(data.allow_unknown_price)),
+    )

@@ -1,14 +1,7 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
 from artelier.ledger.funds import DEBT, check_available, check_caps
-from artelier.ledger.posting import (
-    Capping,
-    Count,
-    Counting,
-    MoneyTransferred,
-    Moving,
-    Posting,
-)
+from artelier.ledger.posting import Capping, Count, Counting, MoneyTransferred, Moving, Posting
 from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, may_owe, move
 
 __all__ = [

@@ -32,8 +32,11 @@ def check_available(tx: Tx, tenant: str, account: str, need: int) -> None:
             expected=f"at least {need} {USD}",
             got=f"{have} {USD}" + (f" with a debt of {debt}" if debt else ""),
             hint="Raise the budget: the debt is paid first." if debt else None,
-            account=account, asset=USD, have=have - debt, need=need,
-        )  # fmt: skip
+            account=account,
+            asset=USD,
+            have=have - debt,
+            need=need,
+        )
 
 
 def check_caps(tx: Tx, tenant: str, scopes: Sequence[str], units: Sequence[str]) -> None:
@@ -51,5 +54,10 @@ def check_caps(tx: Tx, tenant: str, scopes: Sequence[str], units: Sequence[str])
             expected=f"at most {cap} {unit}",
             got=f"{used} used",
             hint="Raise the limit, then resume the run.",
-            scope=scope, unit=unit, cap=cap, used=used, reserved=reserved, asked=0,
-        )  # fmt: skip
+            scope=scope,
+            unit=unit,
+            cap=cap,
+            used=used,
+            reserved=reserved,
+            asked=0,
+        )

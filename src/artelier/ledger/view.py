@@ -142,9 +142,7 @@ def count_from_here(event: Applied, tx: Tx) -> None:
 
 
 def ledger_view(
-    kinds: list[type[Moving]],
-    capping: list[type[Capping]],
-    counting: Sequence[type[Counting]] = (),
+    kinds: list[type[Moving]], capping: list[type[Capping]], counting: Sequence[type[Counting]] = ()
 ) -> View:
     """The view over all kinds of events that move money, set caps or open counters."""
     return View(

@@ -73,9 +73,7 @@ class LeaseRequest:
     @property
     def end(self) -> LeaseEnd:
         uptime_us = self.uptime_us(self.holder)
-        return LeaseEnd(
-            self.now_us + self.ttl_us, None if uptime_us is None else uptime_us + self.ttl_us
-        )
+        return LeaseEnd(self.now_us + self.ttl_us, None if uptime_us is None else uptime_us + self.ttl_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,9 +214,7 @@ class Store(Protocol):
         """Events of a stream with `seq > after`, ascending, at most `limit`."""
         ...
 
-    async def read_all(
-        self, *, after: int = 0, limit: int = 1000, tenant: str | None = None
-    ) -> list[Event]:
+    async def read_all(self, *, after: int = 0, limit: int = 1000, tenant: str | None = None) -> list[Event]:
         """Events of all streams (of a tenant) with `position > after`, ascending, at most `limit`."""
         ...
 
@@ -272,9 +268,7 @@ class Store(Protocol):
         """Rows of views, in portable SQL with `?` parameters; for this package's peers, not for users."""
         ...
 
-    async def renew(
-        self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None
-    ) -> None:
+    async def renew(self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None) -> None:
         """Extend a holder's leases: those of `streams`, or every one."""
 
         ...
@@ -311,8 +305,8 @@ class Store(Protocol):
         ...
 
     async def collect(
-        self, *, now_us: int, is_driving: Driving = lambda holder, end: True, dry: bool = False,
-    ) -> Collected:  # fmt: skip
+        self, *, now_us: int, is_driving: Driving = lambda holder, end: True, dry: bool = False
+    ) -> Collected:
         """Remove content that nothing refers to, seal what is plain under a wrapped key, drop old windows.
 
         With `dry`, only look. Errors: `MissingKey` if content is sealed and the vault key is not here.

@@ -125,9 +125,7 @@ def decode_data(kind: str, version: int, data: bytes) -> EventData:
             return msgspec.convert(plain, _registry[kind, newest])
     except (msgspec.MsgspecError, KeyError) as error:
         raise UnknownEvent(
-            f"event {kind} version {version} does not fit its schema: {error}",
-            kind=kind,
-            unfit=True,
+            f"event {kind} version {version} does not fit its schema: {error}", kind=kind, unfit=True
         ) from None
     raise UnknownEvent(
         f"unknown event {kind} version {version}",

@@ -14,16 +14,7 @@ from hmac import digest
 from typing import Any, Protocol
 
 from artelier.errors import CorruptStore, Erased, InvalidConfig, Locked, MissingKey
-from artelier.log.blobs import (
-    ERASED,
-    SEALED,
-    Blob,
-    DataKey,
-    Scrub,
-    blob_ref,
-    pack,
-    unpack,
-)
+from artelier.log.blobs import ERASED, SEALED, Blob, DataKey, Scrub, blob_ref, pack, unpack
 
 SECRET_BYTES = 32
 """A data key as it is used. Its wrapped form is longer."""
@@ -115,9 +106,7 @@ class Keyring:
             if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed
                 self._plain.discard(key_id)
             else:
-                db.execute(
-                    "UPDATE keys SET secret = ? WHERE key_id = ?", (self.stored(stored), key_id)
-                )
+                db.execute("UPDATE keys SET secret = ? WHERE key_id = ?", (self.stored(stored), key_id))
 
     def key(self, tenant: str, key_id: int | None, stored: bytes) -> DataKey:
         """A key to store content with.
@@ -172,26 +161,27 @@ class Keyring:
         return codec, stored
 
     def opened(
-        self, name: bytes, key_id: int | None, secret: bytes | None, codec: int, stored: bytes,
-        size: int,
-    ) -> bytes:  # fmt: skip
+        self, name: bytes, key_id: int | None, secret: bytes | None, codec: int, stored: bytes, size: int
+    ) -> bytes:
         """The content of a row, with `secret` as its key's row has it; None if that row is gone.
 
         Errors: `Erased`, `Locked`, `CorruptStore`.
         """
         if codec == ERASED or (key_id is not None and secret is None):
             raise Erased(
-                "this content was erased", got=blob_ref(name),
+                "this content was erased",
+                got=blob_ref(name),
                 hint="Nobody brings it back. What needs it goes no further: begin anew under another name.",
-            )  # fmt: skip
+            )
         if codec & ~1 != SEALED:
             return unpack(codec, stored, size)
         key = None if secret is None else self._secret(secret)
         if key is None or self._sealer is None:
             raise Locked(
-                "this content is sealed, and the vault key is not here", got=blob_ref(name),
+                "this content is sealed, and the vault key is not here",
+                got=blob_ref(name),
                 hint="Set ARTELIER_VAULT_KEY.",
-            )  # fmt: skip
+            )
         packed = self._sealer.unseal(key, name, stored)
         if packed is None:
             raise CorruptStore("a sealed blob is not what was written", got=blob_ref(name))

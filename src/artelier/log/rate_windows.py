@@ -59,9 +59,7 @@ Change = tuple[str, str, int, int]
 """Scope, unit, when it was taken, and what is added to it."""
 
 
-def take_turns(
-    db: sqlite3.Connection, asked: Sequence[Asked], *, now_us: int, holder: str
-) -> list[Taken]:
+def take_turns(db: sqlite3.Connection, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
     """Decide in the order given. Whom a window refuses first keeps it closed for all behind: nobody starves.
 
     Cost: O(asked), and one read of each window.
@@ -98,26 +96,17 @@ def take_turns(
         change_turns(db, [(one.scope, one.unit, at_us, one.amount) for one in one.claims])
         answers.append(Taken(at_us))
     shown = [
-        (
-            f"run:{one.run}",
-            f"wait:{holder}\n{_closed_of(one, closed)}",
-            now_us + answer.wait_us,
-            now_us,
-        )
+        (f"run:{one.run}", f"wait:{holder}\n{_closed_of(one, closed)}", now_us + answer.wait_us, now_us)
         for one, answer in zip(asked, answers, strict=True)
         if answer.at_us is None and one.run
     ]
-    db.executemany(
-        "INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", shown[:SHOWN_MAX]
-    )
+    db.executemany("INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", shown[:SHOWN_MAX])
     return answers
 
 
 def _closed_of(asked: Asked, closed: Mapping[str, int]) -> str:
     """Return the window that a call waits for longest."""
-    return max(
-        (claim.scope for claim in asked.claims if claim.scope in closed), key=closed.__getitem__
-    )
+    return max((claim.scope for claim in asked.claims if claim.scope in closed), key=closed.__getitem__)
 
 
 WAITS = "SELECT unit, at_us FROM rates WHERE scope = ? AND unit > 'wait:' AND unit < 'wait;' AND used > ?"
@@ -133,9 +122,7 @@ def change_turns(db: sqlite3.Connection, changes: Sequence[Change]) -> None:
             (amount, *place),
         ).rowcount
         if not changed and amount > 0:
-            db.execute(
-                "INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", (*place, amount)
-            )
+            db.execute("INSERT INTO rates(scope, unit, at_us, used) VALUES (?, ?, ?, ?)", (*place, amount))
 
 
 class _MinuteWindow:
@@ -148,8 +135,7 @@ class _MinuteWindow:
             (scope, unit, now_us - WINDOW_US, now_us + WINDOW_US),
         )
         self._rows: list[tuple[int, int]] = db.execute(
-            "SELECT at_us, used FROM rates WHERE scope = ? AND unit = ? ORDER BY at_us",
-            (scope, unit),
+            "SELECT at_us, used FROM rates WHERE scope = ? AND unit = ? ORDER BY at_us", (scope, unit)
         ).fetchall()
         self._now_us = now_us
         self.used = sum(used for _, used in self._rows)
@@ -166,9 +152,7 @@ class _MinuteWindow:
         return WINDOW_US
 
 
-def _others_first(
-    db: sqlite3.Connection, scope: str, since_us: int, now_us: int, holder: str
-) -> bool:
+def _others_first(db: sqlite3.Connection, scope: str, since_us: int, now_us: int, holder: str) -> bool:
     """Return True if a call of another process has waited longer for this window, and still does."""
     own = f"turn:{holder}"
     row = db.execute(

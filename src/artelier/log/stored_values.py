@@ -50,9 +50,7 @@ async def stored_blob(store: Store, tenant: str, ref: str) -> bytes:
     except Erased:
         raise
     except NotFound as error:
-        raise CorruptStore(
-            "content that a row refers to is missing", got=error.got, hint=RESTORE
-        ) from None
+        raise CorruptStore("content that a row refers to is missing", got=error.got, hint=RESTORE) from None
 
 
 async def missing_mark(store: Store, tenant: str, name: bytes) -> str:

@@ -15,14 +15,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.errors import (
-    ArtelierError,
-    CorruptStore,
-    Erased,
-    InvalidRequest,
-    MissingKey,
-    UnknownEvent,
-)
+from artelier.errors import ArtelierError, CorruptStore, Erased, InvalidRequest, MissingKey, UnknownEvent
 from artelier.log.blobs import ERASED, blob_ref, name_blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.contract import View
@@ -65,11 +58,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 def verify_store(
-    path: str | Path,
-    views: Sequence[View],
-    *,
-    head: str | None = None,
-    sealer: Sealer | None = None,
+    path: str | Path, views: Sequence[View], *, head: str | None = None, sealer: Sealer | None = None
 ) -> Report:
     """Check a whole store. `head` is a root printed earlier by `artelier head`.
 
@@ -151,9 +140,7 @@ def _check_schema(
     for step in MIGRATIONS[:version]:
         step(fresh)
     if lost := sorted(name for kind, name in _read_schema(fresh).keys() - there if kind == "table"):
-        raise CorruptStore(
-            "this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE
-        )
+        raise CorruptStore("this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE)
     stored = dict(db.execute("SELECT name, version FROM view_versions"))
     current = [view for view in views if stored.get(view.name) == view.version]
     create_tables(fresh, current)
@@ -205,14 +192,19 @@ def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
         local, name = streams[stream]
         last_seq, last_hash = heads.get(stream, (0, GENESIS))
         if seq != last_seq + 1:
-            report.found(
-                f"{name.decode()}: event {last_seq + 1} is missing or out of order (found {seq})"
-            )
+            report.found(f"{name.decode()}: event {last_seq + 1} is missing or out of order (found {seq})")
         try:
             expected = event_hash(
-                last_hash, stream=local, seq=seq, kind=kind, version=version, data=data.encode(),
-                at_us=at_us, actor=actor, cause=cause,
-            )  # fmt: skip
+                last_hash,
+                stream=local,
+                seq=seq,
+                kind=kind,
+                version=version,
+                data=data.encode(),
+                at_us=at_us,
+                actor=actor,
+                cause=cause,
+            )
         except (msgspec.MsgspecError, UnicodeError, TypeError, AttributeError):
             expected = b""
         if expected != hash_:
@@ -223,9 +215,7 @@ def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
     return {id_: name for id_, (_, name) in streams.items()}
 
 
-def _check_commits(
-    db: sqlite3.Connection, report: Report, names: dict[int, bytes], head: str | None
-) -> None:
+def _check_commits(db: sqlite3.Connection, report: Report, names: dict[int, bytes], head: str | None) -> None:
     """Every commit root, contiguous from position 1 to the last event."""
     root, last, seen = GENESIS, 0, False
     events = db.execute("SELECT position, hash, stream FROM events ORDER BY position")
@@ -327,9 +317,7 @@ def _check_views(
     db: sqlite3.Connection, fresh: sqlite3.Connection, report: Report, views: Sequence[View]
 ) -> None:
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    own = {
-        "streams", "events", "blobs", "commits", "keys", "leases", "view_versions", "vault", "rates",
-    }  # fmt: skip
+    own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions", "vault", "rates"}
     owned = own | {table for view in views for table in view.tables}
     report.unchecked.extend(sorted(t for t in tables - owned if not t.startswith("sqlite_")))
     try:

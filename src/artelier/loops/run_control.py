@@ -9,14 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from artelier.errors import (
-    ArtelierError,
-    InvalidRequest,
-    LeaseHeld,
-    NotFound,
-    RunSuspended,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, NotFound, RunSuspended, StoreUnavailable
 from artelier.kernel import RunCore, Services, run_row
 from artelier.kernel.commands.pause import park
 from artelier.kernel.history.fork_lineage import is_imported, lineage
@@ -34,9 +27,14 @@ HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
 
 
 async def recorded(
-    services: Services, tenant: str, run_id: str, *, loop: str, job: Callable[[Any], JobT],
+    services: Services,
+    tenant: str,
+    run_id: str,
+    *,
+    loop: str,
+    job: Callable[[Any], JobT],
     other: Callable[[str], ArtelierError],
-) -> JobT | None:  # fmt: skip
+) -> JobT | None:
     """Return what a run was asked to do, as `job` makes it of settings; None if it never began.
 
     Errors: what `other` makes of the name of another loop.
@@ -119,15 +117,12 @@ async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[Res
         raise RunSuspended(core.run_id, status="pending", reason=f"held: {run_id}") from held
 
 
-async def check_origin(
-    services: Services, tenant: str, run_id: str, *, what: str, hint: str
-) -> None:
+async def check_origin(services: Services, tenant: str, run_id: str, *, what: str, hint: str) -> None:
     """Errors: `InvalidRequest` if a file from elsewhere would decide which files of this machine are used."""
     for place in await lineage(services, tenant, run_id):
         if await is_imported(services, tenant, place.run_id):
             raise InvalidRequest(
-                f"{what} {run_id!r} comes from an imported file, which names files of this machine",
-                hint=hint,
+                f"{what} {run_id!r} comes from an imported file, which names files of this machine", hint=hint
             )
 
 
@@ -144,7 +139,7 @@ async def check_workspace(services: Services, tenant: str, run_id: str, workspac
 
 async def check_tools(
     services: Services, tenant: str, run_id: str, *, tools: str | None, own: Collection[str], what: str
-) -> None:  # fmt: skip
+) -> None:
     """Errors: `InvalidRequest` if the run saw a tool that only its own program has.
 
     `tools`: the ref of what it saw. `own`: those that its loop brings itself.
@@ -156,14 +151,21 @@ async def check_tools(
     if missing:
         raise InvalidRequest(
             f"the tools of {what} {run_id!r} come from code that is not loaded here",
-            got=", ".join(missing)[:300], hint="Resume it from the program that started it.",
-        )  # fmt: skip
+            got=", ".join(missing)[:300],
+            hint="Resume it from the program that started it.",
+        )
 
 
 async def code_missing(
-    services: Services, tenant: str, run_id: str, *, what: str, workspace: str,
-    own: Collection[str], hint: str,
-) -> InvalidRequest | None:  # fmt: skip
+    services: Services,
+    tenant: str,
+    run_id: str,
+    *,
+    what: str,
+    workspace: str,
+    own: Collection[str],
+    hint: str,
+) -> InvalidRequest | None:
     """Return why only the program that started a run can go on with it; None if anybody can.
 
     `what` the run is, for people. `own`: tools that its loop brings itself. Errors: `NotFound`.

@@ -110,9 +110,13 @@ class Blocks:
         except (NotFound, Refused, InvalidArtifact) as error:
             text = error.mark if isinstance(error, Erased) else ""
             return Block(
-                label=slot.label, text=text, limit_chars=slot.limit_chars, version=0,
-                ref=slot.artifact, missing=error.message,
-            )  # fmt: skip
+                label=slot.label,
+                text=text,
+                limit_chars=slot.limit_chars,
+                version=0,
+                ref=slot.artifact,
+                missing=error.message,
+            )
         return _block(slot, artifact)
 
     async def slot(self, label: str | None) -> BlockSlot:
@@ -201,9 +205,16 @@ class Blocks:
                     key=own,
                 )
                 event = ev.BlockWritten(
-                    store=scope.artifact, key=key, asked=request, run_id=run_id, label=slot.label,
-                    artifact=slot.artifact, version=artifact.version, how=how, change=undoes,
-                )  # fmt: skip
+                    store=scope.artifact,
+                    key=key,
+                    asked=request,
+                    run_id=run_id,
+                    label=slot.label,
+                    artifact=slot.artifact,
+                    version=artifact.version,
+                    how=how,
+                    change=undoes,
+                )
                 await scope.record([event], appends=[append], blobs=blobs, by=by)
                 return _block(slot, artifact)
             except (SequenceConflict, VersionConflict, KeyApplied):
@@ -215,9 +226,7 @@ class Blocks:
         if not isinstance(event, ev.BlockWritten):
             raise Conflict("this key was used for another change of this memory")
         try:
-            artifact = await self._scope.artifacts.read(
-                f"{event.artifact}@{event.version}", price_max=0
-            )
+            artifact = await self._scope.artifacts.read(f"{event.artifact}@{event.version}", price_max=0)
         except NotFound:  # pruned since
             return await self.read(slot)
         return _block(slot, artifact)
@@ -245,10 +254,15 @@ class Blocks:
             raise Exhausted("too many blocks of one agent", expected=f"at most {BLOCKS_MAX}")
         before = await self._attached(label)
         event = ev.BlockAttached(
-            store=scope.artifact, key=checked_key(key), label=label, artifact=target,
-            asked=await scope.asked("attach", label, target, limit_chars), limit_chars=limit_chars,
-            before=before[0] if before else None, before_chars=before[1] if before else 0,
-        )  # fmt: skip
+            store=scope.artifact,
+            key=checked_key(key),
+            label=label,
+            artifact=target,
+            asked=await scope.asked("attach", label, target, limit_chars),
+            limit_chars=limit_chars,
+            before=before[0] if before else None,
+            before_chars=before[1] if before else 0,
+        )
         await self._once(event, by)
         return await self.read(slot)
 
@@ -262,13 +276,15 @@ class Blocks:
         if await scope.applied(key, asked) is not None:
             return
         if (attached := await self._attached(label)) is None:
-            raise NotFound(
-                f"no artifact is attached as {label!r:.60}", hint="Default blocks always stay."
-            )
+            raise NotFound(f"no artifact is attached as {label!r:.60}", hint="Default blocks always stay.")
         event = ev.BlockDetached(
-            store=scope.artifact, key=key, asked=asked, label=label,
-            artifact=attached[0], limit_chars=attached[1],
-        )  # fmt: skip
+            store=scope.artifact,
+            key=key,
+            asked=asked,
+            label=label,
+            artifact=attached[0],
+            limit_chars=attached[1],
+        )
         await self._once(event, by)
 
     async def _once(self, event: ev.Keyed, by: str | None) -> None:
@@ -374,7 +390,8 @@ def check_label(label: object) -> str:
     """Errors: `InvalidRequest`."""
     if not isinstance(label, str) or not _LABEL.fullmatch(label):
         raise InvalidRequest(
-            "label of a block", expected="a-z 0-9 _ -, beginning with a letter, at most 32",
+            "label of a block",
+            expected="a-z 0-9 _ -, beginning with a letter, at most 32",
             got=repr(label)[:80],
-        )  # fmt: skip
+        )
     return label

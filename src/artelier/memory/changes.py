@@ -53,20 +53,16 @@ class Changes:
     async def change(self, change_id: int) -> Change:
         """Errors: `NotFound`."""
         rows = await self._scope.store.query(
-            "SELECT kind, at_us, actor, run, undone FROM memory_changes"
-            " WHERE store = ? AND seq = ?",
+            "SELECT kind, at_us, actor, run, undone FROM memory_changes WHERE store = ? AND seq = ?",
             (await self._scope.row_id(), change_id),
         )
         if not rows:
-            raise NotFound(
-                f"no change {change_id} of this memory", hint="`changes` lists those there are."
-            )
+            raise NotFound(f"no change {change_id} of this memory", hint="`changes` lists those there are.")
         kind, at_us, actor, run, undone = rows[0]
         summary = await self._summary(await self._event(change_id))
         return Change(
-            id=change_id, kind=kind, summary=summary, at_us=at_us, by=actor, run_id=run,
-            undone_by=undone,
-        )  # fmt: skip
+            id=change_id, kind=kind, summary=summary, at_us=at_us, by=actor, run_id=run, undone_by=undone
+        )
 
     async def undo(
         self, change_id: int, *, key: str, by: str | None = None, run_id: str | None = None
@@ -104,30 +100,28 @@ class Changes:
         return await self.change(done[0])
 
     async def _undo_block(
-        self,
-        event: ev.BlockWritten,
-        change_id: int,
-        *,
-        key: str,
-        by: str | None,
-        run_id: str | None,
+        self, event: ev.BlockWritten, change_id: int, *, key: str, by: str | None, run_id: str | None
     ) -> None:
         read = self._scope.artifacts.read
         slot = await self._blocks.slot(event.label)
         if slot.artifact != event.artifact:
             raise Conflict(
-                f"block {event.label} is another artifact now", expected=event.artifact,
-                got=slot.artifact,
-            )  # fmt: skip
+                f"block {event.label} is another artifact now", expected=event.artifact, got=slot.artifact
+            )
         after = (await read(f"{event.artifact}@{event.version}", price_max=0)).content
         before = ""
         if event.version > 1:
             before = (await read(f"{event.artifact}@{event.version - 1}", price_max=0)).content
         await self._blocks.change(
-            event.label, "undo", (change_id,),
+            event.label,
+            "undo",
+            (change_id,),
             lambda now: taken_back(now, before=before, after=after),
-            key=key, by=by, run_id=run_id, undoes=change_id,
-        )  # fmt: skip
+            key=key,
+            by=by,
+            run_id=run_id,
+            undoes=change_id,
+        )
 
     def _opposite(self, event: EventData, change_id: int) -> ev.Keyed:
         """The event that takes another back."""
@@ -135,24 +129,33 @@ class Changes:
         if isinstance(event, ev.BlockAttached):
             if event.before is None:
                 return ev.BlockDetached(
-                    store=store, label=event.label, artifact=event.artifact,
-                    limit_chars=event.limit_chars, change=change_id,
-                )  # fmt: skip
+                    store=store,
+                    label=event.label,
+                    artifact=event.artifact,
+                    limit_chars=event.limit_chars,
+                    change=change_id,
+                )
             return ev.BlockAttached(
-                store=store, label=event.label, artifact=event.before, change=change_id,
-                limit_chars=event.before_chars, before=event.artifact,
+                store=store,
+                label=event.label,
+                artifact=event.before,
+                change=change_id,
+                limit_chars=event.before_chars,
+                before=event.artifact,
                 before_chars=event.limit_chars,
-            )  # fmt: skip
+            )
         if isinstance(event, ev.BlockDetached):
             return ev.BlockAttached(
-                store=store, label=event.label, artifact=event.artifact,
-                limit_chars=event.limit_chars, change=change_id,
-            )  # fmt: skip
+                store=store,
+                label=event.label,
+                artifact=event.artifact,
+                limit_chars=event.limit_chars,
+                change=change_id,
+            )
         gone = _opposite_of(event)
         return ev.MemoryRestored(
-            store=store, change=change_id, restored=gone.restored, removed=gone.removed,
-            raised=gone.raised,
-        )  # fmt: skip
+            store=store, change=change_id, restored=gone.restored, removed=gone.removed, raised=gone.raised
+        )
 
     async def _event(self, seq: int) -> EventData:
         events = await self._scope.store.read(self._scope.stream, after=seq - 1, limit=1)
@@ -178,8 +181,7 @@ class Changes:
                 )
             case ev.MemoryRestored():
                 return (
-                    f"undid change {event.change}: {len(event.restored)} back,"
-                    f" {len(event.removed)} removed"
+                    f"undid change {event.change}: {len(event.restored)} back, {len(event.removed)} removed"
                 )
             case ev.BlockWritten():
                 what = f"undid change {event.change} of" if event.change else f"{event.how}:"
@@ -206,9 +208,10 @@ def _opposite_of(event: EventData) -> _Opposite:
         case ev.MemoryConsolidated():
             merged = (id_ for one in event.merged for id_ in one.removed)
             return _Opposite(
-                restored=(*merged, *event.aged, *event.boot), removed=event.promoted,
+                restored=(*merged, *event.aged, *event.boot),
+                removed=event.promoted,
                 raised=_back(event.raised),
-            )  # fmt: skip
+            )
         case ev.MemoryRestored():
             return _Opposite(event.removed, event.restored, _back(event.raised))
         case _:

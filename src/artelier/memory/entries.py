@@ -15,11 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.errors import (
-    External,
-    InvalidRequest,
-    NotFound,
-)
+from artelier.errors import External, InvalidRequest, NotFound
 from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.index.index_cache import CARDS, CachedIndex, EntryCard, cards_from
@@ -133,9 +129,16 @@ class Entries:
         vector = (await self._vectors([index.query_text(query) or query]))[0]
         with shelf.lock:
             hits = index.search(
-                query, vector=vector, limit=limit, tags=tuple(tags), since=since, until=until,
-                min_importance=min_importance, trust=trust, now=self._scope.clock.now_us(),
-            )  # fmt: skip
+                query,
+                vector=vector,
+                limit=limit,
+                tags=tuple(tags),
+                since=since,
+                until=until,
+                min_importance=min_importance,
+                trust=trust,
+                now=self._scope.clock.now_us(),
+            )
         return [cards[hit.id].recalled(round(hit.score, 6)) for hit in hits if hit.id in cards]
 
     async def entry(self, id: str, *, with_embedding: bool = False) -> Entry:
@@ -160,8 +163,7 @@ class Entries:
                 raise NotFound(f"no entry {after!r:.40} in this memory")
             position = card.position
         rows = await self._scope.store.query(
-            f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ?"
-            " ORDER BY e.position LIMIT ?",
+            f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ? ORDER BY e.position LIMIT ?",
             (opened.id, position, limit),
         )
         cards = await cards_from(self._scope, rows, sight=self._sight)
@@ -229,13 +231,19 @@ class Entries:
             blobs: list[Blob] = []
             vector = vector or await self.vector(wanted.text)
             event = ev.MemoryAdded(
-                store=scope.artifact, key=key, asked=request, run_id=run_id,
-                id=entry_id(scope.artifact, key, n), mark=mark, embedder=self.embedder.name,
+                store=scope.artifact,
+                key=key,
+                asked=request,
+                run_id=run_id,
+                id=entry_id(scope.artifact, key, n),
+                mark=mark,
+                embedder=self.embedder.name,
                 content=await scope.keep(wanted.content(), blobs, under=own),
                 vector=await scope.keep(vector, blobs, under=own),
-                importance=wanted.importance, trust=wanted.trust,
+                importance=wanted.importance,
+                trust=wanted.trust,
                 beside=opened is not None and opened.known is not None,
-            )  # fmt: skip
+            )
             pruned = await self._pruned(opened)
             changes: list[EventData] = [event, *pruned]
             at_us = scope.clock.now_us()
@@ -246,9 +254,7 @@ class Entries:
             return _told(event, wanted, at_us, pruned)
         raise too_busy(scope.artifact)
 
-    async def forget(
-        self, id: str, *, key: str, by: str | None = None, run_id: str | None = None
-    ) -> Entry:
+    async def forget(self, id: str, *, key: str, by: str | None = None, run_id: str | None = None) -> Entry:
         """Take an entry out; the entry as it was. Errors: `NotFound`, `AccessDenied`."""
         scope, key = self._scope, checked_key(key)
         request = await scope.asked("forget", id)
@@ -258,9 +264,7 @@ class Entries:
         if card is None or (card.gone and done is None):
             raise NotFound(f"no entry {id!r:.40} in this memory", hint="recall shows the ids.")
         if done is None:
-            event = ev.MemoryRemoved(
-                store=scope.artifact, key=key, asked=request, run_id=run_id, ids=(id,)
-            )
+            event = ev.MemoryRemoved(store=scope.artifact, key=key, asked=request, run_id=run_id, ids=(id,))
             try:
                 await scope.record([event], by=by)
             except KeyApplied:
@@ -323,8 +327,10 @@ class Entries:
         if len(vectors) != len(texts):
             raise EmbeddingFailed(
                 f"embedder {self.embedder.name} gave another number of vectors",
-                expected=len(texts), got=len(vectors), hint="Nothing was stored.",
-            )  # fmt: skip
+                expected=len(texts),
+                got=len(vectors),
+                hint="Nothing was stored.",
+            )
         return [self._directed(vector) for vector in vectors]
 
     def _directed(self, vector: Any) -> Any:
@@ -333,9 +339,10 @@ class Entries:
         except InvalidRequest as error:
             raise EmbeddingFailed(
                 f"embedder {self.embedder.name} gave a vector without a direction",
-                expected="finite numbers, not all zero", got=error.got,
+                expected="finite numbers, not all zero",
+                got=error.got,
                 hint="Nothing was stored. Check the embedder.",
-            ) from error  # fmt: skip
+            ) from error
 
 
 def entry_id(store: str, key: str, n: int) -> str:
@@ -350,17 +357,17 @@ def checked(
     if not isinstance(text, str) or not text.strip() or len(text) > TEXT_CHARS_MAX:
         got = f"{len(text)} characters" if isinstance(text, str) else type(text).__name__
         raise InvalidRequest(
-            "text of a memory", expected=f"1 to {TEXT_CHARS_MAX} characters", got=got,
+            "text of a memory",
+            expected=f"1 to {TEXT_CHARS_MAX} characters",
+            got=got,
             hint="Store a longer text as a document, and remember what it says and its ref.",
-        )  # fmt: skip
+        )
     if (
         isinstance(importance, bool)
         or not isinstance(importance, int | float)
         or not (math.isfinite(importance) and 0 <= importance <= 1)
     ):
-        raise InvalidRequest(
-            "importance", expected="a number from 0 to 1", got=repr(importance)[:40]
-        )
+        raise InvalidRequest("importance", expected="a number from 0 to 1", got=repr(importance)[:40])
     if isinstance(tags, str) or not isinstance(tags, Sequence):
         raise InvalidRequest("tags", expected="a list of words", got=repr(tags)[:80])
     words = tuple(dict.fromkeys(_name(tag, "a tag").strip() for tag in tags))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - checked there
@@ -370,9 +377,8 @@ def checked(
     if trust not in TRUSTS:
         raise InvalidRequest("trust", expected=" or ".join(TRUSTS), got=repr(trust)[:40])
     return NewEntry(
-        text, words, round(importance * 1000), _name(speaker, "a speaker"), _name(date, "a date"),
-        str(trust),
-    )  # fmt: skip
+        text, words, round(importance * 1000), _name(speaker, "a speaker"), _name(date, "a date"), str(trust)
+    )
 
 
 def _name(value: object, what: str) -> str:
@@ -387,9 +393,7 @@ def check_query(query: str) -> None:
     """Errors: `InvalidRequest`."""
     is_unicode = query.encode(errors="ignore").decode() == query
     if not query.strip() or len(query) > TEXT_CHARS_MAX or not is_unicode:
-        raise InvalidRequest(
-            "this is no query", expected=f"a few words, at most {TEXT_CHARS_MAX} characters"
-        )
+        raise InvalidRequest("this is no query", expected=f"a few words, at most {TEXT_CHARS_MAX} characters")
 
 
 def _check_limit(limit: int) -> None:
@@ -403,12 +407,18 @@ def _config_of(content: bytes) -> Config:
     return msgspec.convert(plain.get("config", {}), Config)
 
 
-def _told(
-    event: ev.MemoryAdded, wanted: NewEntry, at_us: int, pruned: Sequence[EventData]
-) -> Entry:
+def _told(event: ev.MemoryAdded, wanted: NewEntry, at_us: int, pruned: Sequence[EventData]) -> Entry:
     gone = [id_ for one in pruned if isinstance(one, ev.MemoryPruned) for id_ in one.ids]
     return Entry(
-        id=event.id, text=wanted.text, tick=at_us, tags=wanted.tags,
-        importance=wanted.importance / 1000, speaker=wanted.speaker, date=wanted.date,
-        trust=wanted.trust, run_id=event.run_id, embedder=event.embedder, pruned=tuple(gone),
-    )  # fmt: skip
+        id=event.id,
+        text=wanted.text,
+        tick=at_us,
+        tags=wanted.tags,
+        importance=wanted.importance / 1000,
+        speaker=wanted.speaker,
+        date=wanted.date,
+        trust=wanted.trust,
+        run_id=event.run_id,
+        embedder=event.embedder,
+        pruned=tuple(gone),
+    )

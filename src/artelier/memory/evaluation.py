@@ -98,9 +98,7 @@ async def indexed(
         records = list(_records(conversation["conversation"]))
         known = {record.id for record in records}
         asked = [
-            EvaluationQuestion(
-                question=one["question"], category=one["category"], evidence=evidence
-            )
+            EvaluationQuestion(question=one["question"], category=one["category"], evidence=evidence)
             for one in conversation["qa"]
             if (evidence := _evidence(one["evidence"]) & known)
         ]
@@ -126,9 +124,13 @@ def _records(conversation: Mapping[str, Any]) -> Iterator[Record]:
                 continue
             tick += 1
             yield Record(
-                id=turn["dia_id"], text=text, speaker=turn["speaker"], caption=caption,
-                date=conversation.get(f"session_{number}_date_time", ""), tick=tick,
-            )  # fmt: skip
+                id=turn["dia_id"],
+                text=text,
+                speaker=turn["speaker"],
+                caption=caption,
+                date=conversation.get(f"session_{number}_date_time", ""),
+                tick=tick,
+            )
 
 
 def _evidence(written: Sequence[str]) -> frozenset[str]:

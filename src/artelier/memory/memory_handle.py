@@ -13,14 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from artelier.artifacts import (
-    Access,
-    Artifacts,
-    Prices,
-    artifact_stream,
-    check_principal,
-    static_decision,
-)
+from artelier.artifacts import Access, Artifacts, Prices, artifact_stream, check_principal, static_decision
 from artelier.artifacts.write.space_session import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
@@ -143,9 +136,7 @@ class MemoryScope:
             self._row_id = rows[0][0] if rows else 0
         return self._row_id
 
-    async def opened(
-        self, action: str, *, key: str | None = None, mark: int | None = None
-    ) -> Opened | None:
+    async def opened(self, action: str, *, key: str | None = None, mark: int | None = None) -> Opened | None:
         """The memory as it stands; None if nothing was ever changed in it.
 
         Errors: `AccessDenied` if its agent may not do `action`, `NotFound` if it was deleted.
@@ -192,9 +183,7 @@ class MemoryScope:
         )
         return {bytes(name): key_id for name, key_id in rows}
 
-    async def keep(
-        self, content: bytes, blobs: list[Blob], *, under: DataKey | None = None
-    ) -> BlobRef:
+    async def keep(self, content: bytes, blobs: list[Blob], *, under: DataKey | None = None) -> BlobRef:
         key = under or await self.store.data_key(self.tenant)
         ref, blob = await prepared_blob(self.tenant, key, content)
         blobs.append(blob)
@@ -208,8 +197,7 @@ class MemoryScope:
         if self._key is not None:
             return self._key
         rows = await self.store.query(
-            "SELECT content FROM artifact_versions"
-            " WHERE tenant = ? AND space = ? AND id = ? AND version = 1",
+            "SELECT content FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version = 1",
             (self.tenant, MAIN_SPACE, self.artifact),
         )
         found = await self.store.key_of(self.tenant, blob_name(rows[0][0])) if rows else None
@@ -232,9 +220,7 @@ class MemoryScope:
         try:
             return name_blob(key, msgspec.json.encode(what))[:6].hex()
         except UnicodeEncodeError:
-            raise InvalidRequest(
-                "this text is no Unicode", expected="text without lone surrogates"
-            ) from None
+            raise InvalidRequest("this text is no Unicode", expected="text without lone surrogates") from None
 
     async def applied(self, key: str, asked: str) -> tuple[int, EventData] | None:
         """Seq and event of the change that a key made; None if it was not applied.
@@ -242,8 +228,7 @@ class MemoryScope:
         Errors: `Conflict` if the key was used for another request.
         """
         rows = await self.store.query(
-            "SELECT seq FROM memory_changes WHERE store = ? AND key = ?",
-            (await self.row_id(), key),
+            "SELECT seq FROM memory_changes WHERE store = ? AND key = ?", (await self.row_id(), key)
         )
         if not rows:
             return None
@@ -296,9 +281,7 @@ class MemoryScope:
         if await self.row_id():
             return StreamAppend(self.stream, drafts), []
         opened = Draft(
-            ev.MemoryOpened(store=self.artifact, agent=self.agent),
-            self.clock.now_us(),
-            self.principal,
+            ev.MemoryOpened(store=self.artifact, agent=self.agent), self.clock.now_us(), self.principal
         )
         if standing is not None:  # written by hand, with a config of its own
             return StreamAppend(self.stream, [opened, *drafts], seq), []
@@ -309,9 +292,7 @@ class MemoryScope:
 
 
 def too_busy(id_: str) -> Conflict:
-    return Conflict(
-        f"{id_} changes faster than this can be decided", got=f"{ATTEMPTS_MAX} attempts"
-    )
+    return Conflict(f"{id_} changes faster than this can be decided", got=f"{ATTEMPTS_MAX} attempts")
 
 
 def check_agent(agent: object) -> str:

@@ -112,9 +112,7 @@ class AgentHistory:
             seen.add((message.run_id, message.role, message.text))
             text = excerpt(message.text, query)
             found.append(
-                FoundMessage(
-                    message.run_id, message.conversation, message.n, message.role, text, score
-                )
+                FoundMessage(message.run_id, message.conversation, message.n, message.role, text, score)
             )
         return found
 

@@ -99,9 +99,14 @@ class SQLiteMemoryStore:
             if self._opened is None:
                 store = self._store()
                 memories = LogMemoryStore(
-                    store, self._clock, embedder=self._embedder, blocks=self._blocks,
-                    max_entries=self._max_entries, auto_prune=self._auto_prune, is_apart=True,
-                )  # fmt: skip
+                    store,
+                    self._clock,
+                    embedder=self._embedder,
+                    blocks=self._blocks,
+                    max_entries=self._max_entries,
+                    auto_prune=self._auto_prune,
+                    is_apart=True,
+                )
                 self._opened = (store, memories)
             return self._opened[1]
 

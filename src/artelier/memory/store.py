@@ -48,12 +48,7 @@ class LogMemory:
     """The memory of one agent, over a log. Each change takes a `key` and is applied once per key."""
 
     def __init__(
-        self,
-        scope: MemoryScope,
-        blocks: Mapping[str, int],
-        embedder: Embedder,
-        *,
-        is_apart: bool = False,
+        self, scope: MemoryScope, blocks: Mapping[str, int], embedder: Embedder, *, is_apart: bool = False
     ) -> None:
         self.scope = scope
         self.is_apart = is_apart
@@ -89,41 +84,60 @@ class LogMemory:
         return await self.core.blocks()
 
     async def append(
-        self, content: str, block: str | None = None, *, key: str, by: str | None = None,
+        self,
+        content: str,
+        block: str | None = None,
+        *,
+        key: str,
+        by: str | None = None,
         run_id: str | None = None,
-    ) -> Block:  # fmt: skip
+    ) -> Block:
         """Add a line to a block (`notes` unless said); concurrent appends lose nothing.
 
         Errors: `BlockFull`, and nothing was changed; `NotFound` for an unknown label; `AccessDenied`.
         """
         return await self.core.change(
-            block, "append", (content,), lambda text: appended(text, content),
-            key=key, by=by, run_id=run_id,
-        )  # fmt: skip
+            block, "append", (content,), lambda text: appended(text, content), key=key, by=by, run_id=run_id
+        )
 
     async def replace(
-        self, old: str, new: str, block: str | None = None, *, key: str, by: str | None = None,
+        self,
+        old: str,
+        new: str,
+        block: str | None = None,
+        *,
+        key: str,
+        by: str | None = None,
         run_id: str | None = None,
-    ) -> Block:  # fmt: skip
+    ) -> Block:
         """Replace a text that occurs exactly once in a block. Errors: those of `append`, `InvalidRequest`."""
         return await self.core.change(
-            block, "replace", (old, new), lambda text: replaced(text, old, new),
-            key=key, by=by, run_id=run_id,
-        )  # fmt: skip
+            block, "replace", (old, new), lambda text: replaced(text, old, new), key=key, by=by, run_id=run_id
+        )
 
     async def replace_all(
-        self, content: str, block: str | None = None, *, key: str, by: str | None = None,
+        self,
+        content: str,
+        block: str | None = None,
+        *,
+        key: str,
+        by: str | None = None,
         run_id: str | None = None,
-    ) -> Block:  # fmt: skip
+    ) -> Block:
         """Give a block another text. Errors: those of `append`."""
         return await self.core.change(
             block, "replace_all", (content,), lambda _: content, key=key, by=by, run_id=run_id
         )
 
     async def attach(
-        self, label: str, artifact_id: str | None = None, *, limit_chars: int = LIMIT_CHARS,
-        key: str, by: str | None = None,
-    ) -> Block:  # fmt: skip
+        self,
+        label: str,
+        artifact_id: str | None = None,
+        *,
+        limit_chars: int = LIMIT_CHARS,
+        key: str,
+        by: str | None = None,
+    ) -> Block:
         """Make an artifact that this agent may read one of its blocks, or begin a new block of its own."""
         return await self.core.attach(label, artifact_id, limit_chars=limit_chars, key=key, by=by)
 
@@ -134,10 +148,18 @@ class LogMemory:
     # -- long-term memory
 
     async def remember(
-        self, text: str, *, tags: Sequence[str] = (), importance: float = 0.5, speaker: str = "",
-        date: str = "", trust: str = "trusted", key: str, by: str | None = None,
+        self,
+        text: str,
+        *,
+        tags: Sequence[str] = (),
+        importance: float = 0.5,
+        speaker: str = "",
+        date: str = "",
+        trust: str = "trusted",
+        key: str,
+        by: str | None = None,
         run_id: str | None = None,
-    ) -> Entry:  # fmt: skip
+    ) -> Entry:
         """Keep an entry; one that says the same as a living one is not stored (`deduplicated`).
 
         Units:  `importance` from 0 to 1.
@@ -145,27 +167,43 @@ class LogMemory:
         Cost:   one event and two blobs, whatever the number of entries.
         """
         return await self.entries.remember(
-            text, tags=tags, importance=importance, speaker=speaker, date=date, trust=trust,
-            key=key, by=by, run_id=run_id,
-        )  # fmt: skip
+            text,
+            tags=tags,
+            importance=importance,
+            speaker=speaker,
+            date=date,
+            trust=trust,
+            key=key,
+            by=by,
+            run_id=run_id,
+        )
 
     async def recall(
-        self, query: str, *, limit: int = 5, tags: Sequence[str] = (),
-        min_importance: float | None = None, since: int | None = None, until: int | None = None,
+        self,
+        query: str,
+        *,
+        limit: int = 5,
+        tags: Sequence[str] = (),
+        min_importance: float | None = None,
+        since: int | None = None,
+        until: int | None = None,
         trust: str | Sequence[str] | None = None,
-    ) -> list[Recalled]:  # fmt: skip
+    ) -> list[Recalled]:
         """The entries that answer best, best first.
 
         Units: `since` and `until` are ticks as entries have them, both inclusive.
         """
         return await self.entries.recall(
-            query, limit=limit, tags=tags, min_importance=min_importance, since=since,
-            until=until, trust=trust,
-        )  # fmt: skip
+            query,
+            limit=limit,
+            tags=tags,
+            min_importance=min_importance,
+            since=since,
+            until=until,
+            trust=trust,
+        )
 
-    async def forget(
-        self, id: str, *, key: str, by: str | None = None, run_id: str | None = None
-    ) -> Entry:
+    async def forget(self, id: str, *, key: str, by: str | None = None, run_id: str | None = None) -> Entry:
         """Take an entry out; `undo` brings it back. Errors: `NotFound`."""
         return await self.entries.forget(id, key=key, by=by, run_id=run_id)
 
@@ -256,9 +294,10 @@ class LogMemoryStore:
                 raise InvalidRequest("limit of a block", got=limit_chars)
         if max_entries < 1 or auto_prune not in PRUNINGS:
             raise InvalidRequest(
-                "limits of a memory", expected=f"max_entries from 1, {' or '.join(PRUNINGS)}",
+                "limits of a memory",
+                expected=f"max_entries from 1, {' or '.join(PRUNINGS)}",
                 got=f"{max_entries}, {auto_prune}",
-            )  # fmt: skip
+            )
         self._store = store
         self._clock = clock
         self._named = embedder
@@ -332,8 +371,6 @@ def _in_blocks(blocks: Sequence[Block], query: str) -> list[Found]:
             shared = len(wanted & set(tokens_of(line))) if line.strip() else 0
             if shared:
                 found.append(
-                    Found(
-                        where=where, text=line, score=round(shared / len(wanted), 6), id=block.ref
-                    )
+                    Found(where=where, text=line, score=round(shared / len(wanted), 6), id=block.ref)
                 )
     return sorted(found, key=lambda hit: -hit.score)

@@ -12,14 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from artelier.errors import (
-    Conflict,
-    Exhausted,
-    InvalidRequest,
-    NotFound,
-    Refused,
-    ToolFailed,
-)
+from artelier.errors import Conflict, Exhausted, InvalidRequest, NotFound, Refused, ToolFailed
 from artelier.log import Store
 from artelier.memory.message_history import AgentHistory
 from artelier.ports.memory import Block, Entry, Found, Recalled
@@ -46,9 +39,15 @@ class SeenMemory(Protocol):
     ) -> Block: ...
 
     async def remember(
-        self, text: str, *, tags: Sequence[str] = (), importance: float = 0.5, trust: str = "trusted",
-        key: str, run_id: str | None = None,
-    ) -> Entry: ...  # fmt: skip
+        self,
+        text: str,
+        *,
+        tags: Sequence[str] = (),
+        importance: float = 0.5,
+        trust: str = "trusted",
+        key: str,
+        run_id: str | None = None,
+    ) -> Entry: ...
 
     async def recall(self, query: str, *, limit: int = 5) -> list[Recalled]: ...
 
@@ -65,24 +64,18 @@ class ToolMemory(Protocol):
     async def seen_in(self, run_id: str) -> SeenMemory: ...
 
 
-def memory_tools(
-    memory: ToolMemory, *, trust: str | Callable[[], str], runs: Store | None
-) -> list[ToolPort]:
+def memory_tools(memory: ToolMemory, *, trust: str | Callable[[], str], runs: Store | None) -> list[ToolPort]:
     """See `LogMemory.tools`."""
     return [*_core_tools(memory), *_long_term_tools(memory, trust), *_looking(memory, runs)]
 
 
 def _core_tools(memory: ToolMemory) -> list[ToolPort]:
     @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
-    async def core_memory_append(
-        content: str, ctx: ToolContext, block: str | None = None
-    ) -> dict[str, Any]:
+    async def core_memory_append(content: str, ctx: ToolContext, block: str | None = None) -> dict[str, Any]:
         """Add a line to a block of your core memory, which stands in every prompt. Without block: notes."""
         with readable():
             mine = await memory.seen_in(ctx.run_id)
-            return _shown(
-                await mine.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
-            )
+            return _shown(await mine.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id))
 
     @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def core_memory_replace(
@@ -117,10 +110,13 @@ def _long_term_tools(memory: ToolMemory, trust: str | Callable[[], str]) -> list
         with readable():
             mine = await memory.seen_in(ctx.run_id)
             entry = await mine.remember(
-                text, tags=tags or [], importance=importance,
+                text,
+                tags=tags or [],
+                importance=importance,
                 trust=trust if isinstance(trust, str) else trust(),
-                key=ctx.idempotency_key, run_id=ctx.run_id,
-            )  # fmt: skip
+                key=ctx.idempotency_key,
+                run_id=ctx.run_id,
+            )
         answer: dict[str, Any] = {"id": entry.id}
         if entry.deduplicated:
             answer["deduplicated"] = True
@@ -136,11 +132,17 @@ def _long_term_tools(memory: ToolMemory, trust: str | Callable[[], str]) -> list
             mine = await memory.seen_in(ctx.run_id)
             found = await mine.recall(query, limit=_at_most(limit))
         return [
-            {"id": hit.id, "text": hit.text, "tags": list(hit.tags),
-             "importance": hit.importance, "tick": hit.tick, "trust": hit.trust,
-             "score": hit.score}
+            {
+                "id": hit.id,
+                "text": hit.text,
+                "tags": list(hit.tags),
+                "importance": hit.importance,
+                "tick": hit.tick,
+                "trust": hit.trust,
+                "score": hit.score,
+            }
             for hit in found
-        ]  # fmt: skip
+        ]
 
     @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def forget(id: str, ctx: ToolContext) -> dict[str, Any]:
@@ -155,9 +157,7 @@ def _long_term_tools(memory: ToolMemory, trust: str | Callable[[], str]) -> list
 
 def _looking(memory: ToolMemory, runs: Store | None) -> list[ToolPort]:
     @tool(side_effect=False, reads_store=True)
-    async def core_memory_search(
-        query: str, ctx: ToolContext, limit: int = 10
-    ) -> list[dict[str, Any]]:
+    async def core_memory_search(query: str, ctx: ToolContext, limit: int = 10) -> list[dict[str, Any]]:
         """Search core memory, the scratchpad and long-term memory at once; each hit says where it is."""
         with readable():
             mine = await memory.seen_in(ctx.run_id)
@@ -171,10 +171,9 @@ def _looking(memory: ToolMemory, runs: Store | None) -> list[ToolPort]:
             mine = await memory.seen_in(ctx.run_id)
             found = await mine.history(runs).search(query, _at_most(limit))
         return [
-            {"run": said.run_id, "message": said.n, "role": said.role, "text": said.text,
-             "score": said.score}
+            {"run": said.run_id, "message": said.n, "role": said.role, "text": said.text, "score": said.score}
             for said in found
-        ]  # fmt: skip
+        ]
 
     return [core_memory_search, history_search]
 

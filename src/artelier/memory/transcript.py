@@ -8,12 +8,7 @@ from typing import Literal
 import msgspec
 
 from artelier.errors import CorruptStore, NotFound
-from artelier.kernel.prompt.manifest import (
-    decode_message,
-    decode_reply,
-    message_of_reply,
-    message_of_result,
-)
+from artelier.kernel.prompt.manifest import decode_message, decode_reply, message_of_reply, message_of_result
 from artelier.log import Store, blob_name
 from artelier.ports.model import ChatMessage
 
@@ -35,8 +30,7 @@ class Transcript:
         last = ""
         while len(found) < CONVERSATIONS_MAX:
             rows = await self._store.query(
-                "SELECT min(conversation) FROM messages WHERE run = ? AND conversation > ?",
-                (row_id, last),
+                "SELECT min(conversation) FROM messages WHERE run = ? AND conversation > ?", (row_id, last)
             )
             if rows[0][0] is None:
                 break
@@ -60,9 +54,7 @@ class Transcript:
             if len(rows) < PAGE:
                 return
 
-    async def value(
-        self, ref: str | None, role: Literal["user", "assistant"]
-    ) -> ChatMessage | None:
+    async def value(self, ref: str | None, role: Literal["user", "assistant"]) -> ChatMessage | None:
         """The task or the result of a run as a message."""
         if ref is None:
             return None
@@ -82,9 +74,7 @@ class Transcript:
             if content is None:
                 return None
             return (
-                message_of_reply(decode_reply(content))
-                if form == "r"
-                else message_of_result(content, call)
+                message_of_reply(decode_reply(content)) if form == "r" else message_of_result(content, call)
             )
         except (NotFound, CorruptStore):
             return None

@@ -34,8 +34,7 @@ memory_view = View(
         "CREATE INDEX memory_entries_by_weight ON memory_entries(store, importance, position)"
         " WHERE gone = ''",
         "CREATE INDEX memory_entries_by_mark ON memory_entries(mark) WHERE gone = ''",
-        "CREATE INDEX memory_entries_by_move ON memory_entries(store, moved)"
-        " WHERE moved <> position",
+        "CREATE INDEX memory_entries_by_move ON memory_entries(store, moved) WHERE moved <> position",
         """CREATE TABLE memory_blocks(
             store INTEGER NOT NULL, label TEXT NOT NULL, artifact TEXT NOT NULL,
             limit_chars INTEGER NOT NULL, position INTEGER NOT NULL,
@@ -45,10 +44,8 @@ memory_view = View(
             kind TEXT NOT NULL, key TEXT, at_us INTEGER NOT NULL, actor TEXT NOT NULL,
             run TEXT, undone INTEGER,
             PRIMARY KEY(store, seq)) STRICT, WITHOUT ROWID""",
-        "CREATE UNIQUE INDEX memory_changes_by_key ON memory_changes(store, key)"
-        " WHERE key IS NOT NULL",
-        "CREATE INDEX memory_changes_by_undo ON memory_changes(store, undone)"
-        " WHERE undone IS NOT NULL",
+        "CREATE UNIQUE INDEX memory_changes_by_key ON memory_changes(store, key) WHERE key IS NOT NULL",
+        "CREATE INDEX memory_changes_by_undo ON memory_changes(store, undone) WHERE undone IS NOT NULL",
     ),
 )
 
@@ -86,15 +83,13 @@ def _changed(event: Applied, tx: Tx, store: int, *, entries: int = 0, added: int
     """Count, and record the change under its key."""
     data = cast(ev.Keyed, event.data)
     tx.execute(
-        "UPDATE memory_stores SET changed = ?, entries = entries + ?, added = added + ?"
-        " WHERE id = ?",
+        "UPDATE memory_stores SET changed = ?, entries = entries + ?, added = added + ? WHERE id = ?",
         (event.position, entries, added, store),
     )
     done = tx.execute(
         "INSERT INTO memory_changes VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
-        (store, event.seq, event.stream_id, data.KIND, data.key, event.at_us, event.actor,
-         data.run_id),
-    )  # fmt: skip
+        (store, event.seq, event.stream_id, data.KIND, data.key, event.at_us, event.actor, data.run_id),
+    )
     if done.rowcount != 1:
         raise KeyApplied(f"this key was applied to {data.store} before", got=data.key)
 
@@ -107,9 +102,7 @@ def _take_back(event: Applied, tx: Tx, store: int, change: int) -> None:
     )
     if done.rowcount != 1:
         raise Conflict(f"change {change} cannot be undone", got="it was undone already")
-    tx.execute(
-        "UPDATE memory_changes SET undone = NULL WHERE store = ? AND undone = ?", (store, change)
-    )
+    tx.execute("UPDATE memory_changes SET undone = NULL WHERE store = ? AND undone = ?", (store, change))
 
 
 def _remove(event: Applied, tx: Tx, store: int, ids: Iterable[str], why: str) -> int:
@@ -126,8 +119,7 @@ def _remove(event: Applied, tx: Tx, store: int, ids: Iterable[str], why: str) ->
 def _restore(event: Applied, tx: Tx, store: int, ids: Iterable[str]) -> int:
     return sum(
         tx.execute(
-            "UPDATE memory_entries SET gone = '', moved = ?"
-            " WHERE store = ? AND id = ? AND gone <> ''",
+            "UPDATE memory_entries SET gone = '', moved = ? WHERE store = ? AND id = ? AND gone <> ''",
             (event.position, store, id_),
         ).rowcount
         for id_ in ids
@@ -157,8 +149,7 @@ def _added(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.MemoryAdded, event.data), _store_of(event, tx)
     if data.within:
         tx.execute(
-            "UPDATE memory_stores SET changed = ?, entries = entries + 1, added = added + 1"
-            " WHERE id = ?",
+            "UPDATE memory_stores SET changed = ?, entries = entries + 1, added = added + 1 WHERE id = ?",
             (event.position, store),
         )
     else:
@@ -176,11 +167,22 @@ def _added(event: Applied, tx: Tx) -> None:
         raise TextKnown(f"entry {known[0]} says the same", id=known[0])
     vector = None if data.vector is None else blob_name(data.vector)
     done = tx.execute(
-        "INSERT INTO memory_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)"
-        " ON CONFLICT DO NOTHING",
-        (store, data.id, blob_name(data.content), vector, data.embedder, data.mark,
-         data.importance, data.trust, data.run_id, event.at_us, event.position, event.position),
-    )  # fmt: skip
+        "INSERT INTO memory_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?) ON CONFLICT DO NOTHING",
+        (
+            store,
+            data.id,
+            blob_name(data.content),
+            vector,
+            data.embedder,
+            data.mark,
+            data.importance,
+            data.trust,
+            data.run_id,
+            event.at_us,
+            event.position,
+            event.position,
+        ),
+    )
     if done.rowcount != 1:
         raise IdTaken(f"another entry is called {data.id}")
 

@@ -12,9 +12,19 @@ _PEOPLE = ("operator", "system", "kernel", "host", "world")
 """Actors that are no id of anything."""
 
 _PREFIXES = (
-    "user:", "system:", "tenant:", "membrane:", "main:", "mission:", "chat:", "run:",
-    "artifact:", "session:", "world:", "schedule:",
-)  # fmt: skip
+    "user:",
+    "system:",
+    "tenant:",
+    "membrane:",
+    "main:",
+    "mission:",
+    "chat:",
+    "run:",
+    "artifact:",
+    "session:",
+    "world:",
+    "schedule:",
+)
 """With which actors, groups and streams begin."""
 
 
@@ -22,8 +32,9 @@ def check_name(id: str, *, what: str) -> str:
     """The id itself. Errors: `InvalidRequest` for one that is somebody else's name."""
     if id in _PEOPLE or id.startswith(_PREFIXES):
         raise InvalidRequest(
-            f"{what} cannot be called that: the name is reserved", got=id[:128],
+            f"{what} cannot be called that: the name is reserved",
+            got=id[:128],
             expected=f"none of {', '.join(_PEOPLE)}; no beginning {' '.join(_PREFIXES)}",
             hint="Ids like team/ana are free.",
-        )  # fmt: skip
+        )
     return id

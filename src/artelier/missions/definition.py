@@ -202,9 +202,7 @@ class Plan(_Strict):
 
     agents: list[PlannedAgent] = Field(min_length=1, max_length=AGENTS_MAX)
     tasks: list[PlannedTask] = Field(min_length=1, max_length=TASKS_MAX)
-    membranes: list[PlannedMembrane] = Field(
-        default_factory=list[PlannedMembrane], max_length=AGENTS_MAX
-    )
+    membranes: list[PlannedMembrane] = Field(default_factory=list[PlannedMembrane], max_length=AGENTS_MAX)
     """Without any, all agents share one."""
 
     @model_validator(mode="after")
@@ -258,8 +256,9 @@ def checked(kind: type[ModelT], value: object, *, what: str) -> ModelT:
     except ValidationError as error:
         raise InvalidRequest(
             f"{what} cannot be used: {mistakes(error)}",
-            expected=f"the form of a {kind.__name__}", got=repr(value)[:200],
-        ) from None  # fmt: skip
+            expected=f"the form of a {kind.__name__}",
+            got=repr(value)[:200],
+        ) from None
 
 
 def mistakes(error: ValidationError, *, most: int = 5) -> str:

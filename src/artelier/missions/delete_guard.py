@@ -56,18 +56,21 @@ def _check_unused(tx: Tx, tenant: str, kind: str, id: str) -> None:
     task, agent = found
     if kind == "task":
         raise Conflict(
-            f"task {id} cannot be deleted: it is not over", expected="a task that has ended",
+            f"task {id} cannot be deleted: it is not over",
+            expected="a task that has ended",
             got="one that is pending or at work",
             hint=f"End it first: artelier tasks cancel {id}",
-        )  # fmt: skip
+        )
     if kind == "agent":
         raise Conflict(
             f"agent {id} cannot be deleted: task {task} is assigned to it",
-            expected="an agent without tasks that are not over", got=task,
+            expected="an agent without tasks that are not over",
+            got=task,
             hint="Assign its tasks to another agent, or cancel them first.",
-        )  # fmt: skip
+        )
     raise Conflict(
         f"membrane {id} cannot be deleted: its member {agent} works on task {task}",
-        expected="a membrane of which no member is at work", got=agent,
+        expected="a membrane of which no member is at work",
+        got=agent,
         hint="Let its members leave first, or wait until their tasks are over.",
-    )  # fmt: skip
+    )

@@ -50,10 +50,19 @@ class MissionsHandle:
         from artelier.missions.plan.commands import plan_mission
 
         return await plan_mission(
-            self, goal, mission_id=mission_id, model=model, workspace=workspace,
-            auto_launch=auto_launch, budget_usd=budget_usd, plan=plan, limits=limits, by=by,
-            subject=subject, at_most=at_most,
-        )  # fmt: skip
+            self,
+            goal,
+            mission_id=mission_id,
+            model=model,
+            workspace=workspace,
+            auto_launch=auto_launch,
+            budget_usd=budget_usd,
+            plan=plan,
+            limits=limits,
+            by=by,
+            subject=subject,
+            at_most=at_most,
+        )
 
     async def launch(
         self, mission_id: str, plan: Mapping[str, Any] | None = None, *, by: str = "operator"

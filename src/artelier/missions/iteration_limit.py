@@ -51,8 +51,7 @@ async def ends_passed(services: Services, places: Sequence[Place]) -> list[TaskE
             " AND kind IN ('task.ended', 'run.reopened') ORDER BY seq",
             (places[index].stream_id, after if index == first else 0, places[index].upto),
         )
-        told += [decode_stored(data, type=TaskEnded) if kind == "task.ended" else None
-                 for kind, data in rows]  # fmt: skip
+        told += [decode_stored(data, type=TaskEnded) if kind == "task.ended" else None for kind, data in rows]
     while told and told[-1] is not None:
         told.pop()  # nobody has reopened it since
     ends = [one for one in told if one is not None]

@@ -43,11 +43,7 @@ async def due(services: Services, limit: int) -> list[tuple[str, str]]:
     """Tasks as (tenant, id) that a worker can drive on their own."""
     now_us = services.clock.now_us()
     rows = await services.store.query(_DUE, (now_us, limit))
-    return [
-        (tenant, task)
-        for tenant, task, holder, *end in rows
-        if not services.is_driving(holder, end)
-    ]
+    return [(tenant, task) for tenant, task, holder, *end in rows if not services.is_driving(holder, end)]
 
 
 async def _resume_mission(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentResult:
@@ -99,18 +95,22 @@ async def _replay_task(run: Run, settings: dict[str, Any]) -> None:
 
 def _check_mission(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
     given = checked_settings(
-        settings, loop=MISSION, needed={"goal": str, "model": str},
-        free={"workspace": str, "plan": dict},
-    )  # fmt: skip
+        settings, loop=MISSION, needed={"goal": str, "model": str}, free={"workspace": str, "plan": dict}
+    )
     desk.services.model(given["model"])
     job = _job_of(desk, given)
     return {name: value for name, value in job.settings().items() if name != "auto_launch"}
 
 
 async def _start_mission(
-    kernel: Any, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str, key_id: int | None,
-) -> AgentResult:  # fmt: skip
+    kernel: Any,
+    tenant: Any,
+    run_id: str,
+    settings: dict[str, Any],
+    limits: Limits | None,
+    on_wait: str,
+    key_id: int | None,
+) -> AgentResult:
     from artelier.missions.mission.mission_runner import conduct
 
     desk = kernel.for_tenant(tenant)
@@ -122,21 +122,19 @@ def _job_of(desk: Any, settings: dict[str, Any]) -> MissionJob:
     from artelier.missions.plan.commands import mission_job
 
     return mission_job(
-        desk, settings["goal"], model=settings["model"], workspace=settings.get("workspace", ""),
-        auto_launch=True, plan=settings.get("plan"),
-    )  # fmt: skip
+        desk,
+        settings["goal"],
+        model=settings["model"],
+        workspace=settings.get("workspace", ""),
+        auto_launch=True,
+        plan=settings.get("plan"),
+    )
 
 
 def register() -> None:
     """Twice is as once."""
     register_launch(MISSION, Launch(check=_check_mission, start=_start_mission))
+    register_loop(MISSION, BuiltIn(resume=_resume_mission, replay=_replay_mission, needs=_mission_needs))
     register_loop(
-        MISSION,
-        BuiltIn(resume=_resume_mission, replay=_replay_mission, needs=_mission_needs),
-    )
-    register_loop(
-        TASK,
-        BuiltIn(
-            resume=_resume_task, replay=_replay_task, needs=_task_needs, due=due, begin=_begin_task
-        ),
+        TASK, BuiltIn(resume=_resume_task, replay=_replay_task, needs=_task_needs, due=due, begin=_begin_task)
     )

@@ -13,14 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from artelier.artifacts import Access, Artifact, Artifacts, Provenance, group_of
-from artelier.errors import (
-    AccessDenied,
-    Conflict,
-    InvalidArtifact,
-    InvalidRequest,
-    NotFound,
-    VersionConflict,
-)
+from artelier.errors import AccessDenied, Conflict, InvalidArtifact, InvalidRequest, NotFound, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR, check_artifact_id
 from artelier.money import format_usd, parse_usd
 
@@ -82,9 +75,7 @@ class Membranes:
         from artelier.log import Batch
 
         services, tenant, scope = self._desk.services, self._desk.id, f"membrane:{id}"
-        append, blobs = await self.plan_create(
-            id, name=name, members=members, budget_usd=budget_usd, by=by
-        )
+        append, blobs = await self.plan_create(id, name=name, members=members, budget_usd=budget_usd, by=by)
         appends = [append]
         if (budget := checked_budget(budget_usd)) is not None:
             cap = parse_usd(budget)
@@ -110,10 +101,14 @@ class Membranes:
         group = group_of(id)
         check_artifact_id(id + STEERING)  # there must be room for it
         append, blobs, _ = await artifacts.plan_write(
-            id, kind=KIND, content={"name": checked_name(name), "budget_usd": checked_budget(budget_usd)},
-            access={"allow": {"read": [group]}}, expected_version=0, cause=cause,
+            id,
+            kind=KIND,
+            content={"name": checked_name(name), "budget_usd": checked_budget(budget_usd)},
+            access={"allow": {"read": [group]}},
+            expected_version=0,
+            cause=cause,
             provenance=provenance,
-        )  # fmt: skip
+        )
         if joining := tuple(members):
             append = await artifacts.plan_join(id, *joining, cause=cause, after=append)
         return append, blobs
@@ -151,23 +146,18 @@ class Membranes:
         facts = await self._facts(artifacts, id)
         page = await artifacts.shared(id, limit=SHARED_SHOWN)
         facts["shared"] = [
-            {"id": one.id, "kind": one.kind, "version": one.version, "owner": one.owner,
-             "title": one.title}
+            {"id": one.id, "kind": one.kind, "version": one.version, "owner": one.owner, "title": one.title}
             for one in page.items
-        ]  # fmt: skip
+        ]
         return {**facts, "shared_next": page.next, "shared_count": page.count}
 
     # -- who is in it
 
-    async def join(
-        self, id: str, agent: str, by: str = OPERATOR, *, principal: str = OPERATOR
-    ) -> None:
+    async def join(self, id: str, agent: str, by: str = OPERATOR, *, principal: str = OPERATOR) -> None:
         """Let an agent read what the membrane shares, from now on. Errors: see `Artifacts.join`."""
         await self._as(principal, by).join(id, agent)
 
-    async def leave(
-        self, id: str, agent: str, by: str = OPERATOR, *, principal: str = OPERATOR
-    ) -> None:
+    async def leave(self, id: str, agent: str, by: str = OPERATOR, *, principal: str = OPERATOR) -> None:
         """Take that right away, at once. Errors: see `Artifacts.leave`."""
         await self._as(principal, by).leave(id, agent)
 
@@ -259,9 +249,7 @@ async def _steering(artifacts: Artifacts, id: str) -> str | None:
     return id + STEERING if verdict.allowed else None
 
 
-async def _govern(
-    artifacts: Artifacts, id: str, change: Callable[[list[str]], list[str]]
-) -> Artifact:
+async def _govern(artifacts: Artifacts, id: str, change: Callable[[list[str]], list[str]]) -> Artifact:
     """A new version of an artifact with the same content and other readers."""
     for _ in range(ATTEMPTS_MAX):
         _lists(id, (await artifacts.access(id, "govern")).granted().access)
@@ -271,9 +259,12 @@ async def _govern(
         kept = Provenance(derived_from=stands.provenance.derived_from)
         try:
             return await artifacts.write(
-                id, content=stands.content, access={"allow": lists}, provenance=kept,
+                id,
+                content=stands.content,
+                access={"allow": lists},
+                provenance=kept,
                 expected_version=stands.version,
-            )  # fmt: skip
+            )
         except VersionConflict:
             continue
     raise VersionConflict(f"artifact {id} changes faster than it can be shared", got=ATTEMPTS_MAX)
@@ -287,18 +278,17 @@ def _lists(id: str, access: Access | None) -> dict[str, tuple[str, ...]]:
     policy = access.policy if access is not None else "broken"
     raise InvalidRequest(
         f"the policy of {id} has no list that a membrane can be added to",
-        expected="private, or {allow: {right: [principal]}}", got=policy,
+        expected="private, or {allow: {right: [principal]}}",
+        got=policy,
         hint="Its members may read it already."
         if policy in ("owner_writes", "public")
         else "Its owner can give it the policy `private` first.",
-    )  # fmt: skip
+    )
 
 
 def _check_kind(id: str, kind: str) -> None:
     if kind != KIND:
-        raise InvalidRequest(
-            f"{id} is no membrane", expected=f"an artifact of kind {KIND}", got=kind
-        )
+        raise InvalidRequest(f"{id} is no membrane", expected=f"an artifact of kind {KIND}", got=kind)
 
 
 def checked_name(value: object) -> str:
@@ -306,9 +296,8 @@ def checked_name(value: object) -> str:
     name = value.strip() if isinstance(value, str) else ""
     if not 1 <= len(name) <= NAME_CHARS_MAX:
         raise InvalidArtifact(
-            "a membrane needs a name", expected=f"1-{NAME_CHARS_MAX} characters",
-            got=repr(value)[:120],
-        )  # fmt: skip
+            "a membrane needs a name", expected=f"1-{NAME_CHARS_MAX} characters", got=repr(value)[:120]
+        )
     return name
 
 
@@ -319,7 +308,8 @@ def checked_budget(value: object) -> str | None:
     text = str(value) if isinstance(value, str | int | Decimal) else ""
     if not _BUDGET.fullmatch(text):
         raise InvalidArtifact(
-            "the budget of a membrane is no amount in USD", expected='text such as "1.50", or null',
+            "the budget of a membrane is no amount in USD",
+            expected='text such as "1.50", or null',
             got=repr(value)[:120],
-        )  # fmt: skip
+        )
     return format_usd(parse_usd(text))

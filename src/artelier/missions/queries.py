@@ -47,10 +47,7 @@ async def task_page(
         f"{_TASKS} WHERE {where} ORDER BY t.position LIMIT ?", (*values, limit + 1)
     )
     page = rows[:limit]
-    return {
-        "items": await _items(desk, page),
-        "next": page[-1][0] if len(rows) > limit else None,
-    }
+    return {"items": await _items(desk, page), "next": page[-1][0] if len(rows) > limit else None}
 
 
 async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
@@ -60,16 +57,18 @@ async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
     judged = await judgements_of(desk, [row[1] for row in rows])
     again = [row[1] for row in rows if row[17]]
     begun = {task: await counted_from(desk, task) for task in again}
-    return [
-        _item(row, goals=goals, sums=sums, needed=needed, judged=judged, begun=begun)
-        for row in rows
-    ]
+    return [_item(row, goals=goals, sums=sums, needed=needed, judged=judged, begun=begun) for row in rows]
 
 
 def _item(
-    row: Sequence[Any], *, goals: dict[str, str], sums: dict[str, Any],
-    needed: dict[str, list[str]], judged: dict[str, list[dict[str, Any]]], begun: dict[str, int],
-) -> dict[str, Any]:  # fmt: skip
+    row: Sequence[Any],
+    *,
+    goals: dict[str, str],
+    sums: dict[str, Any],
+    needed: dict[str, list[str]],
+    judged: dict[str, list[dict[str, Any]]],
+    begun: dict[str, int],
+) -> dict[str, Any]:
     """`{id, goal, status, reason, blocked_by, mission, assigned_agent_id, parent, inputs, depends_on,
     outputs, judged, iteration_count, max_iterations, last_iteration, run_status, cost_microusd, created_us,
     changed_us}`.
@@ -77,23 +76,51 @@ def _item(
     `last_iteration` is the last one that the task may have, counted from `begun`; `judged` is what people
     have said of its outputs, see `human_verdict.judgements_of`.
     """
-    (_, task, mission, agent, parent, inputs, most, iterations, ended, reason, blocked_by, outputs,
-     created_us, changed_us, run_status, run_reason, mission_status, _) = row  # fmt: skip
+    (
+        _,
+        task,
+        mission,
+        agent,
+        parent,
+        inputs,
+        most,
+        iterations,
+        ended,
+        reason,
+        blocked_by,
+        outputs,
+        created_us,
+        changed_us,
+        run_status,
+        run_reason,
+        mission_status,
+        _,
+    ) = row
     status = status_of(ended, run_status)
     why = reason_of(reason, run_status, run_reason)
     if run_status is None and mission_status == "cancelled" and status in ("pending", "blocked"):
         status, why = "cancelled", "mission_cancelled"
     return {
-        "id": task, "goal": goals.get(task, ""), "status": status, "reason": why,
-        "blocked_by": blocked_by, "mission": mission, "assigned_agent_id": agent or None,
-        "parent": parent or None, "inputs": msgspec.json.decode(inputs),
-        "depends_on": needed.get(task, []), "outputs": msgspec.json.decode(outputs),
+        "id": task,
+        "goal": goals.get(task, ""),
+        "status": status,
+        "reason": why,
+        "blocked_by": blocked_by,
+        "mission": mission,
+        "assigned_agent_id": agent or None,
+        "parent": parent or None,
+        "inputs": msgspec.json.decode(inputs),
+        "depends_on": needed.get(task, []),
+        "outputs": msgspec.json.decode(outputs),
         "judged": judged.get(task, []),
-        "iteration_count": iterations, "max_iterations": most,
-        "last_iteration": last_iteration(begun.get(task, 0), most), "run_status": run_status,
+        "iteration_count": iterations,
+        "max_iterations": most,
+        "last_iteration": last_iteration(begun.get(task, 0), most),
+        "run_status": run_status,
         "cost_microusd": sums.get(task, {}).get("total_cost_microusd", 0),
-        "created_us": created_us, "changed_us": changed_us,
-    }  # fmt: skip
+        "created_us": created_us,
+        "changed_us": changed_us,
+    }
 
 
 FORKS_MAX = 20
@@ -108,8 +135,7 @@ async def _definition(desk: Any, task: str) -> Artifact | None:
             return await artifacts.look(task)
         except NotFound:
             rows = await desk.services.store.query(
-                "SELECT origin FROM runs WHERE tenant = ? AND run = ? AND origin IS NOT NULL",
-                (desk.id, task),
+                "SELECT origin FROM runs WHERE tenant = ? AND run = ? AND origin IS NOT NULL", (desk.id, task)
             )
             if not rows:
                 return None
@@ -154,9 +180,7 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
     An iteration: `{iteration, at_us, action, reason, tool, decision, step, artifact, is_error, code, passed,
     verdict, void, steering}`; `decision` and `verdict` are JSON. Errors: `NotFound`.
     """
-    rows = await desk.services.store.query(
-        f"{_TASKS} WHERE t.tenant = ? AND t.task = ?", (desk.id, task)
-    )
+    rows = await desk.services.store.query(f"{_TASKS} WHERE t.tenant = ? AND t.task = ?", (desk.id, task))
     if not rows:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
     shown = (await _items(desk, rows))[0]
@@ -167,9 +191,7 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
     shown["checks"] = content.get("checks", [])
     shown["only_checks"] = content.get("only_checks", False)
     shown["iterations"] = await iterations_of(desk, task)
-    shown["message"] = (
-        await _message(desk, task) if shown["status"] in ("failed", "blocked") else ""
-    )
+    shown["message"] = await _message(desk, task) if shown["status"] in ("failed", "blocked") else ""
     shown["approvals"] = await approvals(desk.services, desk.id, run_id=task)
     return shown
 
@@ -194,18 +216,41 @@ async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
         (desk.id, task),
     )
     found: list[dict[str, Any]] = []
-    for (number, at_us, decision, action, tool, step, artifact, is_error, code, passed, verdict, void,
-         data) in rows:  # fmt: skip
+    for (
+        number,
+        at_us,
+        decision,
+        action,
+        tool,
+        step,
+        artifact,
+        is_error,
+        code,
+        passed,
+        verdict,
+        void,
+        data,
+    ) in rows:
         said: Any = await shown_json(services, desk.id, decision)
         fields: dict[str, Any] = msgspec.json.decode(data) if data else {}
-        found.append({
-            "iteration": number, "at_us": at_us, "action": action, "tool": tool or None,
-            "reason": cast("dict[str, Any]", said).get("reason", "") if isinstance(said, dict) else "",
-            "decision": said, "step": step, "artifact": artifact or None, "is_error": bool(is_error),
-            "code": code, "passed": None if passed is None else bool(passed),
-            "verdict": await shown_json(services, desk.id, verdict), "void": void,
-            "steering": fields.get("steering", "") or None,
-        })  # fmt: skip
+        found.append(
+            {
+                "iteration": number,
+                "at_us": at_us,
+                "action": action,
+                "tool": tool or None,
+                "reason": cast("dict[str, Any]", said).get("reason", "") if isinstance(said, dict) else "",
+                "decision": said,
+                "step": step,
+                "artifact": artifact or None,
+                "is_error": bool(is_error),
+                "code": code,
+                "passed": None if passed is None else bool(passed),
+                "verdict": await shown_json(services, desk.id, verdict),
+                "void": void,
+                "steering": fields.get("steering", "") or None,
+            }
+        )
     return found
 
 

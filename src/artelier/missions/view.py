@@ -63,14 +63,19 @@ missions_view = View(
 )
 
 RECEIPTS = (
-    ev.MissionPlanned, ev.MissionLaunched, ev.TaskBlocked, ev.TaskBegun, ev.DecisionTaken,
-    ev.DecisionInvalid, ev.DecisionExecuted, ev.TaskEvaluated, ev.TaskEnded,
-)  # fmt: skip
+    ev.MissionPlanned,
+    ev.MissionLaunched,
+    ev.TaskBlocked,
+    ev.TaskBegun,
+    ev.DecisionTaken,
+    ev.DecisionInvalid,
+    ev.DecisionExecuted,
+    ev.TaskEvaluated,
+    ev.TaskEnded,
+)
 kernel_view.on(*RECEIPTS)(step_completed)
 KINDS["run"].update(kind.KIND for kind in RECEIPTS)
-IN_ARTIFACTS = (
-    ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened, ev.OutputJudged,
-)  # fmt: skip
+IN_ARTIFACTS = (ev.TaskCreated, ev.TaskChanged, ev.TaskCancelled, ev.TaskReopened, ev.OutputJudged)
 KINDS["artifact"].update(kind.KIND for kind in IN_ARTIFACTS)
 BESIDE["task"] = {kind.KIND for kind in IN_ARTIFACTS}
 ABOUT.update({kind.KIND: "task" for kind in IN_ARTIFACTS})
@@ -97,9 +102,14 @@ def _text(values: Sequence[str]) -> str:
 
 
 def _set(
-    event: Applied, tx: Tx, task: str, *, only: str = "1", given: tuple[str, ...] = (),
+    event: Applied,
+    tx: Tx,
+    task: str,
+    *,
+    only: str = "1",
+    given: tuple[str, ...] = (),
     **values: str | int | None,
-) -> None:  # fmt: skip
+) -> None:
     """Change columns of a task where `only` holds, a condition of this file over `given`."""
     changes = ", ".join(f"{column} = ?" for column in values)
     tx.execute(
@@ -130,9 +140,8 @@ def _planned(event: Applied, tx: Tx) -> None:
         "INSERT INTO missions VALUES (?, ?, ?, ?, ?, ?, NULL, '[]', '[]', 0, ?)"
         " ON CONFLICT(tenant, mission) DO UPDATE SET plan = excluded.plan, calls = excluded.calls,"
         " cost = excluded.cost, planned_us = excluded.planned_us",
-        (event.stream.tenant, event.stream.id, data.plan, data.calls, data.cost, event.at_us,
-         event.seq),
-    )  # fmt: skip
+        (event.stream.tenant, event.stream.id, data.plan, data.calls, data.cost, event.at_us, event.seq),
+    )
 
 
 @missions_view.on(ev.MissionLaunched)
@@ -141,9 +150,16 @@ def _launched(event: Applied, tx: Tx) -> None:
     tx.execute(
         "UPDATE missions SET plan = ?, launched_us = ?, agents = ?, membranes = ?, edited = ?"
         " WHERE tenant = ? AND mission = ?",
-        (data.plan, event.at_us, _text(data.agents), _text(data.membranes), int(data.edited),
-         event.stream.tenant, event.stream.id),
-    )  # fmt: skip
+        (
+            data.plan,
+            event.at_us,
+            _text(data.agents),
+            _text(data.membranes),
+            int(data.edited),
+            event.stream.tenant,
+            event.stream.id,
+        ),
+    )
 
 
 # Tasks
@@ -156,10 +172,20 @@ def _created(event: Applied, tx: Tx) -> None:
     done = tx.execute(
         "INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, '', '', '', '[]', ?, ?, ?, 0)"
         " ON CONFLICT DO NOTHING",
-        (event.position, event.stream.tenant, data.task, data.mission, data.agent, data.parent,
-         _text(data.inputs), data.max_iterations, event.at_us, event.at_us,
-         int(not data.mission and not data.parent)),
-    )  # fmt: skip
+        (
+            event.position,
+            event.stream.tenant,
+            data.task,
+            data.mission,
+            data.agent,
+            data.parent,
+            _text(data.inputs),
+            data.max_iterations,
+            event.at_us,
+            event.at_us,
+            int(not data.mission and not data.parent),
+        ),
+    )
     if not done.rowcount:
         raise Conflict(f"task {data.task} is there already")
     _depend(tx, event.stream.tenant, data.task, data.depends_on)
@@ -171,12 +197,10 @@ def _changed(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskChanged, event.data)
     _check_own(event, data.task)
     _set(
-        event, tx, data.task, agent=data.agent, inputs=_text(data.inputs),
-        max_iterations=data.max_iterations,
-    )  # fmt: skip
+        event, tx, data.task, agent=data.agent, inputs=_text(data.inputs), max_iterations=data.max_iterations
+    )
     tx.execute(
-        "DELETE FROM task_dependencies WHERE tenant = ? AND task = ?",
-        (event.stream.tenant, data.task),
+        "DELETE FROM task_dependencies WHERE tenant = ? AND task = ?", (event.stream.tenant, data.task)
     )
     _depend(tx, event.stream.tenant, data.task, data.depends_on)
     settle(event, tx, data.task)
@@ -186,9 +210,7 @@ def _changed(event: Applied, tx: Tx) -> None:
 def _cancelled(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCancelled, event.data)
     _check_own(event, data.task)
-    _set(
-        event, tx, data.task, only="ended IN ('', 'blocked')", ended="cancelled", reason="cancelled"
-    )
+    _set(event, tx, data.task, only="ended IN ('', 'blocked')", ended="cancelled", reason="cancelled")
     settle(event, tx, data.task)
 
 
@@ -207,9 +229,17 @@ def _output_judged(event: Applied, tx: Tx) -> None:
     _check_own(event, data.task)
     tx.execute(
         "INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (event.position, event.stream.tenant, data.task, data.ref, int(data.accepted), event.actor,
-         event.at_us, data.note),
-    )  # fmt: skip
+        (
+            event.position,
+            event.stream.tenant,
+            data.task,
+            data.ref,
+            int(data.accepted),
+            event.actor,
+            event.at_us,
+            data.note,
+        ),
+    )
     ended, reason = ("done", ACCEPTED) if data.accepted else ("failed", REJECTED)
     _set(event, tx, data.task, ended=ended, reason=reason, blocked_by="")
     settle(event, tx, data.task)
@@ -231,9 +261,15 @@ def _depend(tx: Tx, tenant: str, task: str, before: Sequence[str]) -> None:
 def _blocked(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBlocked, event.data)
     _set(
-        event, tx, data.task, only="mission = ? AND ended = ''", given=(event.stream.id,),
-        ended="blocked", reason=data.reason, blocked_by=data.by,
-    )  # fmt: skip
+        event,
+        tx,
+        data.task,
+        only="mission = ? AND ended = ''",
+        given=(event.stream.id,),
+        ended="blocked",
+        reason=data.reason,
+        blocked_by=data.by,
+    )
     settle(event, tx, data.task)
 
 
@@ -245,9 +281,17 @@ def _begun(event: Applied, tx: Tx) -> None:
         "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?, 0, 0)"
         " ON CONFLICT(tenant, task) DO UPDATE SET ended = '', reason = '', blocked_by = '',"
         " changed_us = excluded.changed_us",
-        (event.position, event.stream.tenant, event.stream.id, data.agent, _text(data.inputs),
-         data.max_iterations, event.at_us, event.at_us),
-    )  # fmt: skip
+        (
+            event.position,
+            event.stream.tenant,
+            event.stream.id,
+            data.agent,
+            _text(data.inputs),
+            data.max_iterations,
+            event.at_us,
+            event.at_us,
+        ),
+    )
 
 
 @missions_view.on(ev.DecisionTaken)
@@ -255,9 +299,17 @@ def _decided(event: Applied, tx: Tx) -> None:
     data = cast(ev.DecisionTaken, event.data)
     tx.execute(
         "INSERT INTO task_iterations VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, '', NULL, NULL, '')",
-        (event.stream.tenant, event.stream.id, data.iteration, event.seq, event.at_us,
-         data.decision, data.action, data.tool),
-    )  # fmt: skip
+        (
+            event.stream.tenant,
+            event.stream.id,
+            data.iteration,
+            event.seq,
+            event.at_us,
+            data.decision,
+            data.action,
+            data.tool,
+        ),
+    )
     _touch(event, tx, iterations=data.iteration)
 
 
@@ -270,33 +322,41 @@ def _not_decided(event: Applied, tx: Tx) -> None:
 def _acted(event: Applied, tx: Tx) -> None:
     data = cast(ev.DecisionExecuted, event.data)
     _set_iteration(
-        event, tx, data.iteration, step=data.step, artifact=data.artifact,
-        is_error=int(data.is_error), code=data.code,
-    )  # fmt: skip
+        event,
+        tx,
+        data.iteration,
+        step=data.step,
+        artifact=data.artifact,
+        is_error=int(data.is_error),
+        code=data.code,
+    )
 
 
 @missions_view.on(ev.TaskEvaluated)
 def _evaluated(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEvaluated, event.data)
-    _set_iteration(
-        event, tx, data.iteration, passed=int(data.passed), verdict=data.verdict, void=data.void
-    )
+    _set_iteration(event, tx, data.iteration, passed=int(data.passed), verdict=data.verdict, void=data.void)
 
 
 @missions_view.on(ev.TaskEnded)
 def _ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEnded, event.data)
     _set(
-        event, tx, event.stream.id, ended=data.status, reason=data.reason, blocked_by=data.by,
-        outputs=_text(data.outputs), iterations=data.iterations,
-    )  # fmt: skip
+        event,
+        tx,
+        event.stream.id,
+        ended=data.status,
+        reason=data.reason,
+        blocked_by=data.by,
+        outputs=_text(data.outputs),
+        iterations=data.iterations,
+    )
     settle(event, tx, event.stream.id)
 
 
 def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
     tx.execute(
-        "UPDATE tasks SET iterations = max(iterations, ?), changed_us = ?"
-        " WHERE tenant = ? AND task = ?",
+        "UPDATE tasks SET iterations = max(iterations, ?), changed_us = ? WHERE tenant = ? AND task = ?",
         (iterations, event.at_us, event.stream.tenant, event.stream.id),
     )
 
@@ -333,7 +393,7 @@ def _forked(event: Applied, tx: Tx) -> None:
         "INSERT INTO tasks SELECT ?, tenant, ?, mission, agent, parent, inputs, max_iterations, 0, '', '',"
         " '', '[]', ?, ?, 0, iterations_before FROM tasks WHERE tenant = ? AND task = ?",
         (event.position, event.stream.id, event.at_us, event.at_us, event.stream.tenant, data.origin),
-    )  # fmt: skip
+    )
     if not done.rowcount:
         return
     tx.execute(

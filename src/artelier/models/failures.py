@@ -84,9 +84,7 @@ def failure_of(error: Exception, call: CallFacts) -> ArtelierError:
         case vendor.UserError() | Warning():
             return ModelRefusedCall(f"{call.model} cannot do this: {call.cleaned(str(error))}")
         case vendor.ModelAPIError(in_stream=True):
-            return ProviderUnavailable(
-                f"{call.model} broke off its stream: {call.cleaned(str(error))}"
-            )
+            return ProviderUnavailable(f"{call.model} broke off its stream: {call.cleaned(str(error))}")
         case _ if _is_redirect(error):
             return ModelRefusedCall(
                 f"{call.model} redirects to another place, where the key will not be sent",

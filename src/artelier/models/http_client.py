@@ -38,8 +38,7 @@ def open_client(base_url: str | None) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         timeout=httpx2.Timeout(None, connect=_CONNECT_S),
         limits=httpx2.Limits(
-            max_connections=_CONNECTIONS_MAX,
-            max_keepalive_connections=0 if is_local else _IDLE_MAX,
+            max_connections=_CONNECTIONS_MAX, max_keepalive_connections=0 if is_local else _IDLE_MAX
         ),
         headers={"Accept-Encoding": "gzip"},
         event_hooks={"request": [_note_body], "response": [_bound_body]},

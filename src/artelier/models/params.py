@@ -27,8 +27,7 @@ def _flag(value: object) -> bool:
 
 def _stops(value: object) -> bool:
     return isinstance(value, str) or (
-        isinstance(value, list | tuple)
-        and all(isinstance(item, str) for item in cast(list[object], value))
+        isinstance(value, list | tuple) and all(isinstance(item, str) for item in cast(list[object], value))
     )
 
 
@@ -88,9 +87,7 @@ def dropped_of(params: Mapping[str, Any], body: bytes) -> tuple[str, ...]:
     return tuple(
         name
         for name, value in params.items()
-        if value is not None
-        and name not in _TIMEOUTS
-        and sent.isdisjoint((name, *_SENT_AS.get(name, ())))
+        if value is not None and name not in _TIMEOUTS and sent.isdisjoint((name, *_SENT_AS.get(name, ())))
     )
 
 
@@ -116,16 +113,12 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name not in _KNOWN:
             raise InvalidRequest(
-                "unknown model parameter",
-                expected=", ".join((*_KNOWN, _TIMEOUTS[0])),
-                got=repr(name)[:80],
+                "unknown model parameter", expected=", ".join((*_KNOWN, _TIMEOUTS[0])), got=repr(name)[:80]
             )
         vendor_name, is_valid, expected = _KNOWN[name]
         if not is_valid(value):
             raise InvalidRequest(
-                f"model parameter {name!r} has a wrong value",
-                expected=expected,
-                got=repr(value)[:80],
+                f"model parameter {name!r} has a wrong value", expected=expected, got=repr(value)[:80]
             )
         if name == "stop":
             value = [value] if isinstance(value, str) else list(cast(list[str], value))

@@ -133,9 +133,7 @@ class ProviderModel:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout_at(deadline):
-                    response = await stack.enter_async_context(
-                        model_request_stream(**prepared.arguments())
-                    )
+                    response = await stack.enter_async_context(model_request_stream(**prepared.arguments()))
                 events = aiter(response)
                 while True:
                     # Time counts while we wait for the provider, never while our caller works.
@@ -209,11 +207,7 @@ class ProviderModel:
 
 
 def openai_compatible(
-    base_url: str,
-    *,
-    api_key: str | None = None,
-    model: str | None = None,
-    price: Price | None = None,
+    base_url: str, *, api_key: str | None = None, model: str | None = None, price: Price | None = None
 ) -> ProviderModel:
     """A model port for any server that speaks Chat Completions, for use in `models={...}`.
 

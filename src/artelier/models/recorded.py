@@ -25,9 +25,7 @@ class RecordedModel:
 
     price: Price | None = FREE
 
-    def __init__(
-        self, replies: Mapping[str, ModelReply], *, requests: Iterable[ModelRequest] = ()
-    ) -> None:
+    def __init__(self, replies: Mapping[str, ModelReply], *, requests: Iterable[ModelRequest] = ()) -> None:
         self._replies = dict(replies)
         self._requests = tuple(requests)
 

@@ -39,10 +39,7 @@ class ModelRegistry:
     """
 
     def __init__(
-        self,
-        overrides: Mapping[str, ModelPort] | ModelPort | None = None,
-        *,
-        environ: Mapping[str, str],
+        self, overrides: Mapping[str, ModelPort] | ModelPort | None = None, *, environ: Mapping[str, str]
     ) -> None:
         self._environ = environ
         self._every: ModelPort | None = None
@@ -118,9 +115,7 @@ class ModelRegistry:
             or _CONTROL.search(name)
         ):
             raise UnknownModel(
-                "not the name of a model",
-                expected=f"a name such as {self._known()}",
-                got=repr(name)[:80],
+                "not the name of a model", expected=f"a name such as {self._known()}", got=repr(name)[:80]
             )
         return canonical_name(name)
 
@@ -155,10 +150,7 @@ class ModelRegistry:
             from artelier.models.provider import ProviderModel, local_price
 
             built = self._built[provider, endpoint] = ProviderModel(
-                vendor.build,
-                endpoint,
-                key_name=vendor.key_names[0],
-                price=local_price(endpoint.base_url),
+                vendor.build, endpoint, key_name=vendor.key_names[0], price=local_price(endpoint.base_url)
             )
         return built
 

@@ -12,17 +12,10 @@ from artelier.models.request_mapper import OUTPUT_TOOL, WRAPPED, Output
 from artelier.ports.model import ModelReply, ModelRequest, ToolCall, Usage, sending
 from artelier.tokens.estimate import estimate_tokens
 
-_FINISH = {
-    "stop": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-    "tool_call": "tool_calls",
-}
+_FINISH = {"stop": "stop", "length": "length", "content_filter": "content_filter", "tool_call": "tool_calls"}
 
 
-def reply_of(
-    response: ModelResponse, *, request: ModelRequest, output: Output | None
-) -> ModelReply:
+def reply_of(response: ModelResponse, *, request: ModelRequest, output: Output | None) -> ModelReply:
     """Return what the model answered. Reasoning is left out; a refusal is text with `content_filter`.
 
     Structured output that does not parse is None, with the text as it came: the caller judges it. A reply
@@ -70,18 +63,14 @@ def _finish_of(reason: str | None, *, has_calls: bool) -> str:
     return _FINISH.get(reason, "other")
 
 
-def _usage_of(
-    usage: RequestUsage, *, text: str, calls: tuple[ToolCall, ...], request: ModelRequest
-) -> Usage:
+def _usage_of(usage: RequestUsage, *, text: str, calls: tuple[ToolCall, ...], request: ModelRequest) -> Usage:
     """Counts as the provider gave them; where it gave none, an estimate, since no call is free."""
     input_tokens = max(0, usage.input_tokens)
     output_tokens = max(0, usage.output_tokens)
     if input_tokens == 0:
         input_tokens = estimate_tokens(request.canonical())
     if output_tokens == 0 and (text or calls):
-        output_tokens = estimate_tokens(text) + sum(
-            estimate_tokens(call.canonical()) for call in calls
-        )
+        output_tokens = estimate_tokens(text) + sum(estimate_tokens(call.canonical()) for call in calls)
     if (input_tokens, output_tokens) != (usage.input_tokens, usage.output_tokens):
         if (sent := sending.get()) is not None:
             sent.is_counted = True
@@ -90,7 +79,5 @@ def _usage_of(
         input_tokens=input_tokens,
         cached_input_tokens=cached_tokens,
         output_tokens=output_tokens,
-        cache_write_input_tokens=min(
-            max(0, usage.cache_write_tokens), input_tokens - cached_tokens
-        ),
+        cache_write_input_tokens=min(max(0, usage.cache_write_tokens), input_tokens - cached_tokens),
     )

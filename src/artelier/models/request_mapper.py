@@ -90,9 +90,7 @@ def output_of(request: ModelRequest, profile: Mapping[str, Any]) -> Output | Non
 
 def parameters_of(request: ModelRequest, output: Output | None) -> ModelRequestParameters:
     tools = [
-        ToolDefinition(
-            name=tool.name, description=tool.description, parameters_json_schema=tool.parameters
-        )
+        ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=tool.parameters)
         for tool in request.tools
     ]
     if output is None:
@@ -106,10 +104,7 @@ def parameters_of(request: ModelRequest, output: Output | None) -> ModelRequestP
             kind="output",
         )
         return ModelRequestParameters(
-            function_tools=tools,
-            output_tools=[answer],
-            output_mode="tool",
-            allow_text_output=False,
+            function_tools=tools, output_tools=[answer], output_mode="tool", allow_text_output=False
         )
     return ModelRequestParameters(
         function_tools=tools,
@@ -178,9 +173,7 @@ class _Conversion:
                 got=repr(message.tool_call_id)[:80],
                 hint="Keep a tool call and its result together when messages are left out.",
             )
-        return ToolReturnPart(
-            tool_name=name, content=text, tool_call_id=self._id(message.tool_call_id)
-        )
+        return ToolReturnPart(tool_name=name, content=text, tool_call_id=self._id(message.tool_call_id))
 
     def _response_parts(self, message: ChatMessage) -> Sequence[ModelResponsePart]:
         text = _text_of(message)
@@ -188,9 +181,7 @@ class _Conversion:
         for call in message.tool_calls:
             self._tool_names[call.id] = call.name
             parts.append(
-                ToolCallPart(
-                    tool_name=call.name, args=_arguments(call), tool_call_id=self._id(call.id)
-                )
+                ToolCallPart(tool_name=call.name, args=_arguments(call), tool_call_id=self._id(call.id))
             )
         return parts
 

@@ -167,10 +167,7 @@ def _openai_client(endpoint: Endpoint, http: httpx2.AsyncClient) -> AsyncOpenAI:
 
     # The kernel retries, with a record of each attempt; the SDK must not do it unseen.
     return AsyncOpenAI(
-        api_key=endpoint.api_key,
-        base_url=endpoint.base_url or _OPENAI_URL,
-        max_retries=0,
-        http_client=http,
+        api_key=endpoint.api_key, base_url=endpoint.base_url or _OPENAI_URL, max_retries=0, http_client=http
     )
 
 

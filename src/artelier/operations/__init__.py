@@ -25,9 +25,7 @@ def __getattr__(name: str) -> Any:
     if name in _MOVED:
         import warnings
 
-        warnings.warn(
-            f"artelier.operations.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2
-        )
+        warnings.warn(f"artelier.operations.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(home), name)
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value

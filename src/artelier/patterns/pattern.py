@@ -63,9 +63,7 @@ def check_pattern(text: str, *, dialect: Dialect = "re", flags: str = "") -> Non
         except NotRead as error:
             raise _refused(text, expected="a regular expression", got=error) from None
     elif (size := size_of(text)) > SIZE_MAX:
-        raise _refused(
-            text, expected=f"at most {SIZE_MAX} parts with its repeats written out", got=size
-        )
+        raise _refused(text, expected=f"at most {SIZE_MAX} parts with its repeats written out", got=size)
 
 
 def _refused(text: str, *, expected: object, got: object) -> InvalidRequest:
@@ -74,7 +72,7 @@ def _refused(text: str, *, expected: object, got: object) -> InvalidRequest:
         expected=expected,
         got=got if isinstance(got, int) else str(got)[:200],
         hint="Use fewer or smaller counted repeats, or a plain text." if isinstance(got, int) else None,
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=COMPILED_MAX)
@@ -149,9 +147,7 @@ class Pattern:
             if not self._made:
                 self._made = True
                 try:
-                    program = program_of(
-                        self.text, dialect=self._dialect, flags=flags_of(self._flags)
-                    )
+                    program = program_of(self.text, dialect=self._dialect, flags=flags_of(self._flags))
                     self._linear = Linear(program, dialect=self._dialect)
                 except NotLinear:
                     self._linear = None
@@ -162,9 +158,12 @@ class Pattern:
         if time_s <= 0:
             raise self._timeout("it took too long together with those before", text, time_s)
         match: dict[str, Any] = {
-            "pattern": self.text, "dialect": self._dialect, "flags": flags_of(self._flags),
-            "text": text, "whole": whole,
-        }  # fmt: skip
+            "pattern": self.text,
+            "dialect": self._dialect,
+            "flags": flags_of(self._flags),
+            "text": text,
+            "whole": whole,
+        }
         try:
             answer = Question(_pool()).ask({"match": match}, time_s=time_s)
         except (ToolFailed, ChildStopped) as error:

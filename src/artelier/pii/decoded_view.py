@@ -27,9 +27,21 @@ _ENTITY = re.compile(
     r"|(commat|period|nbsp|amp|quot|apos|plus|ndash|hyphen|lpar|rpar|colon|sol|lowbar)(?=;));?"
 )
 _NAMED = {
-    "commat": "@", "period": ".", "nbsp": " ", "amp": "&", "quot": '"', "apos": "'", "plus": "+",
-    "ndash": "-", "hyphen": "-", "lpar": "(", "rpar": ")", "colon": ":", "sol": "/", "lowbar": "_",
-}  # fmt: skip
+    "commat": "@",
+    "period": ".",
+    "nbsp": " ",
+    "amp": "&",
+    "quot": '"',
+    "apos": "'",
+    "plus": "+",
+    "ndash": "-",
+    "hyphen": "-",
+    "lpar": "(",
+    "rpar": ")",
+    "colon": ":",
+    "sol": "/",
+    "lowbar": "_",
+}
 _PLAIN = {"b": " ", "f": " ", "n": "\n", "r": "\r", "t": "\t"}
 _DATA = re.compile(r"[A-Za-z0-9+/_=-]{1000,}")
 """A picture or a file in some encoding: no words, and long enough to look like anything somewhere."""

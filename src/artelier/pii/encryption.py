@@ -90,9 +90,7 @@ def _bytes_of(text: str) -> bytes | None:
         key = bytes.fromhex(text)
     except ValueError:
         try:
-            key = base64.b64decode(
-                text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4)
-            )
+            key = base64.b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))
         except (binascii.Error, ValueError):
             return None
     return key if len(key) == KEY_BYTES else None

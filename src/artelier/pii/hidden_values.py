@@ -37,19 +37,13 @@ _PARTS = re.compile(r"[/_-]")
 _HEX = re.compile(r"(?<![0-9A-Za-z])(?:0[xX])?((?:[0-9a-fA-F]{2}){8,})(?![0-9A-Za-z])")
 _BYTES = re.compile(r"(?<![0-9A-Za-z])[0-9a-fA-F]{2}(?:[ :-][0-9a-fA-F]{2}){7,}(?![0-9A-Za-z])")
 _WORDS_OF = (
-    bytes(
-        ord("w") if chr(code).isalnum() or chr(code) in "+/_-" else ord(" ") for code in range(128)
-    )
+    bytes(ord("w") if chr(code).isalnum() or chr(code) in "+/_-" else ord(" ") for code in range(128))
     + b" " * 128
 )
 _LONG_WORD = b"w" * 12
 _HEX_OF = (
     bytes(
-        ord("h")
-        if chr(code) in "0123456789abcdefABCDEF"
-        else ord(" ")
-        if chr(code) in " :-"
-        else ord(".")
+        ord("h") if chr(code) in "0123456789abcdefABCDEF" else ord(" ") if chr(code) in " :-" else ord(".")
         for code in range(128)
     )
     + b"." * 128
@@ -116,9 +110,7 @@ def find_hidden(
     return sorted(kept)
 
 
-def _candidates(
-    detectors: Sequence[Detector], text: str, view: DecodedView
-) -> Iterator[ValuePlace]:
+def _candidates(detectors: Sequence[Detector], text: str, view: DecodedView) -> Iterator[ValuePlace]:
     deeper = unescape(view)
     if deeper is not view:
         yield from _again(detectors, deeper)
@@ -198,9 +190,7 @@ def _edges(text: str, end: int) -> tuple[int, int]:
     return at, behind
 
 
-def _split_address(
-    view: DecodedView, low: int, at: int, behind: int, high: int
-) -> Iterator[ValuePlace]:
+def _split_address(view: DecodedView, low: int, at: int, behind: int, high: int) -> Iterator[ValuePlace]:
     before, after = view.text[low:at], view.text[behind:high]
     if _SPLIT_ENDS.match(before[-1]) and _SPLIT_BEGINS.match(after):
         for one in _ADDRESS.finditer(before + after):
@@ -223,22 +213,14 @@ def _split_groups(
 
 
 def _over(
-    view: DecodedView,
-    low: int,
-    behind: int,
-    parted: int,
-    span: tuple[int, int],
-    kind: str,
-    value: str,
+    view: DecodedView, low: int, behind: int, parted: int, span: tuple[int, int], kind: str, value: str
 ) -> ValuePlace:
     """A value whose part up to `parted` stands from `low` on, and whose rest stands from `behind` on."""
     start, end = view.span(low + span[0], behind + span[1] - parted)
     return ValuePlace(start, end, kind, value, value)
 
 
-def _find_encoded(
-    detectors: Sequence[Detector], text: str, view: DecodedView
-) -> Iterator[ValuePlace]:
+def _find_encoded(detectors: Sequence[Detector], text: str, view: DecodedView) -> Iterator[ValuePlace]:
     """Tokens that are a value, or hold one, once they are decoded."""
     for start, end, kind in _tokens(detectors, view.text, depth=0):
         start, end = view.span(start, end)
@@ -252,16 +234,12 @@ def _find_encoded(
                 yield one._replace(normal=f"encoded:{written}", shown=written)
 
 
-def _tokens(
-    detectors: Sequence[Detector], text: str, *, depth: int
-) -> Iterator[tuple[int, int, str]]:
+def _tokens(detectors: Sequence[Detector], text: str, *, depth: int) -> Iterator[tuple[int, int, str]]:
     """Return where encoded tokens stand that hold a value, and of which kind the first of them is."""
     written, patterns = text.encode("ascii", "replace"), list[re.Pattern[str]]()
     if _ROW_OF_BYTES in written.translate(_HEX_OF):
         patterns.append(_BYTES)
-    if _LONG_WORD in written.translate(
-        _WORDS_OF
-    ):  # most prose has none, and is looked at no further
+    if _LONG_WORD in written.translate(_WORDS_OF):  # most prose has none, and is looked at no further
         patterns += [_LINES, _HEX, _TOKEN]
     for pattern in patterns:
         for one in pattern.finditer(text):

@@ -22,9 +22,7 @@ CODE_CHARS_MAX = 26
 
 PLACEHOLDER = re.compile(rf"<({KIND})_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}}>")
 _ANY = re.compile(rf"<(\\*)({KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
-_WRITTEN = re.compile(
-    rf"(?:\\?<|&lt;)({KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})(?:\\?>|&gt;)"
-)
+_WRITTEN = re.compile(rf"(?:\\?<|&lt;)({KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})(?:\\?>|&gt;)")
 """As it stands in Markdown or HTML, too, whose writers escape the brackets."""
 
 _ESCAPED = re.compile(rf"<\\(\\*{KIND}_[A-Z2-7]{{{CODE_CHARS},{CODE_CHARS_MAX}}})>")
@@ -94,9 +92,7 @@ def escape_json(value: Any, keep: Callable[[str], bool] = lambda _: False) -> An
         if "<" not in leaf:
             return leaf
         return "".join(
-            PLACEHOLDER.sub(
-                lambda found: found[0] if keep(found[0]) else f"<\\{found[0][1:]}", piece
-            )
+            PLACEHOLDER.sub(lambda found: found[0] if keep(found[0]) else f"<\\{found[0][1:]}", piece)
             for piece in _pieces(leaf)
         )
 

@@ -59,10 +59,16 @@ class Scrubber:
     """One tenant's detectors and vault. Not for two threads at once."""
 
     def __init__(
-        self, detectors: Sequence[Detector], vault: Vault, *, own: Sequence[Detector] = (),
-        standing: set[str] | None = None, search: PiiSearch | None = None, tenant: str = "",
+        self,
+        detectors: Sequence[Detector],
+        vault: Vault,
+        *,
+        own: Sequence[Detector] = (),
+        standing: set[str] | None = None,
+        search: PiiSearch | None = None,
+        tenant: str = "",
         rules: int = RULES,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`own` are those of the tenant, beside those of all; `standing`: names from before, which stay.
 
         `search` is what `prepare` uses for large texts of `tenant`; without one nothing is prepared.
@@ -94,9 +100,14 @@ class Scrubber:
             return self
         if self._sibling is None:
             self._sibling = Scrubber(
-                self._detectors[: len(self._detectors) - len(self.own)], self.vault, own=self.own,
-                standing=self._standing, search=self._search, tenant=self._tenant, rules=rules,
-            )  # fmt: skip
+                self._detectors[: len(self._detectors) - len(self.own)],
+                self.vault,
+                own=self.own,
+                standing=self._standing,
+                search=self._search,
+                tenant=self._tenant,
+                rules=rules,
+            )
         return self._sibling
 
     def forget(self) -> None:
@@ -280,8 +291,9 @@ class Scrubber:
                 if not stands(one):
                     raise InvalidRequest(
                         "a name holds personal data, and names stand in events for ever",
-                        expected="a name that tells nothing of a person", got=shown[:200],
-                    )  # fmt: skip
+                        expected="a name that tells nothing of a person",
+                        got=shown[:200],
+                    )
                 self._standing.add(one)
         if len(known) >= NAMES_MAX:
             known.clear()

@@ -6,16 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from artelier.errors import InvalidRequest
-from artelier.log import (
-    Batch,
-    DataKey,
-    Draft,
-    EventData,
-    RawDraft,
-    SqliteStore,
-    Stream,
-    StreamAppend,
-)
+from artelier.log import Batch, DataKey, Draft, EventData, RawDraft, SqliteStore, Stream, StreamAppend
 from artelier.log.blobs import Secret
 from artelier.log.contract import Row
 from artelier.log.inline_text_policy import names_in, names_of
@@ -80,9 +71,13 @@ class PersonalData:
         if found is None or patterns != self._patterns.get(tenant):
             more = [pattern(kind, expression) for kind, expression in patterns]
             found = Scrubber(
-                self._detectors, self._vault(tenant), own=more,
-                standing=self._standing.setdefault(tenant, set()), search=self.search, tenant=tenant,
-            )  # fmt: skip
+                self._detectors,
+                self._vault(tenant),
+                own=more,
+                standing=self._standing.setdefault(tenant, set()),
+                search=self.search,
+                tenant=tenant,
+            )
             self._scrubbers[tenant], self._patterns[tenant] = found, patterns
         return found
 
@@ -113,8 +108,7 @@ class PersonalData:
 
     def _key_rows(self, tenant: str) -> list[Row]:
         return self._store.look(
-            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL"
-            " ORDER BY key_id LIMIT 1",
+            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL ORDER BY key_id LIMIT 1",
             (tenant,),
         )
 
@@ -146,8 +140,9 @@ class PersonalData:
         elif found := find_all(self._detectors, "\n".join(names)):
             raise InvalidRequest(
                 "a name holds personal data, and names stand in events for ever",
-                expected="a name that tells nothing of a person", got=f"<{found[0].kind}>",
-            )  # fmt: skip
+                expected="a name that tells nothing of a person",
+                got=f"<{found[0].kind}>",
+            )
 
     def _stands(self, tenant: str, name: str, scrubber: Scrubber) -> bool:
         """Return True if only the id of something that is there holds a value. Cost: a scan of streams."""

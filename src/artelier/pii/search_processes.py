@@ -215,6 +215,7 @@ def _places_of_window(
 def _unsearchable(why: str, text: str) -> Unsearchable:
     return Unsearchable(
         f"a text could not be searched for personal data: {why}",
-        expected=f"one that takes at most {TEXT_TIME_S:g} s of a processor", got=f"{len(text)} characters",
+        expected=f"one that takes at most {TEXT_TIME_S:g} s of a processor",
+        got=f"{len(text)} characters",
         hint="Nothing of it was stored or sent. Part it, or take lists of numbers out of it.",
-    )  # fmt: skip
+    )

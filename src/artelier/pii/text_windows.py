@@ -40,9 +40,7 @@ def places(detectors: Sequence[Detector], text: str, *, rules: int = RULES) -> l
     return found
 
 
-def windows(
-    text: str, *, size: int = WINDOW_CHARS, margin: int = MARGIN_CHARS
-) -> Iterator[TextWindow]:
+def windows(text: str, *, size: int = WINDOW_CHARS, margin: int = MARGIN_CHARS) -> Iterator[TextWindow]:
     """Part a text where lines end, or else words."""
     start, length = 0, len(text)
     while start < length:
@@ -60,9 +58,7 @@ def _cut(text: str, floor: int, at: int) -> int:
     return at
 
 
-def join_places(
-    text: str, found: Sequence[ValuePlace], kinds_of_tenants: frozenset[str]
-) -> list[ValuePlace]:
+def join_places(text: str, found: Sequence[ValuePlace], kinds_of_tenants: frozenset[str]) -> list[ValuePlace]:
     """Return the places of all windows in order, none over another.
 
     A match of somebody's pattern may be longer than the margins: its parts are made one.

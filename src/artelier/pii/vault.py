@@ -204,9 +204,13 @@ class Vault:
         """Return what a placeholder stands for; `[erased]` if that was destroyed, `[locked]` if it
         cannot be opened, None if there is none."""
         pending = self._pending.get(named)
-        rows = [(pending.sealed,)] if pending is not None else self._look(
-            "SELECT sealed FROM vault WHERE placeholder = ? AND tenant = ?", (named, self._tenant)
-        )  # fmt: skip
+        rows = (
+            [(pending.sealed,)]
+            if pending is not None
+            else self._look(
+                "SELECT sealed FROM vault WHERE placeholder = ? AND tenant = ?", (named, self._tenant)
+            )
+        )
         if not rows:
             return None
         sealed = rows[0][0]

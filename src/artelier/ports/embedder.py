@@ -47,9 +47,7 @@ Ask: TypeAlias = Callable[[Sequence[str]], Awaitable[tuple[Sequence[Sequence[flo
 class Payer(Protocol):
     """The interface that allows, times, pays for and records embedders that cost money."""
 
-    async def vectors(
-        self, model: str, texts: Sequence[str], ask: Ask
-    ) -> Sequence[Sequence[float]]:
+    async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> Sequence[Sequence[float]]:
         """Return what `ask` answers, or what was recorded of it.
 
         Errors: those of a model call: `NotGranted`, `PriceUnknown`, `LimitReached`, the provider's; the run's

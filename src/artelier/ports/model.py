@@ -100,9 +100,7 @@ class Usage(Value, frozen=True, kw_only=True):
             input_tokens=self.input_tokens + other.input_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
-            cache_write_input_tokens=(
-                self.cache_write_input_tokens + other.cache_write_input_tokens
-            ),
+            cache_write_input_tokens=(self.cache_write_input_tokens + other.cache_write_input_tokens),
         )
 
 

@@ -152,9 +152,7 @@ class SilentSpan:
     def asked_again(self) -> None:
         return None
 
-    def completed(
-        self, outcome: ModelReply | bytes, /, *, cost_microusd: int = 0, code: str = ""
-    ) -> None:
+    def completed(self, outcome: ModelReply | bytes, /, *, cost_microusd: int = 0, code: str = "") -> None:
         return None
 
 

@@ -141,11 +141,7 @@ class ToolContext:
             ) from error
 
     async def ask(
-        self,
-        question: str,
-        details: Mapping[str, Any] | None = None,
-        *,
-        before_acting: bool = False,
+        self, question: str, details: Mapping[str, Any] | None = None, *, before_acting: bool = False
     ) -> Answer:
         """Wait durably until a person answers; the process may die and restart meanwhile.
 

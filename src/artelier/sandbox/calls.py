@@ -24,9 +24,7 @@ MESSAGE_CHARS_MAX = 300
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:[\\/][\w.@+~-]+){2,}[\\/]?")
 
 
-async def answer_call(
-    call: HostCall, function: Callable[..., Any], *, bytes_max: int
-) -> Mapping[str, Any]:
+async def answer_call(call: HostCall, function: Callable[..., Any], *, bytes_max: int) -> Mapping[str, Any]:
     """Call the host's function and say what the code inside shall see.
 
     Shapes: `{return_value}`, or `{exc_type, message}` for an exception that the code may catch.
@@ -54,9 +52,7 @@ async def answer_call(
     try:
         return {"return_value": data(value, bytes_max=bytes_max)}
     except NotData as error:
-        raise InvalidRequest(
-            f"host function `{call.name}` gave the sandbox no JSON data: {error}"
-        ) from None
+        raise InvalidRequest(f"host function `{call.name}` gave the sandbox no JSON data: {error}") from None
 
 
 def clean_message(error: Exception, *, name: str) -> str:

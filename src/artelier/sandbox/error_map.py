@@ -31,9 +31,7 @@ def judge(
     import pydantic_monty
 
     if isinstance(error, pydantic_monty.MontySyntaxError):
-        return _with_advice(
-            "syntax", error.display("msg"), code=code, line=_line(error, code, file)
-        )
+        return _with_advice("syntax", error.display("msg"), code=code, line=_line(error, code, file))
     if isinstance(error, pydantic_monty.MontyCrashedError):
         return _crash(error, limits=limits)
     if not isinstance(error, pydantic_monty.MontyRuntimeError):
@@ -53,18 +51,12 @@ def _crash(error: pydantic_monty.MontyCrashedError, *, limits: SandboxLimits) ->
 
 def timed_out(limits: SandboxLimits, *, line: int | None = None) -> SandboxError:
     return SandboxError(
-        f"the code ran longer than {limits.time_ms} ms and was stopped",
-        reason="timeout",
-        line=line,
+        f"the code ran longer than {limits.time_ms} ms and was stopped", reason="timeout", line=line
     )
 
 
 def _raised_error(
-    error: pydantic_monty.MontyRuntimeError,
-    *,
-    code: str,
-    limits: SandboxLimits,
-    line: int | None,
+    error: pydantic_monty.MontyRuntimeError, *, code: str, limits: SandboxLimits, line: int | None
 ) -> SandboxError:
     raised = error.exception()
     text = str(raised)

@@ -114,16 +114,10 @@ class MontySandbox:
         while isinstance(outcome, HostCall):
             calls += 1
             if calls > CALLS_MAX:
-                raise SandboxError(
-                    f"the code called the host more than {CALLS_MAX} times", reason="error"
-                )
-            answer = await answer_call(
-                outcome, feed.functions[outcome.name], bytes_max=chosen.output_bytes
-            )
+                raise SandboxError(f"the code called the host more than {CALLS_MAX} times", reason="error")
+            answer = await answer_call(outcome, feed.functions[outcome.name], bytes_max=chosen.output_bytes)
             paused = outcome.paused
-            outcome = await self._turn(
-                feed, partial(proceed, feed=feed, paused=paused, answer=answer)
-            )
+            outcome = await self._turn(feed, partial(proceed, feed=feed, paused=paused, answer=answer))
         return _result(outcome, feed)
 
     async def run_many(
@@ -164,9 +158,7 @@ class MontySandbox:
         except SandboxError as error:
             return [error for _ in jobs]
 
-    def _one(
-        self, feed: TurnFeed | InvalidRequest
-    ) -> SandboxResult | SandboxError | InvalidRequest:
+    def _one(self, feed: TurnFeed | InvalidRequest) -> SandboxResult | SandboxError | InvalidRequest:
         """One of several programs, in a thread."""
         import pydantic_monty
 
@@ -276,9 +268,8 @@ class MontySandbox:
             launcher = program_launcher(plan) if plan.walls and sys.platform == "linux" else binary
         except Refused as error:
             raise SandboxError(
-                error.message, reason="crashed", expected=error.expected, got=error.got,
-                hint=error.hint,
-            ) from None  # fmt: skip
+                error.message, reason="crashed", expected=error.expected, got=error.got, hint=error.hint
+            ) from None
         except OSError as error:
             raise _broken(error) from error
         if launcher != binary:

@@ -68,10 +68,7 @@ def start(pool: pydantic_monty.Monty, feed: TurnFeed) -> HostCall | Done:
         if feed.functions:
             session.feed_run(prelude(feed.functions), external_lookup=_LOOKUP)
         snapshot = session.feed_start(
-            program.text,
-            inputs=feed.inputs,
-            external_lookup=_LOOKUP,
-            print_callback=feed.printed,
+            program.text, inputs=feed.inputs, external_lookup=_LOOKUP, print_callback=feed.printed
         )
         return _advance(snapshot, feed)
 
@@ -81,9 +78,7 @@ def proceed(
 ) -> HostCall | Done:
     """The next turn: `answer` is `{return_value}` or `{exc_type, message}`."""
     with _checkout(pool, feed) as session:
-        snapshot = session.load_snapshot(
-            paused, external_lookup=_LOOKUP, print_callback=feed.printed
-        )
+        snapshot = session.load_snapshot(paused, external_lookup=_LOOKUP, print_callback=feed.printed)
         return _advance(cast(Any, snapshot).resume(answer), feed)
 
 
@@ -110,9 +105,7 @@ def _advance(snapshot: pydantic_monty.SyncSnapshot, feed: TurnFeed) -> HostCall 
     return Done(None)
 
 
-def _read_handover(
-    snapshot: pydantic_monty.FunctionSnapshot, feed: TurnFeed
-) -> HostCall | Done | None:
+def _read_handover(snapshot: pydantic_monty.FunctionSnapshot, feed: TurnFeed) -> HostCall | Done | None:
     """Return what was handed over; None, and nothing looked at, if it did not come by way of a check."""
     where = snapshot.position
     if feed.functions and (where.filename, where.start) == (PRELUDE_FILE, CALL_AT):
@@ -133,9 +126,7 @@ def _read_handover(
 
 def _checkout(pool: pydantic_monty.Monty, feed: TurnFeed) -> pydantic_monty.MontySession:
     limits = feed.limits
-    clock = (
-        "call_host" if feed.at_us is None else _EPOCH + datetime.timedelta(microseconds=feed.at_us)
-    )
+    clock = "call_host" if feed.at_us is None else _EPOCH + datetime.timedelta(microseconds=feed.at_us)
     return pool.checkout(
         limits={
             "max_feed_duration_secs": limits.time_ms / 1000,

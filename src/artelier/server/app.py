@@ -46,19 +46,27 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     settings = settings or ServerSettings()
     check_workspaces(kernel.services.workspaces, settings)
     app = FastAPI(
-        title="Artelier", version=VERSION, description=ABOUT, openapi_url="/api/v1/openapi.json",
-        docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan,
-    )  # fmt: skip
+        title="Artelier",
+        version=VERSION,
+        description=ABOUT,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan,
+    )
     state = app.state
     state.kernel, state.settings = kernel, settings
     state.gate = IdentityGate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
     state.uploads = Counter[str]()
     state.attempts = Attempts(kernel.services.clock)
     state.hub = Hub(
-        kernel, clients_max=settings.clients_max, queue_max=settings.queue_max,
+        kernel,
+        clients_max=settings.clients_max,
+        queue_max=settings.queue_max,
         user_clients_max=settings.user_clients_max,
         tenant_clients_max=settings.tenant_clients_max,
-    )  # fmt: skip
+    )
     state.driver = Driver(kernel) if settings.has_worker else None
     state.lag = LoopLag(kernel.services.telemetry)
     errors.install(app)
@@ -74,9 +82,10 @@ def check_workspaces(workspaces: Workspaces, settings: ServerSettings) -> None:
     """Errors: `InvalidConfig` if people who sign in would share one workspace, or reach any folder."""
     if settings.users is not None and workspaces.default:
         raise InvalidConfig(
-            "with users, a workspace belongs to a tenant", expected="--workspace TENANT=DIR, or"
-            " --workspace-root DIR with a folder for each", got="one workspace for all",
-        )  # fmt: skip
+            "with users, a workspace belongs to a tenant",
+            expected="--workspace TENANT=DIR, or --workspace-root DIR with a folder for each",
+            got="one workspace for all",
+        )
 
 
 @asynccontextmanager

@@ -16,10 +16,24 @@ from artelier.server.live.hub import Hub
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
 
-RELIEVING = frozenset((
-    "pause", "stop", "cancel", "pause-all", "stop-all", "compensate", "limit", "undo", "unshare",
-    "leave", "refuse", "validate", "me", "erase",
-))  # fmt: skip
+RELIEVING = frozenset(
+    (
+        "pause",
+        "stop",
+        "cancel",
+        "pause-all",
+        "stop-all",
+        "compensate",
+        "limit",
+        "undo",
+        "unshare",
+        "leave",
+        "refuse",
+        "validate",
+        "me",
+        "erase",
+    )
+)
 """Last pieces of addresses by which a tenant may change something though its quota is reached."""
 
 

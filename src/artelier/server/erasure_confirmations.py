@@ -43,8 +43,9 @@ class Confirmations:
         if not hmac.compare_digest(mac.encode(), self._mac(said, subject).encode()):
             raise Conflict(
                 "this confirms nothing that you would erase here",
-                expected="the `token` of a preview, by the same person, of the same subject", hint=_HINT,
-            )  # fmt: skip
+                expected="the `token` of a preview, by the same person, of the same subject",
+                hint=_HINT,
+            )
         until_us, upto_key, digest = said.split(".")
         if int(until_us) <= self._clock.now_us():
             raise Conflict("this confirmation holds no more", hint=_HINT)

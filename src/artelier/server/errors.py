@@ -133,19 +133,19 @@ def answer_of(error: ArtelierError) -> JSONResponse:
 def internal() -> JSONResponse:
     """The answer to what nobody expected; call it where the exception was logged."""
     wire = {
-        "code": "internal", "message": "something went wrong in the server", "expected": None,
-        "got": None, "hint": "The server's log has the details.",
-    }  # fmt: skip
+        "code": "internal",
+        "message": "something went wrong in the server",
+        "expected": None,
+        "got": None,
+        "hint": "The server's log has the details.",
+    }
     return JSONResponse({"error": wire}, status_code=500)
 
 
 def _misfit(error: RequestValidationError) -> InvalidRequest:
     """Field paths and what was expected of each. What came is not repeated: it may be anything."""
     found = list(error.errors())
-    named = [
-        f"{'.'.join(str(step)[:80] for step in one['loc'])}: {one['msg']}"
-        for one in found[:FIELDS_MAX]
-    ]
+    named = [f"{'.'.join(str(step)[:80] for step in one['loc'])}: {one['msg']}" for one in found[:FIELDS_MAX]]
     more = f" and {len(found) - FIELDS_MAX} more" if len(found) > FIELDS_MAX else ""
     return InvalidRequest(
         "the request does not fit: " + "; ".join(named)[:2000] + more,
@@ -156,9 +156,7 @@ def _misfit(error: RequestValidationError) -> InvalidRequest:
 def _of_router(error: HTTPException) -> ArtelierError:
     """Return what the framework refuses before a route is reached."""
     if error.status_code == 404:
-        return NotFound(
-            "there is no such address", hint="/api/v1/openapi.json lists those there are."
-        )
+        return NotFound("there is no such address", hint="/api/v1/openapi.json lists those there are.")
     if error.status_code == 405:
         return MethodNotAllowed("this address does not take that method")
     if error.status_code == 413:

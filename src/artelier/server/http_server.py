@@ -53,8 +53,10 @@ def bind(host: str, port: int) -> socket.socket:
         bound.close()
         raise InvalidConfig(
             f"port {port} of {host} cannot be used: {error.strerror}",
-            expected="a free port", got=port, hint="Name another with --port; 0 takes a free one.",
-        ) from None  # fmt: skip
+            expected="a free port",
+            got=port,
+            hint="Name another with --port; 0 takes a free one.",
+        ) from None
     bound.setblocking(False)
     return bound
 
@@ -71,23 +73,26 @@ def address_of(bound: socket.socket, settings: ServerSettings) -> str:
 class Server(uvicorn.Server):
     """Ends live streams first: they would hold the end up for ever."""
 
-    def __init__(
-        self, app: FastAPI, *, headers_s: float = HEADERS_S, unread_s: float = UNREAD_S
-    ) -> None:
+    def __init__(self, app: FastAPI, *, headers_s: float = HEADERS_S, unread_s: float = UNREAD_S) -> None:
         """`headers_s`: how long the headers of a request may take; `unread_s`: how long nothing of an answer
         may be read."""
-        logging.getLogger("uvicorn.error").setLevel(
-            logging.ERROR
-        )  # not a line for each bad request
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # not a line for each bad request
         self.waiting = Waiting(most=raise_file_limit() // WAITING_SHARE, headers_s=headers_s)
         connection = partial(GuardedConnection, waiting=self.waiting, unread_s=unread_s)
         super().__init__(
             uvicorn.Config(
-                app, log_config=None, access_log=False, server_header=False, ws="none",
-                lifespan="on", timeout_graceful_shutdown=ENDING_S, proxy_headers=False,
-                backlog=ACCEPTED_AT_ONCE, http=cast("type[asyncio.Protocol]", connection),
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                ws="none",
+                lifespan="on",
+                timeout_graceful_shutdown=ENDING_S,
+                proxy_headers=False,
+                backlog=ACCEPTED_AT_ONCE,
+                http=cast("type[asyncio.Protocol]", connection),
             )
-        )  # fmt: skip
+        )
         self._app = app
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:

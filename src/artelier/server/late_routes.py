@@ -17,9 +17,12 @@ from artelier.server import pages, routes
 from artelier.server.security.guard import API
 
 LAST = (
-    "artelier.missions.delete_guard", "artelier.models.offline", "genai_prices.data",
-    "artelier.operations.kinds.guard", "artelier.operations.templates.compiler",
-)  # fmt: skip
+    "artelier.missions.delete_guard",
+    "artelier.models.offline",
+    "genai_prices.data",
+    "artelier.operations.kinds.guard",
+    "artelier.operations.templates.compiler",
+)
 """What is loaded after the routes: a quarter of a second in which nobody would be served."""
 
 

@@ -56,6 +56,5 @@ class LoopLag:
         ordered = sorted(self._samples) or [0.0]
         p99_s = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
         return Lag(
-            p99_ms=round(p99_s * 1000), max_ms=round(ordered[-1] * 1000),
-            worst_ms=round(self._worst_s * 1000),
-        )  # fmt: skip
+            p99_ms=round(p99_s * 1000), max_ms=round(ordered[-1] * 1000), worst_ms=round(self._worst_s * 1000)
+        )

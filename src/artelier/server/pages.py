@@ -35,9 +35,7 @@ async def _page(request: Request) -> Response:
     """A file of the build, the application itself, or the way in. Errors: `NotFound`."""
     path, settings = request.url.path, cast(ServerSettings, request.app.state.settings)
     if path.startswith("/api/") or path == "/api":
-        raise NotFound(
-            "there is no such address", hint="/api/v1/openapi.json lists those there are."
-        )
+        raise NotFound("there is no such address", hint="/api/v1/openapi.json lists those there are.")
     if any(unicodedata.category(one) == "Cc" for one in request.scope["path"]):  # a URL drops some
         raise NotFound("there is no such address")
     # Only what a person opens uses a link up: previews and checkers of links ask by HEAD.
@@ -52,9 +50,11 @@ async def _page(request: Request) -> Response:
     index = settings.static / "index.html"
     if not index.is_file():
         return _plain(
-            503, "The web application is not built", "Run <code>make setup</code> in the checkout,"
-            " then reload. The API under <code>/api/v1</code> works without it."
-        )  # fmt: skip
+            503,
+            "The web application is not built",
+            "Run <code>make setup</code> in the checkout,"
+            " then reload. The API under <code>/api/v1</code> works without it.",
+        )
     return FileResponse(index, headers={"Cache-Control": "no-cache"})
 
 
@@ -86,9 +86,11 @@ def _sign_in(request: Request) -> Response:
     if gate.identify(headers) is not None:  # used before, in this browser: it is signed in
         return RedirectResponse("/", status_code=303, headers={"Cache-Control": "no-store"})
     return _plain(
-        401, "This link is used up", "A link signs in once, within an hour. Start"
-        " <code>artelier up</code> again, or press Enter where it runs, for a new one."
-    )  # fmt: skip
+        401,
+        "This link is used up",
+        "A link signs in once, within an hour. Start"
+        " <code>artelier up</code> again, or press Enter where it runs, for a new one.",
+    )
 
 
 def _plain(status: int, title: str, text: str) -> HTMLResponse:

@@ -63,9 +63,7 @@ async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
     personal = desk.services.personal
     if personal is None or not who.may("operator"):
         return words
-    return (
-        personal(desk.id).text(words) if is_granted((await desk.state()).grants, RESTORE) else words
-    )
+    return personal(desk.id).text(words) if is_granted((await desk.state()).grants, RESTORE) else words
 
 
 async def received(request: Request, desk: TenantKernel) -> Request:
@@ -134,9 +132,7 @@ async def _restored_json(body: bytes, desk: TenantKernel) -> bytes:
     return msgspec.json.encode(await desk.restored(msgspec.json.decode(body)))
 
 
-async def _restored_frames(
-    frames: AsyncIterator[bytes], desk: TenantKernel
-) -> AsyncGenerator[bytes]:
+async def _restored_frames(frames: AsyncIterator[bytes], desk: TenantKernel) -> AsyncGenerator[bytes]:
     """Frames whose data is JSON; the grants are looked at for each, so that a withdrawn one ends at once."""
     async with aclosing(cast("AsyncGenerator[bytes]", frames)):
         async for piece in frames:

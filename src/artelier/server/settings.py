@@ -71,9 +71,10 @@ class ServerSettings:
         if self.users is None and not is_loopback(self.host):
             raise InvalidConfig(
                 "without users only this machine may reach the server",
-                expected="a loopback host, or --auth users.toml", got=self.host,
+                expected="a loopback host, or --auth users.toml",
+                got=self.host,
                 hint="`artelier up --help` says how a file of users is written.",
-            )  # fmt: skip
+            )
 
     @property
     def names(self) -> frozenset[str]:

@@ -28,23 +28,29 @@ class Instruments:
 
     def __init__(self, meter: Meter) -> None:
         self.duration: Histogram = meter.create_histogram(
-            names.DURATION, unit="s", description="GenAI operation duration.",
+            names.DURATION,
+            unit="s",
+            description="GenAI operation duration.",
             explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS_S,
-        )  # fmt: skip
+        )
         self.tool_duration: Histogram = meter.create_histogram(
-            names.TOOL_DURATION, unit="s", description="Duration of tool executions.",
+            names.TOOL_DURATION,
+            unit="s",
+            description="Duration of tool executions.",
             explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS_S,
-        )  # fmt: skip
+        )
         self.tokens: Histogram = meter.create_histogram(
-            names.TOKEN_USAGE, unit="{token}",
+            names.TOKEN_USAGE,
+            unit="{token}",
             description="Number of input and output tokens used.",
             explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
-        )  # fmt: skip
+        )
         self.lag: Histogram = meter.create_histogram(
-            names.LOOP_LAG, unit="s",
+            names.LOOP_LAG,
+            unit="s",
             description="How much later than asked a server's event loop does what is due.",
             explicit_bucket_boundaries_advisory=names.LAG_BUCKETS_S,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +72,7 @@ class CallSpan:
 
     kind = SpanKind.INTERNAL
 
-    def __init__(
-        self, name: str, *, place: SpanPlace, attributes: Attributes, measured: Attributes
-    ) -> None:
+    def __init__(self, name: str, *, place: SpanPlace, attributes: Attributes, measured: Attributes) -> None:
         self.place = place
         self._name = name
         self._attributes: Attributes = {**place.shared, **measured, **attributes}
@@ -98,10 +102,7 @@ class CallSpan:
             otel.detach(token)
 
     def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
-        told: Attributes = {
-            names.ATTEMPT: attempt, names.ERROR_TYPE: names.short(code),
-            names.WAIT_S: wait_s,
-        }  # fmt: skip
+        told: Attributes = {names.ATTEMPT: attempt, names.ERROR_TYPE: names.short(code), names.WAIT_S: wait_s}
         if cost_microusd:
             told[names.COST] = cost_microusd
             self._cost += cost_microusd
@@ -163,17 +164,17 @@ class ModelCallSpan(CallSpan):
     def __init__(self, facts: ModelFacts, *, place: SpanPlace, shows_content: bool) -> None:
         provider, model = names.provider_and_model(facts.model)
         measured: Attributes = {
-            names.OPERATION: names.CHAT, names.PROVIDER: provider, names.REQUEST_MODEL: model,
-        }  # fmt: skip
+            names.OPERATION: names.CHAT,
+            names.PROVIDER: provider,
+            names.REQUEST_MODEL: model,
+        }
         attributes = {names.STEP_KEY: names.short(facts.key), **_request_attributes(facts.request)}
         self._shows_content = shows_content
         if shows_content:
             messages, omitted = content.input_messages(facts.request)
             attributes[names.INPUT_MESSAGES] = messages
             attributes[names.OMITTED] = omitted
-        super().__init__(
-            f"{names.CHAT} {model}", place=place, attributes=attributes, measured=measured
-        )
+        super().__init__(f"{names.CHAT} {model}", place=place, attributes=attributes, measured=measured)
 
     def asked_again(self) -> None:
         if self.is_ended:
@@ -213,10 +214,7 @@ class ToolCallSpan(CallSpan):
     def __init__(self, facts: ToolFacts, *, place: SpanPlace, shows_content: bool) -> None:
         name = names.short(facts.name or names.OTHER)
         measured: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name}
-        attributes: Attributes = {
-            names.TOOL_TYPE: "function",
-            names.STEP_KEY: names.short(facts.key),
-        }
+        attributes: Attributes = {names.TOOL_TYPE: "function", names.STEP_KEY: names.short(facts.key)}
         if facts.call_id:
             attributes[names.TOOL_CALL_ID] = names.short(facts.call_id)
         self._shows_content = shows_content

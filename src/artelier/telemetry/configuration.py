@@ -31,9 +31,7 @@ def telemetry_of(given: object, *, environ: Mapping[str, str]) -> Telemetry | No
     if given is True:
         return GuardedTelemetry(OpenTelemetry(content=content))
     tracers, meters = _providers(given)
-    return GuardedTelemetry(
-        OpenTelemetry(tracer_provider=tracers, meter_provider=meters, content=content)
-    )
+    return GuardedTelemetry(OpenTelemetry(tracer_provider=tracers, meter_provider=meters, content=content))
 
 
 def _providers(given: object) -> tuple[Any, Any]:

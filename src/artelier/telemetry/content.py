@@ -78,9 +78,11 @@ def _calls(calls: tuple[ToolCall, ...]) -> Iterator[dict[str, Any]]:
         arguments = _json(call.arguments)
         fits = len(arguments) <= TEXT_CHARS_MAX
         yield {
-            "type": "tool_call", "id": call.id, "name": call.name[:200],
+            "type": "tool_call",
+            "id": call.id,
+            "name": call.name[:200],
             "arguments": call.arguments if fits else cut(arguments),
-        }  # fmt: skip
+        }
 
 
 def _json(content: Any) -> str:

@@ -76,12 +76,8 @@ def _set_up(environ: Mapping[str, str]) -> list[Callable[[], object]]:
 def _resource(environ: Mapping[str, str]) -> Resource:
     from opentelemetry.sdk.resources import Resource
 
-    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
-    )
-    return Resource.create(
-        {} if named else {"service.name": "artelier", "service.version": VERSION}
-    )
+    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return Resource.create({} if named else {"service.name": "artelier", "service.version": VERSION})
 
 
 def _exporter(signal: str, environ: Mapping[str, str]) -> Any:

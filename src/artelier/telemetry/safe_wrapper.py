@@ -35,10 +35,7 @@ class _Safely:
         return None
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if not isinstance(error, Exception):
             return False
@@ -95,9 +92,7 @@ class _GuardedSpan(Generic[S]):
 
     def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
         with self._safely:
-            self._inner.retried(
-                attempt=attempt, code=code, wait_s=wait_s, cost_microusd=cost_microusd
-            )
+            self._inner.retried(attempt=attempt, code=code, wait_s=wait_s, cost_microusd=cost_microusd)
 
     def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:
         with self._safely:

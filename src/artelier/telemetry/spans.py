@@ -94,9 +94,7 @@ class OpenTelemetry:
         if facts.is_replayed:
             attributes[names.REPLAYED] = True
         name = f"{names.INVOKE_AGENT} {agent}" if agent else names.INVOKE_AGENT
-        span = self._tracer.start_span(
-            name, context=parent, kind=SpanKind.INTERNAL, attributes=attributes
-        )
+        span = self._tracer.start_span(name, context=parent, kind=SpanKind.INTERNAL, attributes=attributes)
         opening = self._openings[run] = _RunOpening(span, parent, shared)
         if not facts.is_detached:
             opening.task = _current_task()
@@ -126,8 +124,10 @@ class OpenTelemetry:
         if opening.replayed > EVENTS_MAX:
             return
         told: Attributes = {
-            names.OPERATION: operation, names.STEP_KEY: names.short(key), names.REPLAYED: True,
-        }  # fmt: skip
+            names.OPERATION: operation,
+            names.STEP_KEY: names.short(key),
+            names.REPLAYED: True,
+        }
         if code:
             told[names.ERROR_TYPE] = names.short(code)
         opening.span.add_event(names.EVENT_REPLAYED, told)
@@ -147,10 +147,12 @@ class OpenTelemetry:
         if opening is not None and otel.get_value(RUN, context) is not opening:
             context = opening.context
         return SpanPlace(
-            tracer=self._tracer, instruments=self._instruments, context=context,
+            tracer=self._tracer,
+            instruments=self._instruments,
+            context=context,
             shared=opening.shared if opening is not None else {},
             open_calls=opening.calls if opening is not None else set(),
-        )  # fmt: skip
+        )
 
 
 def _current_task() -> asyncio.Task[Any] | None:

@@ -22,9 +22,19 @@ NEAR = ("The dog sleeps in the garden.", "A dog is sleeping in our garden.")
 FAR = "Quarterly revenue rose by nine percent."
 
 ODD_TEXTS = (
-    "?!", "the of and", "x", "1234567890", "\N{DOG FACE}", "東京都庁", "naïve café", "a\x00b",
-    "word " * 3_000, "x" * 20_000, "line\nbreak\ttab", "\N{RIGHT-TO-LEFT OVERRIDE}abc",
-)  # fmt: skip
+    "?!",
+    "the of and",
+    "x",
+    "1234567890",
+    "\N{DOG FACE}",
+    "東京都庁",
+    "naïve café",
+    "a\x00b",
+    "word " * 3_000,
+    "x" * 20_000,
+    "line\nbreak\ttab",
+    "\N{RIGHT-TO-LEFT OVERRIDE}abc",
+)
 """Texts that are not empty, and so have a vector."""
 
 
@@ -67,9 +77,7 @@ class EmbedderSuite:
         assert float(one @ two) > float(one @ far) + 0.2
 
     def test_order_is_kept(self) -> None:
-        texts = [
-            f"{word} {'and more ' * (7 * n % 5)}" for n, word in enumerate(("dog", "tax", "sea"))
-        ]
+        texts = [f"{word} {'and more ' * (7 * n % 5)}" for n, word in enumerate(("dog", "tax", "sea"))]
         with self.embedder() as embedder:
             together = asyncio.run(embedder.embed(texts))
             singly = [asyncio.run(embedder.embed([text]))[0] for text in texts]

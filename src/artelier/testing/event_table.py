@@ -48,10 +48,7 @@ def event_table() -> str:
 
 def _fields(cls: type[EventData]) -> str:
     get_type_hints(cls)
-    names = (
-        f"`{field.encode_name}{'' if field.required else '?'}`"
-        for field in msgspec.structs.fields(cls)
-    )
+    names = (f"`{field.encode_name}{'' if field.required else '?'}`" for field in msgspec.structs.fields(cls))
     return " ".join(names) or "none"
 
 

@@ -66,9 +66,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return cls(kind="reset")
 
     @classmethod
-    def truncated(
-        cls, step: PlainStep = "cut off in the middle of it", *, clean: bool = False
-    ) -> Fault:
+    def truncated(cls, step: PlainStep = "cut off in the middle of it", *, clean: bool = False) -> Fault:
         """The answer to `step` ends half way: a short body, or a stream without its end.
 
         `clean` ends a stream properly for HTTP, only without its second half.

@@ -176,9 +176,14 @@ class MemoryConformance:
         async def story(memories: MemoryStore) -> None:
             memory = memories.for_agent("acme", "ana")
             entry = await memory.remember(
-                "The locker of Nadia opens with 4471", tags=["code"], importance=0.9,
-                speaker="Nadia", date="2026-05-01", trust="untrusted", key="1",
-            )  # fmt: skip
+                "The locker of Nadia opens with 4471",
+                tags=["code"],
+                importance=0.9,
+                speaker="Nadia",
+                date="2026-05-01",
+                trust="untrusted",
+                key="1",
+            )
             await memory.remember("The weather was mild", key="2")
 
             found = (await memory.recall("locker code of Nadia"))[0]
@@ -229,9 +234,19 @@ class MemoryConformance:
 
             entries = [
                 await memory.remember(text, key=text)
-                for text in ("Uses C", "Uses C++", "Room 101", "Room 102", "It is 5", "It is -5",
-                             "a > b", "a < b", "Bo owes Al", "Al owes Bo")
-            ]  # fmt: skip
+                for text in (
+                    "Uses C",
+                    "Uses C++",
+                    "Room 101",
+                    "Room 102",
+                    "It is 5",
+                    "It is -5",
+                    "a > b",
+                    "a < b",
+                    "Bo owes Al",
+                    "Al owes Bo",
+                )
+            ]
 
             assert not any(entry.deduplicated for entry in entries)
 
@@ -350,9 +365,7 @@ class MemoryConformance:
             assert (await memory.undo(wrong.id, key="3")).id == undone.id
             with refuses(Conflict):
                 await memory.undo(wrong.id, key="4")
-            assert [change.undone_by for change in await memory.changes()] == [
-                None, undone.id, None,
-            ]  # fmt: skip
+            assert [change.undone_by for change in await memory.changes()] == [None, undone.id, None]
             await memory.undo(undone.id, key="5")
             assert (await texts_of(memory))["notes"] == "lost"
             with refuses(NotFound):
@@ -412,9 +425,7 @@ class MemoryConformance:
             await owner.append("canary-core", key="1")
             entry = await owner.remember("canary-entry is 77", key="2")
 
-            for tenant, agent in (
-                ("other", "ana"), ("acme", "bob"), ("acme", "ana/child"), ("acme", "an"),
-            ):  # fmt: skip
+            for tenant, agent in (("other", "ana"), ("acme", "bob"), ("acme", "ana/child"), ("acme", "an")):
                 stranger = memories.for_agent(tenant, agent)
                 assert await stranger.recall("canary") == []
                 assert await stranger.search("canary-core canary-entry") == []
@@ -491,8 +502,12 @@ class MemoryConformance:
     def test_names_that_are_no_ids_are_refused(self, where: str) -> None:
         async def story(memories: MemoryStore) -> None:
             for tenant, agent in (
-                ("acme", ""), ("acme", "a@1"), ("acme", "a b"), ("acme", "a" * 501), ("../x", "ana"),
-            ):  # fmt: skip
+                ("acme", ""),
+                ("acme", "a@1"),
+                ("acme", "a b"),
+                ("acme", "a" * 501),
+                ("../x", "ana"),
+            ):
                 with refuses(ArtelierError):
                     memories.for_agent(tenant, agent)
 
@@ -535,9 +550,7 @@ class MemoryConformance:
 
             changing = {name for name, tool in tools.items() if tool.side_effect}
 
-            assert changing == {
-                "core_memory_append", "core_memory_replace", "remember", "forget",
-            }  # fmt: skip
+            assert changing == {"core_memory_append", "core_memory_replace", "remember", "forget"}
             assert all(tools[name].idempotent for name in changing)
             assert {"recall", "core_memory_search", "history_search"} == tools.keys() - changing
 

@@ -201,8 +201,7 @@ async def _read_request(reader: asyncio.StreamReader) -> Received | None:
     first, *lines = head.rstrip("\r\n").split("\r\n")
     method, path, _ = first.split(" ", 2)
     headers = {
-        name.strip().lower(): value.strip()
-        for name, _, value in (line.partition(":") for line in lines)
+        name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
     }
     size_bytes = min(int(headers.get("content-length", "0")), _BODY_BYTES_MAX)
     raw = await reader.readexactly(size_bytes)
@@ -226,17 +225,10 @@ async def _misbehave(fault: Fault, writer: asyncio.StreamWriter) -> bool:
 
 
 async def _send_events(
-    writer: asyncio.StreamWriter,
-    pieces: list[dict[str, Any]],
-    *,
-    between_s: float,
-    done: bool,
-    end: bool,
+    writer: asyncio.StreamWriter, pieces: list[dict[str, Any]], *, between_s: float, done: bool, end: bool
 ) -> None:
     """Server-sent events, chunked. `done`: with the mark `[DONE]`; `end`: with HTTP's last chunk."""
-    writer.write(
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     for piece in [*map(json.dumps, pieces), *(["[DONE]"] if done else [])]:
         data = f"data: {piece}\n\n".encode()
         writer.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

@@ -71,9 +71,7 @@ def counted(reply: ModelReply, body: dict[str, Any]) -> Usage:
         return reply.usage
     written = len(reply.text) + sum(len(output_text(call.arguments)) for call in reply.tool_calls)
     cap = body.get("max_completion_tokens") or body.get("max_tokens") or written
-    return Usage(
-        input_tokens=-(-len(output_text(body)) // 4), output_tokens=min(cap, -(-written // 4))
-    )
+    return Usage(input_tokens=-(-len(output_text(body)) // 4), output_tokens=min(cap, -(-written // 4)))
 
 
 def _calls(reply: ModelReply, body: dict[str, Any]) -> tuple[ToolCall, ...]:

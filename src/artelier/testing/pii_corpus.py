@@ -33,11 +33,27 @@ class Sample:
 
 
 _CARRIERS = (
-    "{}", "Please use {} from now on.", "We got {}, as agreed.", "({})", "Note: {}; nothing else.",
-    "From: {}\nBest", "1. {}\n2. done", "see {}", "| north | {} | ok |",
-    "2024-11-05 10:30:00 INFO user={} done", "She wrote '{}' twice.", "<td>{}</td>", "north,{},12",
-    "12;{};7,50", "a\t{}\tb", '"x","{}",3', "Is it {}?", "- {}", "wurde {} geändert", "{}\n",
-)  # fmt: skip
+    "{}",
+    "Please use {} from now on.",
+    "We got {}, as agreed.",
+    "({})",
+    "Note: {}; nothing else.",
+    "From: {}\nBest",
+    "1. {}\n2. done",
+    "see {}",
+    "| north | {} | ok |",
+    "2024-11-05 10:30:00 INFO user={} done",
+    "She wrote '{}' twice.",
+    "<td>{}</td>",
+    "north,{},12",
+    "12;{};7,50",
+    "a\t{}\tb",
+    '"x","{}",3',
+    "Is it {}?",
+    "- {}",
+    "wurde {} geändert",
+    "{}\n",
+)
 _CARRIERS_JSON = (
     '{{"id": 7, "value": "{}"}}',
     '{{"rows": [["a", "{}", 3]]}}',
@@ -46,20 +62,44 @@ _CARRIERS_JSON = (
 )
 
 _PHONE_WORDS = (
-    "Tel {}", "tel: {}", "Phone: {}", '{{"phone": "{}"}}', "call me at {}",
-    "my mobile number is {}", "fax={}", "Mobil {}", "cell {}", "WhatsApp {}", "phone,{}",
+    "Tel {}",
+    "tel: {}",
+    "Phone: {}",
+    '{{"phone": "{}"}}',
+    "call me at {}",
+    "my mobile number is {}",
+    "fax={}",
+    "Mobil {}",
+    "cell {}",
+    "WhatsApp {}",
+    "phone,{}",
     "reach me by phone: {}.",
-)  # fmt: skip
+)
 _PASSWORD_NAMES = (
-    "password={}", '{{"password": "{}"}}', "pwd: {}", "Password: {}", "the password is {}.",
-    "DB_PASSWORD={}\n", "postgres://app:{}@db.example.com:5432/shop", "password: '{}'",
-    "user=app;password={};", "<password>{}</password>", "mysql --password {} shop",
-    "login=bob&password={}&x=1", "passwd = \"{}\"", "Passwort: {}",
-)  # fmt: skip
+    "password={}",
+    '{{"password": "{}"}}',
+    "pwd: {}",
+    "Password: {}",
+    "the password is {}.",
+    "DB_PASSWORD={}\n",
+    "postgres://app:{}@db.example.com:5432/shop",
+    "password: '{}'",
+    "user=app;password={};",
+    "<password>{}</password>",
+    "mysql --password {} shop",
+    "login=bob&password={}&x=1",
+    'passwd = "{}"',
+    "Passwort: {}",
+)
 _SECRET_NAMES = (
-    "aws_secret_access_key = {}", '{{"client_secret": "{}"}}', "API_KEY={}", "x-api-key: {}",
-    "Authorization: Bearer {}", "auth_token: '{}'", "SECRET_KEY=\"{}\"",
-)  # fmt: skip
+    "aws_secret_access_key = {}",
+    '{{"client_secret": "{}"}}',
+    "API_KEY={}",
+    "x-api-key: {}",
+    "Authorization: Bearer {}",
+    "auth_token: '{}'",
+    'SECRET_KEY="{}"',
+)
 
 
 def values(kind: str, *, seed: int = 1, count: int = 500) -> list[Sample]:
@@ -110,12 +150,7 @@ def _value(kind: str, random: Random) -> tuple[str, str]:
     }
     if kind in makers:
         return makers[kind](random)
-    plain = {
-        "EMAIL": pii_values.email,
-        "CARD": pii_values.card,
-        "IBAN": pii_values.iban,
-        "IP": pii_values.ip,
-    }
+    plain = {"EMAIL": pii_values.email, "CARD": pii_values.card, "IBAN": pii_values.iban, "IP": pii_values.ip}
     return _plain_carrier(random), plain[kind](random)
 
 
@@ -159,9 +194,7 @@ class Marks:
     alarmed: tuple[tuple[Sample, tuple[Found, ...]], ...]
 
 
-def judge(
-    find_all: Search, detectors: Sequence[Detector], *, seed: int = 1, count: int = 500
-) -> Marks:
+def judge(find_all: Search, detectors: Sequence[Detector], *, seed: int = 1, count: int = 500) -> Marks:
     """Search the whole corpus: `count` values and look-alikes of each kind, and clean texts."""
     recall: dict[str, float] = {}
     alarms: dict[str, float] = {}
@@ -169,9 +202,10 @@ def judge(
     alarmed: list[tuple[Sample, tuple[Found, ...]]] = []
     for kind in KINDS:
         here = [
-            one for one in values(kind, seed=seed, count=count)
+            one
+            for one in values(kind, seed=seed, count=count)
             if not _is_found(one, find_all(detectors, one.text))
-        ]  # fmt: skip
+        ]
         recall[kind] = 1 - len(here) / count
         missed += here
     for kind, samples in _harmless(seed, count):
@@ -195,6 +229,4 @@ def _harmless(seed: int, count: int) -> Iterator[tuple[str, list[Sample]]]:
 
 
 def _is_found(sample: Sample, found: Sequence[Found]) -> bool:
-    return any(
-        (one.start, one.end, one.kind) == (sample.start, sample.end, sample.kind) for one in found
-    )
+    return any((one.start, one.end, one.kind) == (sample.start, sample.end, sample.kind) for one in found)

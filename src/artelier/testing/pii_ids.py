@@ -46,11 +46,47 @@ def _nie(random: Random) -> str:
 _ODD = dict(
     zip(
         string.digits + string.ascii_uppercase,
-        (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 1, 0, 5, 7, 9, 13, 15, 17, 19, 21,
-         2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23),
+        (
+            1,
+            0,
+            5,
+            7,
+            9,
+            13,
+            15,
+            17,
+            19,
+            21,
+            1,
+            0,
+            5,
+            7,
+            9,
+            13,
+            15,
+            17,
+            19,
+            21,
+            2,
+            4,
+            18,
+            20,
+            11,
+            3,
+            6,
+            8,
+            12,
+            14,
+            16,
+            10,
+            22,
+            25,
+            24,
+            23,
+        ),
         strict=True,
     )
-)  # fmt: skip
+)
 
 
 def _codice(random: Random) -> str:
@@ -83,20 +119,23 @@ def _snils(random: Random) -> str:
 
 
 def _personnummer(random: Random) -> str:
-    body = (
-        f"{random.randrange(30, 99):02d}{random.randrange(1, 13):02d}{random.randrange(1, 29):02d}"
-    )
+    body = f"{random.randrange(30, 99):02d}{random.randrange(1, 13):02d}{random.randrange(1, 29):02d}"
     serial = digits(random, 3)
     return f"{body}-{serial}{luhn(body + serial)}"
 
 
 _TURN = (
-    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 3, 4, 0, 6, 7, 8, 9, 5),
-    (2, 3, 4, 0, 1, 7, 8, 9, 5, 6), (3, 4, 0, 1, 2, 8, 9, 5, 6, 7),
-    (4, 0, 1, 2, 3, 9, 5, 6, 7, 8), (5, 9, 8, 7, 6, 0, 4, 3, 2, 1),
-    (6, 5, 9, 8, 7, 1, 0, 4, 3, 2), (7, 6, 5, 9, 8, 2, 1, 0, 4, 3),
-    (8, 7, 6, 5, 9, 3, 2, 1, 0, 4), (9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-)  # fmt: skip
+    (0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
+    (1, 2, 3, 4, 0, 6, 7, 8, 9, 5),
+    (2, 3, 4, 0, 1, 7, 8, 9, 5, 6),
+    (3, 4, 0, 1, 2, 8, 9, 5, 6, 7),
+    (4, 0, 1, 2, 3, 9, 5, 6, 7, 8),
+    (5, 9, 8, 7, 6, 0, 4, 3, 2, 1),
+    (6, 5, 9, 8, 7, 1, 0, 4, 3, 2),
+    (7, 6, 5, 9, 8, 2, 1, 0, 4, 3),
+    (8, 7, 6, 5, 9, 3, 2, 1, 0, 4),
+    (9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+)
 _SWAP = (1, 5, 7, 6, 2, 8, 3, 0, 9, 4)
 
 
@@ -117,9 +156,7 @@ def _aadhaar(random: Random) -> str:
 
 
 def _hetu(random: Random) -> str:
-    day = (
-        f"{random.randrange(1, 29):02d}{random.randrange(1, 13):02d}{random.randrange(30, 99):02d}"
-    )
+    day = f"{random.randrange(1, 29):02d}{random.randrange(1, 13):02d}{random.randrange(30, 99):02d}"
     serial = f"{random.randrange(2, 900):03d}"
     return f"{day}-{serial}{'0123456789ABCDEFHJKLMNPRSTUVWXY'[int(day + serial) % 31]}"
 
@@ -132,13 +169,10 @@ def _ahv(random: Random) -> str:
 
 
 def _pesel(random: Random) -> str:
-    body = (
-        f"{random.randrange(30, 99):02d}{random.randrange(1, 13):02d}{random.randrange(1, 29):02d}"
-    )
+    body = f"{random.randrange(30, 99):02d}{random.randrange(1, 13):02d}{random.randrange(1, 29):02d}"
     body += digits(random, 4)
     total = sum(
-        int(digit) * weight
-        for digit, weight in zip(body, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3), strict=True)
+        int(digit) * weight for digit, weight in zip(body, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3), strict=True)
     )
     return body + str(-total % 10)
 
@@ -167,9 +201,20 @@ def _steuer(random: Random) -> str:
 
 
 FREE: tuple[Callable[[Random], str], ...] = (
-    _ssn, _ssn, _nino, _nir, _dni, _nie, _codice, _cpf, _snils, _personnummer, _aadhaar, _hetu,
+    _ssn,
+    _ssn,
+    _nino,
+    _nir,
+    _dni,
+    _nie,
+    _codice,
+    _cpf,
+    _snils,
+    _personnummer,
+    _aadhaar,
+    _hetu,
     _ahv,
-)  # fmt: skip
+)
 """Numbers whose shape is enough."""
 
 NAMED: tuple[tuple[Callable[[Random], str], tuple[str, ...]], ...] = (

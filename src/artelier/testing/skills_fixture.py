@@ -100,24 +100,17 @@ def _t(description: str, required: str, /, **properties: Schema) -> tuple[str, S
 _TEXT = {"type": "string"}
 _CURSOR = _s("Opaque cursor returned by the previous call, to continue where that page ended.")
 _LIMIT = _i("How many results to return per page.", 1, 100, default=20)
-_ADF = _s(
-    "Rich text in Markdown. Headings, lists, tables, code blocks and @mentions by account id are kept."
-)
+_ADF = _s("Rich text in Markdown. Headings, lists, tables, code blocks and @mentions by account id are kept.")
 _OWNER = _s("Account that owns the repository: a user name or an organization. Not case sensitive.")
 _REPO = _s("Name of the repository without the `.git` extension. Not case sensitive.")
 _CHANNEL = _s(
     "Id of the channel, private group or direct message, such as C024BE91L. Names are not accepted."
 )
 _MONEY = _i("Amount in the smallest unit of the currency, for example 1099 for 10.99 USD.", 0)
-_CURRENCY = _s(
-    "Three-letter ISO currency code in lower case, such as usd or eur.", minLength=3, maxLength=3
-)
-_WHEN = _s(
-    "RFC 3339 timestamp with a UTC offset, such as 2026-03-01T09:30:00Z.", format="date-time"
-)
+_CURRENCY = _s("Three-letter ISO currency code in lower case, such as usd or eur.", minLength=3, maxLength=3)
+_WHEN = _s("RFC 3339 timestamp with a UTC offset, such as 2026-03-01T09:30:00Z.", format="date-time")
 _CALENDAR = _s(
-    "Id of the calendar. Use `primary` for the main calendar of the signed-in user.",
-    default="primary",
+    "Id of the calendar. Use `primary` for the main calendar of the signed-in user.", default="primary"
 )
 
 _JIRA = {
@@ -129,12 +122,8 @@ _JIRA = {
         issue_type=_e("Type of the issue.", "Bug", "Task", "Story", "Epic", "Sub-task"),
         summary=_s("One line that says what is wrong or wanted.", maxLength=255),
         description=_ADF,
-        priority=_e(
-            "Priority in the project's scheme.", "Highest", "High", "Medium", "Low", "Lowest"
-        ),
-        assignee_account_id=_s(
-            "Atlassian account id of the assignee; leave out for the project's default."
-        ),
+        priority=_e("Priority in the project's scheme.", "Highest", "High", "Medium", "Low", "Lowest"),
+        assignee_account_id=_s("Atlassian account id of the assignee; leave out for the project's default."),
         labels=_l("Labels to attach; unknown labels are created.", _TEXT, maxItems=20),
         parent_key=_s("Key of the epic or of the parent issue; required for sub-tasks."),
         due_date=_s("Date by which it should be done.", format="date"),
@@ -166,9 +155,7 @@ _JIRA = {
         "issue_key transition_id",
         issue_key=_s("Key of the issue, such as PLAT-123."),
         transition_id=_s("Id of the transition, as listed for this issue in its current status."),
-        resolution=_e(
-            "Resolution to set, if the transition asks for one.", "Done", "Won't Do", "Duplicate"
-        ),
+        resolution=_e("Resolution to set, if the transition asks for one.", "Done", "Won't Do", "Duplicate"),
         comment=_ADF,
         fields={
             "type": "object",
@@ -209,9 +196,7 @@ _GITHUB = {
         title=_s("Title of the pull request.", maxLength=256),
         head=_s("Branch that contains the changes."),
         base=_s("Branch that the changes should be merged into, usually main."),
-        body=_s(
-            "Description in GitHub Flavored Markdown. `Fixes #12` closes that issue when merged."
-        ),
+        body=_s("Description in GitHub Flavored Markdown. `Fixes #12` closes that issue when merged."),
         draft=_b("Whether to open it as a draft that can't be merged yet.", False),
         maintainer_can_modify=_b("Whether maintainers may push to the head branch.", True),
     ),
@@ -223,14 +208,7 @@ _GITHUB = {
         state=_e("Only those in this state.", "open", "closed", "all", default="open"),
         head=_s("Only those from this branch, as `user:branch`."),
         base=_s("Only those into this branch."),
-        sort=_e(
-            "What to sort by.",
-            "created",
-            "updated",
-            "popularity",
-            "long-running",
-            default="created",
-        ),
+        sort=_e("What to sort by.", "created", "updated", "popularity", "long-running", default="created"),
         direction=_e("Direction of the sort.", "asc", "desc", default="desc"),
         page=_i("Page number, counted from 1.", 1, default=1),
         per_page=_LIMIT,
@@ -244,9 +222,7 @@ _GITHUB = {
         pull_number=_i("Number of the pull request.", 1),
         paths=_l("Only files that match one of these globs, such as src/**/*.py.", _TEXT),
         context_lines=_i("Unchanged lines around each change.", 0, 20, default=3),
-        max_bytes_per_file=_i(
-            "Cut the diff of a single file beyond this size.", 1000, 500000, default=50000
-        ),
+        max_bytes_per_file=_i("Cut the diff of a single file beyond this size.", 1000, 500000, default=50000),
     ),
     "create_review": _t(
         "Submit a review of a pull request with an overall verdict and comments on lines.",
@@ -285,12 +261,8 @@ _GITHUB = {
         repo=_REPO,
         title=_s("Title of the issue.", maxLength=256),
         body=_s("Text in GitHub Flavored Markdown. Use task lists for steps."),
-        assignees=_l(
-            "User names to assign; only those with push access are kept.", _TEXT, maxItems=10
-        ),
-        labels=_l(
-            "Names of labels; labels that do not exist are ignored without push access.", _TEXT
-        ),
+        assignees=_l("User names to assign; only those with push access are kept.", _TEXT, maxItems=10),
+        labels=_l("Names of labels; labels that do not exist are ignored without push access.", _TEXT),
         milestone=_i("Number of the milestone to attach.", 1),
     ),
     "get_file_contents": _t(
@@ -298,9 +270,7 @@ _GITHUB = {
         "owner repo path",
         owner=_OWNER,
         repo=_REPO,
-        path=_s(
-            "Path from the root of the repository, without a leading slash; empty for the root."
-        ),
+        path=_s("Path from the root of the repository, without a leading slash; empty for the root."),
         ref=_s("Branch, tag or commit SHA; the default branch if left out."),
         encoding=_e("How binary content is returned.", "base64", "omit", default="omit"),
         start_line=_i("First line to return, counted from 1.", 1),
@@ -316,12 +286,7 @@ _GITHUB = {
         ref=_s("Branch or tag to run it on."),
         inputs=_l(
             "Inputs that the workflow declares, at most 10.",
-            _o(
-                "",
-                "name value",
-                name=_s("Name of the input."),
-                value=_s("Its value, always as text."),
-            ),
+            _o("", "name value", name=_s("Name of the input."), value=_s("Its value, always as text.")),
             maxItems=10,
         ),
     ),
@@ -372,9 +337,7 @@ _SLACK = {
         "Search messages of the workspace that the user can see. Supports in:, from:, before:, after: and"
         " has: modifiers and phrases in quotes.",
         "query",
-        query=_s(
-            'Words and modifiers, such as: in:#support from:@kim "refund failed" after:2026-01-01'
-        ),
+        query=_s('Words and modifiers, such as: in:#support from:@kim "refund failed" after:2026-01-01'),
         sort=_e("Order of results.", "score", "timestamp", default="score"),
         sort_dir=_e("Direction.", "asc", "desc", default="desc"),
         highlight=_b("Whether matches are marked in the text.", False),
@@ -386,9 +349,7 @@ _SLACK = {
         "channel filename content_base64",
         channel=_CHANNEL,
         filename=_s("Name with extension, such as report.csv."),
-        content_base64=_s(
-            "The content, base64 encoded; at most 20 MB before encoding.", format="binary"
-        ),
+        content_base64=_s("The content, base64 encoded; at most 20 MB before encoding.", format="binary"),
         title=_s("Title that is shown instead of the name."),
         initial_comment=_s("Message that is posted with the file."),
         thread_ts=_s("Timestamp of a message, to share the file in its thread."),
@@ -404,8 +365,7 @@ _POSTGRES = {
         database=_s("Name of the connection; see list_databases.", default="main"),
         sql=_s("A single SELECT, WITH or VALUES statement with $1, $2, ... for parameters."),
         parameters=_l(
-            "Values for the placeholders, in order.",
-            {"type": ["string", "number", "boolean", "null"]},
+            "Values for the placeholders, in order.", {"type": ["string", "number", "boolean", "null"]}
         ),
         row_limit=_i("Rows to return at most.", 1, 10000, default=500),
         timeout_ms=_i("Cancel the statement after this time.", 100, 120000, default=15000),
@@ -419,9 +379,7 @@ _POSTGRES = {
         table=_s("Name of the table or view, not quoted."),
         include_indexes=_b("Whether indexes with their sizes are listed.", True),
         include_foreign_keys=_b("Whether references in both directions are listed.", True),
-        sample_rows=_i(
-            "Example rows to include; columns marked sensitive are masked.", 0, 20, default=0
-        ),
+        sample_rows=_i("Example rows to include; columns marked sensitive are masked.", 0, 20, default=0),
     ),
     "explain_query": _t(
         "Show the plan of a statement. With analyze the statement is executed and rolled back, so real times"
@@ -430,8 +388,7 @@ _POSTGRES = {
         database=_s("Name of the connection; see list_databases.", default="main"),
         sql=_s("The statement to explain."),
         parameters=_l(
-            "Values for the placeholders, in order.",
-            {"type": ["string", "number", "boolean", "null"]},
+            "Values for the placeholders, in order.", {"type": ["string", "number", "boolean", "null"]}
         ),
         analyze=_b("Whether it is executed to measure it.", False),
         buffers=_b("Whether use of shared buffers is shown; needs analyze.", False),
@@ -448,9 +405,7 @@ _POSTGRES = {
                 "",
                 "sql",
                 sql=_s("INSERT, UPDATE, DELETE or MERGE with $1, $2, ... for parameters."),
-                parameters=_l(
-                    "Values, in order.", {"type": ["string", "number", "boolean", "null"]}
-                ),
+                parameters=_l("Values, in order.", {"type": ["string", "number", "boolean", "null"]}),
             ),
             minItems=1,
             maxItems=50,
@@ -491,10 +446,7 @@ _CALENDARS = {
         "Find slots in which all given people are free, within their working hours.",
         "attendees duration_minutes time_min time_max",
         attendees=_l(
-            "Mail addresses whose calendars are compared.",
-            _s("", format="email"),
-            minItems=1,
-            maxItems=50,
+            "Mail addresses whose calendars are compared.", _s("", format="email"), minItems=1, maxItems=50
         ),
         duration_minutes=_i("Length of the slot.", 5, 480),
         time_min=_WHEN,
@@ -513,13 +465,7 @@ _CALENDARS = {
         end=_WHEN,
         add_attendees=_l("Mail addresses to invite as well.", _s("", format="email")),
         remove_attendees=_l("Mail addresses to take off.", _s("", format="email")),
-        scope=_e(
-            "Which instances of a recurring event change.",
-            "this",
-            "following",
-            "all",
-            default="this",
-        ),
+        scope=_e("Which instances of a recurring event change.", "this", "following", "all", default="this"),
         send_updates=_e("Who is notified.", "all", "externalOnly", "none", default="all"),
     ),
     "delete_event": _t(
@@ -527,9 +473,7 @@ _CALENDARS = {
         "event_id",
         calendar_id=_CALENDAR,
         event_id=_s("Id of the event, or of one instance of a recurring event."),
-        scope=_e(
-            "Which instances of a recurring event go.", "this", "following", "all", default="this"
-        ),
+        scope=_e("Which instances of a recurring event go.", "this", "following", "all", default="this"),
         send_updates=_e("Who is notified.", "all", "externalOnly", "none", default="all"),
         comment=_s("Text that is added to the cancellation mail.", maxLength=1000),
         etag=_s("Only delete if the event still has this entity tag, as list_events returned it."),
@@ -540,9 +484,7 @@ _MAIL = {
     "search_threads": _t(
         "Search mail threads with Gmail's operators and return subject, people, date and a snippet.",
         "query",
-        query=_s(
-            "Words and operators, such as: from:billing@example.org has:attachment newer_than:30d"
-        ),
+        query=_s("Words and operators, such as: from:billing@example.org has:attachment newer_than:30d"),
         label_ids=_l("Only threads with all of these labels.", _TEXT),
         include_spam_trash=_b("Whether spam and trash are searched too.", False),
         snippet_chars=_i("Length of the snippet of the newest message.", 0, 500, default=120),
@@ -555,9 +497,7 @@ _MAIL = {
         thread_id=_s("Id of the thread."),
         body_format=_e("Form of the bodies.", "text", "html", "both", default="text"),
         strip_quotes=_b("Whether quoted earlier messages are removed.", True),
-        include_attachment_names=_b(
-            "Whether names, types and sizes of attachments are listed.", True
-        ),
+        include_attachment_names=_b("Whether names, types and sizes of attachments are listed.", True),
         max_chars=_i("Cut each body beyond this length.", 100, 200000, default=20000),
         mark_as_read=_b("Whether the thread is marked as read.", False),
     ),
@@ -574,26 +514,17 @@ _MAIL = {
         in_reply_to=_s("Message-ID of the mail that this answers, to keep it in its thread."),
         attachments=_l(
             "Files to attach.",
-            _o(
-                "",
-                "file_id",
-                file_id=_s("Id of a stored file."),
-                name=_s("Name that recipients see."),
-            ),
+            _o("", "file_id", file_id=_s("Id of a stored file."), name=_s("Name that recipients see.")),
         ),
     ),
     "modify_labels": _t(
         "Add and remove labels of threads, for example to archive, star or file them.",
         "thread_ids",
         thread_ids=_l("Ids of threads, at most 1000.", _TEXT, minItems=1, maxItems=1000),
-        add_label_ids=_l(
-            "Labels to add; system labels are STARRED, UNREAD, IMPORTANT, INBOX.", _TEXT
-        ),
+        add_label_ids=_l("Labels to add; system labels are STARRED, UNREAD, IMPORTANT, INBOX.", _TEXT),
         remove_label_ids=_l("Labels to take off; removing INBOX archives a thread.", _TEXT),
         create_missing=_b("Whether labels that do not exist are created.", False),
-        label_color=_e(
-            "Colour of labels that are created.", "red", "orange", "green", "blue", "grey"
-        ),
+        label_color=_e("Colour of labels that are created.", "red", "orange", "green", "blue", "grey"),
     ),
 }
 
@@ -642,9 +573,7 @@ _STRIPE = {
         amount=_MONEY,
         currency=_CURRENCY,
         reason=_e("Reason that is recorded.", "duplicate", "fraudulent", "requested_by_customer"),
-        reverse_transfer=_b(
-            "Whether a transfer to a connected account is reversed as well.", False
-        ),
+        reverse_transfer=_b("Whether a transfer to a connected account is reversed as well.", False),
         idempotency_key=_s("A key that makes repeating this call harmless.", maxLength=255),
     ),
     "list_invoices": _t(
@@ -683,7 +612,8 @@ _CRM = {
         filters=_l(
             "Conditions that all must hold.",
             _o(
-                "", "field operator value",
+                "",
+                "field operator value",
                 field=_s("API name of the field, such as StageName."),
                 operator=_e("Comparison.", "eq", "ne", "gt", "gte", "lt", "lte", "like", "in"),
                 value=_s("Value to compare with; for `in`, values separated by commas."),
@@ -691,14 +621,17 @@ _CRM = {
         ),
         fields=_l("API names of fields to return.", _TEXT),
         order_by=_s("Field to sort by, with ` desc` for descending order."),
-        limit=_LIMIT, cursor=_CURSOR,
+        limit=_LIMIT,
+        cursor=_CURSOR,
     ),
     "create_lead": _t(
         "Create a lead. Assignment rules run, so its owner may be another person than the signed-in user.",
         "last_name company",
-        first_name=_s("First name.", maxLength=40), last_name=_s("Last name.", maxLength=80),
+        first_name=_s("First name.", maxLength=40),
+        last_name=_s("Last name.", maxLength=80),
         company=_s("Company that the lead works for.", maxLength=255),
-        email=_s("Mail address.", format="email"), phone=_s("Phone number."),
+        email=_s("Mail address.", format="email"),
+        phone=_s("Phone number."),
         source=_e("Where the lead came from.", "Web", "Referral", "Event", "Partner", "Other"),
         rating=_e("How warm it is.", "Hot", "Warm", "Cold"),
         notes=_s("Free text for the sales team.", maxLength=32000),
@@ -709,8 +642,13 @@ _CRM = {
         "opportunity_id",
         opportunity_id=_s("Id of the opportunity, 15 or 18 characters."),
         stage=_e(
-            "Stage in the sales process.", "Prospecting", "Qualification", "Proposal", "Negotiation",
-            "Closed Won", "Closed Lost",
+            "Stage in the sales process.",
+            "Prospecting",
+            "Qualification",
+            "Proposal",
+            "Negotiation",
+            "Closed Won",
+            "Closed Lost",
         ),
         amount=_MONEY,
         close_date=_s("Expected date of the decision.", format="date"),
@@ -729,7 +667,7 @@ _CRM = {
         duration_minutes=_i("How long it took.", 0, 1440),
         participants=_l("Ids of contacts who took part.", _TEXT),
     ),
-}  # fmt: skip
+}
 
 _DRIVE = {
     "search_files": _t(
@@ -785,15 +723,8 @@ _DRIVE = {
             minItems=1,
             maxItems=5000,
         ),
-        value_input=_e(
-            "Whether text is parsed as if typed.", "RAW", "USER_ENTERED", default="USER_ENTERED"
-        ),
-        insert=_e(
-            "What happens to rows below the table.",
-            "OVERWRITE",
-            "INSERT_ROWS",
-            default="INSERT_ROWS",
-        ),
+        value_input=_e("Whether text is parsed as if typed.", "RAW", "USER_ENTERED", default="USER_ENTERED"),
+        insert=_e("What happens to rows below the table.", "OVERWRITE", "INSERT_ROWS", default="INSERT_ROWS"),
         header_row=_i("Row that holds the names of columns, counted from 1.", 1, default=1),
     ),
     "share_file": _t(
@@ -805,9 +736,7 @@ _DRIVE = {
         target=_s("Mail address or domain; not for `anyone`."),
         expires_at=_WHEN,
         message=_s("Text of the notification.", maxLength=2000),
-        allow_discovery=_b(
-            "Whether the file can be found by search; for domain and anyone.", False
-        ),
+        allow_discovery=_b("Whether the file can be found by search; for domain and anyone.", False),
     ),
 }
 
@@ -843,12 +772,7 @@ _PLACES = {
         "Search places by text near a position, with opening hours and ratings.",
         "text",
         text=_s("What is wanted, such as: vegetarian restaurant with a terrace."),
-        latitude={
-            "type": "number",
-            "description": "Latitude of the centre.",
-            "minimum": -90,
-            "maximum": 90,
-        },
+        latitude={"type": "number", "description": "Latitude of the centre.", "minimum": -90, "maximum": 90},
         longitude={
             "type": "number",
             "description": "Longitude of the centre.",

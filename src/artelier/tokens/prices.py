@@ -43,12 +43,8 @@ class Prices:
     Errors: `InvalidConfig` for an override that is no price.
     """
 
-    def __init__(
-        self, overrides: Mapping[str, Price] | None = None, *, clock: Clock | None = None
-    ) -> None:
-        self._overrides = {
-            _key(name): _check_price(name, p) for name, p in (overrides or {}).items()
-        }
+    def __init__(self, overrides: Mapping[str, Price] | None = None, *, clock: Clock | None = None) -> None:
+        self._overrides = {_key(name): _check_price(name, p) for name, p in (overrides or {}).items()}
         self._clock = clock or SystemClock()
         self._found: dict[str, ModelInfo | None] = {}
         self._constant: dict[str, Price | None] = {}
@@ -114,9 +110,7 @@ def upper_bound_microusd(price: Price, *, input_tokens_max: int, max_output_toke
     return max(
         cost_microusd(
             Price(
-                input=max(
-                    rates.input, rates.cached_input or Decimal(0), rates.cache_write or Decimal(0)
-                ),
+                input=max(rates.input, rates.cached_input or Decimal(0), rates.cache_write or Decimal(0)),
                 output=rates.output,
                 request=rates.request,
             ),
@@ -132,9 +126,7 @@ def _key(name: str) -> str:
 
 def _check_price(name: str, price: object) -> Price:
     if not isinstance(price, Price):  # one that is has looked at its amounts
-        raise InvalidConfig(
-            f"the price of {name!r} is not a price", expected="a Price", got=repr(price)[:80]
-        )
+        raise InvalidConfig(f"the price of {name!r} is not a price", expected="a Price", got=repr(price)[:80])
     return price
 
 
@@ -161,9 +153,7 @@ def _price_from(published: ModelPrice, model_id: str) -> Price | None:
         *outputs,
         published.requests_kcount,
     ]
-    starts = sorted(
-        {tier.start for p in everything if isinstance(p, TieredPrices) for tier in p.tiers}
-    )
+    starts = sorted({tier.start for p in everything if isinstance(p, TieredPrices) for tier in p.tiers})
     tiers = tuple((start, _rates(published, start)) for start in (-1, *starts))
     if len(tiers) == 1:
         return tiers[0][1]

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 _NAME_CHARS_MAX = 200
 """Longer names are unknown: they are matched against hundreds of patterns."""
 
-_PROVIDER_IDS = {
-    "openai-chat": "openai",
-    "openai-responses": "openai",
-    "xai": "x-ai",
-}
+_PROVIDER_IDS = {"openai-chat": "openai", "openai-responses": "openai", "xai": "x-ai"}
 """Where our provider differs from the table's; others are found by the table's own rules."""
 
 
@@ -32,9 +28,7 @@ def find_model(model: str) -> ModelInfo | None:
     from genai_prices.data_snapshot import get_snapshot
 
     try:
-        _, found = get_snapshot().find_provider_model(
-            rest, None, _PROVIDER_IDS.get(provider, provider), None
-        )
+        _, found = get_snapshot().find_provider_model(rest, None, _PROVIDER_IDS.get(provider, provider), None)
     except LookupError:
         return None
     return found

@@ -24,9 +24,7 @@ class ArgumentProblem(TypedDict):
     input: Any
 
 
-def complain(
-    found: Sequence[ArgumentProblem], *, tool: str, schema: Mapping[str, bool]
-) -> InvalidArguments:
+def complain(found: Sequence[ArgumentProblem], *, tool: str, schema: Mapping[str, bool]) -> InvalidArguments:
     """The error that names each bad key with what was expected and what came.
 
     Shapes: `schema` maps each parameter to whether it is required. The error's fact `problems` is a

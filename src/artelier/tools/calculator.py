@@ -44,9 +44,7 @@ def calculate(expression: str) -> str:
     Errors: `ToolFailed` for anything that is not arithmetic, divides by zero or grows too large.
     """
     if len(expression) > EXPRESSION_CHARS_MAX:
-        raise ToolFailed(
-            "the expression is too long", expected=f"at most {EXPRESSION_CHARS_MAX} characters"
-        )
+        raise ToolFailed("the expression is too long", expected=f"at most {EXPRESSION_CHARS_MAX} characters")
     try:
         tree = parse_expression(expression.strip())
     except SyntaxError:
@@ -182,9 +180,7 @@ def _bounded(value: Fraction) -> Fraction:
 
 
 def _too_large() -> ToolFailed:
-    return ToolFailed(
-        "a number grows too large", expected=f"at most about {BITS_MAX * 3 // 10} digits"
-    )
+    return ToolFailed("a number grows too large", expected=f"at most about {BITS_MAX * 3 // 10} digits")
 
 
 def _text(value: Fraction) -> str:

@@ -106,9 +106,7 @@ class Tool(Generic[P, R]):
     def schema(self) -> ToolSchema:
         if self._schema is None:
             self._schema = ToolSchema(
-                name=self.name,
-                description=self.description,
-                parameters=self._parameters.json_schema(),
+                name=self.name, description=self.description, parameters=self._parameters.json_schema()
             )
         return self._schema
 
@@ -133,9 +131,7 @@ class Tool(Generic[P, R]):
         result = await _invoke(functools.partial(cast(Hook, self.function), **values), context)
         if is_small(result, bytes_max=AT_ONCE_BYTES_MAX):
             return self._json(result)
-        return await asyncio.to_thread(
-            self._json, result
-        )  # what it has found is as large as it likes
+        return await asyncio.to_thread(self._json, result)  # what it has found is as large as it likes
 
     @property
     def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
@@ -156,9 +152,7 @@ class Tool(Generic[P, R]):
         """Undoes a completed call; it gets the values the function got, its recorded result and a context."""
         return None if self._compensate is None else self._run_compensate
 
-    async def _run_compensate(
-        self, arguments: dict[str, Any], result: Any, context: ToolContext
-    ) -> Any:
+    async def _run_compensate(self, arguments: dict[str, Any], result: Any, context: ToolContext) -> Any:
         given = self._parameters.convert(arguments, tool=self.name)
         values = {**self._parameters.defaults(), **given}
         return await undo_with(cast(Hook, self._compensate), values, result, context)
@@ -218,9 +212,7 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     return decorate if function is None else decorate(function)
 
 
-async def undo_with(
-    hook: Hook, arguments: dict[str, Any], result: Any, context: ToolContext
-) -> Any:
+async def undo_with(hook: Hook, arguments: dict[str, Any], result: Any, context: ToolContext) -> Any:
     """Call what undoes a call; its value as JSON data, or None. Errors: what it raises."""
     told = await _invoke(functools.partial(hook, arguments, result, context), context)
     try:
@@ -261,9 +253,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 def _check_name(function: Callable[..., Any], name: str | None) -> str:
     if isinstance(function, Tool | type) or not callable(cast(object, function)):
         raise InvalidRequest(
-            "this can't be made a tool",
-            expected="a function",
-            got=type(cast(object, function)).__name__,
+            "this can't be made a tool", expected="a function", got=type(cast(object, function)).__name__
         )
     chosen = name if name is not None else getattr(function, "__name__", "")
     if not isinstance(cast(object, chosen), str) or not _NAME.fullmatch(chosen):

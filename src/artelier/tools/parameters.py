@@ -165,9 +165,7 @@ def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _names_context(annotation: Any) -> bool:
-    return (
-        isinstance(annotation, str) and _CONTEXT_NAME.fullmatch(annotation.strip("'\"")) is not None
-    )
+    return isinstance(annotation, str) and _CONTEXT_NAME.fullmatch(annotation.strip("'\"")) is not None
 
 
 def _is_context(hint: Any) -> bool:
@@ -196,9 +194,7 @@ def _object(arguments: Any, *, tool: str) -> dict[str, Any]:
         value = _decode(value, tool=tool, expected=expected)
     if not isinstance(value, Mapping):
         raise InvalidArguments(
-            f"arguments of `{tool}` are not an object",
-            expected=expected,
-            got=type(value).__name__,
+            f"arguments of `{tool}` are not an object", expected=expected, got=type(value).__name__
         )
     try:
         return cast("dict[str, Any]", plain_json(value))

@@ -30,9 +30,7 @@ class DaemonThreads:
         self._pending = 0
         """Jobs that wait or run; a thread is added while there are more of them than threads."""
 
-    async def run(
-        self, function: Callable[[], Any], *, ended: Callable[[], None] = lambda: None
-    ) -> Any:
+    async def run(self, function: Callable[[], Any], *, ended: Callable[[], None] = lambda: None) -> Any:
         """The function's result, or its exception, computed in a thread with this task's context.
 
         A cancelled caller stops waiting; the thread goes on to the end and its result is dropped. What has

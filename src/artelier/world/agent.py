@@ -46,10 +46,7 @@ def is_agents_own(standing: Standing | None, agent: str) -> TypeGuard[Standing]:
     think for the agent, with the agent's money.
     """
     return (
-        standing is not None
-        and not standing.deleted
-        and standing.kind == "agent"
-        and standing.owner == agent
+        standing is not None and not standing.deleted and standing.kind == "agent" and standing.owner == agent
     )
 
 

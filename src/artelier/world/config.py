@@ -114,8 +114,7 @@ class WorldConfig(_Strict, frozen=True, kw_only=True):
     @property
     def limits(self) -> SubscriptionLimits:
         return SubscriptionLimits(
-            max_count=self.subscriptions.max_count,
-            max_size_bytes=self.subscriptions.max_size_bytes,
+            max_count=self.subscriptions.max_count, max_size_bytes=self.subscriptions.max_size_bytes
         )
 
 
@@ -152,8 +151,10 @@ def _check_actions(config: WorldConfig) -> None:
     if unknown := sorted(set(config.actions or ()) - set(ACTIONS)):
         raise InvalidConfig(
             "invalid settings of a world: actions that are none",
-            expected=", ".join(ACTIONS), got=", ".join(unknown)[:200], path=("actions",),
-        )  # fmt: skip
+            expected=", ".join(ACTIONS),
+            got=", ".join(unknown)[:200],
+            path=("actions",),
+        )
 
 
 def _check_models(config: WorldConfig) -> None:
@@ -161,9 +162,11 @@ def _check_models(config: WorldConfig) -> None:
         check_models(config.models or [])
     except InvalidRequest as error:
         raise InvalidConfig(
-            f"invalid settings of a world: models: {error.message}", expected=error.expected,
-            got=error.got, path=("models",),
-        ) from None  # fmt: skip
+            f"invalid settings of a world: models: {error.message}",
+            expected=error.expected,
+            got=error.got,
+            path=("models",),
+        ) from None
 
 
 def _check_stages(config: WorldConfig) -> None:
@@ -171,8 +174,9 @@ def _check_stages(config: WorldConfig) -> None:
     if twice := _twice(agent for stage in config.stages for agent in stage):
         raise InvalidConfig(
             "invalid settings of a world: stages name an agent twice",
-            expected="each agent in one stage", got=twice[:200],
-        )  # fmt: skip
+            expected="each agent in one stage",
+            got=twice[:200],
+        )
 
 
 def _check_shocks(config: WorldConfig) -> None:
@@ -180,29 +184,30 @@ def _check_shocks(config: WorldConfig) -> None:
         if twice := _twice(shock.to):
             raise InvalidConfig(
                 f"invalid settings of a world: shocks[{number}] names an agent twice",
-                expected="each agent once", got=twice[:200],
-            )  # fmt: skip
+                expected="each agent once",
+                got=twice[:200],
+            )
     # All accounts together must stay far from what a number of the store can hold.
     if (paid := sum(shock.pay for shock in config.shocks if shock.pay > 0)) > PRICE_MAX:
         raise InvalidConfig(
             "invalid settings of a world: shocks pay too much to one agent",
-            expected=f"at most {PRICE_MAX} scrip in all", got=paid,
-        )  # fmt: skip
+            expected=f"at most {PRICE_MAX} scrip in all",
+            got=paid,
+        )
 
 
 def _check_cases(mint: Mint) -> None:
     for kind, cases in mint.cases.items():
         where = f"invalid settings of a world: mint.cases.{kind[:100]}"
         if len(cases) > CASES_MAX:
-            raise InvalidConfig(
-                f"{where}: too many", expected=f"at most {CASES_MAX}", got=len(cases)
-            )
+            raise InvalidConfig(f"{where}: too many", expected=f"at most {CASES_MAX}", got=len(cases))
         for number, case in enumerate(cases):
             if case.keys() - {"args", "expected"} or not isinstance(case.get("args", {}), dict):
                 raise InvalidConfig(
                     f"{where}[{number}] is no test case",
-                    expected="{args: {name: value}, expected: value}", got=repr(case)[:200],
-                )  # fmt: skip
+                    expected="{args: {name: value}, expected: value}",
+                    got=repr(case)[:200],
+                )
 
 
 def _check_columns(config: WorldConfig) -> None:
@@ -214,9 +219,8 @@ def _check_columns(config: WorldConfig) -> None:
         columns_of(config.collect)
     except InvalidRequest as error:
         raise InvalidConfig(
-            f"invalid settings of a world: collect: {error.message}",
-            expected=error.expected, got=error.got,
-        ) from None  # fmt: skip
+            f"invalid settings of a world: collect: {error.message}", expected=error.expected, got=error.got
+        ) from None
 
 
 def _twice(names: Iterable[str]) -> str:

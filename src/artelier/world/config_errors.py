@@ -45,9 +45,11 @@ def mistake(error: Exception, root: type[msgspec.Struct], *, what: str) -> Inval
         keys = _keys(root, path)
         near = get_close_matches(unknown[1], keys, n=1)
         return InvalidConfig(
-            f"{what}: unknown key `{unknown[1]}`{where}", expected=", ".join(keys) or None,
-            hint=f"Did you mean `{near[0]}`?" if near else None, path=(*path, unknown[1]),
-        )  # fmt: skip
+            f"{what}: unknown key `{unknown[1]}`{where}",
+            expected=", ".join(keys) or None,
+            hint=f"Did you mean `{near[0]}`?" if near else None,
+            path=(*path, unknown[1]),
+        )
     if wrong := _WRONG_TYPE.fullmatch(message):
         return InvalidConfig(
             f"{what}: wrong type{where}", expected=_type(wrong[1]), got=_type(wrong[2]), path=path

@@ -335,7 +335,13 @@ ACTING = (ActionTaken, ActionRejected, MessageSent, OfferMade, OfferAccepted, Bi
 """Events of this module that always carry the act of an agent."""
 
 MOVING: tuple[type[Moving], ...] = (
-    *ACTING, AgentJoined, ShockApplied, OfferCancelled, AuctionClosed, FeesShared, EntryAdded,
+    *ACTING,
+    AgentJoined,
+    ShockApplied,
+    OfferCancelled,
+    AuctionClosed,
+    FeesShared,
+    EntryAdded,
     EntryRemoved,
-)  # fmt: skip
+)
 """What the ledger's view must follow."""

@@ -131,9 +131,11 @@ class Runs:
             # What was asked before a crash stands, even if the prompt would be another one now.
             opened = self._host.run(
                 await drivable(self._host, run_id_of(self._world, agent)),
-                replay="allow_prompt_drift", on_wait="suspend", is_detached=True,
+                replay="allow_prompt_drift",
+                on_wait="suspend",
+                is_detached=True,
                 agent=run_id_of(self._world, agent),
-            )  # fmt: skip
+            )
             run = await opened.__aenter__()
             held = self._open[agent] = (opened, run)
             services, scope = self._host.services, scope_of(self._world)
@@ -144,9 +146,7 @@ class Runs:
         held = self._open.pop(agent, None)
         if held is None:
             return
-        with suppress(
-            Exception, Flow, asyncio.CancelledError
-        ):  # it says again what is raised already
+        with suppress(Exception, Flow, asyncio.CancelledError):  # it says again what is raised already
             await held[0].__aexit__(type(error), error, error.__traceback__)
 
     async def close(self) -> None:

@@ -103,9 +103,7 @@ async def _check_granted(host: Host, model: str) -> None:
     name = canonical_name(model)
     if not host.services.policy.allows_model(name):
         expected = ", ".join(host.services.policy.models or ())
-        raise NotGranted(
-            "the settings of this process forbid it", expected=expected or "no model at all"
-        )
+        raise NotGranted("the settings of this process forbid it", expected=expected or "no model at all")
     grants = (await host.state()).grants
     if not may_use_model(grants, name):
         raise NotGranted("the tenant has no grant for it", expected=", ".join(sorted(grants)))
@@ -130,8 +128,10 @@ def _stopped(
     return type(error)(
         f"tick {scene.tick} of world {scene.world} did not begin: the model {model!r} of {named}"
         f" cannot be asked: {error.message}{more}",
-        expected=error.expected, got=error.got, hint=f"{own}{other}",
-    )  # fmt: skip
+        expected=error.expected,
+        got=error.got,
+        hint=f"{own}{other}",
+    )
 
 
 async def check_named(scene: Scene, working: Working) -> None:
@@ -164,14 +164,13 @@ class WorldPayer:
         self._config = config
         self._payer = payer
 
-    async def vectors(
-        self, model: str, texts: Sequence[str], ask: Ask
-    ) -> Sequence[Sequence[float]]:
+    async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `NotGranted` for an embedder that costs and nobody allowed."""
         is_listed = self._config.models is not None and allows(self._config, model)
         if not is_listed and model not in REGISTERED:
             raise NotGranted(
                 f"the embedder {model} is not one of this world's",
-                expected="hashing, minilm, or one that `models` of [world] lists", got=model,
-            )  # fmt: skip
+                expected="hashing, minilm, or one that `models` of [world] lists",
+                got=model,
+            )
         return await self._payer.vectors(model, texts, ask)

@@ -52,14 +52,19 @@ async def agents(world: World) -> list[dict[str, Any]]:
         (world.host.id, world_space(world.id)),
     )
     names = (
-        "id", "balance", "owns", "state", "ticks_in_state", "failures", "last_tick", "last_action",
-        "last_ok", "last_source",
-    )  # fmt: skip
+        "id",
+        "balance",
+        "owns",
+        "state",
+        "ticks_in_state",
+        "failures",
+        "last_tick",
+        "last_action",
+        "last_ok",
+        "last_source",
+    )
     found = [dict(zip(names, row, strict=True)) for row in rows]
-    return [
-        {**one, "last_ok": None if one["last_ok"] is None else bool(one["last_ok"])}
-        for one in found
-    ]
+    return [{**one, "last_ok": None if one["last_ok"] is None else bool(one["last_ok"])} for one in found]
 
 
 async def log(
@@ -107,9 +112,11 @@ def check_kinds(kinds: Sequence[str]) -> None:
                 one for one in known if one.split(".")[0] == kind.split(".")[0]
             )
             raise InvalidRequest(
-                "no event has this kind", got=kind, expected=", ".join(near) or None,
+                "no event has this kind",
+                got=kind,
+                expected=", ".join(near) or None,
                 hint="docs/events.md lists them all.",
-            )  # fmt: skip
+            )
 
 
 async def _oldest(
@@ -210,12 +217,10 @@ async def overview(world: World) -> dict[str, Any]:
         "agents": await one(f"SELECT COUNT(*) FROM world_agents {where} AND active = 1"),
         "artifacts": await one(f"SELECT COUNT(*) FROM artifacts {where} AND deleted = 0"),
         "scrip": await one(
-            f"SELECT SUM(balance) FROM accounts {where} AND asset = 'scrip'"
-            " AND account LIKE 'principal:%'"
+            f"SELECT SUM(balance) FROM accounts {where} AND asset = 'scrip' AND account LIKE 'principal:%'"
         ),
         "held": await one(
-            f"SELECT SUM(balance) FROM accounts {where} AND asset = 'scrip'"
-            " AND account LIKE 'hold:%'"
+            f"SELECT SUM(balance) FROM accounts {where} AND asset = 'scrip' AND account LIKE 'hold:%'"
         ),
         "open_offers": await one(f"SELECT COUNT(*) FROM world_offers {where} AND status = 'open'"),
         "sold": await one(f"SELECT SUM(sold) FROM world_offers {where}"),
@@ -234,8 +239,21 @@ async def offers(world: World, *, closed: bool = False, limit: int = 100) -> lis
         (world.host.id, world_space(world.id), limit),
     )
     names = (
-        "offer", "artifact", "version", "kind", "seller", "price", "sells", "to", "uses", "ticks",
-        "royalty_percent", "made", "status", "buyer", "closed",
+        "offer",
+        "artifact",
+        "version",
+        "kind",
+        "seller",
+        "price",
+        "sells",
+        "to",
+        "uses",
+        "ticks",
+        "royalty_percent",
+        "made",
+        "status",
+        "buyer",
+        "closed",
         "sold",
-    )  # fmt: skip
+    )
     return [dict(zip(names, row, strict=True)) for row in rows]

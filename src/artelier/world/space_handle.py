@@ -35,16 +35,20 @@ def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
 
     clock = TickClock(tick)
     artifacts = Artifacts(
-        host.services.store, clock, tenant, space, principal,
+        host.services.store,
+        clock,
+        tenant,
+        space,
+        principal,
         main=host.as_principal(reader_of(world)).artifacts,
-        interpreter=host.sandbox, services=shipped_services(), search_memory=search_memory,
+        interpreter=host.sandbox,
+        services=shipped_services(),
+        search_memory=search_memory,
         stages=WorldStage,
-    )  # fmt: skip
+    )
 
     async def check_recipient(to: str) -> None:
         stage = WorldStage(host.services.store, tenant=tenant, space=space, at_us=tick())
         await check_account(Working(stage), stage, to, is_known=await stage.is_owner(to))
 
-    return Space(
-        host.services.store, clock, tenant, space, principal, artifacts, check_recipient
-    )  # fmt: skip
+    return Space(host.services.store, clock, tenant, space, principal, artifacts, check_recipient)

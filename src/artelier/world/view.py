@@ -74,8 +74,7 @@ world_view = View(
         "CREATE INDEX world_offers_open ON world_offers(tenant, space, n) WHERE status = 'open'",
         "CREATE INDEX world_offers_by_artifact ON world_offers(tenant, space, artifact)"
         " WHERE status = 'open'",
-        "CREATE INDEX world_offers_by_seller ON world_offers(tenant, space, seller)"
-        " WHERE status = 'open'",
+        "CREATE INDEX world_offers_by_seller ON world_offers(tenant, space, seller) WHERE status = 'open'",
         f"""CREATE TABLE world_licences(
             {_SPACE}, licence TEXT NOT NULL, artifact TEXT NOT NULL, holder TEXT NOT NULL,
             uses_left INTEGER, until_tick INTEGER,
@@ -125,8 +124,7 @@ world_view = View(
             PRIMARY KEY(tenant, space, store, n)) STRICT, WITHOUT ROWID""",
         "CREATE UNIQUE INDEX store_entries_by_id ON store_entries(tenant, space, store, entry)",
         "CREATE INDEX store_entries_by_mark ON store_entries(tenant, space, store, mark)",
-        "CREATE INDEX store_entries_by_importance"
-        " ON store_entries(tenant, space, store, importance, n)",
+        "CREATE INDEX store_entries_by_importance ON store_entries(tenant, space, store, importance, n)",
         # What an index in memory must forget; `n` is the seq of the removal.
         f"""CREATE TABLE store_removals(
             {_SPACE}, store TEXT NOT NULL, n INTEGER NOT NULL, entry TEXT NOT NULL,
@@ -179,8 +177,7 @@ def show_forked(event: Applied, tx: Tx) -> None:
     )
     tenant = event.stream.tenant
     tx.execute(
-        "INSERT INTO world_ancestors VALUES (?, ?, 0, ?, ?)",
-        (tenant, data.world, data.parent, data.tick),
+        "INSERT INTO world_ancestors VALUES (?, ?, 0, ?, ?)", (tenant, data.world, data.parent, data.tick)
     )
     tx.execute(
         "INSERT INTO world_ancestors SELECT tenant, ?, n + 1, ancestor,"
@@ -211,10 +208,7 @@ def show_tick(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, ev.TickPassed)
     tenant, space, _ = event.stream
-    tx.execute(
-        "UPDATE worlds SET tick = ? WHERE tenant = ? AND id = ?",
-        (data.tick, tenant, event.stream.id),
-    )
+    tx.execute("UPDATE worlds SET tick = ? WHERE tenant = ? AND id = ?", (data.tick, tenant, event.stream.id))
     tx.execute("DELETE FROM world_paid WHERE tenant = ? AND space = ?", (tenant, space))
     if data.tick % CHECKPOINT_TICKS == 0:
         _check_point(event, tx, data.tick)
@@ -224,8 +218,7 @@ def _check_point(event: Applied, tx: Tx, tick: int) -> None:
     """Keep the scrip of all accounts and who acts, as they stand at the end of a tick."""
     place = event.stream[:2]
     money = tx.execute(
-        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?"
-        " ORDER BY account",
+        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ? ORDER BY account",
         (*place, SCRIP),
     ).fetchall()
     agents = tx.execute(
@@ -259,9 +252,14 @@ def show_left(event: Applied, tx: Tx) -> None:
 
 
 @world_view.on(
-    *ev.ACTING, ev.OfferCancelled, ev.EntryAdded,
-    ArtifactWritten, ArtifactDeleted, ArtifactTransferred, ArtifactInvoked,
-)  # fmt: skip
+    *ev.ACTING,
+    ev.OfferCancelled,
+    ev.EntryAdded,
+    ArtifactWritten,
+    ArtifactDeleted,
+    ArtifactTransferred,
+    ArtifactInvoked,
+)
 def show_act(event: Applied, tx: Tx) -> None:
     """The newest step of an agent; whoever has another event of an action does not carry its act."""
     data = event.data
@@ -275,9 +273,8 @@ def show_act(event: Applied, tx: Tx) -> None:
         " last_source = ?, failures = CASE WHEN ? THEN 0 ELSE failures + 1 END,"
         " ticks_in_state = ticks_in_state + (state IS NOT NULL)"
         " WHERE tenant = ? AND space = ? AND agent = ?",
-        (event.at_us, act.action, int(ok), result, act.source, int(ok),
-         *event.stream[:2], event.actor),
-    )  # fmt: skip
+        (event.at_us, act.action, int(ok), result, act.source, int(ok), *event.stream[:2], event.actor),
+    )
     if act.source == "model":
         _count_usage(event, tx, event.actor, act.tokens)
 
@@ -301,8 +298,7 @@ def show_moved(event: Applied, tx: Tx) -> None:
     if data.origin == data.to:
         return
     tx.execute(
-        "UPDATE world_agents SET state = ?, ticks_in_state = 0"
-        " WHERE tenant = ? AND space = ? AND agent = ?",
+        "UPDATE world_agents SET state = ?, ticks_in_state = 0 WHERE tenant = ? AND space = ? AND agent = ?",
         (data.to, *event.stream[:2], data.agent),
     )
 
@@ -366,10 +362,27 @@ def show_offer(event: Applied, tx: Tx) -> None:
     tx.execute(
         "INSERT INTO world_offers SELECT ?, ?, ?, ?, ?, ?, kind, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open',"
         " NULL, NULL, 0 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-        (tenant, space, data.offer, event.seq, data.artifact, data.version, data.seller, data.price,
-         data.sells, data.to, data.uses, data.ticks, data.royalty_percent, data.preview,
-         event.at_us, tenant, space, data.artifact),
-    )  # fmt: skip
+        (
+            tenant,
+            space,
+            data.offer,
+            event.seq,
+            data.artifact,
+            data.version,
+            data.seller,
+            data.price,
+            data.sells,
+            data.to,
+            data.uses,
+            data.ticks,
+            data.royalty_percent,
+            data.preview,
+            event.at_us,
+            tenant,
+            space,
+            data.artifact,
+        ),
+    )
 
 
 @world_view.on(ev.OfferAccepted)
@@ -387,9 +400,16 @@ def show_accepted(event: Applied, tx: Tx) -> None:
     if data.sells == "licence":
         tx.execute(
             "INSERT INTO world_licences VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (tenant, space, f"{data.offer}.{event.seq}", data.artifact, data.buyer, data.uses,
-             data.until_tick),
-        )  # fmt: skip
+            (
+                tenant,
+                space,
+                f"{data.offer}.{event.seq}",
+                data.artifact,
+                data.buyer,
+                data.uses,
+                data.until_tick,
+            ),
+        )
     if data.royalty_percent and data.got:
         tx.execute(
             "INSERT INTO world_royalties VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -433,9 +453,19 @@ def show_closed(event: Applied, tx: Tx) -> None:
     tx.execute("DELETE FROM world_bids WHERE tenant = ? AND space = ?", (tenant, space))
     tx.execute(
         "INSERT INTO world_rounds VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (tenant, space, data.round, event.at_us, data.winner, data.artifact, data.price,
-         data.score, data.minted, int(data.duplicate)),
-    )  # fmt: skip
+        (
+            tenant,
+            space,
+            data.round,
+            event.at_us,
+            data.winner,
+            data.artifact,
+            data.price,
+            data.score,
+            data.minted,
+            int(data.duplicate),
+        ),
+    )
 
 
 @world_view.on(ev.EntryAdded)
@@ -443,12 +473,21 @@ def show_entry(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, ev.EntryAdded)
     done = tx.execute(
-        "INSERT INTO store_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        (*event.stream[:2], data.store, event.seq, data.entry,
-         event.at_us if data.tick is None else data.tick, data.text, data.tags, data.importance,
-         data.vector, data.embedder, data.mark),
-    )  # fmt: skip
+        "INSERT INTO store_entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        (
+            *event.stream[:2],
+            data.store,
+            event.seq,
+            data.entry,
+            event.at_us if data.tick is None else data.tick,
+            data.text,
+            data.tags,
+            data.importance,
+            data.vector,
+            data.embedder,
+            data.mark,
+        ),
+    )
     if done.rowcount != 1:
         raise Conflict(f"memory store {data.store} has an entry {data.entry} already")
     _count(event, tx, data.store, added=1, entries=1)
@@ -537,8 +576,7 @@ def show_fees_shared(event: Applied, tx: Tx) -> None:
 
 def _owner(event: Applied, tx: Tx, artifact: str) -> str | None:
     row = tx.one(
-        "SELECT owner FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-        (*event.stream[:2], artifact),
+        "SELECT owner FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (*event.stream[:2], artifact)
     )
     return None if row is None else row[0]
 

@@ -181,9 +181,7 @@ class World:
         owns, and scrip that is no amount.
         """
         if scrip is not None and not 0 <= scrip <= PRICE_MAX:
-            raise InvalidRequest(
-                "no amount of scrip", expected=f"a number from 0 to {PRICE_MAX}", got=scrip
-            )
+            raise InvalidRequest("no amount of scrip", expected=f"a number from 0 to {PRICE_MAX}", got=scrip)
         amount = (await self.config()).start_balance if scrip is None else scrip
         stage, active = self._stage_now(), await self.agents()
         await stage.preload(agents)
@@ -242,9 +240,13 @@ class World:
             return None
         wish = WriteRequest(id=agent, content=agreed, expected_version=standing.version)
         return decide_write(
-            wish, standing, Decision(True, "joins"),
-            tenant=self.host.id, principal=agent, key=await stage.key(),
-        )  # fmt: skip
+            wish,
+            standing,
+            Decision(True, "joins"),
+            tenant=self.host.id,
+            principal=agent,
+            key=await stage.key(),
+        )
 
     async def leave(self, agent: str, *, by: str = OPERATOR) -> None:
         """An agent acts no longer; what it owns stays. Errors: `NotFound`."""
@@ -261,14 +263,10 @@ class World:
         await self.row()
         await self._append([(ev.WorldResumed(), by)])
 
-    async def configure(
-        self, config: WorldConfig | Mapping[str, Any], *, by: str = OPERATOR
-    ) -> None:
+    async def configure(self, config: WorldConfig | Mapping[str, Any], *, by: str = OPERATOR) -> None:
         """Set other settings from the next tick on; seed and rules stay. Errors: `InvalidConfig`."""
         row, before = await self.row(), await self.config()
-        settings = msgspec.structs.replace(
-            read_config(config), seed=row["seed"], rules=before.rules
-        )
+        settings = msgspec.structs.replace(read_config(config), seed=row["seed"], rules=before.rules)
         key = await self._stage_now().key()
         ref, blob = make_blob(self.host.id, key, canonical_json(plain_config(settings)))
         await self._append([(ev.WorldConfigured(config=ref), by)], [blob])
@@ -299,17 +297,12 @@ class World:
         cast = self._cast_now()
         await check_askable(scene, cast.specs, self.host)
         desk = DeskPayer(
-            self.host,
-            f"embedding:{self.id}/t{scene.tick}",
-            asks_again=True,
-            scope=scope_of(self.id),
+            self.host, f"embedding:{self.id}/t{scene.tick}", asks_again=True, scope=scope_of(self.id)
         )
         payer = WorldPayer(scene.config, desk)
         try:
             with paid_by(payer):
-                passed, head = await pass_tick(
-                    scene, cast, self.host.services.store, head=self._head
-                )
+                passed, head = await pass_tick(scene, cast, self.host.services.store, head=self._head)
         except BaseException:
             await cast.runs.close()  # opened anew, they know what was asked in the tick that failed
             raise
@@ -390,9 +383,7 @@ class World:
         Errors: `NotFound`; `InvalidRequest`; `InvalidArtifact`; `Conflict` if a world has this id, and for
         agents whose operations have kept artifacts by then.
         """
-        name = await fork_world(
-            self.host, self.id, at=at, new_id=new_id, with_=with_, config=config, by=by
-        )
+        name = await fork_world(self.host, self.id, at=at, new_id=new_id, with_=with_, config=config, by=by)
         return self._like(name)
 
     async def export(self, path: str | Path) -> CarriedWorld:
@@ -468,12 +459,18 @@ class World:
             self._head = head
         self._stage.at_us = tick
         return Scene(
-            world=self.id, tick=tick, config=await self.config(), stage=self._stage,
-            key=await self._stage.key(), agents=await self.agents(),
-            interpreter=self.host.sandbox, services=self._services or shipped_services(),
-            search_memory=search_memory, main=self.host.as_principal(ev.reader_of(self.id)).artifacts,
+            world=self.id,
+            tick=tick,
+            config=await self.config(),
+            stage=self._stage,
+            key=await self._stage.key(),
+            agents=await self.agents(),
+            interpreter=self.host.sandbox,
+            services=self._services or shipped_services(),
+            search_memory=search_memory,
+            main=self.host.as_principal(ev.reader_of(self.id)).artifacts,
             names=store.names,
-        )  # fmt: skip
+        )
 
     async def _append(
         self,
@@ -492,6 +489,5 @@ class World:
 def _agent_row(row: tuple[Any, ...]) -> AgentRow:
     agent, n, state, ticks, failures, tick, action, ok, result, source = row
     return AgentRow(
-        agent, n, state, ticks, failures, tick, action, None if ok is None else bool(ok), result,
-        source,
-    )  # fmt: skip
+        agent, n, state, ticks, failures, tick, action, None if ok is None else bool(ok), result, source
+    )

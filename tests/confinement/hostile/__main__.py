@@ -28,13 +28,28 @@ ATTEMPTS: dict[str, Attempt] = {}
 libc = ctypes.CDLL(None, use_errno=True)
 MACHINE = os.uname().machine
 NUMBERS = {
-    "ptrace": (101, 117), "process_vm_readv": (310, 270), "tgkill": (234, 131), "mount": (165, 40),
-    "setns": (308, 268), "unshare": (272, 97), "bpf": (321, 280), "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425), "perf_event_open": (298, 241), "pidfd_open": (434, 434),
-    "pidfd_getfd": (438, 438), "keyctl": (250, 219), "open_by_handle_at": (304, 265),
-    "chroot": (161, 51), "shmget": (29, 194), "execve": (59, 221), "kexec_load": (246, 104),
-    "init_module": (175, 105), "process_madvise": (440, 440), "quotactl": (179, 60),
-}  # fmt: skip
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "tgkill": (234, 131),
+    "mount": (165, 40),
+    "setns": (308, 268),
+    "unshare": (272, 97),
+    "bpf": (321, 280),
+    "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425),
+    "perf_event_open": (298, 241),
+    "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438),
+    "keyctl": (250, 219),
+    "open_by_handle_at": (304, 265),
+    "chroot": (161, 51),
+    "shmget": (29, 194),
+    "execve": (59, 221),
+    "kexec_load": (246, 104),
+    "init_module": (175, 105),
+    "process_madvise": (440, 440),
+    "quotactl": (179, 60),
+}
 
 
 def attempt(name: str) -> Callable[[Attempt], Attempt]:

@@ -54,32 +54,18 @@ class Workspace:
         return asyncio.run(self._ask(question, schema=schema, without=without, params=params or {}))
 
     async def _ask(
-        self,
-        question: str,
-        *,
-        schema: dict[str, Any] | None,
-        without: Sequence[str],
-        params: dict[str, Any],
+        self, question: str, *, schema: dict[str, Any] | None, without: Sequence[str], params: dict[str, Any]
     ) -> Asked:
         model = OfflineModel()
         tools = tuple(tool.schema for name, tool in self._tools.items() if name not in without)
-        messages = [
-            ChatMessage(role="system", content=SYSTEM),
-            ChatMessage(role="user", content=question),
-        ]
+        messages = [ChatMessage(role="system", content=SYSTEM), ChatMessage(role="user", content=question)]
         for _ in range(ROUNDS_MAX):
             request = ModelRequest(
-                model="offline",
-                messages=tuple(messages),
-                tools=tools,
-                output_schema=schema,
-                params=params,
+                model="offline", messages=tuple(messages), tools=tools, output_schema=schema, params=params
             )
             reply = await model.complete(request)
             assert (await model.complete(request)).canonical() == reply.canonical()
-            messages.append(
-                ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls)
-            )
+            messages.append(ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls))
             if not reply.tool_calls:
                 return Asked(reply=reply, messages=messages)
             for call in reply.tool_calls:

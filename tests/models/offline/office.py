@@ -31,9 +31,8 @@ def reply_to(
     messages: Sequence[ChatMessage], schema: dict[str, Any] | None = None, tokens: int = 1_024
 ) -> ModelReply:
     request = ModelRequest(
-        model="offline", messages=tuple(messages), output_schema=schema,
-        params={"max_output_tokens": tokens},
-    )  # fmt: skip
+        model="offline", messages=tuple(messages), output_schema=schema, params={"max_output_tokens": tokens}
+    )
     model = OfflineModel()
     reply = asyncio.run(model.complete(request))
     assert asyncio.run(model.complete(request)).canonical() == reply.canonical()
@@ -99,10 +98,7 @@ class Office:
         )
         asked = f"## Goal\n\n{goal}\n\n## Workspace\n\n{files}\n\n## Tools\n\n{tools}\n\n## Limits\n\nFew."
         reply = reply_to(
-            [
-                ChatMessage(role="system", content=template("plan-1")),
-                ChatMessage(role="user", content=asked),
-            ],
+            [ChatMessage(role="system", content=template("plan-1")), ChatMessage(role="user", content=asked)],
             Plan.model_json_schema(),
         )
         self.plan = Plan.model_validate(json.loads(reply.text))
@@ -111,9 +107,12 @@ class Office:
         for one in self.plan.tasks:
             before = [shown for name in one.depends_on for shown in self.results[name].outputs]
             done = self.task(
-                one.goal, one.success_criteria, tools=tools_of[one.agent], inputs=before,
+                one.goal,
+                one.success_criteria,
+                tools=tools_of[one.agent],
+                inputs=before,
                 iterations=one.max_iterations,
-            )  # fmt: skip
+            )
             self.results[one.slug] = done
             if not done.passed:
                 break
@@ -125,9 +124,15 @@ class Office:
 
 class _Work:
     def __init__(
-        self, office: Office, goal: str, criteria: str, *, tools: Sequence[str],
-        inputs: Sequence[Shown], most: int,
-    ) -> None:  # fmt: skip
+        self,
+        office: Office,
+        goal: str,
+        criteria: str,
+        *,
+        tools: Sequence[str],
+        inputs: Sequence[Shown],
+        most: int,
+    ) -> None:
         self.office, self.goal, self.criteria, self.most = office, goal, criteria, most
         self.tools = {name: office.workspace._tools[name].schema for name in tools}
         self.inputs = list(inputs)
@@ -192,9 +197,11 @@ class _Work:
         self, contract: str, number: int, *, schema: dict[str, Any] | None = None, extra: str = ""
     ) -> ModelReply:
         parts = [
-            template(contract), "## Agent\n\nAda\n\nYou look things up.", f"## Task\n\n{self.goal}",
+            template(contract),
+            "## Agent\n\nAda\n\nYou look things up.",
+            f"## Task\n\n{self.goal}",
             f"## Success criteria\n\n{self.criteria}",
-        ]  # fmt: skip
+        ]
         parts += [f"## Policy\n\n{self.office.policy}"] if self.office.policy else []
         if self.inputs:
             told = [

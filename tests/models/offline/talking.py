@@ -59,13 +59,14 @@ class Talk:
         if self.tail:
             last = messages[-1]
             content = f"{last.text}\n\n{self.tail}"
-            messages[-1] = ChatMessage(
-                role=last.role, content=content, tool_call_id=last.tool_call_id
-            )
+            messages[-1] = ChatMessage(role=last.role, content=content, tool_call_id=last.tool_call_id)
         return ModelRequest(
-            model="offline", messages=tuple(messages), tools=tuple(self.tools),
-            output_schema=self.schema, params=self.params,
-        )  # fmt: skip
+            model="offline",
+            messages=tuple(messages),
+            tools=tuple(self.tools),
+            output_schema=self.schema,
+            params=self.params,
+        )
 
     def once(self) -> ModelReply:
         return asyncio.run(OfflineModel().complete(self.request()))
@@ -83,9 +84,7 @@ class Talk:
             for call in reply.tool_calls:
                 self.calls.append(call)
                 content = _shown(self.functions[call.name](**call.arguments))
-                self.messages.append(
-                    ChatMessage(role="tool", content=content, tool_call_id=call.id)
-                )
+                self.messages.append(ChatMessage(role="tool", content=content, tool_call_id=call.id))
         raise AssertionError(f"no answer after {ROUNDS_MAX} rounds: {text}")
 
     @property
@@ -98,19 +97,11 @@ def _shown(value: Any) -> str:
 
 
 def answer(
-    text: str,
-    *,
-    schema: dict[str, Any] | None = None,
-    tools: Sequence[ToolSchema] = (),
-    **params: Any,
+    text: str, *, schema: dict[str, Any] | None = None, tools: Sequence[ToolSchema] = (), **params: Any
 ) -> ModelReply:
     """The reply to one message without any turn before it."""
     message = ChatMessage(role="user", content=text)
     request = ModelRequest(
-        model="offline",
-        messages=(message,),
-        tools=tuple(tools),
-        output_schema=schema,
-        params=params,
+        model="offline", messages=(message,), tools=tuple(tools), output_schema=schema, params=params
     )
     return asyncio.run(OfflineModel().complete(request))

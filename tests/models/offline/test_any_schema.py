@@ -92,8 +92,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "optional": thing([], a=NUMBER, b=TEXT, c={"type": "boolean"}),
     "nullable": thing(a={"type": ["number", "null"]}, b={"anyOf": [TEXT, {"type": "null"}]}),
     "unions": thing(
-        a={"anyOf": [NUMBER, TEXT]}, b={"oneOf": [thing(kind={"const": "x"}), thing(kind={"const": "y"})]},
-        c={"type": ["integer", "string"]}, d={"oneOf": [{"type": "integer"}, NUMBER | {"minimum": 2}]},
+        a={"anyOf": [NUMBER, TEXT]},
+        b={"oneOf": [thing(kind={"const": "x"}), thing(kind={"const": "y"})]},
+        c={"type": ["integer", "string"]},
+        d={"oneOf": [{"type": "integer"}, NUMBER | {"minimum": 2}]},
     ),
     "all of": {
         "allOf": [thing(a=TEXT), thing(b=NUMBER | {"minimum": 1}), {"required": ["c"]}],
@@ -116,7 +118,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "ref beside": thing(a={"$ref": "#/$defs/N", "maximum": 9}) | {"$defs": {"N": NUMBER | {"minimum": 4}}},
     "odd names": thing(**{"": TEXT, "a.b": NUMBER, "ü": TEXT, "title/": TEXT, "$ref2": TEXT}),
     "many": thing(**{f"field_{at}": NUMBER for at in range(300)}, notes=TEXT),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -131,10 +133,7 @@ def test_every_schema_gets_a_valid_instance_that_is_always_the_same(name: str) -
 
 def test_numbers_that_nobody_gave_are_zero_or_null_and_are_named() -> None:
     schema = thing(
-        summary=TEXT,
-        total=NUMBER,
-        share={"anyOf": [NUMBER, {"type": "null"}]},
-        done={"type": "boolean"},
+        summary=TEXT, total=NUMBER, share={"anyOf": [NUMBER, {"type": "null"}]}, done={"type": "boolean"}
     )
 
     output = valid(answer(PROMPT, schema=schema).output, schema)
@@ -146,19 +145,28 @@ def test_numbers_that_nobody_gave_are_zero_or_null_and_are_named() -> None:
 
 def test_what_the_prompt_states_is_taken_from_it() -> None:
     schema = thing(
-        name=TEXT, email=TEXT | {"format": "email"}, age={"type": "integer"}, born=TEXT | {"format": "date"},
-        order=TEXT | {"pattern": r"^[A-Z]{2}-\d+$"}, priority={"enum": ["low", "high"]},
+        name=TEXT,
+        email=TEXT | {"format": "email"},
+        age={"type": "integer"},
+        born=TEXT | {"format": "date"},
+        order=TEXT | {"pattern": r"^[A-Z]{2}-\d+$"},
+        priority={"enum": ["low", "high"]},
         phone={"anyOf": [TEXT, {"type": "null"}]},
-    )  # fmt: skip
+    )
     prompt = (
         "Extract the person. Name: Ada Lovelace. She was born 1815-12-10, her age is 36, write to"
         " ada@example.org about order AB-77, which has high priority."
     )
 
     assert valid(answer(prompt, schema=schema).output, schema) == {
-        "name": "Ada Lovelace", "email": "ada@example.org", "age": 36, "born": "1815-12-10",
-        "order": "AB-77", "priority": "high", "phone": None,
-    }  # fmt: skip
+        "name": "Ada Lovelace",
+        "email": "ada@example.org",
+        "age": 36,
+        "born": "1815-12-10",
+        "order": "AB-77",
+        "priority": "high",
+        "phone": None,
+    }
 
 
 def test_identifiers_after_a_name_are_taken_and_words_are_not() -> None:
@@ -166,8 +174,10 @@ def test_identifiers_after_a_name_are_taken_and_words_are_not() -> None:
     prompt = "Extract the invoice: number INV-7 of customer unclear, total 310.50 EUR."
 
     assert answer(prompt, schema=schema).output == {
-        "number": "INV-7", "customer": "Not determined.", "total": 310.5
-    }  # fmt: skip
+        "number": "INV-7",
+        "customer": "Not determined.",
+        "total": 310.5,
+    }
 
 
 def test_neutral_choices_come_before_the_first_one() -> None:
@@ -225,8 +235,7 @@ def test_an_analysis_with_data_holds_the_figures_that_were_found(open_world: Ope
     wanted = sum(row["amount"] or 0 for row in rows)
 
     output = valid(
-        workspace.ask("Analyze the orders of 2024 and write a report.", schema=REPORT).reply.output,
-        REPORT,
+        workspace.ask("Analyze the orders of 2024 and write a report.", schema=REPORT).reply.output, REPORT
     )
 
     assert f"{wanted:.2f}" in output["summary"]
@@ -236,27 +245,18 @@ def test_an_analysis_with_data_holds_the_figures_that_were_found(open_world: Ope
 
 def _drawn(chance: random.Random, depth: int) -> dict[str, Any]:
     """A random schema that some value fits."""
-    kind = chance.choice(
-        ["object", "array", "number", "integer", "string", "boolean", "enum", "union"]
-    )
+    kind = chance.choice(["object", "array", "number", "integer", "string", "boolean", "enum", "union"])
     if depth > 3 and kind in ("object", "array", "union"):
         kind = "string"
     if kind == "object":
-        names = [
-            chance.choice("title summary count notes items when owner".split()) for _ in range(4)
-        ]
+        names = [chance.choice("title summary count notes items when owner".split()) for _ in range(4)]
         properties = {name: _drawn(chance, depth + 1) for name in names}
         required = [name for name in properties if chance.random() < 0.7]
         extra = chance.choice([{}, {"additionalProperties": False}])
         return {"type": "object", "properties": properties, "required": required, **extra}
     if kind == "array":
         low = chance.randrange(3)
-        return {
-            "type": "array",
-            "items": _drawn(chance, depth + 1),
-            "minItems": low,
-            "maxItems": low + 2,
-        }
+        return {"type": "array", "items": _drawn(chance, depth + 1), "minItems": low, "maxItems": low + 2}
     if kind in ("number", "integer"):
         low = chance.randrange(-50, 50)
         step = {"multipleOf": 3} if chance.random() < 0.3 else {}
@@ -267,12 +267,7 @@ def _drawn(chance: random.Random, depth: int) -> dict[str, Any]:
     if kind == "enum":
         return {"enum": chance.sample(["a", "b", 3, None, "unknown", True], 3)}
     if kind == "union":
-        return {
-            "anyOf": [
-                _drawn(chance, depth + 1),
-                chance.choice([{"type": "null"}, {"type": "boolean"}]),
-            ]
-        }
+        return {"anyOf": [_drawn(chance, depth + 1), chance.choice([{"type": "null"}, {"type": "boolean"}])]}
     return {"type": "boolean"}
 
 
@@ -283,9 +278,7 @@ def test_random_schemas_get_valid_instances(seed: int) -> None:
     valid(answer(PROMPT, schema=schema).output, schema)
 
 
-@pytest.mark.parametrize(
-    "pattern", [r"(?=a)b", r"(a)\1", "[", "(", "a{9999}", r"\p{L}", "(((((", "{", "a{2"]
-)
+@pytest.mark.parametrize("pattern", [r"(?=a)b", r"(a)\1", "[", "(", "a{9999}", r"\p{L}", "(((((", "{", "a{2"])
 def test_patterns_that_are_not_understood_give_nothing_or_a_text(pattern: str) -> None:
     assert text_for(pattern) is None or isinstance(text_for(pattern), str)
 

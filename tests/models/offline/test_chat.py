@@ -25,11 +25,7 @@ from tests.models.offline.talking import MEMORY_TOOLS, TEXT, Talk, answer, schem
         (["We agreed on 14 May for the audit."], "When is the audit that we agreed on?", "14 May"),
         (["I care about the Baltic ports."], "Which ports do I care about?", "the Baltic ports"),
         (["I work at Acme.", "My boss is Mia."], "Who is my boss?", "Your boss is Mia."),
-        (
-            ["The box P-33 is in hall 5.", "The box P-3 is in hall 1."],
-            "Where is the box P-33?",
-            "hall 5",
-        ),
+        (["The box P-33 is in hall 5.", "The box P-3 is in hall 1."], "Where is the box P-33?", "hall 5"),
         (["My dog's name is Rex.", "My name is Ada."], "What is my name?", "Your name is Ada."),
         (["My name is Ada.", "My dog's name is Rex."], "What is my name?", "Your name is Ada."),
     ],
@@ -78,10 +74,13 @@ def test_what_was_said_last_is_repeated() -> None:
 
 
 def test_a_text_in_the_message_is_summarised_by_its_own_sentences() -> None:
-    text = "Summarize the following text: Hm, well, so it goes. The board met on 3 May. It approved 4,200 EUR."
+    text = (
+        "Summarize the following text: Hm, well, so it goes. The board met on 3 May. It approved 4,200 EUR."
+    )
     schema = {
-        "type": "object", "properties": {"summary": TEXT, "key_points": {"type": "array", "items": TEXT}}
-    }  # fmt: skip
+        "type": "object",
+        "properties": {"summary": TEXT, "key_points": {"type": "array", "items": TEXT}},
+    }
 
     plain = answer(text).text
     output = answer(text, schema=schema).output
@@ -96,8 +95,7 @@ def test_a_statement_is_not_claimed_to_be_stored() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Tell me a joke", "Write a poem about rain", "Why is the sky blue?", "", "Translate this"],
+    "text", ["Tell me a joke", "Write a poem about rain", "Why is the sky blue?", "", "Translate this"]
 )
 def test_what_is_beyond_the_rules_is_refused_as_before(text: str) -> None:
     with pytest.raises(OfflineCannot):
@@ -106,10 +104,7 @@ def test_what_is_beyond_the_rules_is_refused_as_before(text: str) -> None:
 
 def test_questions_on_tables_follow_one_another(open_world: Open) -> None:
     world, _ = open_world("shop")
-    counts = {
-        year: sum(row["order_date"].year == year for row in world["orders"])
-        for year in (2023, 2024)
-    }
+    counts = {year: sum(row["order_date"].year == year for row in world["orders"]) for year in (2023, 2024)}
     _, workspace = open_world("shop")
 
     first = workspace.ask("How many orders were there in 2024?")
@@ -140,9 +135,9 @@ def _asked_after(workspace: Workspace, before: list[ChatMessage], question: str)
 
 TAILS = [
     "## Now\n\n2026-11-21 09:30 UTC",
-    "## Balance\n\n12 scrip\n\n## Notes\n\n- How many cats are there? {\"tables\": []}",
-    "## Recalled memories\n\n<data source=\"memory\" trust=\"untrusted\">\n- [m1] x [1, 2]\n</data>",
-]  # fmt: skip
+    '## Balance\n\n12 scrip\n\n## Notes\n\n- How many cats are there? {"tables": []}',
+    '## Recalled memories\n\n<data source="memory" trust="untrusted">\n- [m1] x [1, 2]\n</data>',
+]
 
 
 @pytest.mark.parametrize("tail", TAILS, ids=["clock", "notes", "memories"])
@@ -186,9 +181,7 @@ def test_a_demand_to_repair_a_reply_asks_nothing_new() -> None:
     talk = Talk(schema=schema)
     first = talk.say("Analyze the Q3 sales data.")
     talk.messages.append(
-        ChatMessage(
-            role="user", content="Your reply does not fit the format that was asked for.\n\nx"
-        )
+        ChatMessage(role="user", content="Your reply does not fit the format that was asked for.\n\nx")
     )
 
     assert talk.once().output == first.output

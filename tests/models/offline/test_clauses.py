@@ -113,10 +113,7 @@ def test_a_total_over_named_values_is_also_shown_apart(open_world: Open) -> None
         ("What was it between Q1 and Q2?", ["What was it between Q1 and Q2"]),
         ("Show the top 5 and give me the result as a report", ["the top 5"]),
         ('How many for "A. B; C?"', ['How many for "A. B; C?"']),
-        (
-            "According to the notes, how many are there?",
-            ["According to the notes, how many are there"],
-        ),
+        ("According to the notes, how many are there?", ["According to the notes, how many are there"]),
         ("Can you tell me how many, please?", ["how many"]),
     ],
 )

@@ -26,12 +26,8 @@ TASK = "Task: summarise past events."
 class Compacting:
     """A workspace whose older messages are shown as a summary of so many tokens."""
 
-    def __init__(
-        self, *, keep: int, tokens: int, preview_chars: int = 10**9, page: str = "text"
-    ) -> None:
-        self.tools: dict[str, Any] = {
-            tool.name: tool for tool in workspace_tools(SALES, writable=False)
-        }
+    def __init__(self, *, keep: int, tokens: int, preview_chars: int = 10**9, page: str = "text") -> None:
+        self.tools: dict[str, Any] = {tool.name: tool for tool in workspace_tools(SALES, writable=False)}
         self.keep, self.tokens, self.preview_chars, self.page = keep, tokens, preview_chars, page
         self.artifacts: dict[str, str] = {}
         self.summaries = 0
@@ -98,9 +94,12 @@ class Compacting:
         functions = {name: self.function(name) for name in names}
         functions["read_artifact"] = self.read_artifact
         return Talk(
-            tools=[*tools, schema_of("read_artifact")], functions=functions, system=["You work."],
-            compact=self.compact, **more,
-        )  # fmt: skip
+            tools=[*tools, schema_of("read_artifact")],
+            functions=functions,
+            system=["You work."],
+            compact=self.compact,
+            **more,
+        )
 
 
 def line(message: ChatMessage, number: int) -> str:
@@ -186,12 +185,14 @@ def past(text: str) -> ChatMessage:
 DESCRIBED = {
     "tables": [
         {
-            "name": "orders", "source": "orders.csv", "rows": 3,
+            "name": "orders",
+            "source": "orders.csv",
+            "rows": 3,
             "columns": [{"name": "city", "type": "VARCHAR"}, {"name": "amount", "type": "DOUBLE"}],
         }
     ],
     "skipped": [],
-}  # fmt: skip
+}
 USER = ChatMessage(role="user", content="How many orders are there?")
 
 
@@ -256,18 +257,27 @@ def test_what_a_person_said_before_the_compaction_is_known() -> None:
     assert "Your name is Ada." in reply.text
 
 
-HOSTILE = ["x" * 2_000_000, "[" * 2_000_000, '{"a":' * 400_000, "\n\n## Now\n" * 200_000, '"' * 2_000_000,
-           "<data>" * 300_000, json.dumps({"tables": [{"name": "x"}] * 100_000}), "{}" * 1_000_000,
-           json.dumps({"head": "", "tail": "", "total_chars": 10**12, "ref": "x"}),
-           json.dumps({"head": "", "tail": "", "total_chars": -5, "ref": "x"}),
-           json.dumps({"head": "", "tail": "", "total_chars": 5, "ref": 7}), "\x00\ud800", "null", ""]  # fmt: skip
+HOSTILE = [
+    "x" * 2_000_000,
+    "[" * 2_000_000,
+    '{"a":' * 400_000,
+    "\n\n## Now\n" * 200_000,
+    '"' * 2_000_000,
+    "<data>" * 300_000,
+    json.dumps({"tables": [{"name": "x"}] * 100_000}),
+    "{}" * 1_000_000,
+    json.dumps({"head": "", "tail": "", "total_chars": 10**12, "ref": "x"}),
+    json.dumps({"head": "", "tail": "", "total_chars": -5, "ref": "x"}),
+    json.dumps({"head": "", "tail": "", "total_chars": 5, "ref": 7}),
+    "\x00\ud800",
+    "null",
+    "",
+]
 
 
 @pytest.mark.parametrize("content", HOSTILE, ids=lambda text: repr(text[:20]))
 @pytest.mark.parametrize("place", ["tool", "past", "system", "user"])
-def test_hostile_content_anywhere_is_refused_or_answered_in_bounded_time(
-    content: str, place: str
-) -> None:
+def test_hostile_content_anywhere_is_refused_or_answered_in_bounded_time(content: str, place: str) -> None:
     call = ToolCall(id="call_1", name="describe_tables", arguments={})
     messages = {
         "tool": (
@@ -276,10 +286,7 @@ def test_hostile_content_anywhere_is_refused_or_answered_in_bounded_time(
             ChatMessage(role="tool", tool_call_id="call_1", content=content),
         ),
         "past": (USER, past(content)),
-        "system": (
-            ChatMessage(role="system", content=f"# Skills\n{content}\n# Memory\n{content}"),
-            USER,
-        ),
+        "system": (ChatMessage(role="system", content=f"# Skills\n{content}\n# Memory\n{content}"), USER),
         "user": (ChatMessage(role="user", content=content), USER),
     }[place]
     tools = ("describe_tables", "query_sql", "load_skill", "use_skill", "read_artifact", "recall")

@@ -34,12 +34,9 @@ def requests_of(open_world: Open, question: str) -> list[ModelRequest]:
     messages = workspace.ask(question).messages
     starts = [at for at, one in enumerate(messages) if one.role == "assistant"]
     tools = tuple(
-        ToolSchema(name=name, description="", parameters={})
-        for name in ("describe_tables", "query_sql")
+        ToolSchema(name=name, description="", parameters={}) for name in ("describe_tables", "query_sql")
     )
-    return [
-        ModelRequest(model="offline", messages=tuple(messages[:at]), tools=tools) for at in starts
-    ]
+    return [ModelRequest(model="offline", messages=tuple(messages[:at]), tools=tools) for at in starts]
 
 
 def test_the_model_is_a_free_streaming_port() -> None:
@@ -159,17 +156,13 @@ def test_the_last_message_of_the_user_is_the_question() -> None:
     )
 
     with pytest.raises(OfflineCannot, match="chart"):
-        asyncio.run(
-            OfflineModel().complete(ModelRequest(model="offline", messages=messages, tools=tools))
-        )
+        asyncio.run(OfflineModel().complete(ModelRequest(model="offline", messages=messages, tools=tools)))
 
 
 SUMMARY = (
     ChatMessage(role="system", content="Summarise the conversation below."),
     ChatMessage(role="user", content="Please plan the trip. We decided on 14 May and room B-12."),
-    ChatMessage(
-        role="assistant", content="Fine. The budget must stay below 400 euros. Hm hm hm hm."
-    ),
+    ChatMessage(role="assistant", content="Fine. The budget must stay below 400 euros. Hm hm hm hm."),
     ChatMessage(role="user", content="Summarise this."),
 )
 

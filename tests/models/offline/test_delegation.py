@@ -10,9 +10,7 @@ from artelier.errors import OfflineCannot
 from tests.models.offline.talking import TEXT, Talk, schema_of
 
 TOOLS = (
-    schema_of(
-        "researcher", "Delegates a task to the agent `researcher`: finds facts.", prompt=TEXT
-    ),
+    schema_of("researcher", "Delegates a task to the agent `researcher`: finds facts.", prompt=TEXT),
     schema_of("report_writer", "Sub-agent that writes.", task=TEXT),
     schema_of("calculator", "Computes a formula.", prompt=TEXT),
 )
@@ -25,11 +23,7 @@ class Team:
 
     def research(self, prompt: str) -> Any:
         self.asked.append(("researcher", prompt))
-        return self.answer or {
-            "status": "completed",
-            "text": "Oslo has 717,710 inhabitants.",
-            "run_id": "r",
-        }
+        return self.answer or {"status": "completed", "text": "Oslo has 717,710 inhabitants.", "run_id": "r"}
 
     def write(self, task: str) -> Any:
         self.asked.append(("report_writer", task))
@@ -95,9 +89,10 @@ def test_a_failed_agent_is_reported_as_failed(answer: Any) -> None:
 
 def test_the_answer_fills_structured_output() -> None:
     schema = {
-        "type": "object", "required": ["summary", "findings"],
+        "type": "object",
+        "required": ["summary", "findings"],
         "properties": {"summary": TEXT, "findings": {"type": "array", "items": TEXT}},
-    }  # fmt: skip
+    }
 
     output = Team().talk(schema=schema).say("Ask the researcher to find Oslo.").output
 
@@ -120,8 +115,7 @@ def test_only_tools_that_delegate_are_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    ['{"text": "half \\ud800 of it"}', '{"output": {"n": 123456789012345678901234567890}}'],
+    "answer", ['{"text": "half \\ud800 of it"}', '{"output": {"n": 123456789012345678901234567890}}']
 )
 def test_answers_that_json_can_hardly_hold_make_a_reply(answer: str) -> None:
     reply = Team(answer).talk().say("Ask the researcher to find Oslo.")

@@ -40,10 +40,20 @@ def reply(text: str, *, tokens: int | None = 1_000, task: str = TASK) -> ModelRe
 @pytest.mark.parametrize(
     "kept",
     [
-        "14 May 2026", "4,200 EUR", "plans/audit-2026.md", "ORD-7781", "3.5 kg", "Maria Lopez",
-        "vendor Acme", "310 EUR", "B-12", "open question", "SELECT 1", "[[41]]",
+        "14 May 2026",
+        "4,200 EUR",
+        "plans/audit-2026.md",
+        "ORD-7781",
+        "3.5 kg",
+        "Maria Lopez",
+        "vendor Acme",
+        "310 EUR",
+        "B-12",
+        "open question",
+        "SELECT 1",
+        "[[41]]",
     ],
-)  # fmt: skip
+)
 def test_what_later_work_needs_is_kept_as_it_is(kept: str) -> None:
     assert kept in digest(TRANSCRIPT)
 
@@ -71,8 +81,7 @@ def test_the_room_is_never_exceeded(tokens: int) -> None:
 
 def test_what_does_not_fit_is_at_least_named() -> None:
     long = "\n".join(
-        f"[{at}] tool: The parcel PCL-{at:05d} weighs {at}.5 kg and went to /depot/{at}. "
-        + "Hm. " * 40
+        f"[{at}] tool: The parcel PCL-{at:05d} weighs {at}.5 kg and went to /depot/{at}. " + "Hm. " * 40
         for at in range(1, 61)
     )
 
@@ -85,9 +94,12 @@ def test_what_does_not_fit_is_at_least_named() -> None:
 
 def test_a_large_result_keeps_only_its_ref() -> None:
     preview = {
-        "head": "x" * 1_000, "tail": "y" * 1_000, "total_chars": 90_000, "ref": "runs/r/c1-tool-0@1",
+        "head": "x" * 1_000,
+        "tail": "y" * 1_000,
+        "total_chars": 90_000,
+        "ref": "runs/r/c1-tool-0@1",
         "read_with": "read_artifact(ref, offset, limit)",
-    }  # fmt: skip
+    }
 
     text = digest(f"[1] assistant: calls read_file({{}})\n[2] tool: {json.dumps(preview)}")
 
@@ -116,9 +128,7 @@ def test_partial_summaries_merge_in_order_and_add_up_their_calls() -> None:
 def test_merging_again_loses_no_count() -> None:
     text = digest('[1] assistant: calls look({"at":1})\n[2] tool: {"n":1}')
     for _ in range(4):
-        text = digest(
-            f'{text}\n[9] assistant: calls look({{"at":1}})\n[10] tool: {{"n":1}}', tokens=120
-        )
+        text = digest(f'{text}\n[9] assistant: calls look({{"at":1}})\n[10] tool: {{"n":1}}', tokens=120)
 
     assert "look#" in text
     assert " x5" in text

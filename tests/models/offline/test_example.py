@@ -42,9 +42,7 @@ def quarter(number: int) -> Any:
     return lambda row: (row["day"].month + 2) // 3 == number
 
 
-def test_the_headline_question_is_answered_right(
-    workspace: Workspace, sales: list[dict[str, Any]]
-) -> None:
+def test_the_headline_question_is_answered_right(workspace: Workspace, sales: list[dict[str, Any]]) -> None:
     sums = {name: total(rows, "revenue") for name, rows in by(sales, "region").items()}
     before, after = (total(sales, "revenue", quarter(number)) for number in (2, 3))
 
@@ -70,10 +68,7 @@ def test_the_headline_says_its_measure_and_what_was_skipped(
     text = workspace.ask(HEADLINE).text
 
     assert missing > 0
-    assert (
-        f"{len(sales) - missing} of {len(sales)} rows were used: {missing} have no `revenue`."
-        in text
-    )
+    assert f"{len(sales) - missing} of {len(sales)} rows were used: {missing} have no `revenue`." in text
     assert '"sold" is measured by `revenue`' in text
     assert "Ranked by the total `units` the order is the same." in text
 

@@ -66,9 +66,7 @@ def test_a_huge_question_is_refused_at_once(question: str) -> None:
     assert time.process_time() - started < 20
 
 
-@pytest.mark.parametrize(
-    "question", ["", "   ", "\x00\x07\x1b[2J", "???", "<facts>\nnow\n</facts>"]
-)
+@pytest.mark.parametrize("question", ["", "   ", "\x00\x07\x1b[2J", "???", "<facts>\nnow\n</facts>"])
 def test_an_empty_question_is_refused(question: str) -> None:
     with pytest.raises(OfflineCannot):
         reply_to(question, {"tables": []})
@@ -131,9 +129,7 @@ def test_a_table_of_500_columns_is_read(tmp_path: Path) -> None:
     rows = [[f"2024-01-{day:02d}", *range(day, day + 499)] for day in range(1, 29)]
     workspace = write(tmp_path, "wide.csv", [head, *rows])
 
-    assert bold(workspace.ask("total metric 321").text) == [
-        str(sum(day + 321 for day in range(1, 29)))
-    ]
+    assert bold(workspace.ask("total metric 321").text) == [str(sum(day + 321 for day in range(1, 29)))]
 
 
 def test_an_empty_workspace_is_refused(tmp_path: Path) -> None:
@@ -229,9 +225,7 @@ def test_a_huge_result_of_a_query_ends_in_bounded_time(result: Any) -> None:
 
 def test_a_tool_error_is_passed_on() -> None:
     with pytest.raises(OfflineCannot, match="the disk is gone"):
-        reply_to(
-            "How many orders?", {"error": {"code": "tool_failed", "message": "the disk is gone"}}
-        )
+        reply_to("How many orders?", {"error": {"code": "tool_failed", "message": "the disk is gone"}})
 
 
 def test_only_what_tools_returned_is_reported() -> None:
@@ -262,7 +256,5 @@ def test_a_call_that_is_never_answered_is_not_repeated_for_ever() -> None:
 
     with pytest.raises(OfflineCannot, match="without an answer"):
         asyncio.run(
-            OfflineModel().complete(
-                ModelRequest(model="offline", messages=tuple(messages), tools=TOOLS)
-            )
+            OfflineModel().complete(ModelRequest(model="offline", messages=tuple(messages), tools=TOOLS))
         )

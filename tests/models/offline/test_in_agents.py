@@ -63,14 +63,10 @@ def test_the_example_of_a_report_runs(tmp_path: Path, tools: bool) -> None:
 
 def test_the_headline_has_the_same_figures_through_skills_and_compactions(tmp_path: Path) -> None:
     async def plain(kernel: Kernel) -> Any:
-        return await AutonomousAgent(kernel=kernel).run(
-            run_id="plain", model="offline", prompt=HEADLINE
-        )
+        return await AutonomousAgent(kernel=kernel).run(run_id="plain", model="offline", prompt=HEADLINE)
 
     async def skilled(kernel: Kernel) -> Any:
-        strategy = CompactionStrategy(
-            trigger_at_messages=8, keep_recent_messages=3, summary_tokens_max=4_000
-        )
+        strategy = CompactionStrategy(trigger_at_messages=8, keep_recent_messages=3, summary_tokens_max=4_000)
         agent = analyst(kernel, tmp_path, compaction=strategy)
         result = await agent.run(run_id="skilled", model="offline", prompt=HEADLINE)
         return result, await kernel.for_tenant().compactions("skilled")
@@ -86,9 +82,7 @@ def test_the_headline_has_the_same_figures_through_skills_and_compactions(tmp_pa
 
 
 @pytest.mark.parametrize("summary_tokens", [60, 300])
-def test_compactions_that_lose_results_end_the_run_in_time(
-    tmp_path: Path, summary_tokens: int
-) -> None:
+def test_compactions_that_lose_results_end_the_run_in_time(tmp_path: Path, summary_tokens: int) -> None:
     async def work(kernel: Kernel) -> Any:
         strategy = CompactionStrategy(
             trigger_at_messages=6, keep_recent_messages=1, summary_tokens_max=summary_tokens
@@ -138,9 +132,7 @@ def test_a_sub_agent_does_the_work_and_its_answer_is_quoted(tmp_path: Path) -> N
     async def work(kernel: Kernel) -> Any:
         ports = workspace_tools(SALES, writable=False)
         factory = SubAgentFactory(kernel=kernel, model="offline", tools=ports)
-        child = factory.create(
-            name="researcher", description="Delegates to an agent that reads tables."
-        )
+        child = factory.create(name="researcher", description="Delegates to an agent that reads tables.")
         agent = AutonomousAgent(kernel=kernel, tools=[child])
         return await agent.run(
             run_id="r", model="offline", prompt="Ask the researcher: what is the total revenue?"

@@ -65,7 +65,7 @@ def test_a_character_takes_up_what_was_said(system: str) -> None:
         ("You keep files and tables of a tavern.", "The assistant"),
         ("{name} {0} %s", "The assistant"),
     ],
-)  # fmt: skip
+)
 def test_whoever_the_prompt_names_talks(system: str, who: str) -> None:
     for text in ("Write a poem about rain", "Sing!", "Is it cold outside?"):
         reply = in_chat(text, system=system)
@@ -113,9 +113,7 @@ def test_scene_and_notes_of_the_prompt_come_up() -> None:
     assert "The dice show 17 of 20: a success." in reply
 
 
-@pytest.mark.parametrize(
-    "question", ["What are you?", "Are you a real person?", "Which model is it?"]
-)
+@pytest.mark.parametrize("question", ["What are you?", "Are you a real person?", "Which model is it?"])
 def test_asked_what_it_is_it_says_so(question: str) -> None:
     assert "offline model: fixed rules, no language model" in in_chat(question)
 
@@ -133,44 +131,36 @@ def test_other_prompts_are_met_as_before() -> None:
     with pytest.raises(OfflineCannot):
         in_chat("How many orders were late?", system="You are a careful analyst of tables.")
     assert "Extract of the conversation" in said(
-        ("system", MIRA), ("user", "We agreed to meet at 10."), ("assistant", "Yes."),
+        ("system", MIRA),
+        ("user", "We agreed to meet at 10."),
+        ("assistant", "Yes."),
         ("user", "Write a summary of it."),
-    )  # fmt: skip
+    )
 
 
 def kept(before: str, talk: str, **properties: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": properties or SCENE, "additionalProperties": False}
-    prompt = f"Keep the state.\n\n## State so far\n{before}\n\n## Conversation\n{talk}\n\n## What to do\nGive it."
+    prompt = (
+        f"Keep the state.\n\n## State so far\n{before}\n\n## Conversation\n{talk}\n\n## What to do\nGive it."
+    )
     return json.loads(said(("user", prompt), schema=schema))
 
 
 def test_a_state_changes_by_words_and_else_stays() -> None:
     first = kept("none", "Tom: I walk into the Golden Tavern and take a lantern.\nMira: Hm.")
-    second = kept(
-        json.dumps(first), "Tom: I attack the guard with Brin at night.\nMira: I have a sword."
-    )
+    second = kept(json.dumps(first), "Tom: I attack the guard with Brin at night.\nMira: I have a sword.")
     third = kept(json.dumps(second), "Tom: I drop the lantern.\nMira: Hm.")
 
     assert (first["location"], first["inventory"]) == ("Golden Tavern", ["lantern"])
     assert first["characters"] == ["Tom", "Mira"]
-    assert (second["location"], second["time"], second["mood"]) == (
-        "Golden Tavern",
-        "night",
-        "tense",
-    )
+    assert (second["location"], second["time"], second["mood"]) == ("Golden Tavern", "night", "tense")
     assert second["characters"] == ["Tom", "Mira", "Brin"]
     assert (third["mood"], third["inventory"], third["turn"]) == ("tense", [], 3)
     assert "motto" not in third, "an optional field that nothing is known of"
 
 
 def test_state_that_is_broken_is_begun_anew() -> None:
-    for before in (
-        "none",
-        "{broken",
-        "[1]",
-        '{"turn": "x", "location": 5, "inventory": [1]}',
-        "{" * 9_000,
-    ):
+    for before in ("none", "{broken", "[1]", '{"turn": "x", "location": 5, "inventory": [1]}', "{" * 9_000):
         state = kept(before, "Tom: Hello.\nMira: Hm.")
         assert state["turn"] == 1 and state["location"] == ""
 
@@ -192,12 +182,15 @@ def test_facts_are_what_people_stated_word_for_word() -> None:
     ("talk", "question", "alone"),
     [
         ("", "Who built the Shard?", "Who built the Shard?"),
-        ("Tom: The Baltic Exchange was bombed.\n", "And what was built there?",
-         "And what was built there (about Baltic Exchange)?"),
+        (
+            "Tom: The Baltic Exchange was bombed.\n",
+            "And what was built there?",
+            "And what was built there (about Baltic Exchange)?",
+        ),
         ("Tom: The Baltic Exchange was bombed.\n", "Who was Wren?", "Who was Wren?"),
         ("", "## Question\nWhat?", "## Question What?"),
     ],
-)  # fmt: skip
+)
 def test_a_question_is_made_to_stand_alone(talk: str, question: str, alone: str) -> None:
     prompt = f"Rewrite the question.\n\n## Conversation\n{talk}\n## Question\n{question}"
 
@@ -205,13 +198,6 @@ def test_a_question_is_made_to_stand_alone(talk: str, question: str, alone: str)
 
 
 def test_hostile_words_are_only_words() -> None:
-    for text in (
-        "x" * 50_000,
-        "“" * 2_000,
-        "a b " * 20_000,
-        "\x00\u202e",
-        "I go to " * 5_000,
-        "A " * 9_000,
-    ):
+    for text in ("x" * 50_000, "“" * 2_000, "a b " * 20_000, "\x00\u202e", "I go to " * 5_000, "A " * 9_000):
         assert 0 < len(in_chat(text)) <= 1_500
         assert kept("none", f"Tom: {text}\nMira: {text}")["turn"] == 1

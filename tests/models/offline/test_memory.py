@@ -8,13 +8,7 @@ import pytest
 
 from artelier.errors import OfflineCannot
 from tests.models.offline.conftest import Open
-from tests.models.offline.talking import (
-    MEMORY_TOOLS,
-    TEXT,
-    Talk,
-    answer,
-    schema_of,
-)
+from tests.models.offline.talking import MEMORY_TOOLS, TEXT, Talk, answer, schema_of
 
 CORE = """## Core memory
 
@@ -46,9 +40,11 @@ class Store:
 
     def talk(self, **more: Any) -> Talk:
         functions = {
-            "core_memory_append": self.append, "core_memory_search": self.search,
-            "recall": self.search, "remember": lambda text, tags, importance: self.append(text),
-        }  # fmt: skip
+            "core_memory_append": self.append,
+            "core_memory_search": self.search,
+            "recall": self.search,
+            "remember": lambda text, tags, importance: self.append(text),
+        }
         given: dict[str, Any] = {"tools": MEMORY_TOOLS} | more
         return Talk(functions=functions, **given)
 
@@ -76,9 +72,7 @@ def test_what_shall_be_remembered_is_stored_once_and_confirmed(message: str, kep
     assert "Stored in memory" in reply.text
 
 
-def test_two_statements_are_stored_one_after_the_other_and_the_rest_is_answered(
-    open_world: Open,
-) -> None:
+def test_two_statements_are_stored_one_after_the_other_and_the_rest_is_answered(open_world: Open) -> None:
     store = Store()
     talk = store.talk()
 
@@ -109,9 +103,12 @@ def test_what_the_tool_refused_is_never_called_stored(refusal: Any) -> None:
 
 def test_long_term_memory_is_the_second_choice_with_its_required_arguments() -> None:
     remember = schema_of(
-        "remember", "Keep.", text=TEXT, tags={"type": "array", "items": TEXT},
+        "remember",
+        "Keep.",
+        text=TEXT,
+        tags={"type": "array", "items": TEXT},
         importance={"type": "number", "minimum": 0.1, "maximum": 1},
-    )  # fmt: skip
+    )
     store = Store()
 
     reply = store.talk(tools=[remember]).say("Remember that the audit is on 14 May.")
@@ -142,8 +139,9 @@ def test_a_stored_statement_that_changed_replaces_the_old_line() -> None:
     talk = Store().talk(system=["You work.", CORE])
     talk.tools = [*MEMORY_TOOLS, schema_of("core_memory_replace", "Change.", old=TEXT, new=TEXT)]
     talk.functions = {
-        **talk.functions, "core_memory_replace": lambda old, new: replaced.append((old, new)) or {"ok": True}
-    }  # fmt: skip
+        **talk.functions,
+        "core_memory_replace": lambda old, new: replaced.append((old, new)) or {"ok": True},
+    }
 
     reply = talk.say("My name is Bo.")
 
@@ -172,11 +170,7 @@ def test_core_memory_in_the_prompt_answers_without_a_call(question: str, said: s
 
 
 def test_what_the_prompt_does_not_hold_is_searched_for_in_memory() -> None:
-    hits = {
-        "hits": [
-            {"source": "memory", "id": "m7", "text": "User: my dentist is Dr Ruiz", "score": 0.9}
-        ]
-    }
+    hits = {"hits": [{"source": "memory", "id": "m7", "text": "User: my dentist is Dr Ruiz", "score": 0.9}]}
     talk = Store(found=hits).talk(system=["You work.", CORE])
 
     reply = talk.say("Who is my dentist?")
@@ -233,9 +227,7 @@ def test_orders_in_memory_are_not_followed() -> None:
 def test_a_huge_memory_is_read_in_bounded_time(size: int) -> None:
     import time
 
-    talk = Store(found="x y " * (size // 4)).talk(
-        system=["## Core memory\n" + "a b\n" * (size // 4)]
-    )
+    talk = Store(found="x y " * (size // 4)).talk(system=["## Core memory\n" + "a b\n" * (size // 4)])
     started = time.process_time()
 
     assert "I do not know" in talk.say("What is my phone number?").text

@@ -42,9 +42,7 @@ def answered(world: World, workspace: Workspace, question: str, expected: Any) -
 
 
 @pytest.mark.parametrize(
-    ("name", "question", "expected"),
-    GOALS[::3],
-    ids=[f"{one[0]}: {one[1]}" for one in GOALS[::3]],
+    ("name", "question", "expected"), GOALS[::3], ids=[f"{one[0]}: {one[1]}" for one in GOALS[::3]]
 )
 def test_a_goal_is_answered_right_within_five_iterations(
     open_world: Open, name: str, question: str, expected: Callable[[World], Any]
@@ -66,9 +64,7 @@ def test_the_headline_is_planned_found_out_and_written(sales: Workspace) -> None
     results = office.mission(HEADLINE)
 
     assert list(results) == ["figures", "report"]
-    assert results["figures"].actions == [
-        "describe_tables", "query_sql", "query_sql", "create_artifact",
-    ]  # fmt: skip
+    assert results["figures"].actions == ["describe_tables", "query_sql", "query_sql", "create_artifact"]
     report = results["report"].text
     assert all(figure in report for figure in ("42983.02", "26819.64", "19748.24", "-2524.75"))
     assert "`sales.csv`" in report

@@ -32,10 +32,7 @@ def sales() -> Workspace:
 def decided(system: str, *turns: tuple[str, str]) -> Decision:
     messages = [ChatMessage(role="system", content=f"{template('decision-1')}\n\n{system}")]
     for reply, result in turns:
-        messages += [
-            ChatMessage(role="assistant", content=reply),
-            ChatMessage(role="user", content=result),
-        ]
+        messages += [ChatMessage(role="assistant", content=reply), ChatMessage(role="user", content=result)]
     reply = reply_to(messages, Decision.model_json_schema())
     return Decision.model_validate(json.loads(reply.text), strict=True)
 
@@ -69,9 +66,17 @@ def test_headings_within_data_are_no_headings() -> None:
 
 @pytest.mark.parametrize(
     "result",
-    ["", "nonsense", "[]", '{"error": {"code": "x", "message": "no"}}', '{"tables": 5}', "{" * 5_000,
-     '{"tables": [{"name": "a", "columns": "b"}]}', "## Result of iteration 1\n\nThe tool gave no result:"],
-)  # fmt: skip
+    [
+        "",
+        "nonsense",
+        "[]",
+        '{"error": {"code": "x", "message": "no"}}',
+        '{"tables": 5}',
+        "{" * 5_000,
+        '{"tables": [{"name": "a", "columns": "b"}]}',
+        "## Result of iteration 1\n\nThe tool gave no result:",
+    ],
+)
 def test_a_broken_result_leads_to_no_answer(result: str) -> None:
     decision = decided(TASK, (used("describe_tables"), f"## Result of iteration 1\n\n{result}"))
 
@@ -86,9 +91,7 @@ def test_a_stacked_query_that_fails_is_asked_one_by_one(sales: Workspace) -> Non
     failed = '{"error": {"code": "tool_failed", "message": "Binder Error"}}'
 
     second = decided(
-        TASK,
-        (used("describe_tables"), described),
-        (used("query_sql", **(first.input or {})), failed),
+        TASK, (used("describe_tables"), described), (used("query_sql", **(first.input or {})), failed)
     )
 
     assert "-- query 2" in sql
@@ -135,7 +138,9 @@ def test_a_plan_needs_a_tool_to_look_things_up() -> None:
 
 
 def test_content_without_anything_found_out_is_refused() -> None:
-    system = f"{template('content-1')}\n\n## Task\n\nWhich region sold most?\n\n## Target\n\ntitle: x\ntype: json"
+    system = (
+        f"{template('content-1')}\n\n## Task\n\nWhich region sold most?\n\n## Target\n\ntitle: x\ntype: json"
+    )
 
     with pytest.raises(OfflineCannot):
         reply_to([ChatMessage(role="system", content=system)])
@@ -145,10 +150,7 @@ def test_a_text_that_somebody_else_wrote_is_written_on_from_word_for_word(sales:
     note = "# Meeting\n\nAda said: {{ignore}} <b>all</b> is well.\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n"
 
     done = Office(sales).task(
-        "Write a report on the meeting.",
-        "- Names the sources.",
-        tools=(),
-        inputs=[("people/note@3", note)],
+        "Write a report on the meeting.", "- Names the sources.", tools=(), inputs=[("people/note@3", note)]
     )
 
     assert "Ada said: {{ignore}} <b>all</b> is well." in done.text

@@ -28,9 +28,7 @@ def in_desk(path: Path, work: Callable[[Any], Awaitable[Any]]) -> Any:
 
 async def mission(desk: Any, goal: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A mission launched at once, and its tasks as they ended."""
-    planned = await desk.plan(
-        goal, mission_id="m", model="offline", workspace=str(SALES), auto_launch=True
-    )
+    planned = await desk.plan(goal, mission_id="m", model="offline", workspace=str(SALES), auto_launch=True)
     shown = await desk.mission(planned["mission"])
     return shown, [await desk.tasks.show(task["id"]) for task in shown["tasks"]]
 
@@ -81,9 +79,11 @@ async def steered(desk: Any, patch: dict[str, Any]) -> dict[str, Any]:
     await desk.create_agent("ada", name="Ada", model="offline", tools=tools)
     await SteeringStore(desk).change("ada", patch, by="user:ada")
     await desk.tasks.create(
-        id="tasks/best", goal=GOAL, assigned_agent_id="ada",
+        id="tasks/best",
+        goal=GOAL,
+        assigned_agent_id="ada",
         success_criteria=f"- Answers the question: {GOAL}\n- Names the sources.",
-    )  # fmt: skip
+    )
     await desk.run_agent("ada")
     return await desk.tasks.show("tasks/best")
 

@@ -50,7 +50,12 @@ def test_a_foreign_query_with_such_marks_is_left_alone() -> None:
     assert statements_in(foreign) == [foreign]
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))  # fmt: skip
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    )
+)
 def test_an_answer_of_another_shape_is_none(answer: object) -> None:
     assert answers_in(answer, 2) is None
 

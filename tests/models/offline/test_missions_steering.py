@@ -36,9 +36,7 @@ def test_exploring_looks_at_the_data_once_more_before_it_writes(sales: Workspace
 
 
 def test_exploring_from_all_sides_looks_into_the_texts_too(sales: Workspace) -> None:
-    done = Office(sales, policy(1.0)).task(
-        "How many sales have a missing channel?", tools=ALL, iterations=8
-    )
+    done = Office(sales, policy(1.0)).task("How many sales have a missing channel?", tools=ALL, iterations=8)
 
     assert done.passed
     assert "search_text" in done.actions
@@ -53,9 +51,7 @@ def test_looks_end_with_the_iterations(sales: Workspace) -> None:
 
 
 def test_terse_is_shorter_and_thorough_longer(sales: Workspace) -> None:
-    words = [
-        len(Office(sales, policy(0.5, y)).task(GOAL).text.split()) for y in (0.0, 0.25, 0.5, 1.0)
-    ]
+    words = [len(Office(sales, policy(0.5, y)).task(GOAL).text.split()) for y in (0.0, 0.25, 0.5, 1.0)]
 
     assert words == sorted(words)
     assert words[0] < words[2] < words[3]

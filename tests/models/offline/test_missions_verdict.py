@@ -81,11 +81,15 @@ def test_a_criterion_that_is_not_met_says_what_is_missing(criterion: str, missin
 @pytest.mark.parametrize(
     "text",
     [
-        "", "   \n\n", "# Report\n", "Question: Which region has the highest revenue?\n",
+        "",
+        "   \n\n",
+        "# Report\n",
+        "Question: Which region has the highest revenue?\n",
         "# Which region has the highest revenue?\n\nIt could not be determined.\n\nSources: `sales.csv`.",
-        "Bananas are yellow.", "To be written.",
+        "Bananas are yellow.",
+        "To be written.",
     ],
-)  # fmt: skip
+)
 def test_an_output_that_answers_nothing_meets_nothing(text: str) -> None:
     criteria = "- Answers the question: Which region has the highest revenue?\n- Names the sources."
     verdict = judgement(criteria, [("m/o@1", text)])
@@ -100,9 +104,7 @@ def test_figures_without_any_source_are_not_enough() -> None:
 
 
 def test_each_item_of_a_list_is_a_criterion() -> None:
-    assert met("- Contains a table.\n- Names the sources.\n- Is valid JSON.", REPORT) == [
-        True, True, False,
-    ]  # fmt: skip
+    assert met("- Contains a table.\n- Names the sources.\n- Is valid JSON.", REPORT) == [True, True, False]
 
 
 def test_without_outputs_nothing_is_met() -> None:
@@ -124,9 +126,7 @@ def test_what_it_writes_itself_is_judged_well_without_the_plan_that_made_it() ->
     results = Office(Workspace(SALES)).mission("Which three regions sold most? Write a report.")
     text = list(results.values())[-1].text
 
-    assert all(
-        met("Names the three regions that sold most. Gives their revenue. Cites its sources.", text)
-    )
+    assert all(met("Names the three regions that sold most. Gives their revenue. Cites its sources.", text))
 
 
 @settings(max_examples=60, deadline=None)

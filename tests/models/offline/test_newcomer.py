@@ -102,9 +102,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("question", "reason"), REFUSED, ids=[one for one, _ in REFUSED])
-def test_what_is_not_certain_is_refused_with_its_cause(
-    club: Workspace, question: str, reason: str
-) -> None:
+def test_what_is_not_certain_is_refused_with_its_cause(club: Workspace, question: str, reason: str) -> None:
     with pytest.raises(OfflineCannot) as refusal:
         club.ask(question)
     assert any(one in str(refusal.value) for one in reason.split("|"))
@@ -147,10 +145,7 @@ def test_groups_that_differ_only_in_case_or_spaces_are_mentioned(tmp_path: Path)
     shop = _workspace(tmp_path, sales=rows)
     text = shop.ask("total amount by Region").text
     assert "differ only in case or spaces" in text and "'north', 'North '" in text
-    assert (
-        "differ only in case or spaces"
-        in shop.ask("Which Region has the highest total amount?").text
-    )
+    assert "differ only in case or spaces" in shop.ask("Which Region has the highest total amount?").text
 
 
 HERE = ["What is in here?", "What tables are there?", "What data is there?", "Describe the data"]
@@ -178,10 +173,7 @@ def test_a_file_that_is_no_table_is_named_with_the_reason(tmp_path: Path) -> Non
 
 def test_a_percent_sign_in_the_name_of_a_column_may_be_said(tmp_path: Path) -> None:
     air = _workspace(tmp_path, air="day,humidity_%,wind\n2024-01-01,0,1\n2024-01-02,4,0\n")
-    for question in (
-        "How many rows have humidity_% equal to 0?",
-        "number of rows with humidity_% = 0",
-    ):
+    for question in ("How many rows have humidity_% equal to 0?", "number of rows with humidity_% = 0"):
         text = air.ask(question).text
         assert "**1**" in text and "`humidity_%`" in text
 

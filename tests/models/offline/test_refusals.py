@@ -26,11 +26,7 @@ REFUSED = [
     ("staff", "salary by department", "`total`, `average`"),
     ("staff", "How many employees were there in 2019?", "hireDate"),
     ("staff", "Who is the best employee?", "by what"),
-    (
-        "flights",
-        "How many passengers are there for Rome?",
-        "`flights.origin`, `flights.destination`",
-    ),
+    ("flights", "How many passengers are there for Rome?", "`flights.origin`, `flights.destination`"),
     # counted from a today that the model does not have
     ("shop", "How many orders were there last month?", "no clock"),
     ("shop", "How many orders did we get recently?", "no clock"),

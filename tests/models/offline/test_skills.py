@@ -22,26 +22,25 @@ class Shelf:
     """Workspace tools as skills, as an agent's loop serves them."""
 
     def __init__(self, root: Path) -> None:
-        self.tools: dict[str, Any] = {
-            tool.name: tool for tool in workspace_tools(root, writable=False)
-        }
+        self.tools: dict[str, Any] = {tool.name: tool for tool in workspace_tools(root, writable=False)}
         self.loaded: set[str] = set()
 
     def listing(self) -> str:
-        lines = [
-            f"- {name}: {tool.schema.description.splitlines()[0]}"
-            for name, tool in self.tools.items()
-        ]
+        lines = [f"- {name}: {tool.schema.description.splitlines()[0]}" for name, tool in self.tools.items()]
         return "# Skills\n\nOne line per skill. Call `load_skill` first.\n\n" + "\n".join(lines)
 
     def load_skill(self, skill_name: str) -> dict[str, Any]:
         tool = self.tools[skill_name]
         self.loaded.add(skill_name)
         return {
-            "skill": skill_name, "loaded": True, "hash": "0" * 64, "tool": skill_name,
-            "instructions": tool.schema.description, "parameters": tool.schema.parameters,
+            "skill": skill_name,
+            "loaded": True,
+            "hash": "0" * 64,
+            "tool": skill_name,
+            "instructions": tool.schema.description,
+            "parameters": tool.schema.parameters,
             "example": {},
-        }  # fmt: skip
+        }
 
     def use_skill(self, name: str, arguments: dict[str, Any]) -> Any:
         if name not in self.loaded:
@@ -58,9 +57,7 @@ class Shelf:
 
     def talk(self, **more: Any) -> Talk:
         functions = {"load_skill": self.load_skill, "use_skill": self.use_skill}
-        return Talk(
-            tools=SKILL_TOOLS, functions=functions, system=["You work.", self.listing()], **more
-        )
+        return Talk(tools=SKILL_TOOLS, functions=functions, system=["You work.", self.listing()], **more)
 
 
 @pytest.fixture(scope="module")
@@ -147,9 +144,7 @@ def test_skills_that_are_not_listed_are_searched_for(shelf_root: Path) -> None:
     ],
     ids=["error", "not loaded", "text", "deep"],
 )
-def test_a_skill_that_does_not_load_ends_the_attempt(
-    shelf_root: Path, answer: Any, limit: int
-) -> None:
+def test_a_skill_that_does_not_load_ends_the_attempt(shelf_root: Path, answer: Any, limit: int) -> None:
     talk = Shelf(shelf_root).talk()
     talk.functions = {**talk.functions, "load_skill": lambda skill_name: answer}
 

@@ -58,9 +58,7 @@ def test_the_text_of_the_reply_is_the_output_as_json(open_world: Open) -> None:
 
     _, workspace = open_world("shop")
 
-    reply = workspace.ask(
-        "How many orders are there?", schema=schema(count={"type": "integer"})
-    ).reply
+    reply = workspace.ask("How many orders are there?", schema=schema(count={"type": "integer"})).reply
 
     assert json.loads(reply.text) == reply.output == {"count": 450}
 
@@ -69,9 +67,7 @@ def test_the_text_of_the_reply_is_the_output_as_json(open_world: Open) -> None:
 def test_a_single_figure_fits_its_own_name_and_general_ones(open_world: Open, name: str) -> None:
     world, workspace = open_world("shop")
 
-    output = workspace.ask(
-        "What is the total amount?", schema=schema(None, **{name: NUMBER})
-    ).reply.output
+    output = workspace.ask("What is the total amount?", schema=schema(None, **{name: NUMBER})).reply.output
 
     assert output[name] == pytest.approx(total(world["orders"], "amount"))
 
@@ -80,9 +76,7 @@ def test_a_change_gives_its_four_figures(open_world: Open) -> None:
     world, workspace = open_world("shop")
     wanted = schema(change=NUMBER, change_percent=NUMBER)
     figures = {
-        year: total(
-            world["orders"], "amount", lambda one, year=year: one["order_date"].year == year
-        )
+        year: total(world["orders"], "amount", lambda one, year=year: one["order_date"].year == year)
         for year in (2023, 2024)
     }
 
@@ -145,13 +139,9 @@ def test_a_required_field_without_a_fact_is_refused_by_name(
 
 def test_passages_fill_lists_of_quotes(open_world: Open) -> None:
     _, workspace = open_world("library")
-    wanted = schema(
-        quotes={"type": "array", "items": TEXT}, sources={"type": "array", "items": TEXT}
-    )
+    wanted = schema(quotes={"type": "array", "items": TEXT}, sources={"type": "array", "items": TEXT})
 
-    output = workspace.ask(
-        "What does the policy say about late returns?", schema=wanted
-    ).reply.output
+    output = workspace.ask("What does the policy say about late returns?", schema=wanted).reply.output
 
     assert output["quotes"][0].startswith("Late returns cost 20 cents per day.")
     assert output["sources"] == ["policy.md"]

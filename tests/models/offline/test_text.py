@@ -85,8 +85,4 @@ def test_passages_know_their_line_and_heading() -> None:
 
     found = [(one.line, one.heading, one.text) for one in split("a.md", text)]
 
-    assert found == [
-        (3, "A", "One\ntwo"),
-        (7, "B", "- first"),
-        (8, "B", "- second\n  more"),
-    ]
+    assert found == [(3, "A", "One\ntwo"), (7, "B", "- first"), (8, "B", "- second\n  more")]

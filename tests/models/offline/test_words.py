@@ -79,8 +79,7 @@ def test_names_fall_into_words(name: str, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"),
-    [("1,200", "1200"), ("10k", "10000"), ("-5", "-5"), ("3.25", "3.25"), ("2nd", "2")],
+    ("text", "number"), [("1,200", "1200"), ("10k", "10000"), ("-5", "-5"), ("3.25", "3.25"), ("2nd", "2")]
 )
 def test_numbers_are_read(text: str, number: str) -> None:
     (word,) = [one for one in tokens(f"over {text}") if one.number is not None]

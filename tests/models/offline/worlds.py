@@ -82,9 +82,7 @@ def weather() -> World:
     return World(
         {
             "stations": _table("station_id name terrain elevation_m", stations),
-            "readings": _table(
-                "date station_id temperature_c rainfall_mm wind_direction humidity", readings
-            ),
+            "readings": _table("date station_id temperature_c rainfall_mm wind_direction humidity", readings),
         }
     )
 
@@ -134,9 +132,7 @@ def library() -> World:
         {
             "members": _table("member_id full_name category joined_on", members),
             "books": _table("book_id title author genre pages", books),
-            "loans": _table(
-                "loan_id book_id member_id loan_date due_date return_date renewed", loans
-            ),
+            "loans": _table("loan_id book_id member_id loan_date due_date return_date renewed", loans),
         },
         {"policy.md": policy},
     )
@@ -170,9 +166,7 @@ def shop() -> World:
     return World(
         {
             "customers": _table("customer_id name city country", customers),
-            "orders": _table(
-                "order_id customer_id order_date product status quantity amount", orders
-            ),
+            "orders": _table("order_id customer_id order_date product status quantity amount", orders),
         }
     )
 
@@ -197,10 +191,7 @@ def staff() -> World:
                 draw.choice([1, 2, 3, 4, 5, None]),
             )
         )
-    columns = (
-        "employeeId fullName department office salary age hireDate isManager gender"
-        " performanceRating"
-    )
+    columns = "employeeId fullName department office salary age hireDate isManager gender performanceRating"
     return World({"employees": _table(columns, rows)})
 
 
@@ -230,12 +221,7 @@ def tickets() -> World:
             )
         )
     columns = "ticket_id opened_at closed_at priority agent category satisfaction hours_spent"
-    return World(
-        {
-            "agents": _table("agent team country", agents),
-            "tickets": _table(columns, rows),
-        }
-    )
+    return World({"agents": _table("agent team country", agents), "tickets": _table(columns, rows)})
 
 
 def meters() -> World:
@@ -286,11 +272,7 @@ def meters() -> World:
 def flights() -> World:
     """Flights with two columns of the same cities, and airlines by code."""
     draw = random.Random(707)
-    airlines = [
-        ("AZ", "Azure Wings", "Malta"),
-        ("BR", "Breeze Air", "Norway"),
-        ("CO", "Comet", "Kenya"),
-    ]
+    airlines = [("AZ", "Azure Wings", "Malta"), ("BR", "Breeze Air", "Norway"), ("CO", "Comet", "Kenya")]
     rows = []
     for number in range(400):
         origin, destination = draw.sample(["Oslo", "Rome", "Cairo", "Lima", "Delhi"], 2)
@@ -308,10 +290,7 @@ def flights() -> World:
         )
     columns = "flight_no airline_code origin destination departure delay_min passengers status"
     return World(
-        {
-            "airlines": _table("airline_code airline country", airlines),
-            "flights": _table(columns, rows),
-        }
+        {"airlines": _table("airline_code airline country", airlines), "flights": _table(columns, rows)}
     )
 
 

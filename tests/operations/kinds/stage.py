@@ -28,12 +28,18 @@ def art(value: Any, *, history: Sequence[Any] = (), version: int = 1) -> dict[st
 def scope(*, in_prompt: Sequence[str] = (), in_ui: Sequence[str] = (), **names: Any) -> Scope:
     """What an operation sees; a tag is in a prompt or shown to people only if that is said."""
     known: dict[str, Any] = {
-        "user": {"name": "Ann"}, "char": {"name": "Bo"},
+        "user": {"name": "Ann"},
+        "char": {"name": "Bo"},
         "chat": {"id": "c", "branch": "main", "turn": 2, "trigger": "generate"},
-        "chat_history": list(SAID), "messages": list(SAID), "text": SAID[-1]["content"],
-        "rag": {}, "deps": {}, "art": {}, "now": "2026-03-01T12:00:00Z",
+        "chat_history": list(SAID),
+        "messages": list(SAID),
+        "text": SAID[-1]["content"],
+        "rag": {},
+        "deps": {},
+        "art": {},
+        "now": "2026-03-01T12:00:00Z",
         "run": {"id": "r", "trigger": "generate", "turn": 2},
-    }  # fmt: skip
+    }
     return Scope(names={**known, **names}, in_prompt=frozenset(in_prompt), in_ui=frozenset(in_ui))
 
 
@@ -44,9 +50,15 @@ def problems(kind: str, params: Mapping[str, Any]) -> list[str]:
 
 
 async def operate(
-    run: Run, kind: str, params: Mapping[str, Any], *, seen: Scope | None = None, desk: Any = None,
-    seed: int = 7, op: str = "op",
-) -> Found:  # fmt: skip
+    run: Run,
+    kind: str,
+    params: Mapping[str, Any],
+    *,
+    seen: Scope | None = None,
+    desk: Any = None,
+    seed: int = 7,
+    op: str = "op",
+) -> Found:
     """Run one operation as a profile's run does: its steps stand below a key of its own."""
     form = kind_named(kind)
     checked = form.params.model_validate(params)
@@ -54,8 +66,13 @@ async def operate(
     call: Call[Any] = Call(
         run=Run(run.core, parent_key=f"before_main_llm/{op}"),
         operation=Operation(operation_id=op, kind=kind, order=1, params=checked),
-        params=checked, scope=seen or scope(), model="m", principal=PRINCIPAL, seed=seed, desk=desk,
-    )  # fmt: skip
+        params=checked,
+        scope=seen or scope(),
+        model="m",
+        principal=PRINCIPAL,
+        seed=seed,
+        desk=desk,
+    )
     return await form.run(call)
 
 

@@ -25,20 +25,24 @@ def _code(*lines: str) -> dict[str, Any]:
 
 GOOD: list[tuple[dict[str, Any], Any]] = [
     (_code("return ctx.art['world'].value['hp'] - 2"), 10),
-    (_code("world = ctx.art['world']", "return [world.history[0]['value'], world.version]"),
-     [{"hp": 20}, 4]),
+    (_code("world = ctx.art['world']", "return [world.history[0]['value'], world.version]"), [{"hp": 20}, 4]),
     (_code("return sorted(tag for tag in ctx.art)"), ["odd", "world"]),
-    (_code("return [ctx.user['name'], ctx.char['name'], ctx.chat['turn'], ctx.run['id']]"),
-     ["Ann", "Bo", 2, "r"]),
-    (_code("return [ctx.text, len(ctx.messages), ctx.chat_history[-1]['role'], ctx.reply]"),
-     ["I draw my sword!", 3, "user", None]),
-    (_code("return [ctx.deps['guard']['is_combat'], ctx.rag['lore'][0]['ref'], ctx.now]"),
-     [True, "x@1", "2026-03-01T12:00:00Z"]),
-    (_code("from datetime import datetime", "return str(datetime.now())[:19]"),
-     "2026-03-01 12:00:00"),
+    (
+        _code("return [ctx.user['name'], ctx.char['name'], ctx.chat['turn'], ctx.run['id']]"),
+        ["Ann", "Bo", 2, "r"],
+    ),
+    (
+        _code("return [ctx.text, len(ctx.messages), ctx.chat_history[-1]['role'], ctx.reply]"),
+        ["I draw my sword!", 3, "user", None],
+    ),
+    (
+        _code("return [ctx.deps['guard']['is_combat'], ctx.rag['lore'][0]['ref'], ctx.now]"),
+        [True, "x@1", "2026-03-01T12:00:00Z"],
+    ),
+    (_code("from datetime import datetime", "return str(datetime.now())[:19]"), "2026-03-01 12:00:00"),
     (_code("print('x' * 1000)", "return None"), None),
     ({"code": "import random\nclass _Part:\n    pass\ndef run(ctx, more=1):\n    return more"}, 1),
-]  # fmt: skip
+]
 
 BAD: list[tuple[dict[str, Any], str]] = [
     (_code("return 1 / 0"), "code_error"),
@@ -51,10 +55,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({**_code("while True:", "    pass"), "limits": {"time_ms": 50}}, "timeout"),
     (_code("return 'x' * 50_000_000"), "memory"),
     (
-        {
-            **_code("return 'x' * 50_000_000"),
-            "limits": {"memory_bytes": 512 * 2**20, "time_ms": 10_000},
-        },
+        {**_code("return 'x' * 50_000_000"), "limits": {"memory_bytes": 512 * 2**20, "time_ms": 10_000}},
         "too_large",
     ),
     (_code("return 'x' * 1_500_000"), "too_large"),
@@ -63,7 +64,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (_code("return 10 ** 300"), "not_json"),
     (_code("a = []", "a.append(a)", "return a"), "not_json"),
     (_code("return ctx.art['world']"), "not_json"),
-]  # fmt: skip
+]
 
 
 def test_code_sees_the_context(tmp_path: Path) -> None:
@@ -125,9 +126,7 @@ def test_names_for_templates_are_data_for_code(tmp_path: Path) -> None:
             params = _code("return [ctx.user, ctx.messages]")
             value = await Bench(kernel).value("compute", params, seen=seen)
             await kernel.aclose()
-        assert value == [
-            {"name": "Ann", "description": "tall"}, [{"role": "user", "content": "hi"}]
-        ]  # fmt: skip
+        assert value == [{"name": "Ann", "description": "tall"}, [{"role": "user", "content": "hi"}]]
 
     play(scenario())
 
@@ -135,8 +134,13 @@ def test_names_for_templates_are_data_for_code(tmp_path: Path) -> None:
 def test_code_may_return_effects_as_data(tmp_path: Path) -> None:
     effect = {"type": "artifact.upsert", "tag": "world", "value": 1}
     good = {**_code(f"return {{'value': 5, 'effects': [{effect!r}]}}"), "returns": "effects"}
-    bad = ["5", "{'value': 1}", "{'value': 1, 'effects': 2}", "{'value': 1, 'effects': [2]}",
-           "{'value': 1, 'effects': [], 'more': 1}"]  # fmt: skip
+    bad = [
+        "5",
+        "{'value': 1}",
+        "{'value': 1, 'effects': 2}",
+        "{'value': 1, 'effects': [2]}",
+        "{'value': 1, 'effects': [], 'more': 1}",
+    ]
 
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
@@ -168,12 +172,17 @@ def test_context_too_large_for_the_sandbox_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "x = 1", "def run():\n    pass", "def run(ctx, other):\n    pass", "def run(ctx:\n",
-        "def run(ctx):\n    yield 1", "import socket\ndef run(ctx):\n    pass",
-        "async def run(ctx):\n    pass", "def run(ctx):\n    return eval('1')" + "{" * 5_000,
+        "x = 1",
+        "def run():\n    pass",
+        "def run(ctx, other):\n    pass",
+        "def run(ctx:\n",
+        "def run(ctx):\n    yield 1",
+        "import socket\ndef run(ctx):\n    pass",
+        "async def run(ctx):\n    pass",
+        "def run(ctx):\n    return eval('1')" + "{" * 5_000,
         "def run(ctx):\n    pass\ndef run(ctx):\n    pass",
     ],
-)  # fmt: skip
+)
 def test_code_that_cannot_run_is_a_problem_of_its_params(code: str) -> None:
     found = problems("compute", {"code": code})
     assert found
@@ -183,10 +192,15 @@ def test_code_that_cannot_run_is_a_problem_of_its_params(code: str) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"code": ""}, {"code": "#" * 40_000}, {"limits": {"time_ms": 60_000}}, {"returns": "x"},
-        {"limits": {"memory_bytes": 1}}, {"limits": {"workers": 9}}, {"code": None},
+        {"code": ""},
+        {"code": "#" * 40_000},
+        {"limits": {"time_ms": 60_000}},
+        {"returns": "x"},
+        {"limits": {"memory_bytes": 1}},
+        {"limits": {"workers": 9}},
+        {"code": None},
     ],
-)  # fmt: skip
+)
 def test_compute_params_out_of_form_are_refused(more: dict[str, Any]) -> None:
     from pydantic import ValidationError
 

@@ -30,7 +30,7 @@ GOOD: list[tuple[dict[str, Any], dict[str, bool]]] = [
     (_by("FALSE", ONE), {"is_combat": False}),
     (_by('```json\n{"is_combat": true}\n```', ONE), {"is_combat": True}),
     (_by('{"is_combat": {{ art.hidden.value }}}', ONE), {"is_combat": True}),
-]  # fmt: skip
+]
 
 BAD: list[tuple[dict[str, Any], str]] = [
     (_by("true"), "output_invalid"),
@@ -42,9 +42,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (_by('{"is_combat": true, "is_calm": 0}'), "output_invalid"),
     (_by('{"is_combat": true, "is_calm": null}'), "output_invalid"),
     (_by('{"is_combat": true, "is_calm": false, "more": true}'), "output_invalid"),
-    (_by('[true, false]'), "output_invalid"),
+    (_by("[true, false]"), "output_invalid"),
     (_by("{{ nobody.name }}"), "template_undefined"),
-]  # fmt: skip
+]
 
 
 def test_guard_by_template_gives_the_flags(tmp_path: Path) -> None:
@@ -79,11 +79,15 @@ def test_guard_by_model_is_held_to_its_contract(tmp_path: Path) -> None:
             [
                 '{"is_combat": true, "is_calm": "no"}',
                 '{"is_combat": true, "is_calm": false}',
-                '{"is_combat": true, "is_calm": false, "x": 1}', "again",
-                ProviderUnavailable("down"), ProviderUnavailable("down"), ProviderUnavailable("down"),
-                ProviderUnavailable("down"), ProviderUnavailable("down"),
+                '{"is_combat": true, "is_calm": false, "x": 1}',
+                "again",
+                ProviderUnavailable("down"),
+                ProviderUnavailable("down"),
+                ProviderUnavailable("down"),
+                ProviderUnavailable("down"),
+                ProviderUnavailable("down"),
             ]
-        )  # fmt: skip
+        )
         params = {"output_contract": TWO, "prompt": "Fight? {{ text }}"}
         with open_kernel(tmp_path, model) as kernel:
             bench = Bench(kernel)

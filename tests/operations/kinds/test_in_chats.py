@@ -27,26 +27,63 @@ def _keeps(tag: str, usage: str = "prompt+ui") -> list[dict[str, Any]]:
 AFTER = {"hooks": ["after_main_llm"]}
 
 OPERATIONS: list[dict[str, Any]] = [
-    _op("secret", "compute", {
-        "code": f"def run(ctx):\n    return {{'code': {SECRET!r}, 'roll': 5}}",
-        "effects": _keeps("secret", "internal"),
-    }),
-    _op("fight", "guard", {"output_contract": ["is_combat"],
-                           "template": "{% if text contains 'sword' %}true{% else %}false{% endif %}"}),
-    _op("lore", "rag", {"source": {"documents": ["handbook"]}, "query": "{{ text }}",
-                        "effects": [{"type": "prompt.insert_after_last_user",
-                                     "text": "{{ value[0].text | default: 'no lore' }}"}]}),
-    _op("roll", "tool", {"name": "look_up", "arguments": {"word": "{{ art.secret.value.roll }}"},
-                         "effects": _keeps("roll")}, depends_on=["secret", "fight"],
-        run_conditions=[{"source": "fight", "key": "is_combat", "operator": "is_true"}]),
-    _op("note", "template", {"template": "Rolled {{ art.roll.value }}", "effects": _keeps("note")},
-        depends_on=["roll"]),
-    _op("mood", "llm", {"prompt": "Mood of: {{ reply }}", "output": "json",
-                        "effects": _keeps("mood")}, **AFTER),
-    _op("loud", "transform", {"input": "turn.text", "steps": [{"op": "case", "to": "upper"}],
-                              "effects": [{"type": "turn.assistant_variant.patch", "mode": "replace"}]},
-        **AFTER),
-]  # fmt: skip
+    _op(
+        "secret",
+        "compute",
+        {
+            "code": f"def run(ctx):\n    return {{'code': {SECRET!r}, 'roll': 5}}",
+            "effects": _keeps("secret", "internal"),
+        },
+    ),
+    _op(
+        "fight",
+        "guard",
+        {
+            "output_contract": ["is_combat"],
+            "template": "{% if text contains 'sword' %}true{% else %}false{% endif %}",
+        },
+    ),
+    _op(
+        "lore",
+        "rag",
+        {
+            "source": {"documents": ["handbook"]},
+            "query": "{{ text }}",
+            "effects": [
+                {"type": "prompt.insert_after_last_user", "text": "{{ value[0].text | default: 'no lore' }}"}
+            ],
+        },
+    ),
+    _op(
+        "roll",
+        "tool",
+        {"name": "look_up", "arguments": {"word": "{{ art.secret.value.roll }}"}, "effects": _keeps("roll")},
+        depends_on=["secret", "fight"],
+        run_conditions=[{"source": "fight", "key": "is_combat", "operator": "is_true"}],
+    ),
+    _op(
+        "note",
+        "template",
+        {"template": "Rolled {{ art.roll.value }}", "effects": _keeps("note")},
+        depends_on=["roll"],
+    ),
+    _op(
+        "mood",
+        "llm",
+        {"prompt": "Mood of: {{ reply }}", "output": "json", "effects": _keeps("mood")},
+        **AFTER,
+    ),
+    _op(
+        "loud",
+        "transform",
+        {
+            "input": "turn.text",
+            "steps": [{"op": "case", "to": "upper"}],
+            "effects": [{"type": "turn.assistant_variant.patch", "mode": "replace"}],
+        },
+        **AFTER,
+    ),
+]
 
 
 def _profile(operations: list[dict[str, Any]]) -> OperationProfile:
@@ -72,9 +109,7 @@ def _opened(folder: Path, reply: Any = _reply) -> tuple[Kernel, ScriptedModel]:
 
 async def _finished(kernel: Kernel, run_id: str) -> dict[str, ev.OperationFinished]:
     """How each operation of a run ended."""
-    ended = [
-        one.decode() for one in await events(kernel, run_id) if one.kind == "operation.finished"
-    ]
+    ended = [one.decode() for one in await events(kernel, run_id) if one.kind == "operation.finished"]
     return {one.operation_id: one for one in ended}
 
 
@@ -116,9 +151,14 @@ def test_guard_that_hangs_may_be_all_false(tmp_path: Path) -> None:
     operations = [
         _op("strict", "guard", params),
         _op("mild", "guard", {**params, "run_on_error": "all_false"}),
-        _op("calm", "template", {"template": "calm"}, depends_on=["mild"],
-            run_conditions=[{"source": "mild", "key": "is_combat", "operator": "is_false"}]),
-    ]  # fmt: skip
+        _op(
+            "calm",
+            "template",
+            {"template": "calm"},
+            depends_on=["mild"],
+            run_conditions=[{"source": "mild", "key": "is_combat", "operator": "is_false"}],
+        ),
+    ]
 
     async def scenario() -> None:
         kernel, _ = _opened(tmp_path, hang)
@@ -137,8 +177,11 @@ def test_guard_that_hangs_may_be_all_false(tmp_path: Path) -> None:
 def test_operations_that_misbehave_end_with_their_codes(tmp_path: Path) -> None:
     """None of them stops the turn."""
     cases: list[tuple[str, dict[str, Any], str]] = [
-        ("compute", {"code": "def run(ctx):\n    while True:\n        pass",
-                     "limits": {"time_ms": 30}}, "timeout"),
+        (
+            "compute",
+            {"code": "def run(ctx):\n    while True:\n        pass", "limits": {"time_ms": 30}},
+            "timeout",
+        ),
         ("compute", {"code": "def run(ctx):\n    return 'x' * 1_500_000"}, "too_large"),
         ("compute", {"code": "def run(ctx):\n    raise ValueError"}, "code_error"),
         ("llm", {"prompt": "garbage", "output": "json", "retries": 0}, "output_invalid"),
@@ -148,7 +191,7 @@ def test_operations_that_misbehave_end_with_their_codes(tmp_path: Path) -> None:
         ("template", {"template": "{{ nobody }}"}, "template_undefined"),
         ("transform", {"input": "art.none", "steps": [{"op": "trim"}]}, "missing_input"),
         ("guard", {"output_contract": ["a"], "template": "maybe"}, "output_invalid"),
-    ]  # fmt: skip
+    ]
     operations = [_op(f"o{n}", kind, params) for n, (kind, params, _) in enumerate(cases)]
 
     async def scenario() -> None:

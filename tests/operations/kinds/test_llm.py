@@ -39,18 +39,27 @@ def test_llm_asks_with_its_prompts_and_samplers(tmp_path: Path) -> None:
             value = await Bench(kernel).value(
                 "llm",
                 {
-                    "system": "You help {{ char.name }}.", "prompt": "Last: {{ text }}",
-                    "model": "other", "temperature": 0.5, "top_p": 0.9, "seed": 3,
-                    "stop": ["END"], "max_output_tokens": 50,
+                    "system": "You help {{ char.name }}.",
+                    "prompt": "Last: {{ text }}",
+                    "model": "other",
+                    "temperature": 0.5,
+                    "top_p": 0.9,
+                    "seed": 3,
+                    "stop": ["END"],
+                    "max_output_tokens": 50,
                 },
-            )  # fmt: skip
+            )
         assert value == "A note."
         assert _said(model) == [("system", "You help Bo."), ("user", "Last: I draw my sword!")]
         request = model.requests[0]
         assert request.model == "openai:other"
         assert request.params == {
-            "temperature": 0.5, "top_p": 0.9, "seed": 3, "stop": ["END"], "max_output_tokens": 50
-        }  # fmt: skip
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "seed": 3,
+            "stop": ["END"],
+            "max_output_tokens": 50,
+        }
 
     play(scenario())
 
@@ -60,9 +69,7 @@ def test_liquid_in_the_words_of_people_stays_as_it_is(tmp_path: Path) -> None:
         kernel, model = _opened(tmp_path, ["{{ art.secret.value }}{% if %}"])
         seen = scope(art={"secret": art("hush")})
         with kernel:
-            value = await Bench(kernel).value(
-                "llm", {"prompt": "{{ chat_history[0].content }}"}, seen=seen
-            )
+            value = await Bench(kernel).value("llm", {"prompt": "{{ chat_history[0].content }}"}, seen=seen)
         assert value == "{{ art.secret.value }}{% if %}"
         assert _said(model) == [("user", "Hello {{ art.secret.value }}")]
 
@@ -159,9 +166,7 @@ def test_failures_of_models_keep_their_codes(tmp_path: Path) -> None:
         with kernel:
             bench = Bench(kernel)
             assert await bench.code("llm", {"prompt": "x"}) == "provider_unavailable"
-            assert await bench.code("llm", {"prompt": " {{ nobody }} ", "strict": False}) == (
-                "empty_prompt"
-            )
+            assert await bench.code("llm", {"prompt": " {{ nobody }} ", "strict": False}) == ("empty_prompt")
 
     play(scenario())
 
@@ -288,13 +293,27 @@ def test_problems_of_llm_params(more: dict[str, Any], problem: str) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"retries": 4}, {"retries": -1}, {"temperature": 3}, {"temperature": float("nan")},
-        {"max_cost_usd": "-1"}, {"max_cost_usd": "NaN"}, {"max_cost_usd": "1e999999999"},
-        {"stop": [""]}, {"stop": ["x"] * 9}, {"prompt": ""}, {"prompt": "x" * 70_000},
-        {"max_output_tokens": 0}, {"seed": -1}, {"output": "xml"}, {"shema": {}}, {"model": ""},
-        {"timeout_s": 0}, {"prompt": None}, {"schema": "x"},
+        {"retries": 4},
+        {"retries": -1},
+        {"temperature": 3},
+        {"temperature": float("nan")},
+        {"max_cost_usd": "-1"},
+        {"max_cost_usd": "NaN"},
+        {"max_cost_usd": "1e999999999"},
+        {"stop": [""]},
+        {"stop": ["x"] * 9},
+        {"prompt": ""},
+        {"prompt": "x" * 70_000},
+        {"max_output_tokens": 0},
+        {"seed": -1},
+        {"output": "xml"},
+        {"shema": {}},
+        {"model": ""},
+        {"timeout_s": 0},
+        {"prompt": None},
+        {"schema": "x"},
     ],
-)  # fmt: skip
+)
 def test_llm_params_out_of_form_are_refused(more: dict[str, Any]) -> None:
     from pydantic import ValidationError
 

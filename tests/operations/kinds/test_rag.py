@@ -36,9 +36,7 @@ The tavern closes at midnight {{ art.secret.value }}.
 """
 
 
-async def _write(
-    kernel: Kernel, id: str, content: Any, *, by: str = PRINCIPAL, **more: Any
-) -> None:
+async def _write(kernel: Kernel, id: str, content: Any, *, by: str = PRINCIPAL, **more: Any) -> None:
     kind = more.pop("kind", "document")
     space = kernel.for_tenant().as_principal(by)
     await space.artifacts.write(id, content=content, kind=kind, **more)
@@ -56,13 +54,9 @@ def test_documents_give_ranked_passages_with_refs(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
             await _write(kernel, "handbook", HANDBOOK)
-            await _write(
-                kernel, "notes", {"rust": "Salt water makes a sword rust.", "tea": "is hot"}
-            )
+            await _write(kernel, "notes", {"rust": "Salt water makes a sword rust.", "tea": "is hot"})
             bench = Bench(kernel)
-            found = await bench.value(
-                "rag", _documents("handbook", "notes@1", query="a sword rusts")
-            )
+            found = await bench.value("rag", _documents("handbook", "notes@1", query="a sword rusts"))
             assert {one["ref"] for one in found} == {"handbook@1", "notes@1"}
             assert found[0]["score"] == 1.0
             assert found == sorted(found, key=lambda one: -one["score"])
@@ -98,10 +92,10 @@ def test_answer_is_bounded_by_limit_tokens_and_score(tmp_path: Path) -> None:
 def test_only_what_the_principal_may_read_is_searched(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
-            await _write(kernel, "diary", "The sword is under the bed.", by="agent:other",
-                         access="private")  # fmt: skip
-            await _write(kernel, "sold", "A sword costs ten.", by="agent:other", access="public",
-                         prices={"read": 3})  # fmt: skip
+            await _write(kernel, "diary", "The sword is under the bed.", by="agent:other", access="private")
+            await _write(
+                kernel, "sold", "A sword costs ten.", by="agent:other", access="public", prices={"read": 3}
+            )
             await _write(kernel, "picture", b"\x00\x01")
             await kernel.memory.for_agent("default", "other").remember("a sword", key="k")
             other = kernel.for_tenant("other-tenant").as_principal("agent:x")
@@ -130,10 +124,7 @@ def test_memory_of_an_agent_is_searched(tmp_path: Path) -> None:
     async def scenario() -> None:
         with open_kernel(tmp_path) as kernel:
             bench = Bench(kernel)
-            params = {
-                "source": {"memory": "reader"},
-                "query": "Which sword does {{ user.name }} own?",
-            }
+            params = {"source": {"memory": "reader"}, "query": "Which sword does {{ user.name }} own?"}
             assert await bench.value("rag", params) == []  # nothing was ever remembered
             memory = kernel.memory.for_agent("default", "reader")
             kept = await memory.remember("Ann owns the sword Dawn.", key="k1")
@@ -160,12 +151,11 @@ def test_messages_of_the_chat_are_searched(tmp_path: Path) -> None:
 
 def test_lorebook_gives_the_entries_that_the_chat_names(tmp_path: Path) -> None:
     entries = [
-        {"id": "sword", "keys": ["sword"], "content": "{{user}}'s sword is called Dawn.",
-         "priority": 5},
+        {"id": "sword", "keys": ["sword"], "content": "{{user}}'s sword is called Dawn.", "priority": 5},
         {"id": "tavern", "keys": ["tavern"], "content": "The tavern is the Red Lion."},
         {"id": "moon", "keys": ["moon"], "content": "There are two moons."},
         {"id": "law", "constant": True, "content": "Magic is forbidden.", "priority": 1},
-    ]  # fmt: skip
+    ]
 
     async def scenario() -> None:
         register_writing()
@@ -173,9 +163,7 @@ def test_lorebook_gives_the_entries_that_the_chat_names(tmp_path: Path) -> None:
             await _write(kernel, "lore", {"entries": entries}, kind="lorebook")
             bench = Bench(kernel)
             found = await bench.value("rag", {"source": {"lorebook": "lore"}})
-            assert [one["ref"] for one in found] == [
-                "lore@1/sword", "lore@1/law", "lore@1/tavern"
-            ]  # fmt: skip
+            assert [one["ref"] for one in found] == ["lore@1/sword", "lore@1/law", "lore@1/tavern"]
             assert found[0]["text"] == "Ann's sword is called Dawn."
             asked = {"source": {"lorebook": "lore"}, "query": "the moon", "limit": 50}
             assert "lore@1/moon" in {one["ref"] for one in await bench.value("rag", asked)}
@@ -215,9 +203,7 @@ def test_internal_values_may_ask_but_are_no_passages(tmp_path: Path) -> None:
         with open_kernel(tmp_path) as kernel:
             await _write(kernel, "handbook", HANDBOOK)
             params = _documents("handbook", query="{{ art.topic.value }}")
-            found = await Bench(kernel).value(
-                "rag", params, seen=scope(art={"topic": art("hay oats")})
-            )
+            found = await Bench(kernel).value("rag", params, seen=scope(art={"topic": art("hay oats")}))
             assert "hay" in found[0]["text"]
 
     play(scenario())
@@ -244,7 +230,7 @@ def test_contents_are_cut_into_passages(content: Any, texts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "text", ["word " * 5_000, "x" * 10_000, "\n\n".join(["p" * 700] * 9), "\r\n \n" * 3_000, "# " * 4_000]
-)  # fmt: skip
+)
 def test_no_passage_is_too_long_and_nothing_is_lost(text: str) -> None:
     found = list(pieces(text))
     assert all(len(one) <= PASSAGE_CHARS_MAX for one in found)
@@ -276,9 +262,7 @@ def test_a_passage_is_embedded_once() -> None:
         for upto in (18, 19, 20, 20):
             found = await searcher.search(said[:upto], "horses", limit=3, embedder=embedder)
             assert len(found) == 3
-        assert sorted(text for text in embedder.texts if text != "horses") == sorted(
-            one.text for one in said
-        )
+        assert sorted(text for text in embedder.texts if text != "horses") == sorted(one.text for one in said)
 
     play(scenario())
 
@@ -301,11 +285,19 @@ def test_problems_of_rag_params(source: dict[str, Any], problem: str) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"source": {"web": "x"}}, {"source": {"documents": []}}, {"source": {"documents": "x"}},
-        {"source": {"documents": ["x"] * 33}}, {"limit": 0}, {"limit": 51}, {"min_score": 2},
-        {"min_score": float("nan")}, {"max_tokens": 0}, {"price_max": -1}, {"query": None},
+        {"source": {"web": "x"}},
+        {"source": {"documents": []}},
+        {"source": {"documents": "x"}},
+        {"source": {"documents": ["x"] * 33}},
+        {"limit": 0},
+        {"limit": 51},
+        {"min_score": 2},
+        {"min_score": float("nan")},
+        {"max_tokens": 0},
+        {"price_max": -1},
+        {"query": None},
     ],
-)  # fmt: skip
+)
 def test_rag_params_out_of_form_are_refused(more: dict[str, Any]) -> None:
     from pydantic import ValidationError
 

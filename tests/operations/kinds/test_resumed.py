@@ -25,14 +25,20 @@ OPERATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "lore": ("rag", {"source": {"documents": ["handbook"]}, "query": "sword"}),
     "mood": (
         "llm",
-        {"prompt": "{{ text }}", "output": "json", "schema": FORM, "retries": 2,
-         "max_output_tokens": 100, "max_cost_usd": 1},
+        {
+            "prompt": "{{ text }}",
+            "output": "json",
+            "schema": FORM,
+            "retries": 2,
+            "max_output_tokens": 100,
+            "max_cost_usd": 1,
+        },
     ),
     "fight": ("guard", {"output_contract": ["is_combat"], "prompt": "Fight?", "retries": 0}),
     "send": ("tool", {"name": "send", "arguments": {"text": "{{ user.name }}"}}),
     "dice": ("compute", {"code": "import random\ndef run(ctx):\n    return random.randint(1, 999)"}),
     "note": ("template", {"template": "{{ char.name }}"}),
-}  # fmt: skip
+}
 
 
 class Mouth:

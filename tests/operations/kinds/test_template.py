@@ -13,9 +13,10 @@ from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import Bench, art, problems, scope
 
 SECRETS = scope(
-    in_prompt=["open", "whisper"], in_ui=["open", "panel"],
+    in_prompt=["open", "whisper"],
+    in_ui=["open", "panel"],
     art={name: art(f"<{name}>") for name in ("open", "whisper", "panel", "hidden")},
-)  # fmt: skip
+)
 
 
 def _wrote(usage: str, **more: Any) -> dict[str, Any]:
@@ -77,7 +78,7 @@ REACHED: list[tuple[dict[str, Any], set[str]]] = [
     (_said("turn.assistant_variant.patch"), {"open"}),
     (_said("turn.assistant_blocks.update"), {"open", "panel"}),
     (_said("turn.assistant_blocks.update", blocks=[{"prompt": True, "ui": False}]), {"open", "whisper"}),
-]  # fmt: skip
+]
 
 
 def test_value_shows_only_what_may_stand_where_it_goes(tmp_path: Path) -> None:
@@ -86,9 +87,7 @@ def test_value_shows_only_what_may_stand_where_it_goes(tmp_path: Path) -> None:
             bench = Bench(kernel)
             for effect, reached in REACHED:
                 shown = await bench.value(
-                    "template",
-                    {"template": "{{ art | json }}", "effects": [effect]},
-                    seen=SECRETS,
+                    "template", {"template": "{{ art | json }}", "effects": [effect]}, seen=SECRETS
                 )
                 seen = {name for name in SECRETS.names["art"] if f"<{name}>" in shown}
                 assert seen == reached, effect
@@ -110,11 +109,7 @@ def test_broken_template_is_a_problem_of_its_params() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [
-        (' {"a": 1} ', {"a": 1}),
-        ('Sure:\n```json\n{"a": 1}\n```\nDone.', {"a": 1}),
-        ("```\nnull\n```", None),
-    ],
+    [(' {"a": 1} ', {"a": 1}), ('Sure:\n```json\n{"a": 1}\n```\nDone.', {"a": 1}), ("```\nnull\n```", None)],
 )
 def test_json_is_read_also_from_one_code_fence(text: str, value: Any) -> None:
     assert parsed(text) == value
@@ -123,11 +118,22 @@ def test_json_is_read_also_from_one_code_fence(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "", "   ", "NaN", "[1,]", "{'a': 1}", "1 2", '{"a": 1} and so on', "[" * 100_000,
-        "```json\n{}\n```\n```json\n{}\n```", "```{}```", "```\n{}", '"\\ud800"', "9" * 5_000,
+        "",
+        "   ",
+        "NaN",
+        "[1,]",
+        "{'a': 1}",
+        "1 2",
+        '{"a": 1} and so on',
+        "[" * 100_000,
+        "```json\n{}\n```\n```json\n{}\n```",
+        "```{}```",
+        "```\n{}",
+        '"\\ud800"',
+        "9" * 5_000,
         "```" * 100_000,
     ],
-)  # fmt: skip
+)
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         parsed(text)

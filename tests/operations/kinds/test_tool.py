@@ -51,8 +51,8 @@ def test_tool_is_called_with_rendered_arguments(tmp_path: Path) -> None:
             {"at": "{{ chat_history[0].content }}"},
             {"at": "Hello {{ art.secret.value }}", "depth": 1, "tags": None},
         ),
-        ({"at": '{{ art.quote.value }}'}, {"at": '", "depth": 9, "x": "', "depth": 1, "tags": None}),
-    ]  # fmt: skip
+        ({"at": "{{ art.quote.value }}"}, {"at": '", "depth": 9, "x": "', "depth": 1, "tags": None}),
+    ]
 
     async def scenario() -> None:
         with _bench(tmp_path) as (_, bench):

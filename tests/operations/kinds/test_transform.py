@@ -17,10 +17,12 @@ NOTHING = [{"op": "trim"}]
 SEEN = scope(
     in_prompt=["open"],
     art={
-        "open": art(" Hello "), "hidden": art({"hp": [1, 2]}),
-        "liquid": art("{{ user.name }}"), "huge": art("x" * 900_000),
+        "open": art(" Hello "),
+        "hidden": art({"hp": [1, 2]}),
+        "liquid": art("{{ user.name }}"),
+        "huge": art("x" * 900_000),
     },
-)  # fmt: skip
+)
 
 GOOD: list[tuple[dict[str, Any], Any]] = [
     ({"input": "art.open", "steps": NOTHING}, "Hello"),
@@ -122,10 +124,7 @@ def test_inputs_into_prompts_are_told_to_who_validates() -> None:
         ({"input": "{{", "steps": NOTHING}, "input: invalid_template"),
         ({"input": "turn.text", "steps": [{"op": "shout"}]}, "steps[0]: bad_steps"),
         (
-            {
-                "input": "turn.text",
-                "steps": [*UPPER, {"op": "regex", "pattern": "(", "replace": ""}],
-            },
+            {"input": "turn.text", "steps": [*UPPER, {"op": "regex", "pattern": "(", "replace": ""}]},
             "steps[1].pattern: bad_steps",
         ),
         ({"input": "turn.text", "steps": [7]}, "steps[0]: bad_steps"),
@@ -138,11 +137,14 @@ def test_problems_of_transform_params(params: dict[str, Any], problem: str) -> N
 @pytest.mark.parametrize(
     "params",
     [
-        {"input": "", "steps": NOTHING}, {"input": "turn.text", "steps": []},
-        {"input": "turn.text"}, {"input": "turn.text", "steps": NOTHING * 65},
-        {"input": "turn.text", "steps": "trim"}, {"input": 5, "steps": NOTHING},
+        {"input": "", "steps": NOTHING},
+        {"input": "turn.text", "steps": []},
+        {"input": "turn.text"},
+        {"input": "turn.text", "steps": NOTHING * 65},
+        {"input": "turn.text", "steps": "trim"},
+        {"input": 5, "steps": NOTHING},
     ],
-)  # fmt: skip
+)
 def test_transform_params_out_of_form_are_refused(params: dict[str, Any]) -> None:
     from pydantic import ValidationError
 

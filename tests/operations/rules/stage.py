@@ -16,9 +16,23 @@ from tests.kernel.stage import EAGER, events
 from tests.operations.chats import echo, play, words
 
 __all__ = [
-    "AFTER", "BEFORE", "Stage", "after", "asks", "before", "echo", "flags", "insert", "keep", "op",
-    "play", "profile", "stage_test", "started", "words",
-]  # fmt: skip
+    "AFTER",
+    "BEFORE",
+    "Stage",
+    "after",
+    "asks",
+    "before",
+    "echo",
+    "flags",
+    "insert",
+    "keep",
+    "op",
+    "play",
+    "profile",
+    "stage_test",
+    "started",
+    "words",
+]
 
 Data = dict[str, Any]
 Answer = Callable[[ModelRequest], Any]
@@ -46,9 +60,12 @@ def op(id_: str, text: str = "", *effects: Data, **usage: Any) -> Data:
     """A template before the main call; its text is its id if none is given."""
     params = {name: usage.pop(name) for name in _PARAMS & set(usage)}
     return {
-        "operation_id": id_, "kind": "template", "order": 1,
-        "params": {"template": text or id_, "effects": list(effects), **params}, **usage,
-    }  # fmt: skip
+        "operation_id": id_,
+        "kind": "template",
+        "order": 1,
+        "params": {"template": text or id_, "effects": list(effects), **params},
+        **usage,
+    }
 
 
 def before(id_: str, text: str = "", *effects: Data, **usage: Any) -> Data:
@@ -78,9 +95,7 @@ def profile(*operations: Data, **fields: Any) -> OperationProfile:
 class Stage:
     """A store with one model `m` that answers by a function, and its default tenant."""
 
-    def __init__(
-        self, folder: Path, answer: Answer = echo, *, name: str = "state", **more: Any
-    ) -> None:
+    def __init__(self, folder: Path, answer: Answer = echo, *, name: str = "state", **more: Any) -> None:
         self.model: ScriptedModel = more.pop("model", None) or ScriptedModel(answer)
         self.clock: Any = more.setdefault("clock", ManualClock())
         more.setdefault("policy", EAGER)

@@ -47,8 +47,14 @@ async def _tokens(stage: Stage) -> None:
     each = estimate_tokens(text) + estimate_tokens(f"re: {text}")
     session = await stage.chat(every(every_n_context_tokens=2 * each))
     assert await _says(session, 7, text) == [
-        "skipped", "skipped", "done", "skipped", "done", "skipped", "done",
-    ]  # fmt: skip
+        "skipped",
+        "skipped",
+        "done",
+        "skipped",
+        "done",
+        "skipped",
+        "done",
+    ]
 
 
 test_every_n_context_tokens = stage_test(_tokens)
@@ -117,11 +123,7 @@ def test_triggers(name: str, tmp_path: Path) -> None:
 
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(profile(op("x", "X", keep("x"), triggers=triggers)))
-        turns = [
-            await session.generate("a"),
-            await session.regenerate(),
-            await session.generate("b"),
-        ]
+        turns = [await session.generate("a"), await session.regenerate(), await session.generate("b")]
         assert [turn.operations["x"] for turn in turns] == expected
         ended = [(await stage.ends(turn.run_id))["x"] for turn in turns]
         assert set(ended) <= {"done", "skipped:trigger_mismatch"}

@@ -7,25 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.operations.rules.stage import (
-    AFTER,
-    Stage,
-    after,
-    insert,
-    keep,
-    op,
-    profile,
-    stage_test,
-)
+from tests.operations.rules.stage import AFTER, Stage, after, insert, keep, op, profile, stage_test
 
 
 async def _history(stage: Stage) -> None:
     """Earlier values, newest first; the current one is not among them."""
     seen = "{{ art.s.value }}|{% for one in art.s.history %}{{ one.value }}.{{ one.version }},{% endfor %}"
     used = profile(
-        op("see", seen, insert(), strict=False), after("s", "{{ text }}", keep("s")),
+        op("see", seen, insert(), strict=False),
+        after("s", "{{ text }}", keep("s")),
         op("look", "{{ art.s.value }}", keep("copy", "internal"), strict=False),
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     expected = ["|", "a|", "b|a.1,", "c|b.2,a.1,"]
     for text, prompt in zip("abcd", expected, strict=True):
@@ -33,11 +25,11 @@ async def _history(stage: Stage) -> None:
         assert ("system", prompt) in stage.prompt()
         assert await session.art("s") == text
     assert [(one["value"], one["version"]) for one in await session.history("s")] == [
-        ("c", 3), ("b", 2), ("a", 1),
-    ]  # fmt: skip
-    assert [one["run"] for one in await session.history("s")] == [
-        "c/r000003", "c/r000002", "c/r000001",
-    ]  # fmt: skip
+        ("c", 3),
+        ("b", 2),
+        ("a", 1),
+    ]
+    assert [one["run"] for one in await session.history("s")] == ["c/r000003", "c/r000002", "c/r000001"]
     assert (await session.arts())["s"]["version"] == 4
 
 
@@ -50,9 +42,13 @@ async def _by_count(stage: Stage) -> None:
         after("a", "{{ text }}", keep("a", retention={"max_versions": 2})),
         after("b", "{{ text }}", keep("b", retention={"max_versions": 0})),
         after("c", "{{ text }}", keep("c", write_mode="append", retention={"max_versions": 3})),
-        op("see", "{{ art.a.history.size }}{{ art.b.history.size }}{{ art.c.value.size }}",
-           insert(), strict=False),
-    )  # fmt: skip
+        op(
+            "see",
+            "{{ art.a.history.size }}{{ art.b.history.size }}{{ art.c.value.size }}",
+            insert(),
+            strict=False,
+        ),
+    )
     session = await stage.chat(used)
     for text in "123456":
         await session.generate(text)
@@ -71,9 +67,13 @@ async def _by_age(stage: Stage) -> None:
     used = profile(
         after("a", "{{ text }}", keep("a", **kept)),
         after("f", "{{ text }}", keep("f", write_mode="append", **kept)),
-        op("see", "{% for one in art.f.value %}{{ one }}{% endfor %}/{{ art.a.history.size }}",
-           insert(), strict=False),
-    )  # fmt: skip
+        op(
+            "see",
+            "{% for one in art.f.value %}{{ one }}{% endfor %}/{{ art.a.history.size }}",
+            insert(),
+            strict=False,
+        ),
+    )
     session = await stage.chat(used)
     for text in "abc":
         await session.generate(text)
@@ -96,9 +96,18 @@ async def _by_age(stage: Stage) -> None:
 test_retention_by_age = stage_test(_by_age)
 
 JSONS: list[Any] = [
-    {"a": 1}, [1, 2.5, "3"], 7, -0.25, True, None, "text", "", {"deep": [{"er": [None, False]}]},
-    "7", '{"a": 1}',
-]  # fmt: skip
+    {"a": 1},
+    [1, 2.5, "3"],
+    7,
+    -0.25,
+    True,
+    None,
+    "text",
+    "",
+    {"deep": [{"er": [None, False]}]},
+    "7",
+    '{"a": 1}',
+]
 
 
 async def _typed(stage: Stage) -> None:
@@ -114,12 +123,14 @@ async def _typed(stage: Stage) -> None:
             op(f"f{number}", text, keep(f"f{number}", write_mode="append"), output="json", **hooks)
         )
     code = "def run(ctx):\n    return {tag: ctx.art[tag].value for tag in ctx.art if tag != 'all'}"
-    reads = {"operation_id": "reads", "kind": "compute", "order": 1,
-             "params": {"code": code, "effects": [keep("all", "internal")]}}  # fmt: skip
+    reads = {
+        "operation_id": "reads",
+        "kind": "compute",
+        "order": 1,
+        "params": {"code": code, "effects": [keep("all", "internal")]},
+    }
     session = await stage.chat(
-        profile(
-            *operations, reads, op("t", "{{ art.t0.value.a | plus: 1 }}", insert(), strict=False)
-        )
+        profile(*operations, reads, op("t", "{{ art.t0.value.a | plus: 1 }}", insert(), strict=False))
     )
     turn = await session.generate("x")
     assert set(turn.operations.values()) == {"done"}
@@ -165,9 +176,10 @@ test_an_operation_sees_its_transitive_dependencies_and_no_other = stage_test(_si
 async def _hooks_apart(stage: Stage) -> None:
     """After the call all that the barrier let through is there, run_only values too."""
     used = profile(
-        op("a", "A", keep("a")), op("b", "B", keep("b", persistence="run_only")),
+        op("a", "A", keep("a")),
+        op("b", "B", keep("b", persistence="run_only")),
         after("c", "{{ art.a.value }}{{ art.b.value }}{{ reply }}", keep("c")),
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     await session.generate("x")
     assert await session.art("c") == "ABre: x"
@@ -180,9 +192,8 @@ async def _feeds_in_a_run(stage: Stage) -> None:
     """Who depends on a feed's writer sees the feed with the new entry."""
     used = profile(
         op("f", "{{ text }}", keep("f", write_mode="append", retention={"max_versions": 2})),
-        op("see", "{{ art.f.value | join: ',' }}/{{ art.f.history.size }}", keep("seen"),
-           depends_on=["f"]),
-    )  # fmt: skip
+        op("see", "{{ art.f.value | join: ',' }}/{{ art.f.history.size }}", keep("seen"), depends_on=["f"]),
+    )
     session = await stage.chat(used)
     seen: list[str] = []
     for text in "abc":
@@ -196,10 +207,15 @@ test_a_feed_is_its_entries_also_within_the_run = stage_test(_feeds_in_a_run)
 CHANGES: list[tuple[str, dict[str, Any], dict[str, Any], Any, list[Any]]] = [
     ("a feed becomes a value", {"write_mode": "append"}, {}, "b", []),
     ("a value becomes a feed", {}, {"write_mode": "append"}, ["b"], ["b"]),
-    ("less is retained", {"write_mode": "append"},
-     {"write_mode": "append", "retention": {"max_versions": 1}}, ["b"], ["b"]),
+    (
+        "less is retained",
+        {"write_mode": "append"},
+        {"write_mode": "append", "retention": {"max_versions": 1}},
+        ["b"],
+        ["b"],
+    ),
     ("another usage", {}, {"usage": "ui_only"}, "b", ["a"]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", [one[0] for one in CHANGES])

@@ -37,9 +37,7 @@ def compute(id_: str, effects: str, *declared: Any, **usage: Any) -> dict[str, A
 @stage_test
 async def test_what_code_makes_of_a_users_words_is_no_template(stage: Stage) -> None:
     asked = "[{'type': 'prompt.insert_after_last_user', 'text': 'said: ' + ctx.text}]"
-    chat = await stage.chat(
-        profile(before("note", "N", keep("note")), compute("code", asked, insert()))
-    )
+    chat = await stage.chat(profile(before("note", "N", keep("note")), compute("code", asked, insert())))
 
     result = await chat.generate(LIQUID)
 
@@ -94,9 +92,7 @@ def test_code_does_no_more_than_the_profile_declares(
 
 
 @stage_test
-async def test_a_block_that_only_prompts_see_shows_no_hidden_artifact_to_people(
-    stage: Stage,
-) -> None:
+async def test_a_block_that_only_prompts_see_shows_no_hidden_artifact_to_people(stage: Stage) -> None:
     """Its words stand in the conversation, which operations read and show."""
     block = {"channel": "state", "prompt": True, "ui": False, "text": "{{ art.note.value }}"}
     used = profile(
@@ -126,9 +122,7 @@ async def test_an_artifact_that_becomes_visible_does_not_show_its_past(stage: St
     await chat.generate("c")
     await chat.generate("d")
     await feeds.change(
-        profile=profile(
-            after("w", "O {{ chat.turn }}", keep("f", "prompt+ui", write_mode="append"))
-        )
+        profile=profile(after("w", "O {{ chat.turn }}", keep("f", "prompt+ui", write_mode="append")))
     )
     await feeds.generate("c")
     await feeds.generate("d")
@@ -143,15 +137,19 @@ async def test_an_error_does_not_quote_what_people_may_not_see(stage: Stage) -> 
     used = profile(
         after("secret", "TOPSECRET77", keep("x", "internal")),
         {
-            "operation_id": "c", "kind": "compute", "order": 2, "hooks": ["after_main_llm"],
+            "operation_id": "c",
+            "kind": "compute",
+            "order": 2,
+            "hooks": ["after_main_llm"],
             "depends_on": ["secret"],
             "params": {"code": "def run(ctx):\n    return int(ctx.art['x'].value)\n"},
         },
         {
-            **flags("g", '{"{{ art.x.value }}": true}', "yes"), "hooks": ["after_main_llm"],
+            **flags("g", '{"{{ art.x.value }}": true}', "yes"),
+            "hooks": ["after_main_llm"],
             "depends_on": ["secret"],
         },
-    )  # fmt: skip
+    )
     chat = await stage.chat(used)
 
     result = await chat.generate("hello")
@@ -189,8 +187,10 @@ def test_a_tool_call_that_nobody_answers_stands_in_no_later_prompt(tmp_path: Any
             await chat.generate("two")
 
             assert [(one.role, one.text) for one in stage.main[-1].messages][1:] == [
-                ("user", "one"), ("assistant", "hm"), ("user", "two"),
-            ]  # fmt: skip
+                ("user", "one"),
+                ("assistant", "hm"),
+                ("user", "two"),
+            ]
             assert all(not one.tool_calls for one in stage.main[-1].messages)
 
     play(scenario())
@@ -229,16 +229,16 @@ def look_up(name: str) -> str:
 
 def test_an_operation_without_its_grant_is_passed_over(tmp_path: Any) -> None:
     async def scenario() -> None:
-        with Kernel.open(
-            tmp_path / "state.db", models={"m": ScriptedModel(echo)}, tools=[look_up]
-        ) as kernel:
+        with Kernel.open(tmp_path / "state.db", models={"m": ScriptedModel(echo)}, tools=[look_up]) as kernel:
             tenant = Tenant("acme", grants={"models:*"})
             used = profile(
                 {
-                    "operation_id": "t", "kind": "tool", "order": 1,
+                    "operation_id": "t",
+                    "kind": "tool",
+                    "order": 1,
                     "params": {"name": "look_up", "arguments": {"name": "ana"}},
                 }
-            )  # fmt: skip
+            )
             chat = await Session.open(kernel, "c", tenant=tenant, model="m", profile=used)
 
             result = await chat.generate("hello")

@@ -38,14 +38,24 @@ def depth(number: int, text: str | None = None, **more: Any) -> dict[str, Any]:
 ORDERS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
     "by order": ([op("a", order=3), op("b", order=1), op("c", order=2)], ["b", "c", "a"]),
     "by id": ([op("b"), op("C"), op("a")], ["C", "a", "b"]),
-    "fractions and negatives": ([op("a", order=0), op("b", order=-0.5), op("c", order=0.25)],
-                                ["b", "a", "c"]),
-    "dependencies first": ([op("a", order=1, depends_on=["z"]), op("m", order=2), op("z", order=9)],
-                           ["m", "z", "a"]),
+    "fractions and negatives": (
+        [op("a", order=0), op("b", order=-0.5), op("c", order=0.25)],
+        ["b", "a", "c"],
+    ),
+    "dependencies first": (
+        [op("a", order=1, depends_on=["z"]), op("m", order=2), op("z", order=9)],
+        ["m", "z", "a"],
+    ),
     "freed ones in their order": (
-        [op("root"), op("x", order=5, depends_on=["root"]), op("y", order=4, depends_on=["root"]),
-         op("w", order=4.5)], ["root", "y", "w", "x"]),
-}  # fmt: skip
+        [
+            op("root"),
+            op("x", order=5, depends_on=["root"]),
+            op("y", order=4, depends_on=["root"]),
+            op("w", order=4.5),
+        ],
+        ["root", "y", "w", "x"],
+    ),
+}
 
 
 @pytest.mark.parametrize("mode", ["concurrent", "sequential"])
@@ -56,9 +66,7 @@ def test_effects_are_committed_by_dependencies_order_and_id(
 ) -> None:
     given, expected = ORDERS[name]
     effect = insert() if hook == BEFORE else {**PATCH, "mode": "append"}
-    operations = [
-        {**one, "hooks": [hook], "params": {**one["params"], "effects": [effect]}} for one in given
-    ]
+    operations = [{**one, "hooks": [hook], "params": {**one["params"], "effects": [effect]}} for one in given]
 
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(profile(*operations, execution_mode=mode))
@@ -75,16 +83,7 @@ def test_effects_are_committed_by_dependencies_order_and_id(
 async def _array_order(stage: Stage) -> None:
     """Inside an operation the order is the array's."""
     used = profile(
-        op(
-            "a",
-            "A",
-            insert("1"),
-            depth(0, "2"),
-            insert("3"),
-            USER,
-            keep("a"),
-            system("append", "4"),
-        )
+        op("a", "A", insert("1"), depth(0, "2"), insert("3"), USER, keep("a"), system("append", "4"))
     )
     turn = await (await stage.chat(used)).generate("x")
     reports = await stage.reports(turn.run_id)
@@ -97,9 +96,13 @@ async def _array_order(stage: Stage) -> None:
         (5, "prompt.system_update", "applied"),
     ]
     assert stage.prompt() == [
-        ("system", f"{SYSTEM}\n\n4"), ("user", "A"), ("system", "1"), ("system", "3"),
-        ("system", "2"), ("system", "## a\nA"),
-    ]  # fmt: skip
+        ("system", f"{SYSTEM}\n\n4"),
+        ("user", "A"),
+        ("system", "1"),
+        ("system", "3"),
+        ("system", "2"),
+        ("system", "## a\nA"),
+    ]
 
 
 test_the_effects_of_an_operation_keep_the_order_of_their_array = stage_test(_array_order)
@@ -108,14 +111,15 @@ test_the_effects_of_an_operation_keep_the_order_of_their_array = stage_test(_arr
 async def _systems(stage: Stage) -> None:
     """Parts of the system prompt are one message, a blank line between them; replace begins anew."""
     cases: list[tuple[list[dict[str, Any]], str]] = [
-        ([system("prepend", "A")], "A\n\nBase"), ([system("append", "A")], "Base\n\nA"),
+        ([system("prepend", "A")], "A\n\nBase"),
+        ([system("append", "A")], "Base\n\nA"),
         ([system("replace", "A")], "A"),
         ([system("prepend", "A"), system("prepend", "B")], "B\n\nA\n\nBase"),
         ([system("append", "A"), system("append", "B")], "Base\n\nA\n\nB"),
         ([system("append", "A"), system("replace", "B"), system("append", "C")], "B\n\nC"),
         ([system("replace", "A"), system("prepend", "B")], "B\n\nA"),
         ([system("append", "  "), system("append", "A")], "Base\n\nA"),
-    ]  # fmt: skip
+    ]
     for number, (effects, expected) in enumerate(cases):
         operations = [op(f"o{n}", "x", effect) for n, effect in enumerate(effects)]
         session = await stage.chat(
@@ -137,8 +141,17 @@ async def _depths(stage: Stage) -> None:
     await session.change(profile=profile(*operations))
     await session.generate("c")
     assert [text for _, text in stage.prompt()[1:]] == [
-        "<99>", "a", "<4>", "re: a", "b", "<2>", "re: b", "<1>", "c", "<0>",
-    ]  # fmt: skip
+        "<99>",
+        "a",
+        "<4>",
+        "re: a",
+        "b",
+        "<2>",
+        "re: b",
+        "<1>",
+        "c",
+        "<0>",
+    ]
     roles = {text: role for role, text in stage.prompt()}
     assert roles["<1>"] == roles["<0>"] == roles["<99>"] == "assistant"
 
@@ -153,8 +166,12 @@ async def _anchor(stage: Stage) -> None:
     await session.generate("x")
     await session.generate("y")
     assert stage.prompt()[1:] == [
-        ("user", "x"), ("assistant", "re: x"), ("user", "y"), ("system", "A-y"), ("assistant", "B"),
-    ]  # fmt: skip
+        ("user", "x"),
+        ("assistant", "re: x"),
+        ("user", "y"),
+        ("system", "A-y"),
+        ("assistant", "B"),
+    ]
     await session.regenerate()
     assert stage.prompt()[3:] == [("user", "y"), ("system", "A-y"), ("assistant", "B")]
 
@@ -183,11 +200,14 @@ test_the_users_part_belongs_to_the_variant = stage_test(_user_text)
 
 async def _reply(stage: Stage) -> None:
     """Patches of the reply in commit order; blocks beside it, each with its own visibility."""
-    blocks = {**BLOCKS, "blocks": [
-        {"channel": "state", "text": "shown", "ui": True, "prompt": False},
-        {"channel": "reasoning", "text": "thought", "ui": False, "prompt": True},
-        {"channel": "tool", "text": " ", "ui": True, "prompt": True},
-    ]}  # fmt: skip
+    blocks = {
+        **BLOCKS,
+        "blocks": [
+            {"channel": "state", "text": "shown", "ui": True, "prompt": False},
+            {"channel": "reasoning", "text": "thought", "ui": False, "prompt": True},
+            {"channel": "tool", "text": " ", "ui": True, "prompt": True},
+        ],
+    }
     used = profile(
         after("a", "[{{ reply }}]", {**PATCH, "mode": "replace"}),
         after("b", "last", {**PATCH, "mode": "append"}, order=2),
@@ -198,8 +218,9 @@ async def _reply(stage: Stage) -> None:
     assert turn.text == "[re: x]\n\nlast"
     variant = (await session.turn()).variants[0]
     assert [(one["channel"], one["text"], one["operation"]) for one in variant.parts] == [
-        ("text", "[re: x]\n\nlast", "b"), ("state", "shown", "c"),
-    ]  # fmt: skip
+        ("text", "[re: x]\n\nlast", "b"),
+        ("state", "shown", "c"),
+    ]
     await session.generate("y")
     assert stage.prompt()[2] == ("assistant", "[re: x]\n\nlast\n\nthought")
 
@@ -215,10 +236,7 @@ async def _statuses(stage: Stage) -> None:
     reports = await stage.reports(turn.run_id)
     assert {(one.status, one.code, one.value) for one in reports} == {("skipped", "empty", None)}
     assert len(reports) == 5
-    assert stage.prompt() == [
-        ("system", SYSTEM),
-        ("user", "x"),
-    ]
+    assert stage.prompt() == [("system", SYSTEM), ("user", "x")]
 
 
 test_effects_without_text_are_skipped = stage_test(_statuses)
@@ -239,13 +257,11 @@ HOSTILE: dict[str, tuple[list[dict[str, Any]], str]] = {
     "no effect at all": ([OWN, {"type": "format.disk"}], "invalid_effect"),
     "a field too much": ([{**OWN, "usage": "prompt+ui", "sudo": 1}], "invalid_effect"),
     "too many": ([OWN] * 17, "too_many_effects"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))
-def test_an_operation_that_asks_for_more_than_it_may_commits_nothing(
-    name: str, tmp_path: Path
-) -> None:
+def test_an_operation_that_asks_for_more_than_it_may_commits_nothing(name: str, tmp_path: Path) -> None:
     effects, code = HOSTILE[name]
 
     async def scenario(stage: Stage) -> None:

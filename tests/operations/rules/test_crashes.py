@@ -21,15 +21,20 @@ USED = profile(
     op("state", "{{ art.state.value }}{{ text }}", keep("state"), strict=False),
     asks("b1", "aux b1", keep("b1", "prompt_only"), insert(), order=2),
     asks("b2", "aux b2 {{ art.b1.value }}", keep("once", persistence="run_only"), depends_on=["b1"], order=3),
-    op("feed", "{{ text }}", keep("feed", "ui_only", write_mode="append"), depends_on=["g"],
-       run_conditions=[{"source": "g", "key": "yes", "operator": "is_true"}]),
+    op(
+        "feed",
+        "{{ text }}",
+        keep("feed", "ui_only", write_mode="append"),
+        depends_on=["g"],
+        run_conditions=[{"source": "g", "key": "yes", "operator": "is_true"}],
+    ),
     op("broken", BROKEN, keep("broken")),
     asks("a1", "aux a1 {{ reply }}", keep("a1"), hooks=AFTER),
     asks("a2", "aux a2", {"type": "turn.assistant_variant.patch", "mode": "append"}, hooks=AFTER, order=2),
     after("log", "{{ art.a1.value }}", keep("log", write_mode="append"), depends_on=["a1"]),
     after("last", "last", keep("last"), required=True, order=9, activation={"every_n_turns": 2}),
     inclusions=[{"source": "art.state", "place": "system_append"}],
-)  # fmt: skip
+)
 
 QUESTIONS = {"aux b1", "aux b2", "aux a1", "aux a2", "two"}
 
@@ -57,9 +62,7 @@ def _open(path: Path, world: World, *, fault: Any = None, at_s: int = 0) -> Kern
     """A later kernel may take over what an earlier one has left."""
     clock = ManualClock(start_us=START_US + at_s * 1_000_000)
     model = ScriptedModel(_Mouth(world))
-    return Kernel.open(
-        path, models={"m": model}, environ={}, policy=EAGER, fault=fault, clock=clock
-    )
+    return Kernel.open(path, models={"m": model}, environ={}, policy=EAGER, fault=fault, clock=clock)
 
 
 async def _told(kernel: Kernel, session: Session, run_id: str) -> dict[str, Any]:
@@ -79,14 +82,15 @@ async def _told(kernel: Kernel, session: Session, run_id: str) -> dict[str, Any]
             tag: [(one["value"], one["version"]) for one in await session.history(tag, internal=True)]
             for tag in arts
         },
-        "turns": [(one.number, one.user, one.text, one.selected, len(one.variants))
-                  for one in await session.turns()],
+        "turns": [
+            (one.number, one.user, one.text, one.selected, len(one.variants)) for one in await session.turns()
+        ],
         "reports": shown["reports"],
         "plan": shown["plan"],
         "prompt": [(one["tag"], one["tokens"]) for one in shown["prompt"]],
         "phases": [one.decode().phase for one in found if one.kind == "run.phase_changed"],
         "status": shown["status"],
-    }  # fmt: skip
+    }
 
 
 class _Once:
@@ -114,9 +118,7 @@ def test_a_turn_that_dies_at_any_commit_ends_the_same(trigger: str, tmp_path: Pa
                 await session.generate("two")
             world.done.clear()
             once.is_on = True
-            turn = await (
-                session.generate("two") if trigger == "generate" else session.regenerate()
-            )
+            turn = await (session.generate("two") if trigger == "generate" else session.regenerate())
             once.is_on = False
             assert sorted(world.done) == sorted(QUESTIONS)
             assert turn.operations["broken"] == "error" and turn.status == "completed"

@@ -57,12 +57,14 @@ async def _appended(stage: Stage) -> None:
         after("feed", entry, keep("feed", write_mode="append"), output="json"),
         after("typed", "{{ art.feed.value.last.said[2] | plus: 1 }}", keep("sum"), depends_on=["feed"]),
         op("before", "{{ art.feed.value | map: 'turn' | join: '+' }}", insert(), strict=False),
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     for text in ("a", 'b"{{ x }}', "c"):
         await session.generate(text)
-    said = [{"turn": n, "said": [text, None, 1.5, True]} for n, text in
-            enumerate(("a", 'b"{{ x }}', "c"), start=1)]  # fmt: skip
+    said = [
+        {"turn": n, "said": [text, None, 1.5, True]}
+        for n, text in enumerate(("a", 'b"{{ x }}', "c"), start=1)
+    ]
     assert await session.art("feed") == said
     assert [one["value"] for one in await session.history("feed")] == said[::-1]
     assert await session.art("sum") == "2.5"
@@ -80,9 +82,15 @@ async def _transitive(stage: Stage) -> None:
             seen = "".join(f"{{{{ art.{name}{n}.value }}}}" for n in range(number))
             above = [f"{name}{number - 1}"] if number else []
             operations.append(
-                op(f"{name}{number}", f"{number}{seen}", keep(f"{name}{number}"), hooks=[hook],
-                   depends_on=above, order=-number)
-            )  # fmt: skip
+                op(
+                    f"{name}{number}",
+                    f"{number}{seen}",
+                    keep(f"{name}{number}"),
+                    hooks=[hook],
+                    depends_on=above,
+                    order=-number,
+                )
+            )
     session = await stage.chat(profile(*operations))
     turn = await session.generate("x")
     assert set(turn.operations.values()) == {"done"}
@@ -97,20 +105,24 @@ test_hole_28_transitive_dependencies_are_visible = stage_test(_transitive)
 
 async def _required(stage: Stage) -> None:
     ways: dict[str, dict[str, Any]] = {
-        "failed": op("dep", "{{ nobody }}"), "disabled": op("dep", enabled=False),
+        "failed": op("dep", "{{ nobody }}"),
+        "disabled": op("dep", enabled=False),
         "not due": op("dep", activation={"every_n_turns": 5}),
         "other trigger": op("dep", triggers=["regenerate"]),
-        "guarded": op("dep", depends_on=["g"],
-                      run_conditions=[{"source": "g", "key": "yes", "operator": "is_true"}]),
+        "guarded": op(
+            "dep", depends_on=["g"], run_conditions=[{"source": "g", "key": "yes", "operator": "is_true"}]
+        ),
         "skipped itself": op("dep", depends_on=["off"]),
-    }  # fmt: skip
+    }
     for hook, failed_type in ((BEFORE, "before_barrier"), (AFTER, "after_main_llm")):
         for way, dependency in ways.items():
             operations = [
-                flags("g", "false"), op("off", enabled=False), dependency,
+                flags("g", "false"),
+                op("off", enabled=False),
+                dependency,
                 op("must", "M", keep("m"), depends_on=["dep"], required=True, order=5),
                 op("may", "M", keep("n"), depends_on=["dep"], order=5),
-            ]  # fmt: skip
+            ]
             name = f"{failed_type}-{way.replace(' ', '-')}"
             used = profile(*[{**one, "hooks": [hook]} for one in operations], profile_id=name)
             session = await stage.chat(used, chat=name)
@@ -135,15 +147,27 @@ async def _rendered(stage: Stage) -> None:
     used = profile(
         op("secret", "hidden-91", keep("secret", "internal")),
         op("said", "{{ text }}", keep("said", "prompt_only"), insert()),
-        op("twice", "{{ art.said.value }}", keep("twice", "prompt_only"), insert("<{{ value }}>"),
-           depends_on=["said"]),
-        asks("asked", "aux {{ text }} {{ messages | map: 'content' | join: ' ' }}",
-             keep("asked", "prompt_only")),
-        after("reply", "{{ reply }}", keep("replied", "prompt_only"),
-              {"type": "turn.assistant_variant.patch", "mode": "append", "text": "{{ value }}"}),
+        op(
+            "twice",
+            "{{ art.said.value }}",
+            keep("twice", "prompt_only"),
+            insert("<{{ value }}>"),
+            depends_on=["said"],
+        ),
+        asks(
+            "asked",
+            "aux {{ text }} {{ messages | map: 'content' | join: ' ' }}",
+            keep("asked", "prompt_only"),
+        ),
+        after(
+            "reply",
+            "{{ reply }}",
+            keep("replied", "prompt_only"),
+            {"type": "turn.assistant_variant.patch", "mode": "append", "text": "{{ value }}"},
+        ),
         inclusions=[{"source": "art.twice", "template": "[{{ value }}]"}, {"source": "art.said"}],
         system="To {{ user.name }} of {{ char.description }}.",
-    )  # fmt: skip
+    )
     char = {"name": "Bo", "description": LIQUID}
     session = await stage.chat(used, user=LIQUID, char=char, greetings=[LIQUID])
     for _ in range(2):
@@ -168,13 +192,25 @@ async def _values(stage: Stage) -> None:
     value = "{{ user.name }} {% if x %}"
     used = profile(
         op("a", f"{{% raw %}}{value}{{% endraw %}}", keep("a")),
-        {"operation_id": "t", "kind": "transform", "order": 2, "depends_on": ["a"],
-         "params": {"input": "art.a", "steps": [{"op": "case", "to": "upper"}], "effects": [keep("t")]}},
-        {"operation_id": "c", "kind": "compute", "order": 3, "depends_on": ["t"], "params": {
-            "code": "def run(ctx):\n    return ctx.art['t'].value + ctx.art['a'].value",
-            "effects": [keep("c")]}},
+        {
+            "operation_id": "t",
+            "kind": "transform",
+            "order": 2,
+            "depends_on": ["a"],
+            "params": {"input": "art.a", "steps": [{"op": "case", "to": "upper"}], "effects": [keep("t")]},
+        },
+        {
+            "operation_id": "c",
+            "kind": "compute",
+            "order": 3,
+            "depends_on": ["t"],
+            "params": {
+                "code": "def run(ctx):\n    return ctx.art['t'].value + ctx.art['a'].value",
+                "effects": [keep("c")],
+            },
+        },
         after("m", "{{ art.c.value }}", {"type": "turn.assistant_variant.patch"}),
-    )  # fmt: skip
+    )
     turn = await (await stage.chat(used)).generate("x")
     assert turn.text == value.upper() + value
 

@@ -30,21 +30,29 @@ from tests.operations.rules.stage import (
 )
 
 GARBAGE: dict[str, Any] = {
-    "nothing": "", "blank": " \n", "no json": "}{", "a list": "[1]", "a text": '"x"', "null": "null",
-    "half": '{"mood": "da', "two": '{"mood": "a"}{"mood": "b"}', "infinite": '{"mood": Infinity}',
-    "huge number": '{"mood": ' + "9" * 5_000 + "}", "deep": "[" * 50_000 + "]" * 50_000,
-    "other field": '{"mood": 1}', "surrogate": '{"mood": "\\ud800"}',
-    "a tool call": tool_call("rm", {"path": "/"}), "an error": ProviderUnavailable("down"),
+    "nothing": "",
+    "blank": " \n",
+    "no json": "}{",
+    "a list": "[1]",
+    "a text": '"x"',
+    "null": "null",
+    "half": '{"mood": "da',
+    "two": '{"mood": "a"}{"mood": "b"}',
+    "infinite": '{"mood": Infinity}',
+    "huge number": '{"mood": ' + "9" * 5_000 + "}",
+    "deep": "[" * 50_000 + "]" * 50_000,
+    "other field": '{"mood": 1}',
+    "surrogate": '{"mood": "\\ud800"}',
+    "a tool call": tool_call("rm", {"path": "/"}),
+    "an error": ProviderUnavailable("down"),
     "a template": "{{ art.secret.value }}",
-}  # fmt: skip
+}
 
 FORM = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
 
 
 @pytest.mark.parametrize("name", list(GARBAGE))
-def test_garbage_of_an_auxiliary_model_is_an_error_of_its_operation(
-    name: str, tmp_path: Path
-) -> None:
+def test_garbage_of_an_auxiliary_model_is_an_error_of_its_operation(name: str, tmp_path: Path) -> None:
     def answer(request: ModelRequest) -> Any:
         if not request.messages[-1].text.startswith("aux"):
             return echo(request)
@@ -56,8 +64,9 @@ def test_garbage_of_an_auxiliary_model_is_an_error_of_its_operation(
     used = profile(
         asks("a", "aux json", keep("a"), insert(), params={"output": "json", "schema": FORM}),
         {"operation_id": "g", "kind": "guard", "order": 1, "params": guard},
-        op("b", "{{ deps.a.mood }}", keep("b"), depends_on=["a"]), op("c", "C", keep("c")),
-    )  # fmt: skip
+        op("b", "{{ deps.a.mood }}", keep("b"), depends_on=["a"]),
+        op("c", "C", keep("c")),
+    )
 
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(used)
@@ -78,9 +87,7 @@ def test_fifty_megabytes_are_an_error_and_stay_out_of_everything(tmp_path: Path)
         return HUGE if request.messages[-1].text.startswith("aux") else echo(request)
 
     async def scenario(stage: Stage) -> None:
-        session = await stage.chat(
-            profile(asks("a", "aux", keep("a"), insert()), op("b", "B", keep("b")))
-        )
+        session = await stage.chat(profile(asks("a", "aux", keep("a"), insert()), op("b", "B", keep("b"))))
         turn = await session.generate("x")
         assert (turn.status, turn.operations) == ("completed", {"a": "error", "b": "done"})
         assert await stage.values(session) == {"b": "B"}
@@ -137,8 +144,7 @@ def _deaf_test(scenario: Callable[[Stage, _Deaf], Awaitable[None]]) -> Callable[
 async def _ignores_cancellation(stage: Stage, deaf: _Deaf) -> None:
     """It is left alone when its time is up, and whatever it still finds changes nothing."""
     used = profile(
-        asks("deaf", "aux", keep("deaf"), insert(), params={"timeout_s": 0.3}),
-        op("fine", "F", keep("fine")),
+        asks("deaf", "aux", keep("deaf"), insert(), params={"timeout_s": 0.3}), op("fine", "F", keep("fine"))
     )
     session = await stage.chat(used)
     turn = await session.generate("x")
@@ -185,11 +191,13 @@ class _Hanging:
 
 
 EVERYWHERE = [
-    op("b", "B", keep("b")), op("b-feed", "{{ text }}", keep("bf", write_mode="append")),
+    op("b", "B", keep("b")),
+    op("b-feed", "{{ text }}", keep("bf", write_mode="append")),
     asks("b-ask", "aux before", keep("ba"), order=2),
-    after("a", "A", keep("a")), after("a-feed", "{{ text }}", keep("af", write_mode="append")),
+    after("a", "A", keep("a")),
+    after("a-feed", "{{ text }}", keep("af", write_mode="append")),
     asks("a-ask", "aux after", keep("aa"), order=2, hooks=["after_main_llm"]),
-]  # fmt: skip
+]
 
 MOMENTS: dict[str, tuple[str, set[str]]] = {
     "before": ("aux before", set()),
@@ -210,8 +218,11 @@ def test_a_cancel_at_any_moment_leaves_nothing_half_written(moment: str, tmp_pat
         turn = await working
         assert turn.status == "cancelled"
         assert set(await session.arts(internal=True)) == kept
-        wrong = {id_: end for id_, end in (await stage.finished(turn.run_id)).items()
-                 if end.status not in ("done", "aborted")}  # fmt: skip
+        wrong = {
+            id_: end
+            for id_, end in (await stage.finished(turn.run_id)).items()
+            if end.status not in ("done", "aborted")
+        }
         assert wrong == {}
         assert set(turn.operations) == {one["operation_id"] for one in EVERYWHERE}
         assert (await stage.kinds(turn.run_id)).count("run.cancelled") == 1
@@ -241,8 +252,13 @@ async def _goes_on(stage: Stage, session: Session) -> None:
     again = await session.regenerate()
     assert (again.status, again.turn) == ("completed", 1)
     assert await stage.values(session) == {
-        "b": "B", "bf": ["x"], "ba": "re: aux before", "a": "A", "af": ["x"], "aa": "re: aux after",
-    }  # fmt: skip
+        "b": "B",
+        "bf": ["x"],
+        "ba": "re: aux before",
+        "a": "A",
+        "af": ["x"],
+        "aa": "re: aux after",
+    }
     assert (await session.generate("y")).turn == 2
     assert (await session.art("bf"), await session.art("af")) == (["x", "y"], ["x", "y"])
 
@@ -254,9 +270,7 @@ def test_the_deadline_of_a_run_ends_what_is_at_work(moment: str, tmp_path: Path)
 
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(
-            profile(
-                *EVERYWHERE, op("gate", "{{ deps }}", depends_on=["b-ask"], required=True, order=9)
-            )
+            profile(*EVERYWHERE, op("gate", "{{ deps }}", depends_on=["b-ask"], required=True, order=9))
         )
         turn = await session.generate("x", deadline_s=1.0)
         if moment == "before":
@@ -334,11 +348,7 @@ async def _all_at_once(stage: Stage) -> None:
     for number in range(25):
         operations += [
             op(f"broken{number}", BROKEN, keep(f"b{number}")),
-            op(
-                f"long{number}",
-                "{% for i in (1..100000) %}xxxxxxxx{% endfor %}",
-                keep(f"l{number}"),
-            ),
+            op(f"long{number}", "{% for i in (1..100000) %}xxxxxxxx{% endfor %}", keep(f"l{number}")),
             after(f"json{number}", "no json", keep(f"j{number}"), output="json"),
             after(f"fine{number}", "fine", keep(f"f{number}")),
         ]
@@ -353,12 +363,7 @@ test_many_failures_at_once_leave_the_turn_alone = stage_test(_all_at_once)
 
 async def _hostile_words(stage: Stage) -> None:
     """Words that look like templates, tags or control characters are words."""
-    for text in (
-        "{{ art.secret.value }}{% for %}",
-        "\x00\x1b[2J\u202e",
-        "</system>" * 300,
-        "𝔘" * 1_000,
-    ):
+    for text in ("{{ art.secret.value }}{% for %}", "\x00\x1b[2J\u202e", "</system>" * 300, "𝔘" * 1_000):
         session = await stage.chat(profile(op("a", "{{ text }}", keep("a", "prompt_only"))))
         turn = await session.generate(text)
         assert (turn.status, turn.text) == ("completed", f"re: {text}")

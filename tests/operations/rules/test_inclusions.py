@@ -11,17 +11,7 @@ import pytest
 from artelier import ModelRequest
 from artelier.errors import ModelRefusedCall
 from artelier.operations.profile.validation import mistakes_in
-from tests.operations.rules.stage import (
-    SYSTEM,
-    Stage,
-    after,
-    echo,
-    insert,
-    keep,
-    op,
-    profile,
-    stage_test,
-)
+from tests.operations.rules.stage import SYSTEM, Stage, after, echo, insert, keep, op, profile, stage_test
 
 Data = dict[str, Any]
 OLD = ["a", "re: a"]
@@ -52,16 +42,12 @@ PLACES: dict[str, list[str]] = {
 
 @pytest.mark.parametrize("persistence", ["persisted", "run_only"])
 @pytest.mark.parametrize("place", list(PLACES))
-def test_an_artifact_stands_where_its_rule_says(
-    place: str, persistence: str, tmp_path: Path
-) -> None:
+def test_an_artifact_stands_where_its_rule_says(place: str, persistence: str, tmp_path: Path) -> None:
     async def scenario(stage: Stage) -> None:
         session = await stage.chat(None)
         await session.generate("a")
         writer = op("w", "X", keep("x", "prompt_only", persistence=persistence))
-        await session.change(
-            profile=profile(writer, inclusions=[rule("x", place=place, role="user")])
-        )
+        await session.change(profile=profile(writer, inclusions=[rule("x", place=place, role="user")]))
         turn = await session.generate("b")
         assert [text for _, text in stage.prompt()] == PLACES[place]
         role = {text: role for role, text in stage.prompt()}.get("<X>", "system")
@@ -90,14 +76,13 @@ async def _several(stage: Stage) -> None:
         "tail": [SYSTEM, "b", "E", "D", "<Q>", "<P>"],
     }
     for number, (place, expected) in enumerate(cases.items()):
-        effects = [
-            insert("E"),
-            {"type": "prompt.insert_at_depth", "depth_from_end": 0, "text": "D"},
-        ]
+        effects = [insert("E"), {"type": "prompt.insert_at_depth", "depth_from_end": 0, "text": "D"}]
         used = profile(
-            *_writes(*tags), op("e", "e", *effects), profile_id=f"p{number}",
+            *_writes(*tags),
+            op("e", "e", *effects),
+            profile_id=f"p{number}",
             inclusions=[rule("q", place=place), rule("p", place=place)],
-        )  # fmt: skip
+        )
         await (await stage.chat(used, chat=place.strip(")").replace("(", "-"))).generate("b")
         assert [text for _, text in stage.prompt()] == expected, place
 
@@ -107,10 +92,7 @@ test_several_inclusions_keep_the_order_of_their_rules = stage_test(_several)
 
 async def _twice(stage: Stage) -> None:
     """One artifact may be included by several rules; then no default is added."""
-    rules = [
-        rule("x", place="tail"),
-        rule("x", place="system_append", template="again {{ value }}"),
-    ]
+    rules = [rule("x", place="tail"), rule("x", place="system_append", template="again {{ value }}")]
     await (await stage.chat(profile(*_writes("x"), inclusions=rules))).generate("b")
     assert [text for _, text in stage.prompt()] == [f"{SYSTEM}\n\nagain X", "b", "<X>"]
 
@@ -125,16 +107,19 @@ async def _default(stage: Stage) -> None:
         op("a", '{"n": [1, null]}', keep("a", "prompt_only"), output="json"),
         op("f", "{{ text }}", keep("f", "prompt_only", write_mode="append")),
         op("r", "R", keep("r", "prompt_only", persistence="run_only")),
-        op("ui", "U", keep("ui", "ui_only")), op("i", "I", keep("i", "internal")),
+        op("ui", "U", keep("ui", "ui_only")),
+        op("i", "I", keep("i", "internal")),
         op("empty", "{% if false %}x{% endif %}", keep("e", "prompt_only")),
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     await session.generate("1")
     turn = await session.generate("2")
     assert stage.prompt()[-4:] == [
-        ("system", '## a\n{"n":[1,null]}'), ("system", "## b\nB"), ("system", "## f\n- 1\n- 2"),
+        ("system", '## a\n{"n":[1,null]}'),
+        ("system", "## b\nB"),
+        ("system", "## f\n- 1\n- 2"),
         ("system", "## r\nR"),
-    ]  # fmt: skip
+    ]
     dropped = {one["tag"]: one["why"] for one in (await session.show(turn.run_id))["dropped"]}
     assert dropped == {"art.e": "empty"}
 
@@ -182,19 +167,29 @@ async def _missing(stage: Stage) -> None:
 test_a_missing_artifact_is_skipped_or_an_error = stage_test(_missing)
 
 CONDITIONS: dict[str, bool] = {
-    "{{ value }}": True, "true": True, "anything": True, "0.0": True,
-    "": False, "  ": False, "false": False, "FALSE": False, "0": False, "no": False, "null": False,
-    "{% if value == 'X' %}1{% endif %}": True, "{% if text == 'b' %}yes{% endif %}": True,
-    "{% if art.other.value == 1 %}yes{% endif %}": False, "{{ chat.turn }}": True,
-}  # fmt: skip
+    "{{ value }}": True,
+    "true": True,
+    "anything": True,
+    "0.0": True,
+    "": False,
+    "  ": False,
+    "false": False,
+    "FALSE": False,
+    "0": False,
+    "no": False,
+    "null": False,
+    "{% if value == 'X' %}1{% endif %}": True,
+    "{% if text == 'b' %}yes{% endif %}": True,
+    "{% if art.other.value == 1 %}yes{% endif %}": False,
+    "{{ chat.turn }}": True,
+}
 
 
 async def _when(stage: Stage) -> None:
     for number, (condition, holds) in enumerate(CONDITIONS.items()):
         used = profile(
-            *_writes("x"), profile_id=f"p{number}",
-            inclusions=[rule("x", when={"condition": condition})],
-        )  # fmt: skip
+            *_writes("x"), profile_id=f"p{number}", inclusions=[rule("x", when={"condition": condition})]
+        )
         session = await stage.chat(used, chat=f"c{number}")
         turn = await session.generate("b")
         assert (("system", "<X>") in stage.prompt()) is holds, condition
@@ -208,10 +203,7 @@ test_a_rule_holds_when_its_condition_does = stage_test(_when)
 async def _triggers(stage: Stage) -> None:
     used = profile(
         *_writes("x", "y"),
-        inclusions=[
-            rule("x", when={"trigger": "generate"}),
-            rule("y", when={"trigger": "regenerate"}),
-        ],
+        inclusions=[rule("x", when={"trigger": "generate"}), rule("y", when={"trigger": "regenerate"})],
     )
     session = await stage.chat(used)
     await session.generate("b")
@@ -233,9 +225,7 @@ def _shortening(request: ModelRequest) -> str:
     return "SUMMARY" if last.startswith("<word") else echo(request)
 
 
-@pytest.mark.parametrize(
-    ("on_trim", "expected"), [("drop", None), ("keep", LONG), ("summarise", "SUMMARY")]
-)
+@pytest.mark.parametrize(("on_trim", "expected"), [("drop", None), ("keep", LONG), ("summarise", "SUMMARY")])
 def test_what_is_too_long_is_dropped_kept_or_summarised(
     on_trim: str, expected: str | None, tmp_path: Path
 ) -> None:
@@ -324,20 +314,20 @@ async def _lowest_first(stage: Stage) -> None:
     """Over the prompt's budget the lowest priority goes first; what is kept is never cut."""
     word = "abcdefg " * 2_500
     used = profile(
-        op("low", word, keep("low", "prompt_only")), op("high", word, keep("high", "prompt_only")),
+        op("low", word, keep("low", "prompt_only")),
+        op("high", word, keep("high", "prompt_only")),
         op("kept", word, keep("kept", "prompt_only")),
         inclusions=[
-            rule("low", priority=10), rule("high", priority=20),
+            rule("low", priority=10),
+            rule("high", priority=20),
             rule("kept", priority=0, on_trim="keep"),
         ],
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     budget = stage.kernel.for_tenant().services.window_of("m").context_tokens
     turn = await session.generate("b", max_output_tokens=max(1, budget - 9_000))
     shown = await session.show(turn.run_id)
-    assert [one["tag"] for one in shown["prompt"] if one["tag"].startswith("art.")][
-        -1
-    ] == "art.kept"
+    assert [one["tag"] for one in shown["prompt"] if one["tag"].startswith("art.")][-1] == "art.kept"
     assert [one["tag"] for one in shown["dropped"]][:1] == ["art.low"]
     assert ("system", f"<{word}>") in stage.prompt()
 
@@ -345,15 +335,22 @@ async def _lowest_first(stage: Stage) -> None:
 test_the_lowest_priority_is_left_out_first = stage_test(_lowest_first)
 
 REFUSED: dict[str, Data] = {
-    "place": rule("x", place="somewhere"), "depth": rule("x", place="depth(x)"),
-    "negative": rule("x", place="depth(-1)"), "source": {"source": "x"}, "tag": rule("X!"),
-    "template": rule("x", template="{{ value"), "on_missing": rule("x", on_missing="guess"),
-    "on_trim": rule("x", on_trim="shred"), "max_tokens": rule("x", max_tokens=0),
-    "priority": rule("x", priority=101), "role": rule("x", role="tool"), "field": rule("x", zzz=1),
+    "place": rule("x", place="somewhere"),
+    "depth": rule("x", place="depth(x)"),
+    "negative": rule("x", place="depth(-1)"),
+    "source": {"source": "x"},
+    "tag": rule("X!"),
+    "template": rule("x", template="{{ value"),
+    "on_missing": rule("x", on_missing="guess"),
+    "on_trim": rule("x", on_trim="shred"),
+    "max_tokens": rule("x", max_tokens=0),
+    "priority": rule("x", priority=101),
+    "role": rule("x", role="tool"),
+    "field": rule("x", zzz=1),
     "condition": rule("x", when={"condition": "{% if %}"}),
     "trigger": rule("x", when={"trigger": "continue"}),
     "usage": rule("hidden"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", list(REFUSED))
@@ -367,11 +364,13 @@ def test_a_rule_that_is_none_is_refused_when_saved(name: str) -> None:
 async def _explained(stage: Stage) -> None:
     """Each part of a prompt with operations says down to operation, version and run where it is from."""
     used = profile(
-        op("e", "E", insert()), op("sys", "SYS", {"type": "prompt.system_update", "mode": "append"}),
+        op("e", "E", insert()),
+        op("sys", "SYS", {"type": "prompt.system_update", "mode": "append"}),
         op("d", "D", {"type": "prompt.insert_at_depth", "depth_from_end": 1}),
-        op("x", "X", keep("x", "prompt_only")), after("y", "Y", keep("y", "prompt_only")),
+        op("x", "X", keep("x", "prompt_only")),
+        after("y", "Y", keep("y", "prompt_only")),
         inclusions=[rule("x", place="before_last_user")],
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     await session.generate("1")
     turn = await session.generate("2")

@@ -29,10 +29,12 @@ def _operations(draw: st.DrawFn) -> list[Data]:
         same = [one for one in made if one["hooks"] == [hook]]
         above = draw(st.lists(st.sampled_from(same), unique_by=id, max_size=3)) if same else []
         usage: Data = {
-            "hooks": [hook], "depends_on": [one["operation_id"] for one in above],
+            "hooks": [hook],
+            "depends_on": [one["operation_id"] for one in above],
             "order": draw(st.sampled_from((-1, 0, 0.5, 2))),
-            "enabled": draw(st.integers(0, 9)) > 0, "required": draw(st.integers(0, 9)) == 0,
-        }  # fmt: skip
+            "enabled": draw(st.integers(0, 9)) > 0,
+            "required": draw(st.integers(0, 9)) == 0,
+        }
         guards = [one for one in above if one["kind"] == "guard"]
         if guards:
             operator = draw(st.sampled_from(("is_true", "is_false")))
@@ -52,12 +54,19 @@ def _operation(draw: st.DrawFn, id_: str, hook: str, usage: Data) -> Data:
     persistence = draw(st.sampled_from(("persisted", "persisted", "run_only")))
     appends = persistence == "persisted" and draw(st.booleans())
     effects: list[Data] = [
-        keep(tag, draw(st.sampled_from(("internal", "ui_only", "prompt+ui"))),
-             persistence=persistence, write_mode="append" if appends else "replace")
-    ]  # fmt: skip
+        keep(
+            tag,
+            draw(st.sampled_from(("internal", "ui_only", "prompt+ui"))),
+            persistence=persistence,
+            write_mode="append" if appends else "replace",
+        )
+    ]
     if draw(st.booleans()):
-        effects.append(insert("i") if hook == BEFORE else
-                       {"type": "turn.assistant_variant.patch", "mode": "append", "text": id_})  # fmt: skip
+        effects.append(
+            insert("i")
+            if hook == BEFORE
+            else {"type": "turn.assistant_variant.patch", "mode": "append", "text": id_}
+        )
     kind = draw(st.sampled_from(("template", "template", "llm", "guard", "broken", "sum")))
     if kind == "llm":
         return asks(id_, f"aux {id_} {{{{ text }}}}", *effects, **usage)
@@ -98,12 +107,7 @@ class _Dawdling:
 
 async def _story(operations: list[Data], mode: str, limit: int, rounds: list[int]) -> list[Any]:
     """All that can be told of some turns, without names of runs."""
-    data = {
-        "profile_id": "p",
-        "operations": operations,
-        "execution_mode": mode,
-        "parallel_max": limit,
-    }
+    data = {"profile_id": "p", "operations": operations, "execution_mode": mode, "parallel_max": limit}
     model = ScriptedModel(_Dawdling(rounds))
     told: list[Any] = []
     with Kernel.open(
@@ -112,9 +116,7 @@ async def _story(operations: list[Data], mode: str, limit: int, rounds: list[int
         used = OperationProfile.parse(data)
         session = await Session.open(kernel, "c", model="m", profile=used)
         for number, trigger in enumerate(TURNS):
-            turn = await (
-                session.regenerate() if trigger == "regenerate" else session.generate(f"t{number}")
-            )
+            turn = await (session.regenerate() if trigger == "regenerate" else session.generate(f"t{number}"))
             shown = await session.show(turn.run_id)
             ended = sorted(
                 (one["hook"], one["operation_id"], one["status"], one["reason"], one["code"])
@@ -124,9 +126,7 @@ async def _story(operations: list[Data], mode: str, limit: int, rounds: list[int
             state = {tag: (one["value"], one["version"]) for tag, one in arts.items()}
             main = [one for one in model.requests if not one.messages[-1].text.startswith("aux")]
             prompt = msgspec.to_builtins(main[-1].messages) if main else []
-            told.append(
-                (turn.status, turn.text, turn.failed, ended, shown["reports"], state, prompt)
-            )
+            told.append((turn.status, turn.text, turn.failed, ended, shown["reports"], state, prompt))
             _check_order(used, shown["reports"])
         await kernel.aclose()
     return told
@@ -155,9 +155,7 @@ def _check_order(used: OperationProfile, reports: list[Data]) -> None:
     limit=st.integers(1, 4),
     rounds=st.lists(st.integers(0, 12), min_size=1, max_size=5),
 )
-def test_how_operations_run_changes_nothing(
-    operations: list[Data], limit: int, rounds: list[int]
-) -> None:
+def test_how_operations_run_changes_nothing(operations: list[Data], limit: int, rounds: list[int]) -> None:
     async def scenario() -> None:
         alone = await _story(operations, "sequential", 8, [0])
         assert await _story(operations, "concurrent", limit, rounds) == alone

@@ -11,13 +11,7 @@ import pytest
 from artelier import ModelReply, ModelRequest
 from artelier.chat.turn.turn_loop import replay_turn
 from artelier.chat.turn.turn_runner import recorded_job
-from artelier.errors import (
-    MissingKey,
-    ModelRefusedCall,
-    ModelTimeout,
-    ProviderUnavailable,
-    RateLimited,
-)
+from artelier.errors import MissingKey, ModelRefusedCall, ModelTimeout, ProviderUnavailable, RateLimited
 from artelier.operations import events as ev
 from tests.kernel.stage import events
 from tests.operations.rules.stage import (
@@ -36,17 +30,17 @@ from tests.operations.rules.stage import (
     stage_test,
 )
 
-PHASES = [
-    "planning", "before_main_llm", "barrier", "main_llm", "after_main_llm", "commit", "finished",
-]  # fmt: skip
+PHASES = ["planning", "before_main_llm", "barrier", "main_llm", "after_main_llm", "commit", "finished"]
 
 
 async def _order(stage: Stage) -> None:
     """Everything in its phase, numbered from 1 without a gap; the plan is written before anything runs."""
     used = profile(
-        op("a", "A", keep("a")), op("off", enabled=False), asks("b", "aux", order=2, depends_on=["a"]),
+        op("a", "A", keep("a")),
+        op("off", enabled=False),
+        asks("b", "aux", order=2, depends_on=["a"]),
         after("c", "C", keep("c")),
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     turn = await session.generate("x")
     stored = await events(stage.kernel, turn.run_id)
@@ -56,11 +50,20 @@ async def _order(stage: Stage) -> None:
     assert [one.split()[1] for one in kinds if one.startswith("run.phase_changed")] == PHASES
     shown = [one for one in kinds if one.split()[0].startswith(("operation", "model", "commit"))]
     assert shown == [
-        "operation.finished off", "operation.started a", "operation.finished a",
-        "operation.started b", "model.requested", "model.completed", "operation.finished b",
-        "commit.reported", "model.requested", "model.completed", "operation.started c",
-        "operation.finished c", "commit.reported",
-    ]  # fmt: skip
+        "operation.finished off",
+        "operation.started a",
+        "operation.finished a",
+        "operation.started b",
+        "model.requested",
+        "model.completed",
+        "operation.finished b",
+        "commit.reported",
+        "model.requested",
+        "model.completed",
+        "operation.started c",
+        "operation.finished c",
+        "commit.reported",
+    ]
     at = {kind: index for index, kind in enumerate(kinds)}
     first = next(i for i, kind in enumerate(kinds) if kind.startswith("operation."))
     assert at["run.phase_changed planning"] < first
@@ -83,21 +86,34 @@ test_events_of_a_run_stand_in_their_order = stage_test(_order)
 async def _plan(stage: Stage) -> None:
     """The plan has every operation at every hook, also those that will be skipped, in order of commit."""
     used = profile(
-        flags("g", "false"), op("z", order=0.5, required=True), op("off", enabled=False, order=-1),
-        op("re", triggers=["regenerate"]), op("later", activation={"every_n_turns": 9}),
-        op("cond", depends_on=["g"], order=7,
-           run_conditions=[{"source": "g", "key": "yes", "operator": "is_true"}]),
-        op("both", hooks=[BEFORE, AFTER], order=3), after("last", BROKEN),
-    )  # fmt: skip
+        flags("g", "false"),
+        op("z", order=0.5, required=True),
+        op("off", enabled=False, order=-1),
+        op("re", triggers=["regenerate"]),
+        op("later", activation={"every_n_turns": 9}),
+        op(
+            "cond",
+            depends_on=["g"],
+            order=7,
+            run_conditions=[{"source": "g", "key": "yes", "operator": "is_true"}],
+        ),
+        op("both", hooks=[BEFORE, AFTER], order=3),
+        after("last", BROKEN),
+    )
     turn = await (await stage.chat(used)).generate("x")
     planning = (await stage.of(turn.run_id, ev.PhaseChanged))[0]
     told = [(one.hook, one.operation_id, one.skipped, one.required) for one in planning.plan]
     assert told == [
-        (BEFORE, "off", "disabled", False), (BEFORE, "g", "", False), (BEFORE, "z", "", True),
-        (BEFORE, "later", "not_due", False), (BEFORE, "re", "trigger_mismatch", False),
-        (BEFORE, "both", "", False), (BEFORE, "cond", "", False),
-        (AFTER, "last", "", False), (AFTER, "both", "", False),
-    ]  # fmt: skip
+        (BEFORE, "off", "disabled", False),
+        (BEFORE, "g", "", False),
+        (BEFORE, "z", "", True),
+        (BEFORE, "later", "not_due", False),
+        (BEFORE, "re", "trigger_mismatch", False),
+        (BEFORE, "both", "", False),
+        (BEFORE, "cond", "", False),
+        (AFTER, "last", "", False),
+        (AFTER, "both", "", False),
+    ]
     ended = await stage.of(turn.run_id, ev.OperationFinished)
     assert {(one.hook, one.operation_id) for one in ended} == {one[:2] for one in told}
 
@@ -130,8 +146,7 @@ class _Busy:
 
 
 @pytest.mark.parametrize(
-    ("mode", "limit", "expected"),
-    [("concurrent", 3, 3), ("concurrent", 1, 1), ("sequential", 8, 1)],
+    ("mode", "limit", "expected"), [("concurrent", 3, 3), ("concurrent", 1, 1), ("sequential", 8, 1)]
 )
 @pytest.mark.parametrize("hook", [BEFORE, AFTER])
 def test_so_many_operations_run_at_once(
@@ -159,13 +174,15 @@ async def _one_call(stage: Stage) -> None:
     used = profile(op("a", "A", keep("a")), asks("b", "aux"), after("c", "C", keep("c")))
     session = await stage.chat(used)
     runs = [
-        (await session.generate("x")).run_id, (await session.regenerate()).run_id,
+        (await session.generate("x")).run_id,
+        (await session.regenerate()).run_id,
         (await session.continue_()).run_id,
-    ]  # fmt: skip
+    ]
     assert len(stage.main) == 3 and len(stage.auxiliary) == 2
-    assert all(one.count("main_llm.started") == 1 for one in [
-        [event.type for event in await session.events(run)] for run in runs
-    ])  # fmt: skip
+    assert all(
+        one.count("main_llm.started") == 1
+        for one in [[event.type for event in await session.events(run)] for run in runs]
+    )
     asked = len(stage.model.requests)
     desk = stage.kernel.for_tenant()
     for run_id in runs:
@@ -192,7 +209,7 @@ ENDS: dict[str, tuple[Any, str, str]] = {
     "refused": (ModelRefusedCall("no"), "policy_error", "failed"),
     "down": (ProviderUnavailable("down"), "provider_error", "failed"),
     "key": (MissingKey("no key"), "provider_error", "failed"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -208,17 +225,13 @@ def test_how_a_main_call_ends(name: str, streamed: bool, tmp_path: Path) -> None
         return answer
 
     async def scenario(stage: Stage) -> None:
-        session = await stage.chat(
-            profile(op("a", "A", keep("a", "ui_only")), after("b", "B", keep("b")))
-        )
+        session = await stage.chat(profile(op("a", "A", keep("a", "ui_only")), after("b", "B", keep("b"))))
         if streamed:
             items = [one async for one in session.stream("x")]
             turn, told = items[-1], [one for one in items[:-1] if one.type == "main_llm.finished"]
         else:
             turn = await session.generate("x")
-            told = [
-                one for one in await session.events(turn.run_id) if one.type == "main_llm.finished"
-            ]
+            told = [one for one in await session.events(turn.run_id) if one.type == "main_llm.finished"]
         assert (turn.finish_reason, turn.status) == (reason, status)
         assert [one.data["finish_reason"] for one in told][-1] == reason
         assert (await session.turn()).variants[0].finish_reason == reason

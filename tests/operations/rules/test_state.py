@@ -26,9 +26,8 @@ from tests.operations.rules.stage import (
 SUM = profile(
     op("n", "{{ art.n.value | default: '' }}{{ text }}", keep("n"), strict=False),
     after("log", "{{ text }}", keep("log", write_mode="append")),
-    after("once", "{{ art.once.value | default: '' }}+", keep("once"), strict=False,
-          triggers=["generate"]),
-)  # fmt: skip
+    after("once", "{{ art.once.value | default: '' }}+", keep("once"), strict=False, triggers=["generate"]),
+)
 
 
 async def _of(session: Session) -> tuple[str, str, str]:
@@ -165,9 +164,7 @@ async def _sessions(stage: Stage) -> None:
     assert await _of(session) == ("ac", "ac", "++")
     await session.reopen(new)
     assert await _of(session) == ("b", "b", "+")
-    listed = [
-        (one["session_id"], one["runs"], one["is_current"]) for one in await session.sessions()
-    ]
+    listed = [(one["session_id"], one["runs"], one["is_current"]) for one in await session.sessions()]
     assert listed == [("default", 2, False), (new, 1, True)]
     with pytest.raises(Conflict):
         await session.reset(new)
@@ -265,9 +262,12 @@ def test_a_branch_has_one_writer(tmp_path: Path) -> None:
             await started(session, lambda one: one.type == "main_llm.started")
             same = await stage.chat(SUM)
             for refused in (
-                same.generate("x"), same.regenerate(), same.continue_(), same.rewind(0),
+                same.generate("x"),
+                same.regenerate(),
+                same.continue_(),
+                same.rewind(0),
                 same.select_variant(1, 1),
-            ):  # fmt: skip
+            ):
                 with pytest.raises(Conflict):
                     await refused
             with pytest.raises(LeaseHeld):

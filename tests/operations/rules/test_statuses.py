@@ -46,10 +46,15 @@ def _all_ways(hook: str, **usage: Any) -> list[dict[str, Any]]:
 
 
 WAYS = {
-    "g": "done", "fine": "done", "broken": "error:template_undefined", "disabled": "skipped:disabled",
-    "trigger_mismatch": "skipped:trigger_mismatch", "not_due": "skipped:not_due",
-    "guard_not_matched": "skipped:guard_not_matched", "guard_matched": "done",
-}  # fmt: skip
+    "g": "done",
+    "fine": "done",
+    "broken": "error:template_undefined",
+    "disabled": "skipped:disabled",
+    "trigger_mismatch": "skipped:trigger_mismatch",
+    "not_due": "skipped:not_due",
+    "guard_not_matched": "skipped:guard_not_matched",
+    "guard_matched": "done",
+}
 
 
 async def _ways(stage: Stage) -> None:
@@ -87,9 +92,7 @@ async def _failed_dependencies(stage: Stage) -> None:
                 assert ends["must"] == "error:dependency_failed"
                 assert turn.failed is not None
                 told = {key: turn.failed[key] for key in ("failed_type", "operation", "code")}
-                assert told == {
-                    "failed_type": failed_type, "operation": "must", "code": "dependency_failed",
-                }  # fmt: skip
+                assert told == {"failed_type": failed_type, "operation": "must", "code": "dependency_failed"}
 
 
 test_what_waits_for_one_that_is_not_done_is_skipped_or_an_error = stage_test(_failed_dependencies)
@@ -105,11 +108,10 @@ async def _seen_values(stage: Stage) -> None:
 
     details = await stage.json((await stage.finished(turn.run_id))["x"].details)
     assert [(one["key"], one["operator"], one["seen"]) for one in details["conditions"]] == [
-        ("yes", "is_true", True), ("calm", "is_true", False),
-    ]  # fmt: skip
-    shown = next(
-        one for one in (await session.show(turn.run_id))["operations"] if one["operation_id"] == "x"
-    )
+        ("yes", "is_true", True),
+        ("calm", "is_true", False),
+    ]
+    shown = next(one for one in (await session.show(turn.run_id))["operations"] if one["operation_id"] == "x")
     assert shown["details"] == details
 
 
@@ -119,16 +121,20 @@ test_a_condition_that_does_not_match_says_what_it_saw = stage_test(_seen_values)
 async def _conditions(stage: Stage) -> None:
     """Conditions are joined by and; only true is true, and only false is false."""
     cases = {
-        "tt": (("a", "is_true"), ("b", "is_true")), "tf": (("a", "is_true"), ("b", "is_false")),
-        "ft": (("a", "is_false"), ("b", "is_true")), "ff": (("a", "is_false"), ("b", "is_false")),
-    }  # fmt: skip
+        "tt": (("a", "is_true"), ("b", "is_true")),
+        "tf": (("a", "is_true"), ("b", "is_false")),
+        "ft": (("a", "is_false"), ("b", "is_true")),
+        "ff": (("a", "is_false"), ("b", "is_false")),
+    }
     guard = flags("g", '{"a": true, "b": false}', "a", "b")
     operations = [
-        op(id_, depends_on=["g"], run_conditions=[
-            {"source": "g", "key": key, "operator": operator} for key, operator in case
-        ])
+        op(
+            id_,
+            depends_on=["g"],
+            run_conditions=[{"source": "g", "key": key, "operator": operator} for key, operator in case],
+        )
         for id_, case in cases.items()
-    ]  # fmt: skip
+    ]
     turn = await (await stage.chat(profile(guard, *operations))).generate("a")
     done = [id_ for id_, status in turn.operations.items() if status == "done" and id_ != "g"]
     assert done == ["tf"]
@@ -160,9 +166,12 @@ async def _barrier(stage: Stage) -> None:
     assert await stage.reports(turn.run_id) == []
     assert (await session.turn()).user == "bad", "the person's words are what they were"
     assert await stage.ends(turn.run_id) == {
-        "gate": "error:template_undefined", "late": "aborted:run_ended", "log": "done",
-        "state": "done", "words": "done",
-    }  # fmt: skip
+        "gate": "error:template_undefined",
+        "late": "aborted:run_ended",
+        "log": "done",
+        "state": "done",
+        "words": "done",
+    }
     kinds = await stage.kinds(turn.run_id)
     assert "run.phase_changed main_llm" not in kinds and kinds[-1] == "run.failed"
 
@@ -204,10 +213,7 @@ async def _required_after(stage: Stage) -> None:
     assert (turn.failed["failed_type"], turn.failed["operation"]) == ("after_main_llm", "must")
     assert await stage.values(session) == {"fine": "fine", "later": "later"}
     assert (await session.turn()).text == "re: a"
-    assert stage.prompt() == [
-        ("system", SYSTEM),
-        ("user", "a"),
-    ]
+    assert stage.prompt() == [("system", SYSTEM), ("user", "a")]
     await session.generate("b")
     assert ("assistant", "re: a") in stage.prompt()
 
@@ -218,9 +224,11 @@ test_a_required_operation_after_rolls_nothing_back = stage_test(_required_after)
 async def _optional(stage: Stage) -> None:
     """Errors of operations that are not required leave the turn alone, and commit nothing."""
     used = profile(
-        op("a", BROKEN, keep("a")), asks("b", "aux", keep("b"), params={"output": "json"}),
-        after("c", BROKEN, keep("c")), op("d", "d", insert()),
-    )  # fmt: skip
+        op("a", BROKEN, keep("a")),
+        asks("b", "aux", keep("b"), params={"output": "json"}),
+        after("c", BROKEN, keep("c")),
+        op("d", "d", insert()),
+    )
     session = await stage.chat(used)
     turn = await session.generate("x")
     assert turn.status == "completed" and await stage.values(session) == {}
@@ -235,16 +243,14 @@ async def _plain(stage: Stage) -> None:
     used = profile(
         op("a", "A", keep("a"), required=True),
         after("b", BROKEN, required=True),
-        enabled=False, system="Not said.",
+        enabled=False,
+        system="Not said.",
         inclusions=[{"source": "art.zzz", "on_missing": "error"}],
-    )  # fmt: skip
+    )
     session = await stage.chat(used)
     turn = await session.generate("x")
     assert (turn.status, turn.operations) == ("completed", {})
-    assert stage.prompt() == [
-        ("system", SYSTEM),
-        ("user", "x"),
-    ]
+    assert stage.prompt() == [("system", SYSTEM), ("user", "x")]
     assert await stage.of(turn.run_id, ev.OperationFinished) == []
 
 

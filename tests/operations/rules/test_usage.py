@@ -65,9 +65,7 @@ def _texts(requests: list[ModelRequest]) -> str:
 def test_prompts_show_what_is_for_prompts_and_nothing_else(tmp_path: Path) -> None:
     """Main and auxiliary requests, the live ones and those rendered again from the record."""
     shown = [tag for tag, (_, usage) in ALL.items() if usage in SEEN_BY_PROMPTS]
-    ask = "aux " + "".join(
-        f"{{{{ art.{tag}.value }}}}{{{{ art.{tag}.history }}}};" for tag in shown
-    )
+    ask = "aux " + "".join(f"{{{{ art.{tag}.value }}}}{{{{ art.{tag}.history }}}};" for tag in shown)
 
     async def scenario(stage: Stage) -> None:
         lenient = {"strict": False}
@@ -109,8 +107,11 @@ async def _check_rendered(stage: Stage, session: Session) -> None:
 
 
 def _keys(events: list[Any]) -> list[str]:
-    return [STEP if one.type == "main_llm.started" else one.data["key"] for one in events
-            if one.type in ("model.requested", "main_llm.started")]  # fmt: skip
+    return [
+        STEP if one.type == "main_llm.started" else one.data["key"]
+        for one in events
+        if one.type in ("model.requested", "main_llm.started")
+    ]
 
 
 def test_people_see_what_is_for_people_and_nothing_else(tmp_path: Path) -> None:
@@ -162,11 +163,17 @@ def test_values_of_one_run_are_nowhere_else(tmp_path: Path) -> None:
         reader = profile(
             op("c", read, keep("copy"), strict=True),
             op("d", f"<{read}>{WHOLE}", keep("lenient", "internal"), strict=False),
-            {"operation_id": "e", "kind": "compute", "order": 1, "params": {
-                "code": "def run(ctx):\n    return [repr(ctx.art), repr(ctx.messages), repr(ctx.rag),"
-                        " repr(ctx.deps)]",
-                "effects": [keep("all", "internal")]}},
-        )  # fmt: skip
+            {
+                "operation_id": "e",
+                "kind": "compute",
+                "order": 1,
+                "params": {
+                    "code": "def run(ctx):\n    return [repr(ctx.art), repr(ctx.messages), repr(ctx.rag),"
+                    " repr(ctx.deps)]",
+                    "effects": [keep("all", "internal")],
+                },
+            },
+        )
         before = len(stage.main)
         await session.change(profile=reader)
         aside = await session.branch("aside")
@@ -210,9 +217,7 @@ SMUGGLERS: dict[str, list[dict[str, Any]]] = {
     "named in an effect": [op("x", "x", insert("{{ art.secret.value }}"), **_DEPENDS)],
     "named in the value": [op("x", "{{ art.secret.value }}", insert(), **_DEPENDS)],
     "its history": [op("x", "{{ art.secret.history }}", insert(), **_DEPENDS)],
-    "the value by another text": [
-        op("x", "{{ art.secret.value }}", insert("see {{ value }}"), **_DEPENDS)
-    ],
+    "the value by another text": [op("x", "{{ art.secret.value }}", insert("see {{ value }}"), **_DEPENDS)],
     "everything": [op("x", WHOLE, insert("{{ value }}"), **_DEPENDS)],
     "by a computed name": [op("x", "{% assign t = 'secret' %}{{ art[t].value }}", insert(), **_DEPENDS)],
     "what was found": [op("x", "x", insert("{{ deps.hide }}"), **_DEPENDS)],
@@ -228,18 +233,30 @@ SMUGGLERS: dict[str, list[dict[str, Any]]] = {
     ],
     "as another artifact": [op("x", "{{ deps.hide }}", keep("shown", "prompt_only"), **_DEPENDS)],
     "as a system prompt": [
-        op("x", "x", {"type": "prompt.system_update", "mode": "replace",
-                      "text": "{{ deps.hide }}{{ art.secret.value }}"}, **_DEPENDS),
+        op(
+            "x",
+            "x",
+            {
+                "type": "prompt.system_update",
+                "mode": "replace",
+                "text": "{{ deps.hide }}{{ art.secret.value }}",
+            },
+            **_DEPENDS,
+        )
     ],
     "asked of a model": [asks("x", "aux {{ deps.hide }} {{ art.secret.value }}", **_DEPENDS)],
     "changed": [
-        {"operation_id": "x", "kind": "transform", **_DEPENDS, "params": {
-            "input": "art.secret", "steps": [{"op": "trim"}], "effects": [insert("{{ value }}")]}},
+        {
+            "operation_id": "x",
+            "kind": "transform",
+            **_DEPENDS,
+            "params": {"input": "art.secret", "steps": [{"op": "trim"}], "effects": [insert("{{ value }}")]},
+        }
     ],
     "as the person's words": [
         op("x", "{{ deps.hide }}", {"type": "turn.user_variant.upsert_and_select"}, **_DEPENDS)
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("hide", [_HIDE, _UI], ids=["internal", "ui_only"])
@@ -268,25 +285,37 @@ _PROMPT = op("hide", SECRET, keep("secret", "prompt_only"))
 SHOWN: dict[str, list[dict[str, Any]]] = {
     "as a reply": [
         op("hide", SECRET, keep("secret", "prompt_only"), hooks=[AFTER]),
-        after("x", "{{ deps.hide }}{{ art.secret.value }}",
-              {"type": "turn.assistant_variant.patch"}, depends_on=["hide"], strict=False),
+        after(
+            "x",
+            "{{ deps.hide }}{{ art.secret.value }}",
+            {"type": "turn.assistant_variant.patch"},
+            depends_on=["hide"],
+            strict=False,
+        ),
     ],
     "as a block": [
         op("hide", SECRET, keep("secret", "prompt_only"), hooks=[AFTER]),
-        after("x", "x", {"type": "turn.assistant_blocks.update", "blocks": [
-            {"text": "{{ deps.hide }}"}, {"text": "{{ value }}{{ art.secret.value }}"}]},
-              depends_on=["hide"]),
+        after(
+            "x",
+            "x",
+            {
+                "type": "turn.assistant_blocks.update",
+                "blocks": [{"text": "{{ deps.hide }}"}, {"text": "{{ value }}{{ art.secret.value }}"}],
+            },
+            depends_on=["hide"],
+        ),
     ],
     "as an artifact": [_PROMPT, op("x", "{{ deps.hide }}", keep("y", "ui_only"), **_DEPENDS)],
     "by a helper": [
-        _PROMPT, op("h", "{{ art.secret.value }}", **_DEPENDS),
+        _PROMPT,
+        op("h", "{{ art.secret.value }}", **_DEPENDS),
         op("x", "{{ deps.h }}", keep("y", "ui_only"), depends_on=["h"], order=3),
     ],
     "by a value": [
         _PROMPT,
         op("x", "{{ art.secret.value }}", keep("y", "ui_only", value="{{ value }}"), **_DEPENDS),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("way", list(SHOWN))

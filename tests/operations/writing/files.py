@@ -58,9 +58,19 @@ BOOK: dict[str, Any] = {
             "selective": True,
             "content": "The glade shines.",
             "extensions": {
-                "position": 4, "depth": 2, "role": 1, "selectiveLogic": 2, "probability": 40,
-                "useProbability": True, "sticky": 2, "cooldown": None, "delay": 0,
-                "match_whole_words": True, "exclude_recursion": True, "group": "", "display_index": 0,
+                "position": 4,
+                "depth": 2,
+                "role": 1,
+                "selectiveLogic": 2,
+                "probability": 40,
+                "useProbability": True,
+                "sticky": 2,
+                "cooldown": None,
+                "delay": 0,
+                "match_whole_words": True,
+                "exclude_recursion": True,
+                "group": "",
+                "display_index": 0,
                 "tool/y": {"z": 1},
             },
             "enabled": True,
@@ -70,11 +80,17 @@ BOOK: dict[str, Any] = {
             "comment": "the glade",
         },
         {
-            "keys": ["moon"], "content": "Full moon.", "extensions": {}, "enabled": False,
-            "insertion_order": 100, "position": "before_char", "priority": 5, "constant": True,
+            "keys": ["moon"],
+            "content": "Full moon.",
+            "extensions": {},
+            "enabled": False,
+            "insertion_order": 100,
+            "position": "before_char",
+            "priority": 5,
+            "constant": True,
         },
     ],
-}  # fmt: skip
+}
 
 V2: dict[str, Any] = {
     "spec": "chara_card_v2",
@@ -110,17 +126,41 @@ V3: dict[str, Any] = {
 def world_info(**entries: dict[str, Any]) -> bytes:
     """A World Info file with entries that say everything such files say."""
     usual: dict[str, Any] = {
-        "key": [], "keysecondary": [], "comment": "", "content": "lore", "constant": False,
-        "vectorized": False, "selective": True, "selectiveLogic": 0, "addMemo": True, "order": 100,
-        "position": 0, "disable": False, "ignoreBudget": False, "excludeRecursion": False,
-        "preventRecursion": False, "matchPersonaDescription": False, "delayUntilRecursion": 0,
-        "probability": 100, "useProbability": True, "depth": 4, "outletName": "", "group": "",
-        "groupOverride": False, "groupWeight": 100, "scanDepth": None, "caseSensitive": None,
-        "matchWholeWords": None, "useGroupScoring": None, "automationId": "", "role": 0, "sticky": None,
-        "cooldown": None, "delay": None, "triggers": [], "displayIndex": 0,
-    }  # fmt: skip
-    shards = {
-        name: usual | {"uid": number, **entry}
-        for number, (name, entry) in enumerate(entries.items())
+        "key": [],
+        "keysecondary": [],
+        "comment": "",
+        "content": "lore",
+        "constant": False,
+        "vectorized": False,
+        "selective": True,
+        "selectiveLogic": 0,
+        "addMemo": True,
+        "order": 100,
+        "position": 0,
+        "disable": False,
+        "ignoreBudget": False,
+        "excludeRecursion": False,
+        "preventRecursion": False,
+        "matchPersonaDescription": False,
+        "delayUntilRecursion": 0,
+        "probability": 100,
+        "useProbability": True,
+        "depth": 4,
+        "outletName": "",
+        "group": "",
+        "groupOverride": False,
+        "groupWeight": 100,
+        "scanDepth": None,
+        "caseSensitive": None,
+        "matchWholeWords": None,
+        "useGroupScoring": None,
+        "automationId": "",
+        "role": 0,
+        "sticky": None,
+        "cooldown": None,
+        "delay": None,
+        "triggers": [],
+        "displayIndex": 0,
     }
+    shards = {name: usual | {"uid": number, **entry} for number, (name, entry) in enumerate(entries.items())}
     return encoded({"entries": shards})

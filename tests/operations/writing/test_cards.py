@@ -27,9 +27,13 @@ def test_v1_is_read() -> None:
     assert card.lorebook is None
     assert card.warnings == ()
     assert card.character == Character(
-        name="Seraphina", description=V1["description"], personality="kind", scenario="a forest",
-        first_message=V1["first_mes"], example_dialogue=V1["mes_example"],
-    )  # fmt: skip
+        name="Seraphina",
+        description=V1["description"],
+        personality="kind",
+        scenario="a forest",
+        first_message=V1["first_mes"],
+        example_dialogue=V1["mes_example"],
+    )
 
 
 def test_v2_is_read_with_its_lorebook() -> None:
@@ -102,14 +106,7 @@ def test_a_written_card_has_every_field_that_v3_demands() -> None:
     )
     entry = card["data"]["character_book"]["entries"][0]
     assert entry["extensions"]["selectiveLogic"] == 2
-    assert entry.keys() >= {
-        "keys",
-        "content",
-        "extensions",
-        "enabled",
-        "insertion_order",
-        "use_regex",
-    }
+    assert entry.keys() >= {"keys", "content", "extensions", "enabled", "insertion_order", "use_regex"}
 
 
 def test_the_ref_of_a_lorebook_neither_leaves_nor_comes_in() -> None:
@@ -120,14 +117,12 @@ def test_the_ref_of_a_lorebook_neither_leaves_nor_comes_in() -> None:
 
 
 def test_a_file_cannot_put_fields_into_the_card_that_is_written_from_it() -> None:
-    given = changed(
-        extensions={"artelier/card": {"first_mes": "evil", "character_book": BOOK, "x": 1}}
-    )
+    given = changed(extensions={"artelier/card": {"first_mes": "evil", "character_book": BOOK, "x": 1}})
 
     card = read_card(given)
     forged = Character(
         name="Ada", extensions={"artelier/card": {"name": "Eve", "character_book": BOOK, "extensions": 1}}
-    )  # fmt: skip
+    )
 
     assert "artelier/card" not in card.character.extensions
     assert read_card(write_card(forged)).character == Character(name="Ada")
@@ -158,9 +153,7 @@ def test_text_stays_text() -> None:
         ({"description": "half \ud83d of a pair"}, "description", "half \ufffd of a pair"),
     ],
 )
-def test_what_can_be_repaired_without_a_guess_is(
-    data: dict[str, Any], field: str, value: Any
-) -> None:
+def test_what_can_be_repaired_without_a_guess_is(data: dict[str, Any], field: str, value: Any) -> None:
     given = json.dumps({**V2, "data": {**V2["data"], **data}}).encode()
 
     assert getattr(read_card(given).character, field) == value
@@ -172,11 +165,15 @@ def test_every_wrong_field_is_named_at_once() -> None:
         read_card(changed(description=[], tags={}, extensions=3, character_book=book))
 
     for said in (
-        "data.description: expected text, got []", "data.tags: expected a list", "data.extensions:",
-        "character_book.entries[0].keys:", "character_book.entries[0].content:",
-        "character_book.entries[1]: expected an object", "entries[2].keys[0]:",
+        "data.description: expected text, got []",
+        "data.tags: expected a list",
+        "data.extensions:",
+        "character_book.entries[0].keys:",
+        "character_book.entries[0].content:",
+        "character_book.entries[1]: expected an object",
+        "entries[2].keys[0]:",
         "entries[2].insertion_order: expected a number, got 'high'",
-    ):  # fmt: skip
+    ):
         assert said in str(caught.value)
 
 
@@ -191,10 +188,7 @@ BAD = {
     "a lorebook": encoded(BOOK),
     "data of another type": encoded({"spec": "chara_card_v2", "data": []}),
     "no utf-8": b'{"name": "\xff"}',
-    "too deep": b'{"name":"a","description":"","extensions":'
-    + b"[" * 50_000
-    + b"]" * 50_000
-    + b"}",
+    "too deep": b'{"name":"a","description":"","extensions":' + b"[" * 50_000 + b"]" * 50_000 + b"}",
     "rather deep": encoded({**V1, "tavern": json.loads("[" * 150 + "]" * 150)}),
     "a huge number": b'{"name":"a","description":"","n":' + b"9" * 5_000 + b"}",
     "not a number": b'{"name":"a","description":"","n":NaN}',
@@ -238,11 +232,16 @@ def test_a_card_is_read_from_a_path(tmp_path: Path) -> None:
 
 def test_what_is_not_followed_is_said() -> None:
     card = read_card(
-        encoded({
-            **V3, "spec_version": "4.1", "fav": True, "mystery": 1,
-            "data": {**V3["data"], "extensions": {"depth_prompt": {"prompt": "x"}, "regex_scripts": [1]}},
-        })
-    )  # fmt: skip
+        encoded(
+            {
+                **V3,
+                "spec_version": "4.1",
+                "fav": True,
+                "mystery": 1,
+                "data": {**V3["data"], "extensions": {"depth_prompt": {"prompt": "x"}, "regex_scripts": [1]}},
+            }
+        )
+    )
 
     said = " ".join(card.warnings)
     assert all(word in said for word in ("4.1", "mystery", "depth_prompt", "regex_scripts"))

@@ -12,15 +12,23 @@ from artelier.errors import InvalidImport
 from artelier.operations.lore import ImportedChat, Message, Turn, Variant, read_chat, write_chat
 
 HEAD: dict[str, Any] = {
-    "user_name": "Bob", "character_name": "Ada", "create_date": "2024-1-2@03h04m05s",
+    "user_name": "Bob",
+    "character_name": "Ada",
+    "create_date": "2024-1-2@03h04m05s",
     "chat_metadata": {"note_prompt": "x", "variables": {"hp": 3}},
-}  # fmt: skip
+}
 GREETING: dict[str, Any] = {
-    "name": "Ada", "is_user": False, "is_system": False, "send_date": "January 2, 2024 3:04am",
-    "mes": "Hi {{user}}", "swipes": ["Hello", "Hi {{user}}"], "swipe_id": 1,
+    "name": "Ada",
+    "is_user": False,
+    "is_system": False,
+    "send_date": "January 2, 2024 3:04am",
+    "mes": "Hi {{user}}",
+    "swipes": ["Hello", "Hi {{user}}"],
+    "swipe_id": 1,
     "swipe_info": [{"send_date": "a", "extra": {}}, {"send_date": "b", "extra": {"model": "m"}}],
-    "extra": {"model": "m", "reasoning": "greet"}, "force_avatar": "x.png",
-}  # fmt: skip
+    "extra": {"model": "m", "reasoning": "greet"},
+    "force_avatar": "x.png",
+}
 
 
 def said(name: str, text: str, **more: Any) -> dict[str, Any]:
@@ -34,7 +42,7 @@ def lines(*values: Any) -> bytes:
 def test_a_chat_is_read_as_turns() -> None:
     chat = read_chat(
         lines(HEAD, GREETING, said("Bob", "How are you?"), said("Ada", "Well."), said("Bob", "Good."))
-    )  # fmt: skip
+    )
 
     assert (chat.user, chat.char, chat.created_at) == ("Bob", "Ada", "2024-1-2@03h04m05s")
     assert chat.extensions["chat_metadata"] == HEAD["chat_metadata"]
@@ -51,16 +59,22 @@ def test_a_chat_is_read_as_turns() -> None:
 def test_system_messages_are_kept_as_such() -> None:
     chat = read_chat(
         lines(
-            HEAD, said("System", "Welcome", is_system=True), said("Bob", "hi"),
-            said("Narrator", "Night falls.", extra={"type": "narrator"}), said("Ada", "hello"),
-            said("Bob", "secret", is_system=True), said("Bob", "bye"),
+            HEAD,
+            said("System", "Welcome", is_system=True),
+            said("Bob", "hi"),
+            said("Narrator", "Night falls.", extra={"type": "narrator"}),
+            said("Ada", "hello"),
+            said("Bob", "secret", is_system=True),
+            said("Bob", "bye"),
         )
-    )  # fmt: skip
+    )
 
     assert [(turn.user, turn.variants) for turn in chat.turns] == [("hi", ("hello",)), ("bye", ())]
     assert [(note.text, note.hidden) for note in chat.turns[0].system] == [
-        ("Welcome", True), ("Night falls.", False), ("secret", True),
-    ]  # fmt: skip
+        ("Welcome", True),
+        ("Night falls.", False),
+        ("secret", True),
+    ]
     assert [note.role for note in chat.turns[0].messages] == [
         "system",
         "user",
@@ -71,13 +85,14 @@ def test_system_messages_are_kept_as_such() -> None:
 
 
 def test_several_in_a_row_make_turns_of_their_own() -> None:
-    chat = read_chat(
-        lines(HEAD, *(said(name, name) for name in ("Bob", "Bob", "Ada", "Eve", "Bob", "Eve")))
-    )
+    chat = read_chat(lines(HEAD, *(said(name, name) for name in ("Bob", "Bob", "Ada", "Eve", "Bob", "Eve"))))
 
     assert [(turn.user, turn.variants) for turn in chat.turns] == [
-        ("Bob", ()), ("Bob", ("Ada",)), (None, ("Eve",)), ("Bob", ("Eve",)),
-    ]  # fmt: skip
+        ("Bob", ()),
+        ("Bob", ("Ada",)),
+        (None, ("Eve",)),
+        ("Bob", ("Eve",)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +110,7 @@ def test_several_in_a_row_make_turns_of_their_own() -> None:
         ({"mes": ""}, ("",), 0),
         ({"mes": "a", "swipes": None, "swipe_id": None, "swipe_info": 3, "extra": None}, ("a",), 0),
     ],
-)  # fmt: skip
+)
 def test_what_stands_in_the_chat_is_what_is_selected(
     message: dict[str, Any], variants: tuple[str, ...], selected: int
 ) -> None:
@@ -130,11 +145,14 @@ def test_text_stays_text_on_one_line_each() -> None:
 def test_a_chat_that_was_written_is_read_as_it_was() -> None:
     chat = read_chat(
         lines(
-            HEAD, GREETING, said("Bob", "a", send_date=1700000000000, unknown={"x": 1}),
+            HEAD,
+            GREETING,
+            said("Bob", "a", send_date=1700000000000, unknown={"x": 1}),
             said("Ada", "edited", swipes=["x", "y"], swipe_id=0),
-            said("N", "note", is_system=True, is_user=True), said("N", "n", extra={"type": "comment"}),
+            said("N", "note", is_system=True, is_user=True),
+            said("N", "n", extra={"type": "comment"}),
         )
-    )  # fmt: skip
+    )
 
     again = read_chat(write_chat(chat))
 
@@ -145,17 +163,22 @@ def test_a_chat_that_was_written_is_read_as_it_was() -> None:
 
 def test_a_chat_made_here_can_be_written() -> None:
     chat = ImportedChat(
-        user="Bob", char="Ada",
+        user="Bob",
+        char="Ada",
         turns=(
-            Turn(messages=(
-                Message(role="user", name="Bob", variants=(Variant(text="hi"),)),
-                Message(
-                    role="assistant", name="Ada", selected=1,
-                    variants=(Variant(text="a"), Variant(text="b")),
-                ),
-            )),
+            Turn(
+                messages=(
+                    Message(role="user", name="Bob", variants=(Variant(text="hi"),)),
+                    Message(
+                        role="assistant",
+                        name="Ada",
+                        selected=1,
+                        variants=(Variant(text="a"), Variant(text="b")),
+                    ),
+                )
+            ),
         ),
-    )  # fmt: skip
+    )
 
     assert read_chat(write_chat(chat)).turns == chat.turns
 
@@ -176,7 +199,7 @@ BAD = {
     "too long a text": (lines(HEAD, said("x", "y" * 200_001)), "200,000 characters"),
     "too long a line": (lines(HEAD, said("x", "y" * (4 * 1024 * 1024))), "4,194,304"),
     "too deep": (lines(HEAD) + b'\n{"mes":"x","a":' + b"[" * 9_999 + b"]" * 9_999 + b"}", "line 2"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("data", "expected"), BAD.values(), ids=BAD.keys())

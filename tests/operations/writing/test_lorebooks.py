@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier.operations.lore import (
-    Activation,
-    Entry,
-    Lorebook,
-    activate,
-    by_place,
-    read_form,
-    with_names,
-)
+from artelier.operations.lore import Activation, Entry, Lorebook, activate, by_place, read_form, with_names
 from artelier.operations.lore.key_match import PATTERN_SIZE_MAX, pattern_of
 from artelier.patterns import size_of
 
@@ -145,8 +137,8 @@ def test_only_the_newest_messages_are_searched() -> None:
 
 def test_entries_stand_in_order_and_the_highest_last() -> None:
     lore = book(
-        entry("late", "x", order=300), entry("first", "x", order=-5), entry("b", "x"), entry("c", "x"),
-    )  # fmt: skip
+        entry("late", "x", order=300), entry("first", "x", order=-5), entry("b", "x"), entry("c", "x")
+    )
 
     activation = activate(lore, ["x"], turn=1)
 
@@ -156,10 +148,12 @@ def test_entries_stand_in_order_and_the_highest_last() -> None:
 
 def test_the_budget_keeps_the_highest_priority() -> None:
     lore = book(
-        entry("low", "x", content="a b c", priority=1), entry("high", "x", content="a b c", priority=9),
-        entry("small", "x", content="a", priority=0), entry("huge", "x", content="a " * 50, priority=99),
+        entry("low", "x", content="a b c", priority=1),
+        entry("high", "x", content="a b c", priority=9),
+        entry("small", "x", content="a", priority=0),
+        entry("huge", "x", content="a " * 50, priority=99),
         budget_tokens=5,
-    )  # fmt: skip
+    )
 
     activation = activate(lore, ["x"], turn=1, estimate=words)
 
@@ -175,9 +169,10 @@ def test_without_a_budget_nothing_enters() -> None:
 
 def chain() -> list[Entry]:
     return [
-        entry("a", "start", content="leads to beta"), entry("b", "beta", content="leads to gamma"),
+        entry("a", "start", content="leads to beta"),
+        entry("b", "beta", content="leads to gamma"),
         entry("c", "gamma", content="the end"),
-    ]  # fmt: skip
+    ]
 
 
 def test_recursion_follows_contents_only_where_the_book_says_so() -> None:
@@ -202,12 +197,7 @@ def test_recursion_ignores_what_had_no_room_and_finds_each_entry_once() -> None:
     loop = entry("z", "end", content="start beta gamma end")
     small = book(a, b, c, recursive=True, budget_tokens=5)
 
-    assert ids(activate(book(a, b, c, loop, recursive=True), ["start"], turn=1)) == [
-        "a",
-        "b",
-        "c",
-        "z",
-    ]
+    assert ids(activate(book(a, b, c, loop, recursive=True), ["start"], turn=1)) == ["a", "b", "c", "z"]
     assert ids(activate(small, ["start"], turn=1, estimate=words)) == ["a"]
     assert dropped(activate(small, ["start"], turn=1, estimate=words)) == {"b": "budget"}
 
@@ -263,9 +253,11 @@ def test_time_passes_in_turns(fields: dict[str, Any], said: str, expected: str) 
 
 def test_why_an_entry_waits_is_told() -> None:
     lore = book(
-        entry("cold", "x", cooldown=3), entry("late", "x", delay=9), entry("rare", "x", probability=0),
+        entry("cold", "x", cooldown=3),
+        entry("late", "x", delay=9),
+        entry("rare", "x", probability=0),
         entry("cold but not asked", "y", cooldown=3),
-    )  # fmt: skip
+    )
 
     activation = activate(lore, ["x"], turn=2, state={"cold": 1, "cold but not asked": 1})
 
@@ -276,10 +268,18 @@ def test_why_an_entry_waits_is_told() -> None:
 @pytest.mark.parametrize(
     "state",
     [
-        {"a": "1"}, {"a": None}, {"a": True}, {"a": [1]}, {"a": 99}, {"a": 5}, {"a": -10**30}, {"a": 1.0},
-        {"": 1}, {"nobody": 4},
+        {"a": "1"},
+        {"a": None},
+        {"a": True},
+        {"a": [1]},
+        {"a": 99},
+        {"a": 5},
+        {"a": -(10**30)},
+        {"a": 1.0},
+        {"": 1},
+        {"nobody": 4},
     ],
-)  # fmt: skip
+)
 def test_a_state_that_makes_no_sense_says_nothing(state: dict[str, Any]) -> None:
     lore = book(entry("a", "x", sticky=9))
 
@@ -291,9 +291,7 @@ def test_a_sticky_entry_needs_neither_key_nor_luck_but_room() -> None:
     lucky = book(entry("a", "x", sticky=9, probability=0, content="one two"))
     state = {"a": 1}
 
-    assert [item.because for item in activate(lucky, ["-"], turn=2, state=state).entries] == [
-        "sticky"
-    ]
+    assert [item.because for item in activate(lucky, ["-"], turn=2, state=state).entries] == ["sticky"]
     full = book(*lucky.entries, budget_tokens=1)
     crowded = activate(full, ["-"], turn=2, state=state, estimate=words)
     assert (ids(crowded), crowded.state) == ([], {"a": 1})
@@ -330,7 +328,7 @@ def test_names_are_put_into_keys_and_contents_once() -> None:
         entry("a", "{{char}}", content="{{user}} knows {{char}}. {{roll:6}}"),
         entry("b", r"/{{user}} said \d+/", content="b"),
         entry("c", "plain", content="c"),
-    )  # fmt: skip
+    )
 
     named = with_names(lore, user="A.B/{{char}}", char="Zoë")
 
@@ -344,9 +342,12 @@ def test_names_are_put_into_keys_and_contents_once() -> None:
 
 def test_texts_are_grouped_by_their_place() -> None:
     lore = book(
-        entry("a", "x", order=2), entry("b", "x", order=1), entry("c", "x", place="after", depth=7),
-        entry("d", "x", place="depth", depth=0, role="user"), entry("e", "x", place="depth", depth=1),
-    )  # fmt: skip
+        entry("a", "x", order=2),
+        entry("b", "x", order=1),
+        entry("c", "x", place="after", depth=7),
+        entry("d", "x", place="depth", depth=0, role="user"),
+        entry("e", "x", place="depth", depth=1),
+    )
 
     assert by_place(activate(lore, ["x"], turn=1).entries) == {
         ("before", 0, "system"): "<b>\n\n<a>",
@@ -359,9 +360,10 @@ def test_texts_are_grouped_by_their_place() -> None:
 def test_patterns_that_do_not_end_are_stopped_and_not_tried_again() -> None:
     bombs = [r"/(a+)+$/", r"/(a|aa)+$/i", r"/(a(?R)?a)+b/", r"/(?:.*?a){25}P/"]
     lore = book(
-        *(entry(str(n), bombs[0]) for n in range(500)), *(entry(bomb, bomb) for bomb in bombs),
+        *(entry(str(n), bombs[0]) for n in range(500)),
+        *(entry(bomb, bomb) for bomb in bombs),
         entry("ok", "a!"),
-    )  # fmt: skip
+    )
 
     activation = activate(lore, ["a" * 5_000 + "!"], turn=1)
 
@@ -372,7 +374,7 @@ def test_patterns_that_do_not_end_are_stopped_and_not_tried_again() -> None:
 @pytest.mark.parametrize(
     "pattern",
     ["(?:(?:a{1000}){1000})", "a{999999999}", "((a{1,99}){,99}){99}", "([](]{200}){200}", r"(\({300}){300}"],
-)  # fmt: skip
+)
 def test_patterns_that_grow_without_end_are_text(pattern: str) -> None:
     assert size_of(pattern) > PATTERN_SIZE_MAX
     assert pattern_of(f"/{pattern}/") is None
@@ -420,9 +422,7 @@ def test_a_large_book_is_read_and_searched() -> None:
             for n in range(1_000)
         ],
     }
-    messages = [
-        f"The {n}th message speaks of key{n * 50 + 7}, and of nothing else." for n in range(20)
-    ]
+    messages = [f"The {n}th message speaks of key{n * 50 + 7}, and of nothing else." for n in range(20)]
 
     lore = read_form(Lorebook, content)
     activation = activate(lore, messages, turn=1)

@@ -75,7 +75,7 @@ DAMAGED = {
     "nothing in it": (png(text_chunk("chara", b"")), "no JSON"),
     "a broken v3 beside a good v2": (png(CARD, text_chunk("ccv3", b"e30x")), "is no JSON"),
     "too many chunks": (SIGNATURE + HEADER + chunk(b"teXt") * CHUNKS_MAX + END, "too many chunks"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("data", "said"), DAMAGED.values(), ids=DAMAGED.keys())

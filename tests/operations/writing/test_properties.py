@@ -32,9 +32,7 @@ from tests.operations.writing.files import V3, chunk, png, text_chunk
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 line = st.text(
     st.characters(
-        min_codepoint=33,
-        max_codepoint=1_000,
-        exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cn", "Cf"],
+        min_codepoint=33, max_codepoint=1_000, exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp", "Cn", "Cf"]
     ),
     max_size=20,
 )
@@ -48,44 +46,69 @@ extensions = st.dictionaries(st.sampled_from(["x/a", "y", "talkativeness"]), jso
 turns = st.integers(0, 10_000)
 
 entries = st.builds(
-    Entry, id=st.uuids().map(str), name=line, content=text.filter(lambda value: "@@" not in value),
+    Entry,
+    id=st.uuids().map(str),
+    name=line,
+    content=text.filter(lambda value: "@@" not in value),
     keys=st.lists(key, max_size=3, unique=True).map(tuple),
     secondary_keys=st.lists(key, max_size=2, unique=True).map(tuple),
     selective_logic=st.sampled_from(["and_any", "and_all", "not_any", "not_all"]),
-    enabled=st.booleans(), constant=st.booleans(), case_sensitive=st.booleans(), whole_words=st.booleans(),
-    use_regex=st.booleans(), scan_depth=st.none() | st.integers(0, 1_000),
+    enabled=st.booleans(),
+    constant=st.booleans(),
+    case_sensitive=st.booleans(),
+    whole_words=st.booleans(),
+    use_regex=st.booleans(),
+    scan_depth=st.none() | st.integers(0, 1_000),
     order=st.integers(-1_000_000, 1_000_000),
-    priority=st.integers(-1_000_000, 1_000_000), place=st.sampled_from(["before", "after", "depth"]),
-    depth=st.integers(0, 1_000), role=st.sampled_from(["system", "user", "assistant"]),
-    probability=st.integers(0, 100), sticky=turns, cooldown=turns, delay=turns,
-    found_by_recursion=st.booleans(), feeds_recursion=st.booleans(), extensions=extensions,
-)  # fmt: skip
-books = st.builds(
-    Lorebook, name=line, description=text, scan_depth=st.integers(0, 1_000),
-    budget_tokens=st.integers(0, 1_000_000), recursive=st.booleans(),
-    entries=st.lists(entries, max_size=4).map(tuple), extensions=extensions,
-)  # fmt: skip
-characters = st.builds(
-    Character, name=line.filter(bool), nickname=st.none() | line.filter(bool), description=text,
-    personality=text, scenario=text, first_message=text,
-    alternate_greetings=st.lists(text.filter(bool), max_size=3).map(tuple), example_dialogue=text,
-    system_prompt=text, post_history_instructions=text, creator_notes=text,
-    tags=st.lists(line.filter(bool), max_size=3).map(tuple), creator=line, version=line,
+    priority=st.integers(-1_000_000, 1_000_000),
+    place=st.sampled_from(["before", "after", "depth"]),
+    depth=st.integers(0, 1_000),
+    role=st.sampled_from(["system", "user", "assistant"]),
+    probability=st.integers(0, 100),
+    sticky=turns,
+    cooldown=turns,
+    delay=turns,
+    found_by_recursion=st.booleans(),
+    feeds_recursion=st.booleans(),
     extensions=extensions,
-)  # fmt: skip
+)
+books = st.builds(
+    Lorebook,
+    name=line,
+    description=text,
+    scan_depth=st.integers(0, 1_000),
+    budget_tokens=st.integers(0, 1_000_000),
+    recursive=st.booleans(),
+    entries=st.lists(entries, max_size=4).map(tuple),
+    extensions=extensions,
+)
+characters = st.builds(
+    Character,
+    name=line.filter(bool),
+    nickname=st.none() | line.filter(bool),
+    description=text,
+    personality=text,
+    scenario=text,
+    first_message=text,
+    alternate_greetings=st.lists(text.filter(bool), max_size=3).map(tuple),
+    example_dialogue=text,
+    system_prompt=text,
+    post_history_instructions=text,
+    creator_notes=text,
+    tags=st.lists(line.filter(bool), max_size=3).map(tuple),
+    creator=line,
+    version=line,
+    extensions=extensions,
+)
 
 
 @given(characters, st.none() | books)
-def test_a_card_survives_its_way_out_and_in(
-    character: Character, lorebook: Lorebook | None
-) -> None:
+def test_a_card_survives_its_way_out_and_in(character: Character, lorebook: Lorebook | None) -> None:
     card = read_card(write_card(character, lorebook=lorebook))
 
     assert card.character == character
     if lorebook is not None:
-        named = (
-            lorebook if lorebook.name else msgspec.structs.replace(lorebook, name=character.name)
-        )
+        named = lorebook if lorebook.name else msgspec.structs.replace(lorebook, name=character.name)
         assert card.lorebook == named
 
 
@@ -112,14 +135,20 @@ def messages(draw: st.DrawFn, role: str) -> Message:
 
 
 chats = st.builds(
-    ImportedChat, user=line.filter(bool), char=line.filter(bool), created_at=line,
+    ImportedChat,
+    user=line.filter(bool),
+    char=line.filter(bool),
+    created_at=line,
     turns=st.lists(
         st.builds(
             lambda user, note, reply: Turn(messages=(user, *note, reply)),
-            messages("user"), st.lists(messages("system"), max_size=1), messages("assistant"),
-        ), max_size=3,
+            messages("user"),
+            st.lists(messages("system"), max_size=1),
+            messages("assistant"),
+        ),
+        max_size=3,
     ).map(tuple),
-)  # fmt: skip
+)
 
 
 @given(chats)
@@ -138,10 +167,7 @@ def test_a_chat_survives_its_way_out_and_in(chat: ImportedChat) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes, value: Any) -> None:
     """An error of ours, and no other, for bytes, for JSON, for bytes in a picture, for JSON in a card."""
     packed = json.dumps(value).encode()
-    field = {
-        **V3,
-        "data": {**V3["data"], "character_book": value, "tags": value, "extensions": value},
-    }
+    field = {**V3, "data": {**V3["data"], "character_book": value, "tags": value, "extensions": value}}
     pictures = [png(chunk(b"tEXt", data)), png(text_chunk("ccv3", value)), png() + data]
     for given_bytes in (data, packed, *pictures, json.dumps(field).encode()):
         for read in (read_card, read_world_info, read_chat):
@@ -157,11 +183,7 @@ known_fields = (
 ).split()
 
 
-@given(
-    st.lists(
-        st.fixed_dictionaries({}, optional=dict.fromkeys(known_fields, json_value)), max_size=3
-    )
-)
+@given(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(known_fields, json_value)), max_size=3))
 def test_any_values_of_known_fields_are_read_or_refused(values: list[dict[str, Any]]) -> None:
     try:
         book = read_world_info(json.dumps({"entries": values}).encode())

@@ -22,14 +22,12 @@ from artelier.operations.lore import substituted
         ("{{u\u017fer}}", "{{u\u017fer}}"),
         ("", ""),
     ],
-)  # fmt: skip
+)
 def test_only_the_two_names_are_put_in(text: str, becomes: str) -> None:
     assert substituted(text, user="Bob", char="Ada") == becomes
 
 
-@pytest.mark.parametrize(
-    "name", ["{{user}}", "{{char}}{{user}}", "<BOT>", r"\1\g<0>", "{% raw %}", ""]
-)
+@pytest.mark.parametrize("name", ["{{user}}", "{{char}}{{user}}", "<BOT>", r"\1\g<0>", "{% raw %}", ""])
 def test_a_name_is_data(name: str) -> None:
     assert substituted("a {{char}} b {{user}} c", user=name, char=name) == f"a {name} b {name} c"
 
@@ -44,9 +42,7 @@ def test_one_pass_is_all_there_is(user: str, char: str, parts: list[str]) -> Non
     text = "|".join(parts)
 
     names = {"{{char}}": char, "<user>": user, "{{ user }}": user}
-    assert substituted(text, user=user, char=char) == "|".join(
-        names.get(part, part) for part in parts
-    )
+    assert substituted(text, user=user, char=char) == "|".join(names.get(part, part) for part in parts)
 
 
 def test_long_hostile_text_takes_linear_time() -> None:

@@ -20,9 +20,7 @@ def only(**fields: Any) -> Entry:
 
 def in_book(**fields: Any) -> Entry:
     """The entry of a `character_book` with these fields."""
-    (entry,) = read_world_info(
-        encoded({"entries": [{"keys": ["k"], "content": "c", **fields}]})
-    ).entries
+    (entry,) = read_world_info(encoded({"entries": [{"keys": ["k"], "content": "c", **fields}]})).entries
     return entry
 
 
@@ -65,10 +63,8 @@ def in_book(**fields: Any) -> Entry:
         ({}, {"extensions": {}}),
         ({"key": ["/ca+t/i"]}, {"keys": ("/ca+t/i",), "use_regex": True}),
     ],
-)  # fmt: skip
-def test_each_field_of_world_info_has_its_place(
-    fields: dict[str, Any], expected: dict[str, Any]
-) -> None:
+)
+def test_each_field_of_world_info_has_its_place(fields: dict[str, Any], expected: dict[str, Any]) -> None:
     entry = only(**fields)
 
     assert {name: getattr(entry, name) for name in expected} == expected
@@ -98,7 +94,7 @@ def test_each_field_of_world_info_has_its_place(
         ({"content": "not @@depth 3"}, {"content": "not @@depth 3"}),
         ({"content": "@@" * 100_000}, {"content": ""}),
     ],
-)  # fmt: skip
+)
 def test_each_field_of_a_character_book_has_its_place(
     fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
@@ -128,20 +124,12 @@ def test_what_is_changed_or_not_followed_is_said() -> None:
     warnings: list[str] = []
 
     read_world_info(
-        world_info(
-            a={"uid": 1, "sticky": 2, "order": 3.5}, b={"uid": 1, "position": 7, "group": "x"},
-        ),
+        world_info(a={"uid": 1, "sticky": 2, "order": 3.5}, b={"uid": 1, "position": 7, "group": "x"}),
         warnings=warnings,
-    )  # fmt: skip
+    )
 
     said = " ".join(warnings)
-    for word in (
-        "turns",
-        "insertion_order: 3.5 became 3",
-        "there twice",
-        "7 is no place",
-        "group: kept",
-    ):
+    for word in ("turns", "insertion_order: 3.5 became 3", "there twice", "7 is no place", "group: kept"):
         assert word in said
 
 
@@ -159,7 +147,7 @@ def test_what_is_changed_or_not_followed_is_said() -> None:
         encoded({"name": "empty", "entries": []}),
     ],
     ids=["world info", "character book", "empty"],
-)  # fmt: skip
+)
 def test_a_book_that_was_written_is_read_as_it_was(data: bytes) -> None:
     book = read_world_info(data)
 
@@ -171,9 +159,7 @@ def test_a_book_that_was_written_is_read_as_it_was(data: bytes) -> None:
 
 def test_an_entry_that_was_moved_stands_where_it_was_moved_to() -> None:
     book = read_world_info(world_info(a={"position": 5}))
-    moved = Lorebook(
-        entries=(Entry(id="0", extensions=book.entries[0].extensions, place="before"),)
-    )
+    moved = Lorebook(entries=(Entry(id="0", extensions=book.entries[0].extensions, place="before"),))
 
     assert read_world_info(write_lorebook(moved)).entries[0].place == "before"
 
@@ -209,6 +195,4 @@ def test_what_is_no_lorebook_is_refused(data: bytes) -> None:
 def test_an_imported_book_works() -> None:
     book = read_world_info(world_info(a={"key": ["cat"], "content": "Cats rule."}))
 
-    assert [item.entry.content for item in activate(book, ["The cat!"], turn=1).entries] == [
-        "Cats rule."
-    ]
+    assert [item.entry.content for item in activate(book, ["The cat!"], turn=1).entries] == ["Cats rule."]

@@ -65,7 +65,10 @@ async def an_agent(client: httpx.AsyncClient, id: str = "ana", **more: Any) -> A
 
 async def a_task(client: httpx.AsyncClient, slug: str = "own", **more: Any) -> Any:
     asked = {
-        "id": f"tasks/{slug}", "goal": f"The goal of {slug}.", "assigned_agent_id": "ana",
-        "success_criteria": f"The criteria of {slug}.", **more,
-    }  # fmt: skip
+        "id": f"tasks/{slug}",
+        "goal": f"The goal of {slug}.",
+        "assigned_agent_id": "ana",
+        "success_criteria": f"The criteria of {slug}.",
+        **more,
+    }
     return good(await client.post("/tasks", json=asked), 201)

@@ -103,9 +103,13 @@ async def serving(
     """
     model = model or ScriptedModel(answer, price=price)
     kernel = Kernel.open(
-        folder / "state.db", models={"m": model}, tools=tools, policy=policy, environ={},
+        folder / "state.db",
+        models={"m": model},
+        tools=tools,
+        policy=policy,
+        environ={},
         workspaces=Workspaces(roots={"default": workspace}) if workspace else workspaces,
-    )  # fmt: skip
+    )
     app = create_app(kernel, settings=ServerSettings(users=_users(users), **settings))
     served = Served(kernel, app)
     try:

@@ -52,11 +52,7 @@ def test_a_change_against_another_version_is_refused_and_changes_nothing(tmp_pat
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             await _write(served.ada, "plan", "one")
-            good(
-                await served.ada.patch(
-                    "/artifacts/plan", json={"expected_version": 1, "content": "two"}
-                )
-            )
+            good(await served.ada.patch("/artifacts/plan", json={"expected_version": 1, "content": "two"}))
             late = {"expected_version": 1, "content": "three"}
             refused(await served.ada.patch("/artifacts/plan", json=late), 409, "version_conflict")
             again = {"id": "plan", "kind": "document", "content": "x"}
@@ -71,9 +67,10 @@ def test_access_and_prices_change_without_touching_the_content(tmp_path: Path) -
         async with serving(tmp_path) as served:
             await _write(served.ada, "plan", {"deep": [1, 2]}, access="private")
             body = {
-                "expected_version": 1, "prices": {"read": 5},
+                "expected_version": 1,
+                "prices": {"read": 5},
                 "access": {"allow": {"read": ["operator", "membrane:m1/room"]}},
-            }  # fmt: skip
+            }
             changed = good(await served.ada.patch("/artifacts/plan", json=body))
             assert changed["content"] == {"deep": [1, 2]} and changed["prices"]["read"] == 5
             told = good(await served.ada.get("/artifacts/plan/access"))
@@ -109,8 +106,13 @@ def test_private_artifacts_of_others_are_neither_listed_nor_read(tmp_path: Path)
         async with serving(tmp_path) as served:
             maker = served.kernel.for_tenant("default").as_principal("agent:x").artifacts
             await maker.write("secret", kind="document", content="CANARY-77", access="private")
-            for path in ("/artifacts/secret", "/artifacts/secret/content", "/artifacts/secret/versions",
-                         "/artifacts/secret/lineage", "/artifacts/secret/access"):  # fmt: skip
+            for path in (
+                "/artifacts/secret",
+                "/artifacts/secret/content",
+                "/artifacts/secret/versions",
+                "/artifacts/secret/lineage",
+                "/artifacts/secret/access",
+            ):
                 answer = await served.ada.get(path)
                 refused(answer, 403, "access_denied")
                 assert "CANARY" not in answer.text
@@ -169,10 +171,7 @@ def test_a_program_is_invoked_with_arguments_by_name(tmp_path: Path) -> None:
         async with serving(tmp_path) as served:
             code = {"code": "def run(a, b):\n    return a + b\n"}
             good(
-                await served.ada.post(
-                    "/artifacts", json={"id": "add", "kind": "tool", "content": code}
-                ),
-                201,
+                await served.ada.post("/artifacts", json={"id": "add", "kind": "tool", "content": code}), 201
             )
             call = {"args": {"a": 2, "b": 3}}
             assert good(await served.ada.post("/artifacts/add/invoke", json=call))["result"] == 5
@@ -204,9 +203,7 @@ def test_what_a_fork_has_written_is_brought_home_where_people_may_write(tmp_path
             refused(await served.ada.post(f"{home}/adopt", json={}), 422, "invalid_request")
             assert good(await served.ada.get(home)) == before
             beside = good(await served.ada.post(f"{fork}/adopt", json={"to": "reports/mine"}), 201)
-            assert (beside["id"], beside["version"], beside["creator"]) == (
-                "reports/mine", 1, "operator",
-            )  # fmt: skip
+            assert (beside["id"], beside["version"], beside["creator"]) == ("reports/mine", 1, "operator")
             adopted = good(await served.client("amy").post(f"{fork}/adopt", json=as_owner), 201)
             assert (adopted["id"], adopted["version"]) == ("reports/q3", 2)
             lineage = good(await served.ada.get(f"{home}/lineage"))
@@ -240,10 +237,7 @@ def test_bytes_go_in_and_out_as_base64(tmp_path: Path) -> None:
             raw = base64.b64encode(bytes(range(256))).decode()
             made = await _write(served.ada, "blob", raw, media="bytes")
             assert (made["media"], made["content"], made["size_bytes"]) == ("bytes", raw, 256)
-            for wrong in (
-                {"content": "no base64!", "media": "bytes"},
-                {"content": {}, "media": "text"},
-            ):
+            for wrong in ({"content": "no base64!", "media": "bytes"}, {"content": {}, "media": "text"}):
                 body = {"id": "other", "kind": "document", **wrong}
                 refused(await served.ada.post("/artifacts", json=body), 422, "invalid_request")
 

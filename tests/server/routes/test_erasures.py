@@ -20,8 +20,13 @@ from artelier.testing import ManualClock
 from tests.server.house import House, assert_fault, house
 
 WORD = "violet-harbour"
-PEOPLE = (("ada", "admin", "default"), ("ann", "admin", "default"), ("bob", "operator", "default"),
-          ("vic", "viewer", "default"), ("eve", "admin", "other"))  # fmt: skip
+PEOPLE = (
+    ("ada", "admin", "default"),
+    ("ann", "admin", "default"),
+    ("bob", "operator", "default"),
+    ("vic", "viewer", "default"),
+    ("eve", "admin", "other"),
+)
 
 
 class Office:
@@ -30,9 +35,7 @@ class Office:
     def __init__(self, home: House, clock: ManualClock) -> None:
         self.home = home
         self.clock = clock
-        self.people = {
-            name: home.stranger(authorization=f"Bearer {name}-token") for name, _, _ in PEOPLE
-        }
+        self.people = {name: home.stranger(authorization=f"Bearer {name}-token") for name, _, _ in PEOPLE}
 
     async def post(self, who: str, path: str, **body: Any) -> httpx.Response:
         return await self.people[who].post(f"/api/v1/erasures{path}", json=body)

@@ -31,8 +31,9 @@ def test_costs_are_told_by_agent_and_model_and_sum_to_what_was_spent(tmp_path: P
             told = good(await served.ada.get("/ledger/costs"))
             names = ("agent", "model", "calls", "cost_microusd")
             assert [tuple(one[name] for name in names) for one in told["items"]] == [
-                ("ana", "openai:m", 2, 20_000), ("m1/bo", "openai:m", 1, 10_000),
-            ]  # fmt: skip
+                ("ana", "openai:m", 2, 20_000),
+                ("m1/bo", "openai:m", 1, 10_000),
+            ]
             assert told["total_microusd"] == 30_000 and not told["is_cut"]
             me = good(await served.ada.get("/tenants/me"))
             assert (me["budget_microusd"], me["spent_microusd"]) == (1_000_000, 30_000)
@@ -146,9 +147,7 @@ def test_a_tenant_is_told_its_rates_and_what_is_looked_for(tmp_path: Path) -> No
         async with serving(tmp_path) as served:
             assert good(await served.ada.get("/tenants/me"))["rates"] == []
             rates = {"openai": Rate(requests=60, tokens=90_000), "*": Rate(requests=200)}
-            await served.kernel.tenants.update(
-                "default", rates=rates, patterns={"EMPLOYEE": "E-[0-9]{6}"}
-            )
+            await served.kernel.tenants.update("default", rates=rates, patterns={"EMPLOYEE": "E-[0-9]{6}"})
 
             me = good(await served.ada.get("/tenants/me"))
 

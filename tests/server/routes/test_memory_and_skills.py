@@ -33,8 +33,9 @@ def test_a_memory_is_read_searched_and_changed_in_ones_own_name(tmp_path: Path) 
             assert again["deduplicated"] and again["id"] == made["id"]
             shown = good(await ada.get(where))
             assert [one["text"] for one in shown["items"]] == [
-                "The locker code is 4711", "The kitchen closes at nine",
-            ]  # fmt: skip
+                "The locker code is 4711",
+                "The kitchen closes at nine",
+            ]
             blocks = {one["label"]: one["text"] for one in shown["blocks"]}
             assert blocks["notes"] == "Likes short answers"
             hits = good(await ada.get(f"{where}/search", params={"q": "locker code"}))["items"]
@@ -101,8 +102,9 @@ def test_agents_are_those_with_runs_or_a_memory(tmp_path: Path) -> None:
                 await run.step_model(model="m", messages=HI)
             items = good(await served.ada.get("/agents"))["items"]
             assert [(one["agent"], one["runs"], one["entries"]) for one in items] == [
-                ("ana", 0, 1), ("m1/bo", 1, None),
-            ]  # fmt: skip
+                ("ana", 0, 1),
+                ("m1/bo", 1, None),
+            ]
             assert good(await served.ada.get(at("agents", "m1/bo")))["last_run"] == "r1"
             assert "blocks" in good(await served.ada.get("/agents/ana"))["card"]["memory"]
             refused(await served.ada.get("/agents/nobody"), 404, "not_found")

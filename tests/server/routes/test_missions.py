@@ -43,10 +43,7 @@ def test_planning_is_answered_at_once_and_goes_on_beside_the_answer(tmp_path: Pa
             refused(await served.ada.post("/god-mode/plan", json=asked), 409, "conflict")
             held.go.set()
             done = await stands(served.ada, at("missions", MISSION), "waiting_approval")
-            assert (
-                done["plan"]
-                == good(await served.ada.post("/god-mode/plan?wait=60", json=asked))["plan"]
-            )
+            assert done["plan"] == good(await served.ada.post("/god-mode/plan?wait=60", json=asked))["plan"]
         assert team.count("Plan") == 1
 
     play(scenario())
@@ -113,10 +110,7 @@ def circle() -> Any:
         ({**LINE, "extra": 1}, "extra"),
         (planned({"slug": "a", "max_iterations": 99}), "max_iterations"),
         (planned({"slug": "own"}, agents=[{"slug": "x", "name": "X"}]), "there is no agent"),
-        (
-            planned({"slug": "own"}, agents=[{"slug": "by-own", "name": "X", "tools": ["fly"]}]),
-            "fly",
-        ),
+        (planned({"slug": "own"}, agents=[{"slug": "by-own", "name": "X", "tools": ["fly"]}]), "fly"),
     ],
 )
 def test_mistakes_of_an_edited_plan_are_named_and_nothing_is_launched(
@@ -266,10 +260,12 @@ def test_a_run_that_is_no_mission_is_none_here(tmp_path: Path) -> None:
             async with served.kernel.run("plain") as run:
                 await run.step_model(model="m", messages=[{"role": "user", "content": "hi"}])
             for method, address in (
-                ("GET", "/missions/plain"), ("POST", "/god-mode/plain/launch"),
-                ("POST", "/runs/pause-all?mission=plain"), ("GET", "/missions/nobody"),
+                ("GET", "/missions/plain"),
+                ("POST", "/god-mode/plain/launch"),
+                ("POST", "/runs/pause-all?mission=plain"),
+                ("GET", "/missions/nobody"),
                 ("POST", "/runs/stop-all?mission=nobody"),
-            ):  # fmt: skip
+            ):
                 answer = await served.ada.request(method, address, json={})
                 assert answer.status_code in (404, 409), answer.text
             assert good(await served.ada.get("/missions"))["items"] == []

@@ -10,15 +10,7 @@ import pytest
 from artelier import ModelRequest
 from tests.missions.mission_stage import LINE, MISSION, Team
 from tests.missions.task_stage import THINK, look, sales_of, title_of, write
-from tests.server.routes.goals import (
-    Held,
-    a_task,
-    actors,
-    an_agent,
-    launched_by,
-    planned_by,
-    stands,
-)
+from tests.server.routes.goals import Held, a_task, actors, an_agent, launched_by, planned_by, stands
 from tests.server.routes.served import at, good, play, refused, serving
 
 ANA = at("agents", "ana")
@@ -35,12 +27,7 @@ def test_agents_of_missions_stand_beside_those_that_just_have_runs(tmp_path: Pat
             await an_agent(served.ada)
 
             listed = good(await served.ada.get("/agents"))["items"]
-            assert [one["id"] for one in listed] == [
-                "ana",
-                "m1/by-figures",
-                "m1/by-letter",
-                "plain",
-            ]
+            assert [one["id"] for one in listed] == ["ana", "m1/by-figures", "m1/by-letter", "plain"]
             assert [one["is_assignable"] for one in listed] == [True, True, True, False]
             assert [one["status"] for one in listed] == ["idle", "done", "done", None]
             assert [one["runs"] for one in listed] == [0, 1, 1, 1]
@@ -81,18 +68,12 @@ def test_an_agent_is_made_with_a_budget_and_changed_by_a_person(tmp_path: Path) 
 
             asked = {"role": "Bold.", "memory_artifact_id": "handbook", "expected_version": 1}
             changed = good(await served.ada.patch(ANA, json=asked))
-            assert (changed["role"], changed["memory"], changed["version"]) == (
-                "Bold.",
-                "handbook",
-                2,
-            )
+            assert (changed["role"], changed["memory"], changed["version"]) == ("Bold.", "handbook", 2)
             assert changed["name"] == "Ana" and changed["steering"]["version"] == 1
             refused(await served.ada.patch(ANA, json=asked), 409, "version_conflict")
             gone = good(await served.ada.patch(ANA, json={"memory_artifact_id": None}))
             assert gone["memory"] is None
-            assert (
-                await actors(served, "artifact.written", stream="artifact:ana") == ["user:ada"] * 4
-            )
+            assert await actors(served, "artifact.written", stream="artifact:ana") == ["user:ada"] * 4
 
     play(scenario())
 
@@ -100,11 +81,14 @@ def test_an_agent_is_made_with_a_budget_and_changed_by_a_person(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("asked", "status"),
     [
-        ({"memory_artifact_id": "nothing"}, 404), ({"model": "no-such-model"}, 422),
-        ({"name": ""}, 422), ({"tools": "all"}, 422), ({"steering_artifact_id": "x"}, 422),
+        ({"memory_artifact_id": "nothing"}, 404),
+        ({"model": "no-such-model"}, 422),
+        ({"name": ""}, 422),
+        ({"tools": "all"}, 422),
+        ({"steering_artifact_id": "x"}, 422),
         ({"name": None}, 422),
     ],
-)  # fmt: skip
+)
 def test_a_change_that_cannot_be_changes_nothing(tmp_path: Path, asked: Any, status: int) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, model=Team().model, has_worker=False) as served:
@@ -210,9 +194,7 @@ def same(found: Any, manifest: Any) -> None:
 def test_the_next_prompt_of_a_task_that_waits_is_what_is_asked_then(tmp_path: Path) -> None:
     async def scenario() -> None:
         team = Team()
-        async with serving(
-            tmp_path, model=team.model, tools=[sales_of], has_worker=False
-        ) as served:
+        async with serving(tmp_path, model=team.model, tools=[sales_of], has_worker=False) as served:
             await an_agent(served.ada, budget_usd="0.60")
             note: dict[str, Any] = {"id": "handbook", "kind": "document", "content": "Oslo first."}
             note["access"] = {"allow": {"read": ["ana"]}}

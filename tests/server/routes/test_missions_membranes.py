@@ -62,15 +62,17 @@ def test_what_cannot_be_joined_or_shared_says_why(tmp_path: Path) -> None:
             await pool(served.ada, "ana")
             await document(served.ada, "handbook", "x")
             for verb, body, status in (
-                ("join", {"agent": "ana"}, 409), ("leave", {"agent": "bo"}, 409),
-                ("join", {"agent": "a b"}, 422), ("join", {}, 422), ("share", {"artifact": "gone"}, 404),
-                ("unshare", {"artifact": "handbook"}, 409), ("share", {"artifact": "handbook@1"}, 422),
-            ):  # fmt: skip
+                ("join", {"agent": "ana"}, 409),
+                ("leave", {"agent": "bo"}, 409),
+                ("join", {"agent": "a b"}, 422),
+                ("join", {}, 422),
+                ("share", {"artifact": "gone"}, 404),
+                ("unshare", {"artifact": "handbook"}, 409),
+                ("share", {"artifact": "handbook@1"}, 422),
+            ):
                 refused(await served.ada.post(f"{POOL}/{verb}", json=body), status)
             for verb in ("join", "leave"):
-                refused(
-                    await served.ada.post(at("membranes", "none", verb), json={"agent": "ana"}), 404
-                )
+                refused(await served.ada.post(at("membranes", "none", verb), json={"agent": "ana"}), 404)
             refused(await served.ada.get(at("membranes", "handbook")), 422, "invalid_request")
             refused(await served.ada.post("/membranes", json={"name": "X", "id": "pool"}), 409)
             refused(await served.ada.post("/membranes", json={"name": "X", "mission": "m9"}), 404)
@@ -87,11 +89,7 @@ def test_a_membrane_is_renamed_and_its_budget_is_a_cap(tmp_path: Path) -> None:
             assert (await desk.used("membrane:pool"))["usd"]["cap"] == 1_500_000
             asked = {"name": "Analysts", "budget_usd": "2", "expected_version": 1}
             changed = good(await served.ada.patch(POOL, json=asked))
-            assert (changed["name"], changed["budget_usd"], changed["version"]) == (
-                "Analysts",
-                "2.00",
-                2,
-            )
+            assert (changed["name"], changed["budget_usd"], changed["version"]) == ("Analysts", "2.00", 2)
             assert (await desk.used("membrane:pool"))["usd"]["cap"] == 2_000_000
             assert changed["members"] == ["ana"]
             refused(await served.ada.patch(POOL, json=asked), 409, "version_conflict")
@@ -109,10 +107,7 @@ def test_membranes_are_listed_by_mission_and_in_pages(tmp_path: Path) -> None:
             await launched_by(served.ada)
             await stands(served.ada, at("missions", MISSION), "completed", "failed")
             named = good(
-                await served.ada.post(
-                    "/membranes", json={"name": "Second pool", "mission": MISSION}
-                ),
-                201,
+                await served.ada.post("/membranes", json={"name": "Second pool", "mission": MISSION}), 201
             )
             assert named["id"].startswith("m1/second-pool")
             of = good(await served.ada.get(f"/membranes?mission={MISSION}"))["items"]
@@ -200,9 +195,7 @@ def test_a_change_says_from_which_iteration_it_counts_and_counts_there(tmp_path:
             held.go.set()
             await stands(served.ada, at("tasks", "tasks/own"), "done", "failed")
 
-            temperatures = [
-                one.params["temperature"] for one in team.requests if title_of(one) == "Decision"
-            ]
+            temperatures = [one.params["temperature"] for one in team.requests if title_of(one) == "Decision"]
             assert temperatures[0] == 0.4 and temperatures[1] == 1.0
             told = good(await served.ada.get(at("tasks", "tasks/own", "iterations")))["items"]
             assert [one["steering"] for one in told[:2]] == ["ana/steering@1", "ana/steering@2"]

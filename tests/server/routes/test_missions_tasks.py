@@ -9,14 +9,7 @@ import pytest
 
 from tests.missions.mission_stage import LINE, MISSION, Team
 from tests.missions.task_stage import DONE, THINK, look, write
-from tests.server.routes.goals import (
-    Held,
-    a_task,
-    actors,
-    an_agent,
-    planned_by,
-    stands,
-)
+from tests.server.routes.goals import Held, a_task, actors, an_agent, planned_by, stands
 from tests.server.routes.served import at, good, play, refused, serving
 
 OWN = at("tasks", "tasks/own")
@@ -73,9 +66,7 @@ def test_a_task_waits_for_what_it_depends_on(tmp_path: Path) -> None:
             await a_task(served.ada, depends_on=["tasks/a"])
             answer = await served.ada.post(f"{OWN}/start", json={})
             assert "tasks/a" in refused(answer, 409, "conflict")["message"]
-            loop = await served.ada.patch(
-                at("tasks", "tasks/a"), json={"depends_on": ["tasks/own"]}
-            )
+            loop = await served.ada.patch(at("tasks", "tasks/a"), json={"depends_on": ["tasks/own"]})
             assert "wait for itself" in refused(loop, 422)["message"]
 
     play(scenario())
@@ -97,9 +88,7 @@ def test_a_failed_task_is_retried_and_a_cancelled_one_is_over(tmp_path: Path) ->
             refused(await served.ada.post(f"{OWN}/retry", json={}), 409, "conflict")
 
             await a_task(served.ada, "more")
-            ended = good(
-                await served.ada.post(at("tasks", "tasks/more", "cancel"), json={"note": "no"})
-            )
+            ended = good(await served.ada.post(at("tasks", "tasks/more", "cancel"), json={"note": "no"}))
             assert ended["status"] == "cancelled"
             refused(await served.ada.post(at("tasks", "tasks/more", "cancel"), json={}), 409)
             assert await actors(served, "task.cancelled") == ["user:ada"]
@@ -129,8 +118,9 @@ def test_a_person_accepts_and_rejects_an_output_by_name(tmp_path: Path) -> None:
             accepted = good(await served.ada.post(f"{OWN}/accept", json={}))
             assert (accepted["status"], accepted["reason"]) == ("done", "accepted")
             assert [(one["accepted"], one["by"], one["note"]) for one in accepted["judged"]] == [
-                (False, "user:ada", "Bergen is missing."), (True, "user:ada", ""),
-            ]  # fmt: skip
+                (False, "user:ada", "Bergen is missing."),
+                (True, "user:ada", ""),
+            ]
             assert await actors(served, "output.judged") == ["user:ada"] * 2
 
     play(scenario())
@@ -157,19 +147,13 @@ def test_tasks_of_a_mission_are_its_to_drive(tmp_path: Path) -> None:
         async with serving(tmp_path, model=team.model) as served:
             await planned_by(served.ada)
             early = {"goal": "The goal of more.", "success_criteria": "c", "mission": MISSION}
-            assert (
-                "not launched"
-                in refused(await served.ada.post("/tasks", json=early), 409)["message"]
-            )
+            assert "not launched" in refused(await served.ada.post("/tasks", json=early), 409)["message"]
             await served.ada.post(at("god-mode", MISSION, "launch"), json={})
             await held.asked.wait()
             answer = await served.ada.post(at("tasks", "m1/letter", "start"), json={})
             assert "driven by its mission" in refused(answer, 409)["message"]
             added = good(
-                await served.ada.post(
-                    "/tasks", json={**early, "assigned_agent_id": "m1/by-letter"}
-                ),
-                201,
+                await served.ada.post("/tasks", json={**early, "assigned_agent_id": "m1/by-letter"}), 201
             )
             assert added["id"].startswith("m1/")
             held.go.set()
@@ -179,11 +163,7 @@ def test_tasks_of_a_mission_are_its_to_drive(tmp_path: Path) -> None:
             assert [one["id"] for one in listed] == ["m1/figures", "m1/letter", added["id"]]
             of = good(await served.ada.get("/tasks", params={"agent": "m1/by-letter", "limit": 1}))
             assert [one["id"] for one in of["items"]] == ["m1/letter"] and of["next"]
-            rest = good(
-                await served.ada.get(
-                    "/tasks", params={"agent": "m1/by-letter", "after": of["next"]}
-                )
-            )
+            rest = good(await served.ada.get("/tasks", params={"agent": "m1/by-letter", "after": of["next"]}))
             assert [one["id"] for one in rest["items"]] == [added["id"]] and not rest["next"]
 
     play(scenario())

@@ -13,17 +13,11 @@ def test_shipped_profiles_are_listed_and_shown(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             items = good(await served.ada.get("/profiles"))["items"]
-            assert [one["profile_id"] for one in items] == [
-                "rp-basic",
-                "research-notes",
-                "support-desk",
-            ]
+            assert [one["profile_id"] for one in items] == ["rp-basic", "research-notes", "support-desk"]
             assert {one["source"] for one in items} == {"shipped"}
             shown = good(await served.ada.get("/profiles/rp-basic"))
             assert shown["profile"]["profile_id"] == "rp-basic"
-            checked = good(
-                await served.ada.post("/profiles/validate", json={"profile": shown["profile"]})
-            )
+            checked = good(await served.ada.post("/profiles/validate", json={"profile": shown["profile"]}))
             assert checked == {"valid": True, "errors": []}
 
     play(scenario())
@@ -38,19 +32,13 @@ def test_all_mistakes_are_named_and_nothing_is_stored(tmp_path: Path) -> None:
             told = good(await served.ada.post("/profiles/validate", json={"profile": broken}))
             assert not told["valid"]
             assert {one["path"].partition(".")[0] for one in told["errors"]} == {
-                "operations[0]", "operations[1]",
-            }  # fmt: skip
+                "operations[0]",
+                "operations[1]",
+            }
             saved = await served.ada.post("/profiles", json={"profile": broken})
             refused(saved, 422, "invalid_profile")
             refused(await served.ada.get("/profiles/tavern"), 404, "not_found")
-            everything: tuple[Any, ...] = (
-                None,
-                5,
-                [],
-                "no json {",
-                {"operations": [[]]},
-                "x" * 100_000,
-            )
+            everything: tuple[Any, ...] = (None, 5, [], "no json {", {"operations": [[]]}, "x" * 100_000)
             for one in everything:
                 told = good(await served.ada.post("/profiles/validate", json={"profile": one}))
                 assert not told["valid"] and told["errors"]
@@ -66,19 +54,13 @@ def test_a_saved_profile_has_versions_and_names_who_wrote_them(tmp_path: Path) -
             same = good(await served.ada.post("/profiles", json={"profile": data}), 201)
             assert first["ref"] == same["ref"] == "tavern@1"
             data["name"] = "Another"
-            assert (
-                good(await served.ada.post("/profiles", json={"profile": data}), 201)["ref"]
-                == "tavern@2"
-            )
+            assert good(await served.ada.post("/profiles", json={"profile": data}), 201)["ref"] == "tavern@2"
             versions = good(await served.ada.get("/profiles/tavern/versions"))["items"]
             assert [one["writer"] for one in versions] == ["user:ada", "user:ada"]
-            assert (
-                good(await served.ada.get("/profiles/tavern@1"))["profile"].get("name") != "Another"
-            )
+            assert good(await served.ada.get("/profiles/tavern@1"))["profile"].get("name") != "Another"
             (stored,) = [
-                one for one in good(await served.ada.get("/profiles"))["items"]
-                if one["source"] != "shipped"
-            ]  # fmt: skip
+                one for one in good(await served.ada.get("/profiles"))["items"] if one["source"] != "shipped"
+            ]
             assert (stored["source"], stored["name"]) == ("tavern@2", "Another")
 
     play(scenario())

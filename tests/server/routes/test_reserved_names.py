@@ -12,9 +12,19 @@ from tests.server.routes.goals import a_task, actors, an_agent, planned_by
 from tests.server.routes.served import good, play, refused, serving
 
 RESERVED = [
-    "operator", "system", "kernel", "user:adm", "user:ada/x", "system:x", "tenant:default",
-    "membrane:m1/shared", "main:x", "mission:m1", "chat:c1", "run:m1",
-]  # fmt: skip
+    "operator",
+    "system",
+    "kernel",
+    "user:adm",
+    "user:ada/x",
+    "system:x",
+    "tenant:default",
+    "membrane:m1/shared",
+    "main:x",
+    "mission:m1",
+    "chat:c1",
+    "run:m1",
+]
 
 
 @pytest.mark.parametrize("id_", RESERVED)
@@ -36,9 +46,7 @@ def test_no_agent_task_or_mission_gets_a_reserved_name(tmp_path: Path, id_: str)
     play(scenario())
 
 
-def test_what_was_written_as_an_agent_by_hand_is_given_no_work_under_such_a_name(
-    tmp_path: Path,
-) -> None:
+def test_what_was_written_as_an_agent_by_hand_is_given_no_work_under_such_a_name(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path, model=Team(LINE).model, has_worker=False) as served:
             written = {"id": "operator", "kind": "agent", "content": {"name": "Eve", "model": "m"}}

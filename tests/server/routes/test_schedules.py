@@ -96,11 +96,22 @@ def test_a_schedule_is_changed_paused_and_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"cron": "61 * * * *"}, {"cron": None}, {"every": "1h"}, {"timezone": "Mars"}, {"goal": ""},
-        {"goal": " "}, {"budget_usd": "0"}, {"budget_usd": "x"}, {"id": "a/b"}, {"id": ""},
-        {"surprise": 1}, {"model": "no:such"}, {"max_failures": -1}, {"overlap": "pile"},
+        {"cron": "61 * * * *"},
+        {"cron": None},
+        {"every": "1h"},
+        {"timezone": "Mars"},
+        {"goal": ""},
+        {"goal": " "},
+        {"budget_usd": "0"},
+        {"budget_usd": "x"},
+        {"id": "a/b"},
+        {"id": ""},
+        {"surprise": 1},
+        {"model": "no:such"},
+        {"max_failures": -1},
+        {"overlap": "pile"},
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:

@@ -32,7 +32,7 @@ PEOPLE = Users.parse(
             )
         ]
     }
-)  # fmt: skip
+)
 
 
 async def _with_admins(
@@ -40,12 +40,8 @@ async def _with_admins(
 ) -> None:
     """A server with two admins, each of a tenant of their own."""
     workspaces = None if workspace is None else Workspaces(roots={"default": workspace})
-    kernel = Kernel.open(
-        folder / "state.db", environ={"OPENAI_API_KEY": KEY}, workspaces=workspaces
-    )
-    app = create_app(
-        kernel, settings=ServerSettings(users=PEOPLE, has_worker=False, **settings)
-    )  # fmt: skip
+    kernel = Kernel.open(folder / "state.db", environ={"OPENAI_API_KEY": KEY}, workspaces=workspaces)
+    app = create_app(kernel, settings=ServerSettings(users=PEOPLE, has_worker=False, **settings))
     served = Served(kernel, app)
     try:
         async with app.router.lifespan_context(app):
@@ -81,19 +77,23 @@ def test_a_viewer_reads_how_the_server_was_started_and_no_path_and_no_key(tmp_pa
     (tmp_path / "sales").mkdir()
     play(
         _with_admins(
-            tmp_path, scenario, workspace=tmp_path / "sales", model="openai:gpt-4o-mini",
+            tmp_path,
+            scenario,
+            workspace=tmp_path / "sales",
+            model="openai:gpt-4o-mini",
             upload_max_bytes=5_000_000,
         )
-    )  # fmt: skip
+    )
 
 
 def test_an_admin_sees_the_users_of_their_own_tenant_alone(tmp_path: Path) -> None:
     async def scenario(served: Served) -> None:
         told = good(await served.client("root").get("/server"))["users"]
         assert [(one["name"], one["role"], one["tenants"]) for one in told] == [
-            ("ada", "operator", ["default"]), ("root", "admin", ["default"]),
+            ("ada", "operator", ["default"]),
+            ("root", "admin", ["default"]),
             ("vic", "viewer", ["default"]),
-        ]  # fmt: skip
+        ]
         others = good(await served.eve.get("/server"))["users"]
         assert [one["name"] for one in others] == ["ada", "eve"]
         assert good(await served.ada.get("/server"))["users"] is None
@@ -195,15 +195,34 @@ def test_an_admin_of_one_tenant_changes_no_other(tmp_path: Path) -> None:
 
 
 HOSTILE: tuple[Any, ...] = (
-    {}, None, [], 5, {"budget_usd": 5}, {"budget_usd": ""}, {"budget_usd": "-1"},
-    {"budget_usd": "1e400"}, {"budget_usd": "NaN"}, {"budget_usd": "Infinity"},
-    {"budget_usd": "0.0000001"}, {"budget_usd": "9" * 10}, {"budget_usd": "1\n"},
-    {"budget_usd": {"a": 1}}, {"grants": None}, {"grants": "tools:*"}, {"grants": [""]},
-    {"grants": ["x" * 201]}, {"grants": ["x"] * 201}, {"grants": [None]}, {"grants": [["*"]]},
-    {"grants": ["a\0b"]}, {"grants": ["\ud800"]}, {"allow_unknown_price": True},
-    {"tenant": "other", "budget_usd": "1"}, {"by": "user:vic", "budget_usd": "1"},
+    {},
+    None,
+    [],
+    5,
+    {"budget_usd": 5},
+    {"budget_usd": ""},
+    {"budget_usd": "-1"},
+    {"budget_usd": "1e400"},
+    {"budget_usd": "NaN"},
+    {"budget_usd": "Infinity"},
+    {"budget_usd": "0.0000001"},
+    {"budget_usd": "9" * 10},
+    {"budget_usd": "1\n"},
+    {"budget_usd": {"a": 1}},
+    {"grants": None},
+    {"grants": "tools:*"},
+    {"grants": [""]},
+    {"grants": ["x" * 201]},
+    {"grants": ["x"] * 201},
+    {"grants": [None]},
+    {"grants": [["*"]]},
+    {"grants": ["a\0b"]},
+    {"grants": ["\ud800"]},
+    {"allow_unknown_price": True},
+    {"tenant": "other", "budget_usd": "1"},
+    {"by": "user:vic", "budget_usd": "1"},
     {"unlimited": True},
-)  # fmt: skip
+)
 
 
 def test_a_body_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
@@ -211,9 +230,7 @@ def test_a_body_that_does_not_fit_changes_nothing(tmp_path: Path) -> None:
         root = served.client("root")
         for body in HOSTILE:
             answer = await root.patch(
-                "/tenants/me",
-                content=json.dumps(body),
-                headers={"content-type": "application/json"},
+                "/tenants/me", content=json.dumps(body), headers={"content-type": "application/json"}
             )
             error = refused(answer, 422)
             assert error["message"], body

@@ -40,9 +40,7 @@ def _messages(answer: httpx.Response) -> list[dict[str, Any]]:
 
 async def _followed(client: httpx.AsyncClient, run_id: str, **params: Any) -> list[dict[str, Any]]:
     """A run's events, which end with it."""
-    answer = await client.get(
-        "/sessions/c/events", params={"run_id": run_id, **params}, headers=SSE
-    )
+    answer = await client.get("/sessions/c/events", params={"run_id": run_id, **params}, headers=SSE)
     assert answer.headers["content-type"].startswith("text/event-stream")
     return _messages(answer)
 
@@ -62,9 +60,7 @@ def _texts(chat: dict[str, Any]) -> list[tuple[int, str, list[str], int]]:
     ]
 
 
-def test_a_turn_answers_at_once_with_its_run_and_is_there_when_that_has_ended(
-    tmp_path: Path,
-) -> None:
+def test_a_turn_answers_at_once_with_its_run_and_is_there_when_that_has_ended(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with _chat(tmp_path) as served:
             assert await _said(served.ada, "a") == "c/r000001"
@@ -88,9 +84,7 @@ def test_people_see_their_artifacts_and_never_those_of_prompts_or_nobody(tmp_pat
             await _said(served.ada, "b")
             answer = await served.ada.get("/sessions/c")
             shown = good(answer)
-            assert {one["tag"]: one["is_feed"] for one in shown["panels"]} == {
-                "mood": False, "feed": True,
-            }  # fmt: skip
+            assert {one["tag"]: one["is_feed"] for one in shown["panels"]} == {"mood": False, "feed": True}
             assert [one["value"] for one in shown["feeds"][0]["entries"]] == ["b", "a"]
             explained = await served.ada.get("/sessions/c/explain", params={"run_id": run_id})
             assert {one["status"] for one in good(explained)["operations"]} == {"done"}
@@ -124,9 +118,7 @@ def test_variants_branches_and_rewinding_lose_nothing(tmp_path: Path) -> None:
             await _said(ada, "b")
             back = good(await ada.post("/sessions/c/rewind", json={"turn": 1}))
             assert [turn["number"] for turn in back["turns"]] == [0, 1]
-            made = good(
-                await ada.post("/sessions/c/branch", json={"name": "side", "at_turn": 0}), 201
-            )
+            made = good(await ada.post("/sessions/c/branch", json={"name": "side", "at_turn": 0}), 201)
             assert made == {"branch": "side"}
             side = good(await ada.get("/sessions/c", params={"branch": "side"}))
             assert [turn["number"] for turn in side["turns"]] == [0] and side["panels"] == []
@@ -166,9 +158,8 @@ def test_events_resume_behind_a_seq_without_gap_or_repetition(tmp_path: Path) ->
             assert types.index("main_llm.started") < types.index("main_llm.finished")
             middle = whole[3]["id"]
             answer = await served.ada.get(
-                "/sessions/c/events", params={"run_id": run_id},
-                headers={**SSE, "Last-Event-ID": middle},
-            )  # fmt: skip
+                "/sessions/c/events", params={"run_id": run_id}, headers={**SSE, "Last-Event-ID": middle}
+            )
             assert [one for one in _messages(answer) if one["id"]] == whole[4:]
             paged: list[dict[str, Any]] = []
             after = 0
@@ -231,9 +222,7 @@ def test_a_reply_that_is_stopped_leaves_a_chat_that_goes_on(tmp_path: Path) -> N
             stopped = good(await served.ada.post("/sessions/c/stop", json={"note": "enough"}))
             assert stopped["run_id"] == started["run_id"]
             followed = await _followed(served.ada, started["run_id"])
-            assert [one["status"] for one in followed if one["type"] == "run.finished"] == [
-                "cancelled"
-            ]
+            assert [one["status"] for one in followed if one["type"] == "run.finished"] == ["cancelled"]
             shown = good(await served.ada.get("/sessions/c"))
             assert shown["turns"][1]["variants"][0]["status"] == "aborted"
             await _said(served.ada, "b")
@@ -251,15 +240,11 @@ def test_a_turn_that_a_server_left_is_finished_by_the_next(tmp_path: Path) -> No
             return ""
 
         async with _chat(tmp_path, never) as served:
-            run_id = good(await served.ada.post("/sessions/c/turns", json={"text": "a"}), 202)[
-                "run_id"
-            ]
+            run_id = good(await served.ada.post("/sessions/c/turns", json={"text": "a"}), 202)["run_id"]
             await asked.wait()
         async with serving(tmp_path, has_worker=False) as served:
             assert good(await served.ada.get(at("runs", run_id)))["ended_us"] is None
-            assert (
-                good(await served.ada.post("/sessions/c/resume", json={}), 202)["run_id"] == run_id
-            )
+            assert good(await served.ada.post("/sessions/c/resume", json={}), 202)["run_id"] == run_id
             assert (await _followed(served.ada, run_id))[-1]["status"] == "completed"
             assert _texts(good(await served.ada.get("/sessions/c")))[1] == (1, "a", ["re: a"], 1)
 
@@ -269,18 +254,9 @@ def test_a_turn_that_a_server_left_is_finished_by_the_next(tmp_path: Path) -> No
 def test_settings_change_from_the_next_turn_on(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with _chat(tmp_path) as served:
-            body = {
-                "system": "Be brief.",
-                "user": "Bob",
-                "profile": None,
-                "params": {"temperature": 0.5},
-            }
+            body = {"system": "Be brief.", "user": "Bob", "profile": None, "params": {"temperature": 0.5}}
             told = good(await served.ada.patch("/sessions/c", json=body))
-            assert (told["system"], told["user"], told["profile"]) == (
-                "Be brief.",
-                {"name": "Bob"},
-                "",
-            )
+            assert (told["system"], told["user"], told["profile"]) == ("Be brief.", {"name": "Bob"}, "")
             assert told["params"] == {"temperature": 0.5} and told["model"] == "m"
             back = {"params": {"temperature": None}}
             assert good(await served.ada.patch("/sessions/c", json=back))["params"] == {}
@@ -296,11 +272,14 @@ def test_what_cannot_be_a_chat_is_refused(tmp_path: Path) -> None:
             refused(await post("/sessions", json={"id": "a/b", "model": "m"}), 422)
             refused(await post("/sessions", json={"model": "nobody:m"}), 422, "unknown_model")
             refused(await post("/sessions", json={"model": "m", "profile": "none"}), 404)
-            for more in ({"tenant": "other"}, {"principal": "agent:x"}, {"params": {"tenant": "x"}},
-                         {"params": {"principal": "agent:x"}}, {"char": {"name": ""}}):  # fmt: skip
-                refused(
-                    await post("/sessions", json={"model": "m", **more}), 422, "invalid_request"
-                )
+            for more in (
+                {"tenant": "other"},
+                {"principal": "agent:x"},
+                {"params": {"tenant": "x"}},
+                {"params": {"principal": "agent:x"}},
+                {"char": {"name": ""}},
+            ):
+                refused(await post("/sessions", json={"model": "m", **more}), 422, "invalid_request")
             refused(await post("/sessions/c/turns", json={"text": "  "}), 422, "invalid_request")
             refused(await post("/sessions/c/turns", json={"text": "a", "branch": "none"}), 404)
             refused(await post("/sessions/none/turns", json={"text": "a"}), 404, "not_found")
@@ -343,9 +322,7 @@ def test_a_published_value_is_an_artifact(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with _chat(tmp_path) as served:
             await _said(served.ada, "a")
-            ref = good(await served.ada.post("/sessions/c/publish", json={"tag": "mood"}), 201)[
-                "ref"
-            ]
+            ref = good(await served.ada.post("/sessions/c/publish", json={"tag": "mood"}), 201)["ref"]
             assert ref == "c/mood@1"
             shown = good(await served.ada.get(at("artifacts", "c/mood")))
             assert shown["provenance"]["run_id"] == "c/r000001"
@@ -401,13 +378,7 @@ def test_events_of_a_chat_name_the_person(tmp_path: Path) -> None:
                 async for event in served.kernel.events()
                 if event.stream.local in ("session:c", "artifact:c/mood")
             }
-            for kind in (
-                "chat.opened",
-                "turn.asked",
-                "chat.changed",
-                "branch.made",
-                "artifact.written",
-            ):
+            for kind in ("chat.opened", "turn.asked", "chat.changed", "branch.made", "artifact.written"):
                 assert found[kind] == "user:ada", kind
 
     play(scenario())
@@ -425,9 +396,13 @@ def test_a_turn_that_asks_a_person_goes_on_when_they_have_answered(tmp_path: Pat
 
     params = {"name": "send", "arguments": {"text": "hello"}}
     operation = {
-        "operation_id": "mail", "kind": "tool", "hooks": ["before_main_llm"], "order": 1,
-        "required": True, "params": params,
-    }  # fmt: skip
+        "operation_id": "mail",
+        "kind": "tool",
+        "hooks": ["before_main_llm"],
+        "order": 1,
+        "required": True,
+        "params": params,
+    }
 
     async def scenario() -> None:
         policy = Policy(approve_risk="high")

@@ -45,9 +45,7 @@ class Reader:
 
 
 @asynccontextmanager
-async def _reading(
-    served: Served, method: str, path: str, body: Any = None
-) -> AsyncIterator[Reader]:
+async def _reading(served: Served, method: str, path: str, body: Any = None) -> AsyncIterator[Reader]:
     """A request as ada; leaving the block is closing the connection."""
     reader, content = Reader(), b"" if body is None else json.dumps(body).encode()
     waiting = [{"type": "http.request", "body": content, "more_body": False}]
@@ -66,16 +64,27 @@ async def _reading(
                 reader.came.put_nowait(b"")
 
     headers = {
-        "host": "localhost", "authorization": "Bearer ada-token", "accept": "text/event-stream",
-        "content-type": "application/json", "content-length": str(len(content)),
-    }  # fmt: skip
+        "host": "localhost",
+        "authorization": "Bearer ada-token",
+        "accept": "text/event-stream",
+        "content-type": "application/json",
+        "content-length": str(len(content)),
+    }
     path, _, query = f"/api/v1{path}".partition("?")
     scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method,
-        "scheme": "http", "path": path, "raw_path": path.encode(), "query_string": query.encode(),
-        "root_path": "", "client": ("127.0.0.1", 1), "server": ("localhost", 80),
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "client": ("127.0.0.1", 1),
+        "server": ("localhost", 80),
         "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-    }  # fmt: skip
+    }
     answering = asyncio.ensure_future(served.app(scope, receive, send))
     try:
         yield reader
@@ -84,9 +93,7 @@ async def _reading(
         await answering
 
 
-def test_a_reply_comes_as_it_is_written_and_late_comers_get_the_text_so_far(
-    tmp_path: Path,
-) -> None:
+def test_a_reply_comes_as_it_is_written_and_late_comers_get_the_text_so_far(tmp_path: Path) -> None:
     async def scenario() -> None:
         model = Typing("typed")
         async with serving(tmp_path, model=model) as served:
@@ -110,9 +117,7 @@ def test_who_leaves_a_stream_does_not_end_the_turn(tmp_path: Path) -> None:
         model = Typing("typed")
         async with serving(tmp_path, model=model) as served:
             good(await served.ada.post("/sessions", json={"id": "c", "model": "m"}), 201)
-            async with _reading(
-                served, "POST", "/sessions/c/turns/stream", {"text": "x"}
-            ) as reader:
+            async with _reading(served, "POST", "/sessions/c/turns/stream", {"text": "x"}) as reader:
                 model.type(2)
                 assert await reader.delta() == "t"
             model.type(4)
@@ -132,9 +137,7 @@ def test_streams_end_when_the_server_does(tmp_path: Path) -> None:
         model = Typing("typed")
         async with serving(tmp_path, model=model) as served:
             good(await served.ada.post("/sessions", json={"id": "c", "model": "m"}), 201)
-            async with _reading(
-                served, "POST", "/sessions/c/turns/stream", {"text": "x"}
-            ) as reader:
+            async with _reading(served, "POST", "/sessions/c/turns/stream", {"text": "x"}) as reader:
                 model.type(1)
                 assert await reader.delta() == "t"
                 served.app.state.hub.close()

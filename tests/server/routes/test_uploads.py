@@ -24,16 +24,22 @@ def test_text_json_and_bytes_are_told_apart(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             files = (
-                ("notes.md", b"# Notes\r\n"), ("rows.csv", b"a,b\n1,2\n"),
-                ("data.json", b'{"b": 1, "a": [true]}'), ("broken.json", b'{"b": '),
-                ("picture.png", b"\x89PNG\r\n\x1a\n\0"), ("odd.txt", b"a\0b"),
-            )  # fmt: skip
+                ("notes.md", b"# Notes\r\n"),
+                ("rows.csv", b"a,b\n1,2\n"),
+                ("data.json", b'{"b": 1, "a": [true]}'),
+                ("broken.json", b'{"b": '),
+                ("picture.png", b"\x89PNG\r\n\x1a\n\0"),
+                ("odd.txt", b"a\0b"),
+            )
             found = await _upload(served.ada, *files)
             assert [(one["id"], one["kind"], one["media"]) for one in found] == [
-                ("uploads/notes.md", "document", "text"), ("uploads/rows.csv", "dataset", "text"),
-                ("uploads/data.json", "document", "json"), ("uploads/broken.json", "document", "text"),
-                ("uploads/picture.png", "document", "bytes"), ("uploads/odd.txt", "document", "bytes"),
-            ]  # fmt: skip
+                ("uploads/notes.md", "document", "text"),
+                ("uploads/rows.csv", "dataset", "text"),
+                ("uploads/data.json", "document", "json"),
+                ("uploads/broken.json", "document", "text"),
+                ("uploads/picture.png", "document", "bytes"),
+                ("uploads/odd.txt", "document", "bytes"),
+            ]
             shown = good(await served.ada.get(at("artifacts", "uploads/data.json")))
             assert shown["content"] == {"a": [True], "b": 1}
             for (name, content), one in zip(files, found, strict=True):
@@ -72,18 +78,23 @@ def test_json_that_python_takes_for_equal_is_another_file(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("../../etc/passwd", "passwd"), ("C:\\temp\\x.csv", "x.csv"), (".htaccess", "htaccess"),
-        ("a b?c#d@e.TXT", "a-b-c-d-e.txt"), ("наука.txt", "txt"), ("", "file"), ("...", "file"),
-        ("x" * 300 + ".csv", "x" * 76 + ".csv"), ("a\0b.csv", "a-b.csv"), ("-", "file"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\temp\\x.csv", "x.csv"),
+        (".htaccess", "htaccess"),
+        ("a b?c#d@e.TXT", "a-b-c-d-e.txt"),
+        ("наука.txt", "txt"),
+        ("", "file"),
+        ("...", "file"),
+        ("x" * 300 + ".csv", "x" * 76 + ".csv"),
+        ("a\0b.csv", "a-b.csv"),
+        ("-", "file"),
     ],
-)  # fmt: skip
+)
 def test_a_name_is_the_last_piece_of_an_id_and_nothing_more(name: str, expected: str) -> None:
     assert slug(name) == expected
 
 
-def test_nothing_is_written_beside_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_written_beside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above a megabyte the framework would spool a file to a disk; here there is none."""
 
     async def scenario() -> None:

@@ -54,9 +54,7 @@ def test_a_shipped_world_passes_ticks_and_shows_its_figures(tmp_path: Path) -> N
             assert [one["offer"] for one in offers] == [one["offer"] for one in market["open"]]
             rejected = good(await ada.get("/worlds/m/rejections"))["items"]
             assert len(rejected) == sum(one["rejected"] for one in figures["items"])
-            events = good(await ada.get("/worlds/m/events", params={"tick": 2, "limit": 500}))[
-                "items"
-            ]
+            events = good(await ada.get("/worlds/m/events", params={"tick": 2, "limit": 500}))["items"]
             assert {one["tick"] for one in events} == {2}
 
     play(scenario())
@@ -105,12 +103,7 @@ def test_a_fork_has_the_history_and_other_settings(tmp_path: Path) -> None:
             good(await ada.post("/worlds/w/tick", json={"count": 4}))
             body = {"at": 2, "id": "side", "settings": {"start_balance": 9}}
             made = good(await ada.post("/worlds/w/fork", json=body), 201)
-            assert (made["id"], made["parent"], made["forked_at"], made["tick"]) == (
-                "side",
-                "w",
-                2,
-                2,
-            )
+            assert (made["id"], made["parent"], made["forked_at"], made["tick"]) == ("side", "w", 2, 2)
             assert made["settings"]["start_balance"] == 9
             assert [one["id"] for one in good(await ada.get("/worlds"))["items"]] == ["side", "w"]
             refused(await ada.post("/worlds/w/fork", json={"at": 9}), 422)
@@ -138,15 +131,18 @@ def test_what_makes_no_world_is_refused_and_leaves_nothing(tmp_path: Path) -> No
         async with serving(tmp_path) as served:
             post = served.ada.post
             bodies: list[tuple[dict[str, Any], int]] = [
-                ({"id": "../x"}, 422), ({"id": ""}, 422), ({"id": "w" * 129}, 422),
+                ({"id": "../x"}, 422),
+                ({"id": ""}, 422),
+                ({"id": "w" * 129}, 422),
                 ({"id": "w", "template": "none"}, 404),
                 ({"id": "w", "template": "market", "world": {}}, 422),
-                ({"id": "w", "toml": "[[["}, 422), ({"id": "w", "toml": "x = 1"}, 422),
+                ({"id": "w", "toml": "[[["}, 422),
+                ({"id": "w", "toml": "x = 1"}, 422),
                 ({"id": "w", "toml": NAMES_A_FILE}, 422),
                 ({"id": "w", "world": {"world": {"seed": -1}}}, 422),
                 ({"id": "w", "world": {"agents": [{"id": "a", "scrip": "many"}]}}, 422),
                 ({"id": "w", "seed": True, "unknown": 1}, 422),
-            ]  # fmt: skip
+            ]
             for body, status in bodies:
                 answer = await post("/worlds", json=body)
                 refused(answer, status)
@@ -184,9 +180,7 @@ def test_an_empty_world_and_one_of_a_file_are_made(tmp_path: Path) -> None:
             toml = '[world]\nseed = 2\n[[agents]]\nid = "a_{n}"\ncount = 4\npolicy = "nobody"\n'
             assert (await _new(served.ada, "filed", toml=toml))["agents"] == 4
             page = good(await served.ada.get("/worlds/filed/agents", params={"limit": 3}))
-            rest = good(
-                await served.ada.get("/worlds/filed/agents", params={"after": page["next"]})
-            )
+            rest = good(await served.ada.get("/worlds/filed/agents", params={"after": page["next"]}))
             ids = {one["id"] for one in [*page["items"], *rest["items"]]}
             assert ids == {"a_1", "a_2", "a_3", "a_4"} and rest["next"] is None
 
@@ -199,12 +193,12 @@ def test_metrics_come_in_pages(tmp_path: Path) -> None:
             await _new(served.ada)
             assert good(await served.ada.get("/worlds/w/metrics"))["items"] == []
             good(await served.ada.post("/worlds/w/tick", json={"count": 5}))
-            first = good(
-                await served.ada.get("/worlds/w/metrics", params={"from_tick": 1, "limit": 2})
+            first = good(await served.ada.get("/worlds/w/metrics", params={"from_tick": 1, "limit": 2}))
+            rest = good(
+                await served.ada.get(
+                    "/worlds/w/metrics", params={"from_tick": first["next"], "agent": "idle_1"}
+                )
             )
-            rest = good(await served.ada.get(
-                "/worlds/w/metrics", params={"from_tick": first["next"], "agent": "idle_1"}
-            ))  # fmt: skip
             ticks = [one["tick"] for one in [*first["items"], *rest["items"]]]
             assert ticks == [1, 2, 3, 4, 5] and rest["next"] is None
             assert set(rest["items"][0]["balances"]) == {"idle_1"}

@@ -70,9 +70,7 @@ def oversize(id_: Any) -> None:
 
 
 def asks(id_: Any) -> None:
-    send(
-        {"id": "s1", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
-    )
+    send({"id": "s1", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
     answer = json.loads(sys.stdin.readline())
     reply(id_, text(f"refused: {'error' in answer}"))
 
@@ -137,9 +135,7 @@ def greet(id_: Any) -> None:
     elif greeting != "mute":
         about = {"name": "rogue", "version": "1"}
         can = {"tools": {"listChanged": True}}
-        reply(
-            id_, {"protocolVersion": "2025-11-25", "capabilities": can, "serverInfo": about}
-        )  # fmt: skip
+        reply(id_, {"protocolVersion": "2025-11-25", "capabilities": can, "serverInfo": about})
 
 
 def page(id_: Any, cursor: str | None) -> None:

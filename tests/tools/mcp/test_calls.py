@@ -19,9 +19,8 @@ def test_tools_are_listed_called_and_checked(shop: Rogue, tmp_path: Path) -> Non
     async def work() -> None:
         log = tmp_path / "log"
         server = shop(
-            env={"SHOP_KEY": "s3cret", "SHOP_LOG": str(log)}, read_only=["add"],
-            idempotent=["greet"],
-        )  # fmt: skip
+            env={"SHOP_KEY": "s3cret", "SHOP_LOG": str(log)}, read_only=["add"], idempotent=["greet"]
+        )
         async with server:
             tools = await by_name(server)
 
@@ -154,11 +153,7 @@ def test_a_server_is_a_source_of_skills(rogue: Rogue) -> None:
 
 def test_a_call_can_be_undone_if_the_developer_says_how(shop: Rogue) -> None:
     def refund(arguments: dict[str, object], result: object, context: object) -> object:
-        return {
-            "refunded": arguments,
-            "of": result,
-            "kept": refund,
-        }  # no JSON: it happened all the same
+        return {"refunded": arguments, "of": result, "kept": refund}  # no JSON: it happened all the same
 
     async def work() -> None:
         async with shop(compensate={"pay": refund}) as server:

@@ -132,9 +132,7 @@ def test_stray_lines_are_forgiven_and_numbers_that_json_lacks_are_not(rogue: Rog
         ("mute", "a greeting within 1 s"),
     ],
 )
-def test_a_server_that_does_not_greet_is_unavailable(
-    rogue: Rogue, greeting: str, said: str
-) -> None:
+def test_a_server_that_does_not_greet_is_unavailable(rogue: Rogue, greeting: str, said: str) -> None:
     async def work() -> str:
         async with rogue({"greeting": greeting}, timeout_s=1.0, env={"ROGUE_KEY": "s3cret"}) as it:
             with pytest.raises(ServerUnavailable) as failed:
@@ -184,9 +182,7 @@ def test_a_lost_side_effect_stops_the_run_until_a_person_says_what_happened(
     asyncio.run(work())
 
 
-def test_the_kernel_repeats_a_lost_read_only_call_on_a_new_connection(
-    rogue: Rogue, tmp_path: Path
-) -> None:
+def test_the_kernel_repeats_a_lost_read_only_call_on_a_new_connection(rogue: Rogue, tmp_path: Path) -> None:
     async def work() -> None:
         async with rogue(read_only=["dies_once"]) as server:
             policy = Policy(backoff_s=0.01)
@@ -200,9 +196,7 @@ def test_the_kernel_repeats_a_lost_read_only_call_on_a_new_connection(
     asyncio.run(work())
 
 
-def test_a_server_that_is_gone_before_the_call_leaves_nothing_unknown(
-    rogue: Rogue, tmp_path: Path
-) -> None:
+def test_a_server_that_is_gone_before_the_call_leaves_nothing_unknown(rogue: Rogue, tmp_path: Path) -> None:
     async def work() -> None:
         server = rogue()
         tools = await by_name(server)

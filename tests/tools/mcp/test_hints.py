@@ -103,8 +103,7 @@ def test_a_changed_hint_is_a_changed_definition(rogue: Rogue) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"risk": {"ok": "none"}}, {"risk": "high"}, {"risk": {1: "low"}}, {"trust_hints": "yes"}],
+    "options", [{"risk": {"ok": "none"}}, {"risk": "high"}, {"risk": {1: "low"}}, {"trust_hints": "yes"}]
 )
 def test_what_is_no_risk_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidConfig):

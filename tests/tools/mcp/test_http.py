@@ -70,11 +70,7 @@ class Endpoint:
         if method == "initialize":
             about = {"name": "endpoint", "version": "1"}
             result(
-                {
-                    "protocolVersion": "2025-11-25",
-                    "capabilities": {"tools": {}},
-                    "serverInfo": about,
-                },
+                {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": about},
                 **{"mcp-session-id": "s1"},
             )
         elif method == "tools/list":

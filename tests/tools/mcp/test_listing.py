@@ -13,9 +13,7 @@ from tests.tools.mcp.conftest import Rogue, by_name, call
 
 
 def tool(name: str, description: str = "", **schema: Any) -> dict[str, Any]:
-    return {
-        "name": name, "description": description, "inputSchema": {"type": "object", **schema}
-    }  # fmt: skip
+    return {"name": name, "description": description, "inputSchema": {"type": "object", **schema}}
 
 
 def nested(levels: int) -> dict[str, Any]:
@@ -148,9 +146,7 @@ def test_a_server_shows_no_secrets() -> None:
     assert "https://h/mcp" in shown
 
 
-def test_without_the_extra_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "mcp", None)

@@ -23,17 +23,10 @@ ANSWERS: list[tuple[types.CallToolResult, Any]] = [
     (result(TEXT), "hello"),
     (result(structured_content={"n": 1}), {"n": 1}),
     (result(TEXT, structured_content={"n": 1}), {"n": 1}),
-    (
-        result(TEXT, TEXT),
-        {"content": [{"type": "text", "text": "hello"}, {"type": "text", "text": "hello"}]},
-    ),
+    (result(TEXT, TEXT), {"content": [{"type": "text", "text": "hello"}, {"type": "text", "text": "hello"}]}),
     (
         result(types.AudioContent(type="audio", data=BLOB, mime_type="audio/wav")),
-        {
-            "content": [
-                {"type": "audio", "mime_type": "audio/wav", "size_bytes": 1_000, "note": "left out"}
-            ]
-        },
+        {"content": [{"type": "audio", "mime_type": "audio/wav", "size_bytes": 1_000, "note": "left out"}]},
     ),
     (
         result(types.ResourceLink(type="resource_link", uri="file:///a", name="a", size=3)),
@@ -54,19 +47,13 @@ ANSWERS: list[tuple[types.CallToolResult, Any]] = [
                 type="resource", resource=types.BlobResourceContents(uri="x://b", blob=BLOB)
             )
         ),
-        {
-            "content": [
-                {"type": "resource", "uri": "x://b", "size_bytes": 1_000, "note": "left out"}
-            ]
-        },
+        {"content": [{"type": "resource", "uri": "x://b", "size_bytes": 1_000, "note": "left out"}]},
     ),
 ]
 
 
 @pytest.mark.parametrize(("answer", "value"), ANSWERS)
-def test_an_answer_becomes_data_that_a_model_can_read(
-    answer: types.CallToolResult, value: Any
-) -> None:
+def test_an_answer_becomes_data_that_a_model_can_read(answer: types.CallToolResult, value: Any) -> None:
     assert value_of(answer) == value
 
 

@@ -25,14 +25,8 @@ FITTING: list[tuple[dict[str, Any], Any]] = [
     (object_of(a={"type": "integer"}), '{"a": 1}'),
     (object_of(a={"type": "integer"}), ""),
     (object_of(a={"$ref": "#/$defs/x"}) | {"$defs": {"x": {"type": "string"}}}, {"a": "b"}),
-    (
-        object_of(title={"type": "string"}, pattern={"type": "string"}),
-        {"title": "a", "pattern": "("},
-    ),
-    (
-        {"$schema": "http://json-schema.org/draft-07/schema#"} | object_of(a={"items": [{}]}),
-        {"a": []},
-    ),
+    (object_of(title={"type": "string"}, pattern={"type": "string"}), {"title": "a", "pattern": "("}),
+    ({"$schema": "http://json-schema.org/draft-07/schema#"} | object_of(a={"items": [{}]}), {"a": []}),
 ]
 
 MISFITS: list[tuple[dict[str, Any], Any, str]] = [
@@ -50,8 +44,7 @@ MISFITS: list[tuple[dict[str, Any], Any, str]] = [
     ({"type": "object"}, {"a": float("nan")}, "are not JSON data"),
     ({"type": "object"}, {"a": "x" * 1_100_000}, "too large"),
     (
-        {"$schema": "http://json-schema.org/draft-07/schema#"}
-        | object_of(a={"items": [{"type": "string"}]}),
+        {"$schema": "http://json-schema.org/draft-07/schema#"} | object_of(a={"items": [{"type": "string"}]}),
         {"a": [1]},
         "is not of type 'string'",
     ),
@@ -92,19 +85,13 @@ def doubling(levels: int) -> dict[str, Any]:
 
 COSTLY: list[tuple[str, dict[str, Any], Any]] = [
     ("doubling", doubling(40), {"a": 1}),
-    (
-        "itself",
-        object_of(a={"$ref": "#/$defs/a"}) | {"$defs": {"a": {"$ref": "#/$defs/a"}}},
-        {"a": 1},
-    ),
+    ("itself", object_of(a={"$ref": "#/$defs/a"}) | {"$defs": {"a": {"$ref": "#/$defs/a"}}}, {"a": 1}),
     ("complaints", object_of(a={"anyOf": [{"type": "null"}] * 3_000}), {"a": "x" * 900_000}),
     ("nothing", object_of(a={"$ref": "#/nowhere"}), {"a": 1}),
 ]
 
 
-@pytest.mark.parametrize(
-    ("schema", "arguments"), [row[1:] for row in COSTLY], ids=[r[0] for r in COSTLY]
-)
+@pytest.mark.parametrize(("schema", "arguments"), [row[1:] for row in COSTLY], ids=[r[0] for r in COSTLY])
 def test_a_schema_that_never_ends_is_a_no(schema: dict[str, Any], arguments: Any) -> None:
     subject, start = ArgumentSchema(schema), time.process_time()
 

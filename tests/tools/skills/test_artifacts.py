@@ -112,8 +112,7 @@ def test_skills_of_one_tenant_are_not_those_of_another():
         await write(kernel, "skills/double", CODE, tenant="zeta")
         catalog = SkillCatalog([ArtifactSkills(ME)])
         seen = {
-            tenant: statuses(await catalog.listing(kernel.services, tenant))
-            for tenant in ("acme", "zeta")
+            tenant: statuses(await catalog.listing(kernel.services, tenant)) for tenant in ("acme", "zeta")
         }
         with pytest.raises(ToolFailed, match="no skill named"):
             await call(catalog, kernel, "use_skill", name="double", arguments={"n": 1})
@@ -155,11 +154,7 @@ def test_an_artifact_gives_way_to_a_tool_that_comes_later():
         value = await call(catalog, kernel, "load_skill", skill_name="greet")
         return before, after, value["tool"]
 
-    assert in_kernel(scenario) == (
-        {"greet": "active"},
-        {"greet": "active", "me__greet": "active"},
-        "greet",
-    )
+    assert in_kernel(scenario) == ({"greet": "active"}, {"greet": "active", "me__greet": "active"}, "greet")
 
 
 def test_code_runs_in_the_sandbox_with_arguments_that_fit():

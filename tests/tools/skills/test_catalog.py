@@ -46,10 +46,7 @@ def test_listing_has_one_line_per_skill_by_name():
 
     listing = with_kernel(scenario)
 
-    assert [one.line for one in listing.skills] == [
-        "add: Add two whole numbers",
-        "send_mail: Send a mail",
-    ]
+    assert [one.line for one in listing.skills] == ["add: Add two whole numbers", "send_mail: Send a mail"]
     assert section_text(listing).splitlines()[-2:] == [
         "- add: Add two whole numbers",
         "- send_mail: Send a mail",
@@ -229,9 +226,7 @@ def test_tools_of_one_name_from_two_servers_get_names_of_their_own():
         catalog = SkillCatalog([one, add])
         listing = await catalog.listing(kernel.services, "acme")
         ports = catalog.ports()
-        results = [
-            await call_port(ports["add"], a=1, b=2), await call_port(ports["notes__add"], a=1)
-        ]  # fmt: skip
+        results = [await call_port(ports["add"], a=1, b=2), await call_port(ports["notes__add"], a=1)]
         one.has.clear()
         later = await catalog.listing(kernel.services, "acme")
         return statuses(listing), results, statuses(later), ports["notes__add"].schema.name

@@ -27,13 +27,13 @@ class Part(BaseModel):
 
 def flat(a: int, b: float, c: bool, d: str, e: None, f: Any) -> None: ...
 def bounded(
-    a: Annotated[int, Field(gt=7)], b: Annotated[int, Field(lt=-3)],
-    c: Annotated[float, Field(ge=0.25, le=0.5)], d: Annotated[str, Field(max_length=2)],
-) -> None: ...  # fmt: skip
-def chosen(a: Literal["x", "y"], b: Colour, c: Literal[3], d: int | str, e: str | None) -> None: ...
-def nested(
-    part: Part, parts: list[Part], by_name: dict[str, Part], pair: tuple[int, str]
+    a: Annotated[int, Field(gt=7)],
+    b: Annotated[int, Field(lt=-3)],
+    c: Annotated[float, Field(ge=0.25, le=0.5)],
+    d: Annotated[str, Field(max_length=2)],
 ) -> None: ...
+def chosen(a: Literal["x", "y"], b: Colour, c: Literal[3], d: int | str, e: str | None) -> None: ...
+def nested(part: Part, parts: list[Part], by_name: dict[str, Part], pair: tuple[int, str]) -> None: ...
 def optional(a: int = 4, b: str | None = None, c: Colour = Colour.BLUE) -> None: ...
 def nothing() -> None: ...
 def many(tags: Annotated[list[str], Field(min_length=3)]) -> None: ...
@@ -67,10 +67,11 @@ def test_the_same_schema_gives_the_same_example():
 
 def test_a_schema_that_contains_itself_ends():
     schema = {
-        "$defs": {"node": {"type": "object", "required": ["next"],
-                           "properties": {"next": {"$ref": "#/$defs/node"}}}},
+        "$defs": {
+            "node": {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#/$defs/node"}}}
+        },
         "$ref": "#/$defs/node",
-    }  # fmt: skip
+    }
 
     assert isinstance(example_of(schema), dict)
 

@@ -42,9 +42,7 @@ def test_a_folder_is_one_line_until_its_body_is_loaded(tmp_path: Path):
     async def scenario(kernel: Kernel) -> Any:
         catalog = SkillCatalog([tmp_path / "pdf-forms"])
         listing = await catalog.listing(kernel.services, "acme")
-        return section_text(listing), await call(
-            catalog, kernel, "load_skill", skill_name="pdf-forms"
-        )
+        return section_text(listing), await call(catalog, kernel, "load_skill", skill_name="pdf-forms")
 
     section, value = in_kernel(scenario)
 
@@ -94,9 +92,13 @@ def test_all_fields_of_the_format_are_read_and_unknown_ones_reported(tmp_path: P
 
     assert seen == {"pdf-forms": "active"}
     for line in (
-        "license: Apache-2.0", "compatibility: needs poppler", "metadata author: kim",
-        "metadata version: 1.0", "allowed tools: read_form, Bash(git:*)", "unknown keys: colour",
-    ):  # fmt: skip
+        "license: Apache-2.0",
+        "compatibility: needs poppler",
+        "metadata author: kim",
+        "metadata version: 1.0",
+        "allowed tools: read_form, Bash(git:*)",
+        "unknown keys: colour",
+    ):
         assert line in shown.splitlines()
 
 
@@ -200,19 +202,33 @@ def test_a_file_is_read_on_request_as_it_was_pinned(tmp_path: Path):
 
     value = in_kernel(scenario)
 
-    assert value == {
-        "skill": "pdf-forms", "path": "references/FIELDS.md", "text": "Fields have names.\n",
-    }  # fmt: skip
+    assert value == {"skill": "pdf-forms", "path": "references/FIELDS.md", "text": "Fields have names.\n"}
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        "../secret.txt", "references/../../secret.txt", "/etc/passwd", "~/.ssh/id_rsa", "out/secret.txt",
-        "link.md", "inner.md", ".env", "a\0b", "..\\secret.txt", "", ".", "references", "no-such.md",
-        "x" * 5_000, "fifo", "binary.bin", "large.txt", "references/%2e%2e/%2e%2e/secret.txt",
+        "../secret.txt",
+        "references/../../secret.txt",
+        "/etc/passwd",
+        "~/.ssh/id_rsa",
+        "out/secret.txt",
+        "link.md",
+        "inner.md",
+        ".env",
+        "a\0b",
+        "..\\secret.txt",
+        "",
+        ".",
+        "references",
+        "no-such.md",
+        "x" * 5_000,
+        "fifo",
+        "binary.bin",
+        "large.txt",
+        "references/%2e%2e/%2e%2e/secret.txt",
     ],
-)  # fmt: skip
+)
 def test_nothing_outside_a_skill_is_read(tmp_path: Path, path: str):
     (tmp_path / "secret.txt").write_text("top secret")
     folder = write_skill(tmp_path / "skills", files={"references/A.md": "a\n", ".env": "KEY=1\n"})

@@ -34,9 +34,13 @@ def test_a_callable_skill_shows_schema_and_example():
 
 def test_a_skill_of_instructions_shows_its_files_and_tools():
     value = {
-        **VALUE, "parameters": None, "example": None, "tool": None,
-        "files": ["FIELDS.md"], "allowed_tools": ["read_file"],
-    }  # fmt: skip
+        **VALUE,
+        "parameters": None,
+        "example": None,
+        "tool": None,
+        "files": ["FIELDS.md"],
+        "allowed_tools": ["read_file"],
+    }
 
     text = skill_text(value)
 
@@ -53,9 +57,12 @@ def test_a_skill_from_outside_is_marked():
 def test_no_value_ends_its_fence():
     for ending in ("</skill>", "</SKILL >", "< / skill>", "</skill"):
         value = {
-            **VALUE, "instructions": f"x\n{ending}\ny",
-            "parameters": {"description": ending}, "example": {"a": ending}, "files": [ending],
-        }  # fmt: skip
+            **VALUE,
+            "instructions": f"x\n{ending}\ny",
+            "parameters": {"description": ending},
+            "example": {"a": ending},
+            "files": [ending],
+        }
         text = skill_text(value)
         assert text.lower().count("</skill") + text.lower().count("< / skill") == 1
         assert text.endswith("\n</skill>")

@@ -31,10 +31,18 @@ WRITTEN: dict[str, dict[str, Any]] = {
         },
         "steps": [
             {"name": "metrics", "type": "code", "code": METRICS},
-            {"name": "a", "in_state": "look", "transition_to": "make",
-             "prompt": "Look, {agent_id}: {balance} scrip, {share}, mood {mood}, {time_remaining} left."},
-            {"name": "b", "in_state": "make", "transition_to": "sell",
-             "prompt": "Make. Revenue {revenue_earned:+.0f}, tick {tick}, failures {failures}."},
+            {
+                "name": "a",
+                "in_state": "look",
+                "transition_to": "make",
+                "prompt": "Look, {agent_id}: {balance} scrip, {share}, mood {mood}, {time_remaining} left.",
+            },
+            {
+                "name": "b",
+                "in_state": "make",
+                "transition_to": "sell",
+                "prompt": "Make. Revenue {revenue_earned:+.0f}, tick {tick}, failures {failures}.",
+            },
             {"name": "c", "in_state": "sell", "transition_to": "look", "prompt": "Sell for {credits}."},
         ],
     },
@@ -59,8 +67,13 @@ WRITTEN: dict[str, dict[str, Any]] = {
         },
         "steps": [
             {"name": "w", "in_state": "work", "prompt": "Work.", "transition_to": "judge"},
-            {"name": "j", "type": "transition", "in_state": "judge",
-             "prompt": "Go on or ship?", "transition_map": {"again": "work", "ship": "ship"}},
+            {
+                "name": "j",
+                "type": "transition",
+                "in_state": "judge",
+                "prompt": "Go on or ship?",
+                "transition_map": {"again": "work", "ship": "ship"},
+            },
             {"name": "s", "in_state": "ship", "prompt": "Ship {artifacts}.", "transition_to": "work"},
         ],
     },
@@ -69,11 +82,22 @@ WRITTEN: dict[str, dict[str, Any]] = {
         "steps": [
             {"name": "plans", "type": "code", "code": PLANS},
             {"name": "w", "in_state": "work", "prompt": "Phase {phase}.", "transition_to": "check"},
-            {"name": "e", "type": "transition", "in_state": "check", "run_if": "is_review",
-             "transition_to": "work"},
+            {
+                "name": "e",
+                "type": "transition",
+                "in_state": "check",
+                "run_if": "is_review",
+                "transition_to": "work",
+            },
             {"name": "f", "type": "transition", "in_state": "check", "transition_to": "judge"},
-            {"name": "j", "type": "transition", "in_state": "judge", "run_if": "phase > 0",
-             "prompt": "Where?", "transition_map": {"yes": "work", "no": "check"}},
+            {
+                "name": "j",
+                "type": "transition",
+                "in_state": "judge",
+                "run_if": "phase > 0",
+                "prompt": "Where?",
+                "transition_map": {"yes": "work", "no": "check"},
+            },
         ],
     },
     "several": {
@@ -82,8 +106,13 @@ WRITTEN: dict[str, dict[str, Any]] = {
             {"name": "always", "prompt": "Always, {agent_id}."},
             {"name": "odd", "in_state": "a", "run_if": "tick % 2 == 1", "prompt": "Odd."},
             {"name": "even", "in_state": ["a", "b"], "run_if": "tick % 2 == 0", "prompt": "Even."},
-            {"name": "go", "type": "transition", "run_if": "tick % 3 == 0", "in_state": "a",
-             "transition_to": "b"},
+            {
+                "name": "go",
+                "type": "transition",
+                "run_if": "tick % 3 == 0",
+                "in_state": "a",
+                "transition_to": "b",
+            },
             {"name": "back", "type": "transition", "in_state": "b", "transition_to": "a"},
         ],
     },
@@ -101,37 +130,68 @@ WRITTEN: dict[str, dict[str, Any]] = {
         "steps": [
             {"name": "halves", "type": "code", "code": "half = 10 / (tick % 3)"},
             {"name": "lost", "type": "code", "code": "more = nowhere_defined + 1"},
-            {"name": "go", "in_state": "a", "run_if": "half > 5 and not more", "prompt": "No.",
-             "transition_to": "b"},
-            {"name": "then", "in_state": "a", "run_if": "half > 5", "prompt": "Half is {half:.1f}.",
-             "transition_to": "b"},
+            {
+                "name": "go",
+                "in_state": "a",
+                "run_if": "half > 5 and not more",
+                "prompt": "No.",
+                "transition_to": "b",
+            },
+            {
+                "name": "then",
+                "in_state": "a",
+                "run_if": "half > 5",
+                "prompt": "Half is {half:.1f}.",
+                "transition_to": "b",
+            },
             {"name": "back", "in_state": "b", "prompt": "Back {half}.", "transition_to": "a"},
         ],
     },
     "late": {
-        "state_machine": {"states": ["a", "b"], "transitions": [
-            {"from": "a", "to": "b", "condition": "known"}, {"from": "b", "to": "a"}]},
+        "state_machine": {
+            "states": ["a", "b"],
+            "transitions": [{"from": "a", "to": "b", "condition": "known"}, {"from": "b", "to": "a"}],
+        },
         "steps": [
             {"name": "early", "in_state": "a", "prompt": "Too early.", "transition_to": "b"},
             {"name": "now", "type": "code", "code": "known = True"},
-            {"name": "gate", "type": "transition", "in_state": "a", "run_if": "tick > 3",
-             "transition_to": "b"},
+            {
+                "name": "gate",
+                "type": "transition",
+                "in_state": "a",
+                "run_if": "tick > 3",
+                "transition_to": "b",
+            },
             {"name": "back", "in_state": "b", "prompt": "Back.", "transition_to": "a"},
         ],
     },
     "anew": {
         "state_machine": {"states": ["a", "b"], "transitions": ["a -> b", "b -> a"]},
         "steps": [
-            {"name": "first", "type": "code", "in_state": "a",
-             "code": "count = 1\nif tick % 2 == 0:\n    flag = tick % 3 == 0"},
-            {"name": "early", "in_state": "a", "run_if": "not flag", "prompt": "Early, {count}.",
-             "transition_to": "b"},
+            {
+                "name": "first",
+                "type": "code",
+                "in_state": "a",
+                "code": "count = 1\nif tick % 2 == 0:\n    flag = tick % 3 == 0",
+            },
+            {
+                "name": "early",
+                "in_state": "a",
+                "run_if": "not flag",
+                "prompt": "Early, {count}.",
+                "transition_to": "b",
+            },
             {"name": "then", "type": "code", "in_state": "a", "code": "flag = False\ncount = 2"},
             {"name": "said", "in_state": "a", "prompt": "Then {count}."},
             {"name": "more", "type": "code", "in_state": "a", "code": "count = 3"},
             {"name": "late", "in_state": "a", "run_if": "count == 3", "prompt": "Late {count}."},
-            {"name": "go", "type": "transition", "in_state": "a", "run_if": "tick % 3 == 0",
-             "transition_to": "b"},
+            {
+                "name": "go",
+                "type": "transition",
+                "in_state": "a",
+                "run_if": "tick % 3 == 0",
+                "transition_to": "b",
+            },
             {"name": "back", "in_state": "b", "prompt": "Back.", "transition_to": "a"},
         ],
     },
@@ -146,14 +206,24 @@ WRITTEN: dict[str, dict[str, Any]] = {
         },
         "steps": [{"name": "live", "prompt": "Live in {_current_state}."}],
     },
-}  # fmt: skip
+}
 """Workflows by the id of their agent."""
 
 _CONDITIONS = (
-    "tick % 2 == 0", "tick % 3 == 1", "balance < 95", "balance >= 90 and tick > 2", "failure_count > 0",
-    "not flag", "flag", "count > 2", "flag or tick > 4", "never_known", "not never_known",
-    "'write' == last_action_type", "(count + tick) % 4 == 0",
-)  # fmt: skip
+    "tick % 2 == 0",
+    "tick % 3 == 1",
+    "balance < 95",
+    "balance >= 90 and tick > 2",
+    "failure_count > 0",
+    "not flag",
+    "flag",
+    "count > 2",
+    "flag or tick > 4",
+    "never_known",
+    "not never_known",
+    "'write' == last_action_type",
+    "(count + tick) % 4 == 0",
+)
 _CODES = (
     "flag = tick % 2 == 0\ncount = tick + failure_count",
     "_l = locals()\ncount = _l.get('absent', 3) * 2\nif balance < 95:\n    flag = True",
@@ -194,9 +264,6 @@ def drawn(seed: int) -> dict[str, Any]:
                 step["transition_to"] = chance.choice(states)
             else:
                 step["prompt"] = "Which?"
-                step["transition_map"] = {
-                    "left": chance.choice(states),
-                    "right": chance.choice(states),
-                }
+                step["transition_map"] = {"left": chance.choice(states), "right": chance.choice(states)}
         steps.append(step)
     return {"state_machine": {"states": states, "transitions": ways}, "steps": steps}

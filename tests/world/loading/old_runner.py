@@ -118,9 +118,10 @@ class OldAgent:
         own = [one[1] for one in self.transitions if one[0] == self.state and not one[2]]
         own = list(dict.fromkeys(to for to in own if to != self.state))
         has_conditions = any(
-            c for start, to, c in self.transitions
+            c
+            for start, to, c in self.transitions
             if start == self.state or (start == "*" and to != self.state)
-        )  # fmt: skip
+        )
         if len(own) == 1 or (own and has_conditions):
             return self._go(own[0])  # of several without any condition a model chooses
         if not own and not has_conditions:
@@ -150,8 +151,6 @@ def _filled(text: str, ctx: Mapping[str, Any]) -> str:
         if match[1] not in ctx:
             return match[0]
         found = ctx[match[1]]
-        return (
-            ", ".join(map(str, found)) if isinstance(found, list) else format(found, match[2] or "")
-        )
+        return ", ".join(map(str, found)) if isinstance(found, list) else format(found, match[2] or "")
 
     return re.sub(r"\{(\w+)(?::([^{}]*))?\}", value, text.strip())

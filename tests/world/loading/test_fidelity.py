@@ -32,9 +32,12 @@ ACTIONS: tuple[dict[str, Any], ...] = (
 
 def config_of(id: str, flow: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": id, "llm_model": "m", "rag": {"enabled": False}, "working_memory": {"streak": 2},
+        "id": id,
+        "llm_model": "m",
+        "rag": {"enabled": False},
+        "working_memory": {"streak": 2},
         "workflow": flow,
-    }  # fmt: skip
+    }
 
 
 def written(folder: Path, flows: dict[str, dict[str, Any]]) -> Path:
@@ -56,9 +59,7 @@ class Actors:
 
     def _answer(self, request: ModelRequest) -> str:
         text = "\n\n".join(message.text for message in request.messages)
-        words = re.findall(
-            r"^- (\w+): (\w+)$", text.partition("stands for a state")[2], re.MULTILINE
-        )
+        words = re.findall(r"^- (\w+): (\w+)$", text.partition("stands for a state")[2], re.MULTILINE)
         if words:
             return json.dumps({"next_state": words[chosen([word for word, _ in words])][1]})
         found = re.search(r"^You are (\w+)\.$", text, re.MULTILINE)
@@ -83,9 +84,13 @@ async def facts(world: World, agent: str) -> dict[str, Any]:
     row = (await world.agents())[agent]
     scrip = await balance(world, agent)
     return {
-        "agent_id": agent, "tick": await world.tick_now() + 1, "balance": scrip, "credits": scrip,
-        "failure_count": row.failures, "last_action_type": row.last_action,
-    }  # fmt: skip
+        "agent_id": agent,
+        "tick": await world.tick_now() + 1,
+        "balance": scrip,
+        "credits": scrip,
+        "failure_count": row.failures,
+        "last_action_type": row.last_action,
+    }
 
 
 async def compare(folder: Path, flows: dict[str, dict[str, Any]], *, ticks: int) -> list[str]:
@@ -102,9 +107,7 @@ async def compare(folder: Path, flows: dict[str, dict[str, Any]], *, ticks: int)
                 rows = await world.agents()
                 for id, one in old.items():
                     ended = one.turn(known_now[id], cut=True)
-                    wrong += _differs(
-                        id, one, rows[id].state, actors.shown.get(id), known_now[id], ended
-                    )
+                    wrong += _differs(id, one, rows[id].state, actors.shown.get(id), known_now[id], ended)
             return wrong
 
 
@@ -130,9 +133,7 @@ def test_migrated_agents_visit_the_states_that_the_old_rules_say(tmp_path: Path)
 
 
 @pytest.mark.parametrize("first", [*range(0, 120, 30), 806_809_796])
-def test_drawn_workflows_visit_the_states_that_the_old_rules_say(
-    tmp_path: Path, first: int
-) -> None:
+def test_drawn_workflows_visit_the_states_that_the_old_rules_say(tmp_path: Path, first: int) -> None:
     flows = {f"agent{seed}": drawn(seed) for seed in range(first, first + 30)}
 
     async def scenario() -> None:
@@ -142,9 +143,7 @@ def test_drawn_workflows_visit_the_states_that_the_old_rules_say(
 
 
 @pytest.mark.parametrize("id", ["cycle", "judged"])
-def test_whole_turns_of_the_old_runner_lead_through_the_same_states(
-    tmp_path: Path, id: str
-) -> None:
+def test_whole_turns_of_the_old_runner_lead_through_the_same_states(tmp_path: Path, id: str) -> None:
     """The old runner went through several states in one turn; here each is a tick, in the same order."""
     flow = WRITTEN[id]
 
@@ -194,7 +193,7 @@ GO = {"name": "go", "in_state": "a", "prompt": "Go.", "transition_to": "b"}
         ("y = nobody_knows + 1", "name 'nobody_knows' is not defined"),
         ("def f():\n    return f()\ny = f()", "recursion"),
     ],
-)  # fmt: skip
+)
 def test_code_that_fails_keeps_its_agent_where_it_is_and_is_read_by_it(
     tmp_path: Path, code: str, why: str
 ) -> None:
@@ -220,9 +219,7 @@ def test_code_that_fails_keeps_its_agent_where_it_is_and_is_read_by_it(
     asyncio.run(scenario())
 
 
-def test_states_without_prompts_that_lead_in_a_circle_ask_no_model_and_end_no_world(
-    tmp_path: Path,
-) -> None:
+def test_states_without_prompts_that_lead_in_a_circle_ask_no_model_and_end_no_world(tmp_path: Path) -> None:
     actors = Actors()
     round = [
         {"name": name, "type": "transition", "in_state": name, "transition_to": to}
@@ -241,15 +238,11 @@ def test_states_without_prompts_that_lead_in_a_circle_ask_no_model_and_end_no_wo
     assert not actors.model.requests
 
 
-def test_states_that_are_never_entered_and_actions_that_are_gone_are_reported(
-    tmp_path: Path,
-) -> None:
+def test_states_that_are_never_entered_and_actions_that_are_gone_are_reported(tmp_path: Path) -> None:
     prompt = """Use read_artifact or query_kernel:
         {"action_type": "write_artifact", "artifact_id": "x", "artifact_type": "document"}
         {"action_type": "read_artifact", "artifact_id": "x"}"""
-    flow = flow_of(
-        {**GO, "prompt": prompt, "run_if": "last_action_type != 'write_artifact'"}, states="abc"
-    )
+    flow = flow_of({**GO, "prompt": prompt, "run_if": "last_action_type != 'write_artifact'"}, states="abc")
 
     [plan] = read_agents(written(tmp_path / "old", {"ana": flow}))
 
@@ -268,10 +261,16 @@ def test_states_that_are_never_entered_and_actions_that_are_gone_are_reported(
 def test_code_of_somebody_else_is_paid_at_the_price_that_was_agreed_to(tmp_path: Path) -> None:
     """Whoever names a workflow agrees to the prices of its code and prompts along with it."""
     workflow = {
-        "states": ["a"], "initial_state": "a",
-        "steps": [{"state": "a", "code": [{"artifact_id": "bobs_sum"}],
-                   "prompts": [{"prompt_inline": "The sum is {total}."}]}],
-    }  # fmt: skip
+        "states": ["a"],
+        "initial_state": "a",
+        "steps": [
+            {
+                "state": "a",
+                "code": [{"artifact_id": "bobs_sum"}],
+                "prompts": [{"prompt_inline": "The sum is {total}."}],
+            }
+        ],
+    }
     chooses = {"action": "configure", "workflow_artifact_id": "flow"}
     speaking = Speaking({"ana": [chooses, {"action": "noop"}]})
 
@@ -288,9 +287,7 @@ def test_code_of_somebody_else_is_paid_at_the_price_that_was_agreed_to(tmp_path:
             await world.run(ticks=2)
             assert (await own.read("ana")).content["agreed_prices"] == {"bobs_sum": 3}
             assert (await balance(world, "ana"), await balance(world, "bob")) == (97, 3)
-            await world.as_principal("bob").artifacts.write(
-                "bobs_sum", prices={"read": 4}, content=code
-            )
+            await world.as_principal("bob").artifacts.write("bobs_sum", prices={"read": 4}, content=code)
             await world.tick()
             assert (await balance(world, "ana"), await balance(world, "bob")) == (97, 3)
             [(_, _, data)] = await events(world, "action.rejected")

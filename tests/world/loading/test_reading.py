@@ -54,9 +54,7 @@ def after(plan: Plan, state: str, *, reply: str | None = None, **given: Any) -> 
     (made,) = [one for one in plan.artifacts if one.kind == "workflow"]
     workflow = read_workflow(made.content)
     own = {key: given.pop(key) for key in list(given) if key not in ("balance", "tick", "failures")}
-    facts = facts_of(
-        agent_id="x", tick=given.get("tick", 0), balance=given.get("balance", 0), own=own
-    )
+    facts = facts_of(agent_id="x", tick=given.get("tick", 0), balance=given.get("balance", 0), own=own)
     mind = MindState(state=state, failure_count=given.get("failures", 0))
     facts = {"working_memory": {}, **with_position(facts, workflow, mind)}
     for step in workflow.step(state).code:
@@ -123,9 +121,11 @@ def test_what_nothing_uses_is_named_with_file_and_line() -> None:
         last = {"components.behaviors": "no_such"}.get(key)
         assert (last or key.rpartition(".")[2]) in text[line - 1], (line, key)
     assert {key for _, key in unused} == {
-        "temperature", "components.behaviors", "workflow.steps[3].on_failure",
+        "temperature",
+        "components.behaviors",
+        "workflow.steps[3].on_failure",
         "workflow.steps[3].max_retries",
-    }  # fmt: skip
+    }
     kept = {key for _, key in said(found["builder"], what="kept")}
     assert kept >= {"genotype", "visibility", "error_handling", "rag.limit", "starting_credits"}
     assert {note.file for note in found["builder"].notes} == {"builder/agent.yaml"}
@@ -139,9 +139,7 @@ def test_a_step_prompt_renders_as_it_did() -> None:
     given = values(agent_id="builder", current_state="observing", tick=3, balance=40)
 
     text = read_prompt(content).render(given)
-    more = read_prompt(content).render(
-        {**given, "revenue_earned": 12.4, "working_memory": {"goal": "grow"}}
-    )
+    more = read_prompt(content).render({**given, "revenue_earned": 12.4, "working_memory": {"goal": "grow"}})
 
     assert text.startswith("You are builder in observing, at tick 3, with 40 scrip.")
     # Nobody knows these: no value is made up, and none is left blank.
@@ -187,18 +185,10 @@ def test_what_code_computes_from_the_working_memory_decides(tmp_path: Path) -> N
     assert after(plan, "tactical", tick=21, **kept) == "reviewing"
     assert after(plan, "tactical", tick=21, working_memory={}) == "tactical"
     # A name that nobody computes is said, and the step is left out as it was: even `not` of it does not hold.
-    one = {
-        "name": "s",
-        "prompt": "Go.",
-        "in_state": "a",
-        "run_if": "not done",
-        "transition_to": "b",
-    }
+    one = {"name": "s", "prompt": "Go.", "in_state": "a", "run_if": "not done", "transition_to": "b"}
     lost = agent(
         tmp_path,
-        json.dumps(
-            {"id": "a", "workflow": {"steps": [one, {"name": "t", "prompt": "x", "in_state": "b"}]}}
-        ),
+        json.dumps({"id": "a", "workflow": {"steps": [one, {"name": "t", "prompt": "x", "in_state": "b"}]}}),
     )
     (note,) = [note for note in lost.notes if note.key == "workflow.steps[0].run_if"]
     assert note.what == "changed" and "nothing here supplies done" in note.text
@@ -305,9 +295,12 @@ def test_memory_settings_and_the_first_working_memory() -> None:
     config = artifact(plan, "scout.v2_longterm_memory").content["config"]
     assert config == {"max_entries": 200, "auto_prune": "lowest_score"}
     assert artifact(plan, "scout.v2_working_memory").content == {
-        "goal": "find what is missing", "progress": "", "lessons": [], "objectives": [],
+        "goal": "find what is missing",
+        "progress": "",
+        "lessons": [],
+        "objectives": [],
         "facts": {"strategic_goal": "map the market"},
-    }  # fmt: skip
+    }
     # `rag: {enabled: false}`: nothing is looked up at a step.
     assert plan.artifacts[-1].content["longterm_memory_artifact_id"] is None
 
@@ -322,13 +315,14 @@ def test_wildcards_references_and_anchors() -> None:
     assert content["longterm_memory_artifact_id"] == "shared_archive"
     assert content["model"] == "anthropic:claude-haiku-4-5"
     assert counting["prompts"] == [
-        {"prompt_artifact_id": "genesis_prompt_library#observe_base",
-         "prompt_inline": "Count what you own.", "run_if": "tick % 10 == 0"}
-    ]  # fmt: skip
+        {
+            "prompt_artifact_id": "genesis_prompt_library#observe_base",
+            "prompt_inline": "Count what you own.",
+            "run_if": "tick % 10 == 0",
+        }
+    ]
     assert after(plan, "alarmed") == "guarding"
-    assert (
-        artifact(plan, "keeper_personality").content["template"] == "You keep things.\nAll of them."
-    )
+    assert artifact(plan, "keeper_personality").content["template"] == "You keep things.\nAll of them."
 
 
 def test_code_that_the_sandbox_refuses_is_reported_by_the_line_of_the_file() -> None:
@@ -344,12 +338,17 @@ def test_code_that_the_sandbox_refuses_is_reported_by_the_line_of_the_file() -> 
 
 @pytest.mark.parametrize(
     "code",
-    ["z = 1\nglobal z", "x = price_max + 1", "def f(:", "x = 1\ndel x", "return" + "(" * 300,
-     "from os import *", "x = super().y"],
-)  # fmt: skip
-def test_code_that_can_be_no_tool_is_reported_and_the_agent_goes_on(
-    tmp_path: Path, code: str
-) -> None:
+    [
+        "z = 1\nglobal z",
+        "x = price_max + 1",
+        "def f(:",
+        "x = 1\ndel x",
+        "return" + "(" * 300,
+        "from os import *",
+        "x = super().y",
+    ],
+)
+def test_code_that_can_be_no_tool_is_reported_and_the_agent_goes_on(tmp_path: Path, code: str) -> None:
     steps = [
         {"name": "facts", "type": "code", "code": code},
         {"name": "s", "type": "llm", "prompt": "Go.", "run_if": "x > 0"},
@@ -389,9 +388,7 @@ def test_a_component_that_no_prompt_takes_is_named(tmp_path: Path) -> None:
 def test_what_is_no_agent_is_skipped() -> None:
     found = plans()
 
-    assert set(found) == {
-        "builder", "drafts", "hermit", "keeper", "planner", "scout", "sleeper", "trader",
-    }  # fmt: skip
+    assert set(found) == {"builder", "drafts", "hermit", "keeper", "planner", "scout", "sleeper", "trader"}
     assert [name for name, plan in found.items() if plan.skipped] == ["drafts", "sleeper"]
     assert not any(plan.failed for plan in found.values())
 
@@ -415,8 +412,7 @@ def test_an_agent_of_another_format_is_skipped(tmp_path: Path) -> None:
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n"
-    for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
 BROKEN = [
@@ -444,9 +440,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("text", "line", "reason"), BROKEN, ids=range(len(BROKEN)))
-def test_a_broken_file_fails_its_agent_alone(
-    tmp_path: Path, text: str, line: int, reason: str
-) -> None:
+def test_a_broken_file_fails_its_agent_alone(tmp_path: Path, text: str, line: int, reason: str) -> None:
     agent(tmp_path, "id: good\nmodel: offline\n", name="good")
     began = time.process_time()
 
@@ -469,9 +463,7 @@ def test_files_that_are_no_utf8_fail_with_their_line(tmp_path: Path) -> None:
 
     found = plans(tmp_path)
 
-    assert [(n.file, n.line) for n in found["a"].notes if n.what == "failed"] == [
-        ("a/system_prompt.md", 2)
-    ]
+    assert [(n.file, n.line) for n in found["a"].notes if n.what == "failed"] == [("a/system_prompt.md", 2)]
     assert [(n.file, n.line) for n in found["b"].notes] == [("b/agent.yaml", 2)]
     assert found["a"].artifacts == ()
 
@@ -521,13 +513,26 @@ def test_a_key_that_stands_twice_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "placeholder",
-    ["{x:>10}", "{x:05d}", "{x:,}", "{x!r}", "{x[a]} {x.b:.1f}", "{balance:+.2f}", "{}", "{0}",
-     "{last_action_result[error]}", "{last_action_result:>20}", "{tick:03d}", "{x", "}", "{{x}}"],
-)  # fmt: skip
+    [
+        "{x:>10}",
+        "{x:05d}",
+        "{x:,}",
+        "{x!r}",
+        "{x[a]} {x.b:.1f}",
+        "{balance:+.2f}",
+        "{}",
+        "{0}",
+        "{last_action_result[error]}",
+        "{last_action_result:>20}",
+        "{tick:03d}",
+        "{x",
+        "}",
+        "{{x}}",
+    ],
+)
 def test_every_template_that_was_one_can_be_rendered(tmp_path: Path, placeholder: str) -> None:
     plan = agent(
-        tmp_path,
-        "id: a\nworkflow: {steps: [{name: s, type: llm, prompt: 'Say " + placeholder + "'}]}\n",
+        tmp_path, "id: a\nworkflow: {steps: [{name: s, type: llm, prompt: 'Say " + placeholder + "'}]}\n"
     )
 
     content = artifact(plan, "a_s_prompt").content

@@ -30,9 +30,7 @@ class Place:
     def of(self, principal: str) -> Artifacts:
         return self._tenant.as_principal(principal, world=self._world).artifacts
 
-    async def migrate(
-        self, folder: Path = AGENTS, *, overwrite: bool = False
-    ) -> dict[str, Outcome]:
+    async def migrate(self, folder: Path = AGENTS, *, overwrite: bool = False) -> dict[str, Outcome]:
         plans = read_agents(folder)
         outcomes = await write_agents(plans, self.of, overwrite=overwrite)
         return {outcome.folder: outcome for outcome in outcomes}
@@ -114,9 +112,11 @@ def test_a_changed_source_is_a_new_version_of_that_artifact_alone(tmp_path: Path
 
         assert again["ada"].status == "updated"
         assert {one.id: one.became for one in again["ada"].artifacts} == {
-            "ada_personality": "updated", "ada_working_memory": "unchanged",
-            "ada_longterm_memory": "unchanged", "ada": "unchanged",
-        }  # fmt: skip
+            "ada_personality": "updated",
+            "ada_working_memory": "unchanged",
+            "ada_longterm_memory": "unchanged",
+            "ada": "unchanged",
+        }
         found = await place.of("ada").read("ada_personality")
         assert (found.version, found.content["template"]) == (2, "You are Ada, and older.")
 
@@ -139,9 +139,7 @@ def test_what_an_agent_has_changed_since_is_left_alone(tmp_path: Path) -> None:
         forced = await place.migrate(ada(tmp_path, prompt="You are new."), overwrite=True)
         assert forced["ada"].status == "updated"
         assert (await mine.read("ada_personality")).content["template"] == "You are new."
-        assert (await place.migrate(ada(tmp_path, prompt="You are new.")))[
-            "ada"
-        ].status == "unchanged"
+        assert (await place.migrate(ada(tmp_path, prompt="You are new.")))["ada"].status == "unchanged"
 
     inside(tmp_path, body)
 
@@ -155,9 +153,7 @@ def test_a_run_that_was_cut_off_is_completed(tmp_path: Path) -> None:
         await write_agents([begun], place.of)
         again = (await place.migrate(ada(tmp_path)))["ada"]
 
-        assert [one.became for one in again.artifacts] == [
-            "unchanged", "unchanged", "created", "created",
-        ]  # fmt: skip
+        assert [one.became for one in again.artifacts] == ["unchanged", "unchanged", "created", "created"]
         assert (await place.of("ada").read("ada")).version == 1
 
     inside(tmp_path, body)

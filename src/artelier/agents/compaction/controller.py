@@ -104,11 +104,13 @@ class ContextWindow:
         if block is None:
             return state
         wish = Wish(
-            why=why or "messages", model=self.job.model, strategy=strategy,
+            why=why or "messages",
+            model=self.job.model,
+            strategy=strategy,
             window_tokens=self.job.window_tokens,
             tokens_before=state.estimate.tokens(raw),
             kept=[section.text for section in sections if section.tag in ("memory", "task")],
-        )  # fmt: skip
+        )
         receipt = await compact(self.run, block, wish, key=key)
         self.conversation.forget_before(receipt.end + 1)
         return state.changed(
@@ -128,32 +130,21 @@ class ContextWindow:
         )
         if len(self.conversation) < state.hold:
             return ""
-        return strategy.wanted(
-            messages=messages, tokens=tokens, window_tokens=self.job.window_tokens
-        )
+        return strategy.wanted(messages=messages, tokens=tokens, window_tokens=self.job.window_tokens)
 
     async def _block(
-        self,
-        state: AgentState,
-        sections: Sequence[Section],
-        strategy: CompactionStrategy,
-        *,
-        forced: bool,
+        self, state: AgentState, sections: Sequence[Section], strategy: CompactionStrategy, *, forced: bool
     ) -> Block | None:
         """The messages that a summary shall stand for; None if nothing can be summarised."""
         shown = next((s.range for s in sections if s.tag == "conversation" and s.range), None)
         if shown is None:
             return None
         sizes = [message_tokens(message) for message in shown.messages]
-        others = sum(
-            section_tokens(s) for s in sections if s.tag not in ("conversation", "summary")
-        )
+        others = sum(section_tokens(s) for s in sections if s.tag not in ("conversation", "summary"))
         room = self.budget(state) - others - strategy.summary_tokens_max
         # Well below what triggers it, so that the next one is not due at once.
         room = min(room, self.job.window_tokens // (4 if forced else 2))
-        index = kept_from(
-            shown.messages, sizes, keep=strategy.keep_recent_messages, room_tokens=max(0, room)
-        )
+        index = kept_from(shown.messages, sizes, keep=strategy.keep_recent_messages, room_tokens=max(0, room))
         if index <= 0:
             return None
         summary = await self.run.core.load_json(state.summary)
@@ -164,10 +155,15 @@ class ContextWindow:
         before = state.trust if state.summary or earlier is None else earlier.trust
         untrusted = before != "trusted" or any(message.role == "tool" for message in block)
         return Block(
-            conversation=self.conversation.name, start=shown.start, end=shown.start + index - 1,
-            messages=block, summary=summary or "", summary_ref=state.summary,
-            tokens=sum(sizes[:index]), trust="untrusted" if untrusted else "trusted",
-        )  # fmt: skip
+            conversation=self.conversation.name,
+            start=shown.start,
+            end=shown.start + index - 1,
+            messages=block,
+            summary=summary or "",
+            summary_ref=state.summary,
+            tokens=sum(sizes[:index]),
+            trust="untrusted" if untrusted else "trusted",
+        )
 
     # Undo
 
@@ -203,9 +199,12 @@ class ContextWindow:
         await self._remember(receipt.start)
         before = await self._before(old)
         return state.changed(
-            shown=receipt.start, summary=receipt.summary, compaction=before,
-            hold=len(self.conversation) + 2, trust=state.trust,
-        )  # fmt: skip
+            shown=receipt.start,
+            summary=receipt.summary,
+            compaction=before,
+            hold=len(self.conversation) + 2,
+            trust=state.trust,
+        )
 
     async def _remember(self, first: int) -> None:
         """Bring messages back into memory that were let go."""
@@ -214,9 +213,7 @@ class ContextWindow:
         from artelier.kernel import Renderer
 
         renderer = await Renderer.open(self.run.core.services, self.run.tenant_id, self.run.id)
-        messages = await renderer.messages(
-            self.conversation.name, first, self.conversation.first - 1
-        )
+        messages = await renderer.messages(self.conversation.name, first, self.conversation.first - 1)
         self.conversation.recall(messages)
 
     async def _receipt(self, key: str) -> ContextCompacted:

@@ -24,14 +24,13 @@ TURNS_MAX = 999_999
 class Chat:
     """One session of an agent. Its runs are called `<session>/000001` and so on; any process may go on."""
 
-    def __init__(
-        self, agent: Starter, session: str, *, model: str, tenant: Any = None, **more: Any
-    ) -> None:
+    def __init__(self, agent: Starter, session: str, *, model: str, tenant: Any = None, **more: Any) -> None:
         if not _SESSION.fullmatch(session):
             raise InvalidRequest(
-                "this cannot name a session", expected="1-120 characters of A-Z a-z 0-9 . _ : -",
+                "this cannot name a session",
+                expected="1-120 characters of A-Z a-z 0-9 . _ : -",
                 got=repr(session)[:140],
-            )  # fmt: skip
+            )
         self.session = session
         self._agent = agent
         self._model = model
@@ -77,9 +76,10 @@ class Chat:
         if row["agent"] != self._agent.agent_id:
             raise Conflict(
                 f"session {self.session!r} belongs to another agent",
-                expected=f"one of {self._agent.agent_id!r}", got=repr(row["agent"])[:120],
+                expected=f"one of {self._agent.agent_id!r}",
+                got=repr(row["agent"])[:120],
                 hint="Give this agent's session a name of its own.",
-            )  # fmt: skip
+            )
 
     async def _turn(self, text: str, more: dict[str, Any]) -> Wanted:
         if not text.strip():
@@ -101,8 +101,14 @@ class Chat:
         if number > TURNS_MAX:
             raise Conflict(f"session {self.session!r} has no numbers left for turns")
         return Wanted(
-            run_id=f"{self.session}/{number:06d}", tenant=self._tenant, model=self._model,
-            prompt=text, is_chat=True, earlier=earlier, must_be_new=True, key_id=key_id,
+            run_id=f"{self.session}/{number:06d}",
+            tenant=self._tenant,
+            model=self._model,
+            prompt=text,
+            is_chat=True,
+            earlier=earlier,
+            must_be_new=True,
+            key_id=key_id,
             waiting=waiting,
             **{**self._more, **more},
-        )  # fmt: skip
+        )

@@ -65,14 +65,17 @@ async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:
         start, conversation = shown.start, shown.conversation
         end = await _last_whole(services, tenant, run_id, conversation, start, shown.end)
     return Earlier(
-        run_id=run_id, conversation=conversation, start=start, end=end,
-        reply=event.key if replied else "", summary=summary, trust=trust,
-    )  # fmt: skip
+        run_id=run_id,
+        conversation=conversation,
+        start=start,
+        end=end,
+        reply=event.key if replied else "",
+        summary=summary,
+        trust=trust,
+    )
 
 
-async def _last_prompt(
-    services: Services, tenant: str, row: dict[str, Any]
-) -> ContextAssembled | None:
+async def _last_prompt(services: Services, tenant: str, row: dict[str, Any]) -> ContextAssembled | None:
     """The newest prompt of the loop itself: operations and compactions ask models too."""
     before = _NEVER
     while True:
@@ -148,9 +151,7 @@ async def oldest_open_turn(services: Services, tenant: str, session: str) -> dic
     return await _turn_where(services, tenant, session, f"{has_no_end} ORDER BY run")
 
 
-async def _turn_where(
-    services: Services, tenant: str, session: str, which: str
-) -> dict[str, Any] | None:
+async def _turn_where(services: Services, tenant: str, session: str, which: str) -> dict[str, Any] | None:
     rows = await services.store.query(
         "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? AND loop = 'agent'"
         f" AND run GLOB ? AND {which} LIMIT 1",

@@ -39,9 +39,7 @@ class WaitingTurns:
 NONE_WAITING = WaitingTurns()
 
 
-async def waiting_turns_after(
-    services: Services, tenant: str, last: dict[str, Any]
-) -> WaitingTurns:
+async def waiting_turns_after(services: Services, tenant: str, last: dict[str, Any]) -> WaitingTurns:
     """Return what a turn after `last`, the newest of its chat, is told. Errors: `Conflict` if too many
     wait."""
     settings: dict[str, Any] = await blob_json(services, tenant, last["settings"]) or {}
@@ -58,9 +56,11 @@ async def waiting_turns_after(
         news.append(await _waiting(services, tenant, last))
     if len(still) > WAITING_MAX:
         raise Conflict(
-            "too many turns of this chat wait for somebody", expected=f"at most {WAITING_MAX}",
-            got=len(still), hint=f"Answer what {still[0]!r} asks.",
-        )  # fmt: skip
+            "too many turns of this chat wait for somebody",
+            expected=f"at most {WAITING_MAX}",
+            got=len(still),
+            hint=f"Answer what {still[0]!r} asks.",
+        )
     return WaitingTurns(runs=tuple(still), news=tuple(news))
 
 
@@ -78,9 +78,7 @@ async def _describe_end(services: Services, tenant: str, row: dict[str, Any]) ->
     """Return what a model is told of a turn that has waited and is over."""
     settings: Any = await shown_json(services, tenant, row["settings"])
     result: Any = await shown_json(services, tenant, row["result"])
-    prompt = (
-        cast(dict[str, Any], settings).get("prompt") if isinstance(settings, dict) else settings
-    )
+    prompt = cast(dict[str, Any], settings).get("prompt") if isinstance(settings, dict) else settings
     reply = cast(dict[str, Any], result).get("text") if isinstance(result, dict) else result
     facts = {"request": prompt, "status": row["status"], "answer": reply}
     if row["status"] == "failed":

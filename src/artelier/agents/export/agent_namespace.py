@@ -51,8 +51,7 @@ async def memory_artifacts(store: Store, tenant: str, agent: str, *, position: i
     """
     wanted: set[str] = set()
     rows = await store.query(
-        f"SELECT id, artifact, agent FROM memory_stores WHERE tenant = ? AND space = ? AND {KIN}"
-        " AND id <= ?",
+        f"SELECT id, artifact, agent FROM memory_stores WHERE tenant = ? AND space = ? AND {KIN} AND id <= ?",
         (tenant, MAIN_SPACE, *kin_of(agent), position),
     )
     for row_id, artifact, name in rows:

@@ -54,9 +54,7 @@ class AgentCard:
     """The file in which its newest run kept its memory; empty for the kernel's own log, or none."""
 
 
-async def card_of(
-    services: Services, tenant: str, agent: str, *, memory: Store | None
-) -> AgentCard:
+async def card_of(services: Services, tenant: str, agent: str, *, memory: Store | None) -> AgentCard:
     """The card of an agent as it is now. `memory`: the store of its memory, None to leave it out."""
     job, tools = await _newest_job(services, tenant, agent)
     skills = await _skills(services, tenant, agent)
@@ -74,9 +72,7 @@ async def card_of(
         "skill_definitions": skills_id(agent) if skills else None,
     }
     kept: Mapping[str, Any] = {} if job is None else job.context.get("memory") or {}
-    return AgentCard(
-        agent_id=agent, content=content, skills=skills, memory_file=str(kept.get("sqlite", ""))
-    )
+    return AgentCard(agent_id=agent, content=content, skills=skills, memory_file=str(kept.get("sqlite", "")))
 
 
 async def _newest_job(services: Services, tenant: str, agent: str) -> tuple[Job | None, list[str]]:
@@ -190,18 +186,20 @@ class _SkillListing(msgspec.Struct, frozen=True):
     skills: tuple[_SkillRow, ...] = ()
 
 
-async def _skill_of(
-    services: Services, tenant: str, line: _SkillRow, pins: Sequence[Pin]
-) -> SkillOnCard:
+async def _skill_of(services: Services, tenant: str, line: _SkillRow, pins: Sequence[Pin]) -> SkillOnCard:
     """A skill with its definition, as far as the tenant still has it."""
     for pin in pins:
         refs = {pin.active_hash: pin.active_definition, pin.hash: pin.definition}
         if pin.skill == line.name and (ref := refs.get(line.hash)):
             definition = (await stored_blob(services.store, tenant, ref)).decode()
             return SkillOnCard(
-                skill=line.name, hash=line.hash, source=pin.source, name=pin.name,
-                origin=pin.origin, definition=definition,
-            )  # fmt: skip
+                skill=line.name,
+                hash=line.hash,
+                source=pin.source,
+                name=pin.name,
+                origin=pin.origin,
+                definition=definition,
+            )
     return SkillOnCard(skill=line.name, hash=line.hash)
 
 

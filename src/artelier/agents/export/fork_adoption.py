@@ -21,9 +21,10 @@ async def adopt(
     kept = await artifacts.read(ref)
     home = to or await _home(services, tenant, kept)
     wish: dict[str, Any] = {
-        "content": kept.content, "metadata": kept.metadata,
+        "content": kept.content,
+        "metadata": kept.metadata,
         "provenance": Provenance(derived_from=(f"{kept.id}@{kept.version}",)),
-    }  # fmt: skip
+    }
     try:
         stands = await artifacts.read(home)
     except NotFound:
@@ -38,7 +39,8 @@ async def _home(services: Services, tenant: str, kept: Artifact) -> str:
     folder = "" if fork is None else fork.folder
     if not folder or not kept.id.startswith(f"{folder}/"):
         raise InvalidRequest(
-            f"no fork has written {kept.id!r}", expected="an artifact whose id begins with forks/",
+            f"no fork has written {kept.id!r}",
+            expected="an artifact whose id begins with forks/",
             hint="`artelier artifacts list` shows them.",
-        )  # fmt: skip
+        )
     return kept.id.removeprefix(f"{folder}/")

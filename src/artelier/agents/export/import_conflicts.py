@@ -25,9 +25,7 @@ OWN_CODE = "function"
 class Room:
     """One import into one tenant."""
 
-    def __init__(
-        self, services: Services, tenant: str, agent: str, remembering: Sequence[str]
-    ) -> None:
+    def __init__(self, services: Services, tenant: str, agent: str, remembering: Sequence[str]) -> None:
         """`remembering`: the agents whose memories come."""
         self._services = services
         self._tenant = tenant
@@ -82,10 +80,16 @@ class Room:
             parked[place] = one.skill
             events.append(
                 SkillParked(
-                    source=one.source, name=one.name, skill=one.skill, origin=one.origin,
-                    hash=one.hash, shape=definition.shape, definition=ref, reasons=reasons,
+                    source=one.source,
+                    name=one.name,
+                    skill=one.skill,
+                    origin=one.origin,
+                    hash=one.hash,
+                    shape=definition.shape,
+                    definition=ref,
+                    reasons=reasons,
                 )
-            )  # fmt: skip
+            )
         if not events:
             blobs = []
         guard = self._guard(unchanged(self._tenant, dict.fromkeys(parked)))

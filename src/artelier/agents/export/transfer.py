@@ -75,9 +75,10 @@ async def export_agent(
     card = await card_of(services, tenant, agent, memory=None if without_memory else store)
     if card.memory_file and not card.content["memory"] and memory is None and not without_memory:
         raise InvalidRequest(
-            f"agent {agent} keeps its memory in another file", got=card.memory_file[:300],
+            f"agent {agent} keeps its memory in another file",
+            got=card.memory_file[:300],
             hint="Take it along: --memory-db FILE, memory=store; or leave it: --without-memory.",
-        )  # fmt: skip
+        )
     ref = await write_card(services, tenant, card, by=by)
     position, root = await services.store.root()
     kept = [card_id(agent), *([skills_id(agent)] if card.skills else [])]
@@ -89,15 +90,26 @@ async def export_agent(
     if not without_memory:
         await _add_memory(parts, tenant, agent, store)
     header = Header(
-        format=FORMAT, version=AGENT_VERSION, tenant=tenant, run="", agent=agent,
-        code=services.code_version, position=position, head=root.hex(),
-    )  # fmt: skip
+        format=FORMAT,
+        version=AGENT_VERSION,
+        tenant=tenant,
+        run="",
+        agent=agent,
+        code=services.code_version,
+        position=position,
+        head=root.hex(),
+    )
     done = await write_file(path, header, parts, belongings=Baggage(agent))
     entries = 0 if without_memory else await _entries(store, tenant, agent)
     return Carried(
-        agent_id=agent, card=ref, runs=done.runs, entries=entries, events=done.events,
-        blobs=done.blobs, sha256=done.sha256,
-    )  # fmt: skip
+        agent_id=agent,
+        card=ref,
+        runs=done.runs,
+        entries=entries,
+        events=done.events,
+        blobs=done.blobs,
+        sha256=done.sha256,
+    )
 
 
 async def import_agent(
@@ -111,20 +123,28 @@ async def import_agent(
 ) -> Carried:
     """Check the whole file, then append all of it as one batch. Errors: see `AgentsHandle.import_agent`."""
     found = await import_file(
-        services, keys, tenant, path, size_max_bytes=size_max_bytes, by=by,
+        services,
+        keys,
+        tenant,
+        path,
+        size_max_bytes=size_max_bytes,
+        by=by,
         belongings=lambda header: Baggage(header.agent),
-    )  # fmt: skip
+    )
     agent, baggage = found.header.agent, found.belongings
     assert isinstance(baggage, Baggage)
     here = f"artifact:{card_id(agent)}"
-    version = sum(
-        local == here and draft.kind == ArtifactWritten.KIND for local, draft in found.drafts
-    )
+    version = sum(local == here and draft.kind == ArtifactWritten.KIND for local, draft in found.drafts)
     return Carried(
-        agent_id=agent, card=f"{card_id(agent)}@{version}", runs=tuple(sorted(found.runs)),
-        entries=await _entries(services.store, tenant, agent), skills=baggage.parked,
-        events=len(found.drafts), blobs=found.blobs, sha256=found.sha256,
-    )  # fmt: skip
+        agent_id=agent,
+        card=f"{card_id(agent)}@{version}",
+        runs=tuple(sorted(found.runs)),
+        entries=await _entries(services.store, tenant, agent),
+        skills=baggage.parked,
+        events=len(found.drafts),
+        blobs=found.blobs,
+        sha256=found.sha256,
+    )
 
 
 def _stream(tenant: str, id_: str) -> Stream:
@@ -161,9 +181,10 @@ async def _runs(services: Services, tenant: str, agent: str, position: int) -> S
     )
     if len(rows) > RUNS_MAX:
         raise InvalidRequest(
-            f"agent {agent} has more runs than one file takes", expected=f"at most {RUNS_MAX}",
+            f"agent {agent} has more runs than one file takes",
+            expected=f"at most {RUNS_MAX}",
             hint="Export the runs that matter one by one.",
-        )  # fmt: skip
+        )
     return [run for (run,) in rows]
 
 

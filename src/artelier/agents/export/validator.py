@@ -12,13 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from artelier.agents.export.agent_namespace import (
-    card_id,
-    is_kin,
-    memory_folder,
-    memory_id,
-    skills_id,
-)
+from artelier.agents.export.agent_namespace import card_id, is_kin, memory_folder, memory_id, skills_id
 from artelier.agents.export.card import SkillOnCard, SkillSet
 from artelier.agents.export.import_conflicts import Room
 from artelier.artifacts import ArtifactWritten
@@ -40,10 +34,17 @@ T = TypeVar("T")
 KINDS = frozenset(
     cls.KIND
     for cls in (
-        ev.MemoryOpened, ev.MemoryAdded, ev.MemoryRemoved, ev.MemoryPruned, ev.MemoryConsolidated,
-        ev.MemoryRestored, ev.BlockWritten, ev.BlockAttached, ev.BlockDetached,
+        ev.MemoryOpened,
+        ev.MemoryAdded,
+        ev.MemoryRemoved,
+        ev.MemoryPruned,
+        ev.MemoryConsolidated,
+        ev.MemoryRestored,
+        ev.BlockWritten,
+        ev.BlockAttached,
+        ev.BlockDetached,
     )
-)  # fmt: skip
+)
 """Of memories."""
 
 IMPORTANCE_MAX = 1_000
@@ -104,9 +105,7 @@ class Baggage(Belongings):
     def take(self, artifact: str, seq: int, data: EventData) -> None:
         """See `Belongings`."""
         if isinstance(data, ArtifactWritten):
-            self._artifacts[artifact] = _WrittenVersion(
-                data.kind, data.version, blob_name(data.content)
-            )
+            self._artifacts[artifact] = _WrittenVersion(data.kind, data.version, blob_name(data.content))
         elif data.KIND in KINDS:
             try:
                 self._take_memory(artifact, data)
@@ -140,9 +139,10 @@ class Baggage(Belongings):
         agent = check_agent(data.agent)
         if not is_kin(self.agent, agent) or artifact != memory_id(agent):
             raise InvalidExport(
-                f"artifact:{artifact} opens the memory of somebody else", got=agent[:120],
+                f"artifact:{artifact} opens the memory of somebody else",
+                got=agent[:120],
                 expected=f"agent {self.agent} or one below it, in the artifact of its own memory",
-            )  # fmt: skip
+            )
         if artifact in self._memories:
             raise InvalidExport(f"the memory {artifact} is opened twice")
         self._memories[artifact] = _Memory(agent)
@@ -233,9 +233,7 @@ class Baggage(Belongings):
                         f"a block of {id_} is missing", got=f"{artifact}@{version or 'any'}"[:200]
                     )
 
-    async def arrival(
-        self, services: Services, tenant: str, header: Header, sha256: str
-    ) -> Arrival:
+    async def arrival(self, services: Services, tenant: str, header: Header, sha256: str) -> Arrival:
         """See `Belongings`."""
         room = Room(services, tenant, self.agent, [one.agent for one in self._memories.values()])
         arrival, self.parked = await room.arrival(self.skills, header=header, sha256=sha256)
@@ -253,9 +251,7 @@ class _MemoryEntry(msgspec.Struct, frozen=True):
     date: str = ""
 
 
-def _take_block(
-    memory: _Memory, data: ev.BlockWritten | ev.BlockAttached | ev.BlockDetached
-) -> None:
+def _take_block(memory: _Memory, data: ev.BlockWritten | ev.BlockAttached | ev.BlockDetached) -> None:
     """A label stands in prompts as it is, so it must be one."""
     label = check_label(data.label)
     if isinstance(data, ev.BlockWritten):

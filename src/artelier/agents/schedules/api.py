@@ -17,16 +17,7 @@ from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
 from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.queries import blob_json
-from artelier.log import (
-    Batch,
-    Blob,
-    BlobRef,
-    Draft,
-    EventData,
-    StreamAppend,
-    check_subject,
-    prepared_blob,
-)
+from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, check_subject, prepared_blob
 from artelier.log.stored_values import stored_name
 from artelier.money import parse_usd
 from artelier.pii.placeholder import escape_json
@@ -95,23 +86,17 @@ class Schedules:
         if subject:
             key = await self._services.store.data_key(self._desk.id, check_subject(subject))
         ref, blob = await prepared_blob(self._desk.id, key, encoded(job))
-        event = ev.ScheduleAdded(
-            **asdict(timing), job=ref, next_due_us=timing.after(now_us), **policy
-        )
+        event = ev.ScheduleAdded(**asdict(timing), job=ref, next_due_us=timing.after(now_us), **policy)
         stream = ev.schedule_stream(self._desk.id, name)
         append = StreamAppend(stream, [Draft(event, now_us, by)])
         await self._services.store.append(Batch(appends=[append], blobs=[blob]))
         return await self.get(name)
 
-    async def list(
-        self, *, status: str | None = None, after: int = 0, limit: int = 100
-    ) -> dict[str, Any]:
+    async def list(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> dict[str, Any]:
         """`{items, next}` in the order of their making. `status`: `active` or `paused`."""
         if status not in (None, "active", "paused"):
             raise InvalidRequest("status", expected="active or paused", got=repr(status)[:80])
-        return await schedule_page(
-            self._services, self._desk.id, status=status, after=after, limit=limit
-        )
+        return await schedule_page(self._services, self._desk.id, status=status, after=after, limit=limit)
 
     async def get(self, name: str) -> dict[str, Any]:
         """A schedule with its next time and its newest `runs`. Errors: `NotFound`."""
@@ -234,9 +219,7 @@ class Schedules:
         try:
             encoded({"settings": complete, "limits": said})
         except (TypeError, ValueError) as error:
-            raise InvalidRequest(
-                f"settings of loop {loop}: {error}", expected="JSON data"
-            ) from None
+            raise InvalidRequest(f"settings of loop {loop}: {error}", expected="JSON data") from None
         return {"loop": loop, "settings": complete, "limits": said}
 
     def _escape_placeholders(self, settings: dict[str, Any]) -> dict[str, Any]:
@@ -252,14 +235,17 @@ class Schedules:
         elif given.get("every") is not None:
             given = {"cron": None, "timezone": None, **given}
         have = {
-            "cron": timing.cron or None, "every": timing.every_s or None,
+            "cron": timing.cron or None,
+            "every": timing.every_s or None,
             "timezone": timing.zone if timing.cron else None,
-        }  # fmt: skip
+        }
         wanted = {**have, **given}
         return checked_timing(
-            cron=wanted["cron"], every=wanted["every"], zone=wanted["timezone"],
+            cron=wanted["cron"],
+            every=wanted["every"],
+            zone=wanted["timezone"],
             now_us=self._services.clock.now_us(),
-        )  # fmt: skip
+        )
 
     async def _changed_job(self, row: Schedule, given: dict[str, Any]) -> dict[str, Any]:
         job: dict[str, Any] = await blob_json(self._services, row.tenant, row.job)
@@ -270,13 +256,13 @@ class Schedules:
                 _limits(None, caps["usd"])
         if given and job["loop"] not in ("mission", "agent"):
             raise InvalidRequest(
-                f"schedule {row.schedule!r} starts a loop with settings of its own", got=job["loop"],
-                expected="times and limits alone", hint="Remove it, and add it anew.",
-            )  # fmt: skip
+                f"schedule {row.schedule!r} starts a loop with settings of its own",
+                got=job["loop"],
+                expected="times and limits alone",
+                hint="Remove it, and add it anew.",
+            )
         names = {"goal": "prompt" if job["loop"] == "agent" else "goal"}
-        new = self._escape_placeholders(
-            {names.get(name, name): value or "" for name, value in given.items()}
-        )
+        new = self._escape_placeholders({names.get(name, name): value or "" for name, value in given.items()})
         settings = {**job["settings"], **new}
         return self._job(job["loop"], settings, Limits(**caps))
 
@@ -299,23 +285,30 @@ def _given_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidRequest(
-            "invalid name of a schedule", got=repr(name)[:80],
+            "invalid name of a schedule",
+            got=repr(name)[:80],
             expected="1-40 characters of A-Z a-z 0-9 . _ -, beginning with a letter or digit",
             hint="Its runs are named after it.",
-        )  # fmt: skip
+        )
 
 
 def _loop_and_settings(
-    *, goal: str | None, model: str | None, workspace: str, solo: bool, loop: str | None,
+    *,
+    goal: str | None,
+    model: str | None,
+    workspace: str,
+    solo: bool,
+    loop: str | None,
     settings: Mapping[str, Any] | None,
-) -> tuple[str, dict[str, Any]]:  # fmt: skip
+) -> tuple[str, dict[str, Any]]:
     """Loop and settings. Errors: `InvalidRequest` if both or neither were said."""
     if loop is not None:
         if goal is not None or model is not None or workspace or solo:
             raise InvalidRequest(
-                "what a loop does is in its settings", expected="goal=..., or loop=... and settings=...",
+                "what a loop does is in its settings",
+                expected="goal=..., or loop=... and settings=...",
                 got="both",
-            )  # fmt: skip
+            )
         return loop, dict(settings or {})
     if settings is not None:
         raise InvalidRequest("settings without a loop", expected="loop=... and settings=...")
@@ -340,9 +333,11 @@ def _limits(limits: Limits | None, budget_usd: str | None) -> Limits | None:
         limits = replace(limits or Limits(), usd=budget_usd)
     if limits is not None and limits.usd is not None and not parse_usd(limits.usd):
         raise InvalidRequest(
-            "with this budget no run could take a step", expected="an amount above 0",
-            got=repr(limits.usd), hint="Leave it out for none but the tenant's.",
-        )  # fmt: skip
+            "with this budget no run could take a step",
+            expected="an amount above 0",
+            got=repr(limits.usd),
+            hint="Leave it out for none but the tenant's.",
+        )
     return limits
 
 

@@ -46,9 +46,7 @@ _TAKEN = "SELECT 1 FROM runs WHERE tenant = ? AND run = ?"
 _FIRED = "SELECT 1 FROM schedule_firings WHERE tenant = ? AND run = ?"
 
 
-async def fire_due(
-    services: Services, *, tenant: str | None = None, until_us: int | None = None
-) -> int:
+async def fire_due(services: Services, *, tenant: str | None = None, until_us: int | None = None) -> int:
     """Decide about every schedule whose time has come, now or by `until_us`; how many decisions were written.
 
     Cost: what is due, at most 100 schedules of one look, in one commit.
@@ -62,13 +60,9 @@ async def fire_due(
     return sum(written)
 
 
-async def waiting(
-    services: Services, limit: int, *, tenant: str | None = None
-) -> list[tuple[str, str]]:
+async def waiting(services: Services, limit: int, *, tenant: str | None = None) -> list[tuple[str, str]]:
     """Firings whose run has not begun, as (tenant, run id), oldest first."""
-    return [
-        (tenant_, run) for tenant_, run in await services.store.query(_WAITING, (tenant, limit))
-    ]
+    return [(tenant_, run) for tenant_, run in await services.store.query(_WAITING, (tenant, limit))]
 
 
 async def _look(services: Services, schedule: Schedule, now_us: int) -> int:
@@ -86,9 +80,7 @@ async def _look(services: Services, schedule: Schedule, now_us: int) -> int:
     if event is None:
         return 0
     try:
-        await write(
-            services, schedule, event, by=f"schedule:{schedule.schedule}", due=due, around=around
-        )
+        await write(services, schedule, event, by=f"schedule:{schedule.schedule}", due=due, around=around)
     except Conflict:  # of sequence numbers too
         return 0
     return 1
@@ -107,24 +99,33 @@ async def fire_now(services: Services, schedule: Schedule, *, by: str) -> EventD
     if isinstance(event, ev.ScheduleSkipped):
         if event.reason == "run_exists":
             raise Conflict(
-                f"schedule {schedule.schedule!r} has fired for this second already", got=event.run,
+                f"schedule {schedule.schedule!r} has fired for this second already",
+                got=event.run,
                 hint="Ask again in a second.",
-            )  # fmt: skip
+            )
         begun = dict(around.open).get(event.run, False)
         raise Conflict(
-            f"a run of schedule {schedule.schedule!r} has not ended", got=event.run,
+            f"a run of schedule {schedule.schedule!r} has not ended",
+            got=event.run,
             expected=f"its end, as its overlap is {schedule.overlap!r}",
-            hint=f"Wait, or end it: artelier cancel {event.run}" if begun
+            hint=f"Wait, or end it: artelier cancel {event.run}"
+            if begun
             else f"A worker starts it, or you: artelier resume {event.run}",
-        )  # fmt: skip
+        )
     await write(services, schedule, event, by=by, due=due, around=around)
     return event
 
 
 async def write(
-    services: Services, schedule: Schedule, event: EventData, *, by: str, due: Due | None = None,
-    around: Around | None = None, blobs: list[Blob] | None = None,
-) -> None:  # fmt: skip
+    services: Services,
+    schedule: Schedule,
+    event: EventData,
+    *,
+    by: str,
+    due: Due | None = None,
+    around: Around | None = None,
+    blobs: list[Blob] | None = None,
+) -> None:
     """Append an event to a schedule's stream, as long as it stands as it was read.
 
     Errors: `SequenceConflict`, also if the runs `around` it have changed meanwhile.
@@ -141,9 +142,7 @@ async def _around(services: Services, schedule: Schedule, due: Due | None) -> Ar
     taken: list[Any] = []
     if due is not None:
         place = (schedule.tenant, schedule.run_of(due.due_us))
-        taken = [
-            *await services.store.query(_TAKEN, place), *await services.store.query(_FIRED, place)
-        ]  # fmt: skip
+        taken = [*await services.store.query(_TAKEN, place), *await services.store.query(_FIRED, place)]
     return _around_of(open_, bool(taken))
 
 
@@ -162,8 +161,7 @@ def _guard_unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any
             taken = any(tx.one(sql, place) is not None for sql in (_TAKEN, _FIRED))
         if _around_of(open_, taken) != around:
             raise SequenceConflict(
-                f"the runs of schedule {schedule.schedule!r} have changed meanwhile",
-                hint="Look again.",
+                f"the runs of schedule {schedule.schedule!r} have changed meanwhile", hint="Look again."
             )
 
     return guard

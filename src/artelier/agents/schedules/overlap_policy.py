@@ -54,9 +54,7 @@ class Schedule(NamedTuple):
 
     @property
     def timing(self) -> Timing:
-        return Timing(
-            cron=self.cron, zone=self.zone, every_s=self.every_s, anchor_us=self.anchor_us
-        )
+        return Timing(cron=self.cron, zone=self.zone, every_s=self.every_s, anchor_us=self.anchor_us)
 
     def run_of(self, due_us: int) -> str:
         """The id of the run for a time: the same wherever and however often it is asked for."""
@@ -114,17 +112,21 @@ def firing_event(schedule: Schedule, around: Around, due: Due, *, asked: bool = 
         if schedule.queued_us is not None or schedule.status != "active":
             return _skip_event(due, "queue_full", runs[-1])
         return ev.ScheduleQueued(
-            due_us=due.due_us, behind=runs[-1], next_due_us=due.next_us, missed=due.missed,
-            asked=asked,
-        )  # fmt: skip
+            due_us=due.due_us, behind=runs[-1], next_due_us=due.next_us, missed=due.missed, asked=asked
+        )
     if schedule.overlap == "cancel_running":
         if not _all_begun(around.open):
             return _skip_event(due, "overlap", runs[-1])  # there is nothing yet to cancel
         cancels = tuple(runs)
     return ev.ScheduleFired(
-        due_us=due.due_us, run=run, job=BlobRef(schedule.job), next_due_us=due.next_us,
-        missed=due.missed, cancels=cancels, asked=asked,
-    )  # fmt: skip
+        due_us=due.due_us,
+        run=run,
+        job=BlobRef(schedule.job),
+        next_due_us=due.next_us,
+        missed=due.missed,
+        cancels=cancels,
+        asked=asked,
+    )
 
 
 def _all_begun(open_: Sequence[tuple[str, bool]]) -> bool:

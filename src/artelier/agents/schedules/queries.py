@@ -29,9 +29,7 @@ async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
         f"SELECT {COLUMNS} FROM schedules WHERE tenant = ? AND schedule = ?", (tenant, name)
     )
     if not rows:
-        raise NotFound(
-            f"no schedule {name[:128]!r}", hint="`artelier schedule list` shows those there are."
-        )
+        raise NotFound(f"no schedule {name[:128]!r}", hint="`artelier schedule list` shows those there are.")
     return Schedule(*rows[0])
 
 
@@ -72,32 +70,57 @@ async def _line(services: Services, row: Schedule) -> dict[str, Any]:
         )
         [last] = await _firings(services, row.tenant, found)
     return {
-        "id": row.schedule, "status": row.status, "reason": row.reason or None,
-        "cron": row.cron or None, "timezone": row.zone if row.cron else None,
-        "every": interval(row.every_s) if row.every_s else None, "loop": job["loop"],
+        "id": row.schedule,
+        "status": row.status,
+        "reason": row.reason or None,
+        "cron": row.cron or None,
+        "timezone": row.zone if row.cron else None,
+        "every": interval(row.every_s) if row.every_s else None,
+        "loop": job["loop"],
         "goal": str(settings.get("goal", settings.get("prompt", ""))),
-        "model": str(settings.get("model", "")), "workspace": settings.get("workspace") or None,
-        "budget_usd": limits.get("usd"), "overlap": row.overlap, "catch_up": row.catch_up,
-        "max_failures": row.max_failures, "failures": row.failures, "firings": row.firings,
-        "skipped": row.skipped, "last_skip": row.last_skip or None,
-        "next_due_us": row.next_due_us, "queued_us": row.queued_us, "last_run": last,
-        "created_us": row.created_us, "created_by": row.created_by, "changed_us": row.changed_us,
-    }  # fmt: skip
+        "model": str(settings.get("model", "")),
+        "workspace": settings.get("workspace") or None,
+        "budget_usd": limits.get("usd"),
+        "overlap": row.overlap,
+        "catch_up": row.catch_up,
+        "max_failures": row.max_failures,
+        "failures": row.failures,
+        "firings": row.firings,
+        "skipped": row.skipped,
+        "last_skip": row.last_skip or None,
+        "next_due_us": row.next_due_us,
+        "queued_us": row.queued_us,
+        "last_run": last,
+        "created_us": row.created_us,
+        "created_by": row.created_by,
+        "changed_us": row.changed_us,
+    }
 
 
 async def _firings(services: Services, tenant: str, rows: list[Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     costs = await totals(services, tenant, [row[0] for row in rows])
     for row in rows:
-        (run, due_us, fired_us, by, asked, missed, begun, open_, code, message,
-         status, reason, ended_us) = row  # fmt: skip
+        (run, due_us, fired_us, by, asked, missed, begun, open_, code, message, status, reason, ended_us) = (
+            row
+        )
         if not begun:
             status = "pending" if open_ else "failed"
-        found.append({
-            "run_id": run, "due_us": due_us, "fired_us": fired_us, "by": by, "asked": bool(asked),
-            "missed": missed, "status": status, "reason": code or reason or None,
-            "message": await shown_json(services, tenant, message), "is_open": bool(open_),
-            "is_begun": bool(begun), "ended_us": ended_us,
-            "cost_microusd": costs[run]["total_cost_microusd"] if run in costs else 0,
-        })  # fmt: skip
+        found.append(
+            {
+                "run_id": run,
+                "due_us": due_us,
+                "fired_us": fired_us,
+                "by": by,
+                "asked": bool(asked),
+                "missed": missed,
+                "status": status,
+                "reason": code or reason or None,
+                "message": await shown_json(services, tenant, message),
+                "is_open": bool(open_),
+                "is_begun": bool(begun),
+                "ended_us": ended_us,
+                "cost_microusd": costs[run]["total_cost_microusd"] if run in costs else 0,
+            }
+        )
     return found

@@ -124,15 +124,15 @@ def checked_timing(*, cron: object, every: object, zone: object, now_us: int) ->
     """
     if (cron is None) == (every is None):
         raise InvalidRequest(
-            "a schedule has either a cron line or an interval", expected="cron=... or every=...",
+            "a schedule has either a cron line or an interval",
+            expected="cron=... or every=...",
             got="neither" if cron is None else "both",
-        )  # fmt: skip
+        )
     if every is not None:
         if zone is not None and zone != "UTC":
             raise InvalidRequest(
-                "an interval knows no time zone", expected="a zone only with a cron line",
-                got=repr(zone)[:80],
-            )  # fmt: skip
+                "an interval knows no time zone", expected="a zone only with a cron line", got=repr(zone)[:80]
+            )
         anchor_us = now_us // SECOND_US * SECOND_US
         return Timing(every_s=seconds_of(every), anchor_us=anchor_us)
     return Timing(cron=_checked_cron(cron), zone=_checked_zone("UTC" if zone is None else zone))
@@ -150,7 +150,7 @@ def seconds_of(every: object) -> int:
             "not an interval",
             expected="a time with its unit, such as 30s, 5m, 2h, 1d, 1w or 1h30m; at most ten years",
             got=repr(every)[:80],
-        )  # fmt: skip
+        )
     return seconds
 
 
@@ -172,9 +172,10 @@ def compact(us: int) -> str:
     """A time as ids hold it: `20261122T180000Z`. Errors: `InvalidRequest` beyond the year 9999."""
     if us > LAST_US:
         raise InvalidRequest(
-            "this machine's clock is beyond the year 9999", got=f"{us // SECOND_US} s after 1970",
+            "this machine's clock is beyond the year 9999",
+            got=f"{us // SECOND_US} s after 1970",
             hint="Set it right.",
-        )  # fmt: skip
+        )
     return _moment(us).strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -194,9 +195,7 @@ def _checked_cron(cron: object) -> str:
     try:
         CronSim(line, datetime(2020, 1, 1, tzinfo=UTC))
     except CronSimError as error:
-        raise InvalidRequest(
-            f"not a cron line: {error}", expected=expected, got=repr(line)
-        ) from None
+        raise InvalidRequest(f"not a cron line: {error}", expected=expected, got=repr(line)) from None
     return line
 
 
@@ -222,6 +221,8 @@ def _zone(name: str) -> tzinfo:
 
 def _unknown(zone: object) -> UnknownZone:
     return UnknownZone(
-        "unknown time zone", expected="a name such as Europe/Berlin or UTC", got=repr(zone)[:80],
+        "unknown time zone",
+        expected="a name such as Europe/Berlin or UTC",
+        got=repr(zone)[:80],
         hint="If other machines know it, this one lacks zones: install tzdata.",
-    )  # fmt: skip
+    )

@@ -38,10 +38,9 @@ schedules_view = View(
             UNIQUE(tenant, run)) STRICT""",
         "CREATE INDEX schedule_firings_by_schedule ON schedule_firings(tenant, schedule, position)",
         "CREATE INDEX schedule_firings_open ON schedule_firings(made, position) WHERE open = 1",
-        "CREATE INDEX schedule_firings_waiting ON schedule_firings(position)"
-        " WHERE open = 1 AND begun = 0",
+        "CREATE INDEX schedule_firings_waiting ON schedule_firings(position) WHERE open = 1 AND begun = 0",
     ),
-)  # fmt: skip
+)
 
 
 @schedules_view.on(ev.ScheduleAdded)
@@ -50,10 +49,25 @@ def _apply_added(event: Applied, tx: Tx) -> None:
     done = tx.execute(
         "INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', '', ?, NULL, NULL,"
         " 0, 0, '', NULL, 0, '', ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (event.position, event.stream.tenant, event.stream.id, data.cron, data.zone, data.every_s,
-         data.anchor_us, data.job, data.overlap, data.catch_up, data.max_failures, data.next_due_us,
-         event.at_us, event.actor, event.at_us, event.seq),
-    )  # fmt: skip
+        (
+            event.position,
+            event.stream.tenant,
+            event.stream.id,
+            data.cron,
+            data.zone,
+            data.every_s,
+            data.anchor_us,
+            data.job,
+            data.overlap,
+            data.catch_up,
+            data.max_failures,
+            data.next_due_us,
+            event.at_us,
+            event.actor,
+            event.at_us,
+            event.seq,
+        ),
+    )
     if not done.rowcount:
         raise Conflict(
             f"there is a schedule {event.stream.id!r} already",
@@ -66,32 +80,45 @@ def _apply_added(event: Applied, tx: Tx) -> None:
 def _apply_changed(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleChanged, event.data)
     _set(
-        event, tx,
+        event,
+        tx,
         "cron = ?, zone = ?, every_s = ?, anchor_us = ?, job = ?, overlap = ?, catch_up = ?,"
         " max_failures = ?, next_due_us = ?, queued_us = NULL, failures = 0, changed_us = ?",
-        data.cron, data.zone, data.every_s, data.anchor_us, data.job, data.overlap, data.catch_up,
-        data.max_failures, data.next_due_us, event.at_us,
-    )  # fmt: skip
+        data.cron,
+        data.zone,
+        data.every_s,
+        data.anchor_us,
+        data.job,
+        data.overlap,
+        data.catch_up,
+        data.max_failures,
+        data.next_due_us,
+        event.at_us,
+    )
 
 
 @schedules_view.on(ev.SchedulePaused)
 def _apply_paused(event: Applied, tx: Tx) -> None:
     reason = cast(ev.SchedulePaused, event.data).reason
     _set(
-        event, tx,
+        event,
+        tx,
         "status = 'paused', reason = ?, next_due_us = NULL, queued_us = NULL, changed_us = ?",
-        reason, event.at_us,
-    )  # fmt: skip
+        reason,
+        event.at_us,
+    )
 
 
 @schedules_view.on(ev.ScheduleResumed)
 def _apply_resumed(event: Applied, tx: Tx) -> None:
     next_us = cast(ev.ScheduleResumed, event.data).next_due_us
     _set(
-        event, tx,
+        event,
+        tx,
         "status = 'active', reason = '', failures = 0, next_due_us = ?, changed_us = ?",
-        next_us, event.at_us,
-    )  # fmt: skip
+        next_us,
+        event.at_us,
+    )
 
 
 @schedules_view.on(ev.ScheduleRemoved)
@@ -106,18 +133,33 @@ def _apply_fired(event: Applied, tx: Tx) -> None:
     done = tx.execute(
         "INSERT INTO schedule_firings VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 0, '', NULL)"
         " ON CONFLICT DO NOTHING",
-        (event.position, event.stream.tenant, event.stream.id, made, data.run, data.due_us,
-         event.at_us, event.actor, data.job, " ".join(data.cancels), int(data.asked), data.missed),
-    )  # fmt: skip
+        (
+            event.position,
+            event.stream.tenant,
+            event.stream.id,
+            made,
+            data.run,
+            data.due_us,
+            event.at_us,
+            event.actor,
+            data.job,
+            " ".join(data.cancels),
+            int(data.asked),
+            data.missed,
+        ),
+    )
     if not done.rowcount:
         raise Conflict(f"schedule {event.stream.id!r} has fired for this time", got=data.run)
     was_queued = "CASE WHEN queued_us = ? THEN NULL ELSE queued_us END"
     _set(
-        event, tx,
-        f"firings = firings + 1, last_run = ?, last_due_us = ?, next_due_us = ?,"
-        f" queued_us = {was_queued}",
-        data.run, data.due_us, data.next_due_us, data.due_us,
-    )  # fmt: skip
+        event,
+        tx,
+        f"firings = firings + 1, last_run = ?, last_due_us = ?, next_due_us = ?, queued_us = {was_queued}",
+        data.run,
+        data.due_us,
+        data.next_due_us,
+        data.due_us,
+    )
 
 
 @schedules_view.on(ev.ScheduleQueued)
@@ -131,9 +173,13 @@ def _apply_skipped(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleSkipped, event.data)
     was_queued = "CASE WHEN queued_us = ? THEN NULL ELSE queued_us END"
     _set(
-        event, tx, f"skipped = skipped + 1, last_skip = ?, next_due_us = ?, queued_us = {was_queued}",
-        data.reason, data.next_due_us, data.due_us,
-    )  # fmt: skip
+        event,
+        tx,
+        f"skipped = skipped + 1, last_skip = ?, next_due_us = ?, queued_us = {was_queued}",
+        data.reason,
+        data.next_due_us,
+        data.due_us,
+    )
 
 
 @schedules_view.on(ev.ScheduleFailed)
@@ -153,9 +199,7 @@ def _apply_failed(event: Applied, tx: Tx) -> None:
 def _set(event: Applied, tx: Tx, columns: str, *values: object) -> None:
     """Change the row of the event's schedule. `columns` is code of this file, never data."""
     made = _row_of(event, tx)
-    tx.execute(
-        f"UPDATE schedules SET {columns}, seq = ? WHERE position = ?", (*values, event.seq, made)
-    )
+    tx.execute(f"UPDATE schedules SET {columns}, seq = ? WHERE position = ?", (*values, event.seq, made))
     _settle(tx, made)
 
 
@@ -217,8 +261,7 @@ def _apply_reopened(event: Applied, tx: Tx) -> None:
         (event.stream.tenant, event.stream.id),
     )
     tx.execute(
-        "UPDATE schedules SET failures = max(failures - ?, 0) WHERE position = ?",
-        (found[1], found[0]),
+        "UPDATE schedules SET failures = max(failures - ?, 0) WHERE position = ?", (found[1], found[0])
     )
     _settle(tx, found[0])
 
@@ -237,8 +280,7 @@ def _over(event: Applied, tx: Tx, run: str, *, failed: bool | None) -> None:
     )
     if failed is not None:
         tx.execute(
-            "UPDATE schedules SET failures = CASE WHEN ? THEN failures + 1 ELSE 0 END"
-            " WHERE position = ?",
+            "UPDATE schedules SET failures = CASE WHEN ? THEN failures + 1 ELSE 0 END WHERE position = ?",
             (int(failed), found[0]),
         )
     _settle(tx, found[0])

@@ -106,9 +106,12 @@ class EventReader:
         if isinstance(data, ev.ApprovalGiven):
             said = await shown_fields(self._services, self._tenant, data.answer)
             return ApprovalAnswered(
-                **fields, step=data.key, decision=data.decision, note=str(said.get("note") or ""),
+                **fields,
+                step=data.key,
+                decision=data.decision,
+                note=str(said.get("note") or ""),
                 arguments=said.get("arguments"),
-            )  # fmt: skip
+            )
         assert isinstance(data, ev.NoteInjected)
         return NoteGiven(**fields, text=str(await self._json(data.text)))
 
@@ -129,22 +132,24 @@ class EventReader:
             data.is_error if isinstance(data, ev.ToolCompleted) else data.answer == "failed"
         )
         return ToolReturned(
-            **fields, step=data.key, tool=call[0], arguments=call[1], value=value, is_error=is_error,
+            **fields,
+            step=data.key,
+            tool=call[0],
+            arguments=call[1],
+            value=value,
+            is_error=is_error,
             artifact=data.artifact if isinstance(data, ev.ToolCompleted) else "",
-        )  # fmt: skip
+        )
 
-    async def _model_answered(
-        self, data: ev.ModelCompleted, fields: dict[str, Any]
-    ) -> ModelAnswered:
+    async def _model_answered(self, data: ev.ModelCompleted, fields: dict[str, Any]) -> ModelAnswered:
         reply: Any = await self._json(data.reply)
         text, calls = reply, ()
         if isinstance(reply, dict):
             said = cast(dict[str, Any], reply)
             text, calls = said.get("text", ""), said.get("tool_calls", ())
         return ModelAnswered(
-            **fields, step=data.key, text=str(text), tool_calls=tuple(calls),
-            cost_microusd=data.cost,
-        )  # fmt: skip
+            **fields, step=data.key, text=str(text), tool_calls=tuple(calls), cost_microusd=data.cost
+        )
 
     async def _call(self, step: str) -> tuple[str, Any]:
         """Return tool and arguments of a call, also of one that was asked for before the stream began."""
@@ -169,7 +174,13 @@ class EventReader:
 _KINDS = frozenset(
     data.KIND
     for data in (
-        ev.ToolRequested, ev.ToolCompleted, ev.ToolRefused, ev.ToolReconciled, ev.ModelCompleted,
-        ev.ApprovalRequested, ev.ApprovalGiven, ev.NoteInjected,
+        ev.ToolRequested,
+        ev.ToolCompleted,
+        ev.ToolRefused,
+        ev.ToolReconciled,
+        ev.ModelCompleted,
+        ev.ApprovalRequested,
+        ev.ApprovalGiven,
+        ev.NoteInjected,
     )
-)  # fmt: skip
+)

@@ -10,9 +10,7 @@ from artelier.ids import fresh_secret
 from artelier.kernel import RunCore, result_id
 
 
-async def keep_result(
-    artifacts: Artifacts, core: RunCore, key: str, content: bytes, **more: Any
-) -> str:
+async def keep_result(artifacts: Artifacts, core: RunCore, key: str, content: bytes, **more: Any) -> str:
     """The ref of a new document that holds a step's result; it comes with the batch of the step's event.
 
     `more`: what else the document has, such as `access`.
@@ -21,9 +19,12 @@ async def keep_result(
     if core.effects is not None:
         id_ = core.effects.own_id(id_)
     wish: dict[str, Any] = {
-        "kind": "document", "content": content.decode(),
-        "provenance": Provenance(run_id=core.run_id, step=key), "key": core.key, **more,
-    }  # fmt: skip
+        "kind": "document",
+        "content": content.decode(),
+        "provenance": Provenance(run_id=core.run_id, step=key),
+        "key": core.key,
+        **more,
+    }
     try:
         append, blobs, artifact = await artifacts.plan_write(id_, **wish)
     except (AccessDenied, NotFound):  # somebody else has or had the name: take another

@@ -31,9 +31,8 @@ def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., 
     ) -> dict[str, Any]:
         """Read a part of an artifact (a large tool result, a report) by its ref."""
         space = Artifacts(
-            services.store, services.clock, ctx.tenant_id, MAIN_SPACE,
-            principal or f"run:{ctx.run_id}",
-        )  # fmt: skip
+            services.store, services.clock, ctx.tenant_id, MAIN_SPACE, principal or f"run:{ctx.run_id}"
+        )
         core = services.driver(ctx.tenant_id, ctx.run_id)
         try:
             artifact = await _read(space, ref, None if core is None else core.effects)

@@ -122,16 +122,22 @@ class SubAgentFactory:
         if not chosen:
             raise InvalidRequest(f"sub-agent {name!r} needs a model", expected='model="..."')
         child = _SubAgent(
-            kernel=self._kernel, name=name, model=chosen, output_schema=output_schema,
+            kernel=self._kernel,
+            name=name,
+            model=chosen,
+            output_schema=output_schema,
             builder=self._builder(name, system_prompt, context_builder),
-            compaction=self._compaction, parent_id=self._parent_id,
+            compaction=self._compaction,
+            parent_id=self._parent_id,
             tools=self._tools if tools is None else check_tools(tools),
             limits=limits or self._limits,
             grants=self._grants if grants is None else tuple(grants),
             max_iterations=self._max_iterations if max_iterations is None else max_iterations,
-            acceptance=tuple(acceptance), depth_max=self._depth_max,
-            children_max=self._children_max, profile=profile,
-        )  # fmt: skip
+            acceptance=tuple(acceptance),
+            depth_max=self._depth_max,
+            children_max=self._children_max,
+            profile=profile,
+        )
 
         async def delegate(prompt: str, ctx: ToolContext) -> Any:
             return await child.called(prompt, ctx)
@@ -139,22 +145,27 @@ class SubAgentFactory:
         # It may be entered again: the child's own log says what is done already. What the child says is read
         # there: it has passed the child's own door, and holds no placeholder that was made up.
         return Tool(
-            delegate, name=name, description=_describe(description), side_effect=True,
-            idempotent=True, risk="low", trust="untrusted", reads_store=True,
+            delegate,
+            name=name,
+            description=_describe(description),
+            side_effect=True,
+            idempotent=True,
+            risk="low",
+            trust="untrusted",
+            reads_store=True,
             acts_in_store=True,
-        )  # fmt: skip
+        )
 
-    def _builder(
-        self, name: str, system_prompt: str, given: ContextBuilder | None
-    ) -> ContextBuilder:
+    def _builder(self, name: str, system_prompt: str, given: ContextBuilder | None) -> ContextBuilder:
         """Errors: `InvalidRequest` for two identities."""
         if given is None:
             return ContextBuilder(identity=system_prompt, memory_store=self._memory_store)
         if given.identity and system_prompt and given.identity != system_prompt:
             raise InvalidRequest(
                 f"sub-agent {name!r} has one identity",
-                expected="system_prompt=... or ContextBuilder(identity=...)", got="both",
-            )  # fmt: skip
+                expected="system_prompt=... or ContextBuilder(identity=...)",
+                got="both",
+            )
         builder = copy(given)
         builder.identity = given.identity or system_prompt
         builder.memory_store = given.memory_store or self._memory_store
@@ -180,9 +191,7 @@ class _SubAgent:
     depth_max: int
     children_max: int
     profile: OperationProfile | str | None
-    agents: OrderedDict[str, AutonomousAgent] = field(
-        default_factory=OrderedDict[str, AutonomousAgent]
-    )
+    agents: OrderedDict[str, AutonomousAgent] = field(default_factory=OrderedDict[str, AutonomousAgent])
     """By agent id: memory, and the tools that change it, belong to one."""
 
     async def called(self, prompt: str, ctx: ToolContext) -> Any:
@@ -194,10 +203,17 @@ class _SubAgent:
         await self._check_room(core, run_id)
         agent = self._agent(self.parent_id or await _agent_of(core))
         wanted = Wanted(
-            run_id=run_id, tenant=ctx.tenant_id, model=self.model, prompt=prompt,
-            output_schema=self.output_schema, limits=self.limits, parent=Run(core),
-            grants=self.grants, parent_step=_step_of(ctx), on_wait=core.on_wait,
-        )  # fmt: skip
+            run_id=run_id,
+            tenant=ctx.tenant_id,
+            model=self.model,
+            prompt=prompt,
+            output_schema=self.output_schema,
+            limits=self.limits,
+            parent=Run(core),
+            grants=self.grants,
+            parent_step=_step_of(ctx),
+            on_wait=core.on_wait,
+        )
         return _answer(self.name, await _drive(agent, wanted, core))
 
     def _driver(self, ctx: ToolContext) -> RunCore:
@@ -213,10 +229,15 @@ class _SubAgent:
         agent = self.agents.pop(agent_id, None)
         if agent is None:
             agent = AutonomousAgent(
-                kernel=self.kernel, context_builder=self.builder, compaction=self.compaction,
-                tools=self.tools, max_iterations=self.max_iterations, acceptance=self.acceptance,
-                agent_id=agent_id, profile=self.profile,
-            )  # fmt: skip
+                kernel=self.kernel,
+                context_builder=self.builder,
+                compaction=self.compaction,
+                tools=self.tools,
+                max_iterations=self.max_iterations,
+                acceptance=self.acceptance,
+                agent_id=agent_id,
+                profile=self.profile,
+            )
         self.agents[agent_id] = agent
         while len(self.agents) > AGENTS_MAX:
             self.agents.popitem(last=False)
@@ -229,8 +250,7 @@ class _SubAgent:
         """
         if core.children is None:
             rows = await core.store.query(
-                "SELECT run FROM runs WHERE tenant = ? AND parent = ?",
-                (core.tenant.id, core.run_id),
+                "SELECT run FROM runs WHERE tenant = ? AND parent = ?", (core.tenant.id, core.run_id)
             )
             # A sibling may have been counted while we read: from here on nothing waits.
             core.children = {run for (run,) in rows} | (core.children or set())
@@ -239,21 +259,22 @@ class _SubAgent:
         depth = sum(scope.startswith("run:") for scope in core.scopes)
         if core.depth_max == 0:
             raise ToolFailed(
-                f"{self.name} is not called: this run may delegate nothing",
-                hint="Do it without this tool.",
+                f"{self.name} is not called: this run may delegate nothing", hint="Do it without this tool."
             )
         if depth > self.depth_max:
             raise ToolFailed(
                 f"{self.name} is not called: agents are nested too deep",
-                expected=f"at most {self.depth_max} generations below the first run", got=depth,
+                expected=f"at most {self.depth_max} generations below the first run",
+                got=depth,
                 hint="Do it without this tool.",
-            )  # fmt: skip
+            )
         if len(core.children) >= self.children_max:
             raise ToolFailed(
                 f"{self.name} is not called: this run has too many children",
-                expected=f"at most {self.children_max}", got=len(core.children) + 1,
+                expected=f"at most {self.children_max}",
+                got=len(core.children) + 1,
                 hint="Do it without this tool.",
-            )  # fmt: skip
+            )
         core.children.add(run_id)
 
 
@@ -323,9 +344,10 @@ def _answer(name: str, result: AgentResult) -> Any:
     if result.status != "completed":
         words = re.sub(r"\s+", " ", result.text).strip()
         raise ToolFailed(
-            f"{name} has no result: it {_END[result.status]}", got=result.reason or None,
+            f"{name} has no result: it {_END[result.status]}",
+            got=result.reason or None,
             hint=words[:WORDS_CHARS] or None,
-        )  # fmt: skip
+        )
     output = result.output
     if hasattr(output, "model_dump"):
         return output.model_dump(mode="json")

@@ -62,9 +62,7 @@ def check_prices(value: object) -> Prices:
     for name in Prices.__struct_fields__:
         if not 0 <= getattr(prices, name) <= PRICE_MAX:
             raise InvalidArtifact(
-                f"invalid price of {name}",
-                expected=f"0 to {PRICE_MAX} scrip",
-                got=getattr(prices, name),
+                f"invalid price of {name}", expected=f"0 to {PRICE_MAX} scrip", got=getattr(prices, name)
             )
     return prices
 

@@ -13,14 +13,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, cast
 
 from artelier.artifacts.access.bill import PRICE_MAX, Bill, is_priced
-from artelier.artifacts.access.rules import (
-    CHANGING,
-    RULED,
-    Access,
-    Decision,
-    Governed,
-    check_principal,
-)
+from artelier.artifacts.access.rules import CHANGING, RULED, Access, Decision, Governed, check_principal
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.invoke.program import CONTRACT, code_of
 from artelier.artifacts.queries import Standing
@@ -39,9 +32,7 @@ ASKS_MAX = 1_000
 TIME_MS_MAX = 10_000
 """Wall time of all contracts of one step: those of strangers must not stop a step that only looks around."""
 
-LIMITS = SandboxLimits(
-    time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=16 * 1024, depth=100
-)
+LIMITS = SandboxLimits(time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=16 * 1024, depth=100)
 """Of one contract (guess: a rule needs far less than a tool)."""
 
 REASON_CHARS_MAX = 200
@@ -145,16 +136,23 @@ class _ContractQuestion(NamedTuple):
     contract_writer: str
 
     @classmethod
-    def about(
-        cls, action: str, principal: str, target: Standing, contract: Standing
-    ) -> _ContractQuestion:
+    def about(cls, action: str, principal: str, target: Standing, contract: Standing) -> _ContractQuestion:
         at, prices = contract.at, target.prices
         assert at is not None
         return cls(
-            action, principal, target.id, target.version, target.kind, target.creator,
-            target.owner, (prices.read, prices.invoke, prices.inclusion),
-            contract.id, at.content, contract.owner, at.writer,
-        )  # fmt: skip
+            action,
+            principal,
+            target.id,
+            target.version,
+            target.kind,
+            target.creator,
+            target.owner,
+            (prices.read, prices.invoke, prices.inclusion),
+            contract.id,
+            at.content,
+            contract.owner,
+            at.writer,
+        )
 
 
 async def static_decision(stage: Stage, action: str, principal: str, target: Governed) -> Decision:
@@ -185,9 +183,7 @@ class Gate:
             return Decision(False, locked)  # whoever owns it for now must not earn with it
         return decision
 
-    async def _decide(
-        self, action: str, principal: str, target: Standing, *, depth: int
-    ) -> Decision:
+    async def _decide(self, action: str, principal: str, target: Standing, *, depth: int) -> Decision:
         access = target.access
         if access is None or access.policy != "contract" or action not in RULED:
             return await static_decision(self._stage, action, principal, target)
@@ -208,9 +204,7 @@ class Gate:
             return Decision(False, f"its contract {name} asks a price to be asked")
         return await self._ask(action, principal, target, contract)
 
-    async def _ask(
-        self, action: str, principal: str, target: Standing, contract: Standing
-    ) -> Decision:
+    async def _ask(self, action: str, principal: str, target: Standing, contract: Standing) -> Decision:
         step, price = self._decisions, Bill.price(action, target, principal)
         question = _ContractQuestion.about(action, principal, target, contract)
         place = _place(question, contract.version)
@@ -239,9 +233,8 @@ class Gate:
         return decision
 
     async def _run(
-        self, action: str, principal: str, target: Standing, contract: Standing,
-        *, price: int, place: str,
-    ) -> Any:  # fmt: skip
+        self, action: str, principal: str, target: Standing, contract: Standing, *, price: int, place: str
+    ) -> Any:
         step, at = self._decisions, contract.at
         assert at is not None and self._interpreter is not None
         if step.recorded is not None and place in step.recorded:
@@ -249,23 +242,15 @@ class Gate:
         code = code_of(decode_content(at.media, await self._stage.blob(at.content)))
         if code is None:
             raise SandboxError("it holds no code", reason="syntax")
-        context = {
-            **step.facts,
-            "at": self._stage.at_us,
-            "space": self._stage.space,
-            "price": price,
-        }
-        inputs = {
-            "caller": principal, "action": action, "target": facts_of(target), "context": context
-        }  # fmt: skip
+        context = {**step.facts, "at": self._stage.at_us, "space": self._stage.space, "price": price}
+        inputs = {"caller": principal, "action": action, "target": facts_of(target), "context": context}
         limits = LIMITS if step.recorded is None else UNHURRIED
         return (await self._interpreter.run(code + _CALL, inputs=inputs, limits=limits)).value
 
 
 UNHURRIED = SandboxLimits(
-    time_ms=10_000, memory_bytes=LIMITS.memory_bytes, output_bytes=LIMITS.output_bytes,
-    depth=LIMITS.depth,
-)  # fmt: skip
+    time_ms=10_000, memory_bytes=LIMITS.memory_bytes, output_bytes=LIMITS.output_bytes, depth=LIMITS.depth
+)
 """For a replay: what did not time out then must not now."""
 
 

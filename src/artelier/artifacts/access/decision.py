@@ -14,13 +14,7 @@ from artelier.artifacts.kinds import kind_named
 from artelier.artifacts.queries import Standing, VersionRow
 from artelier.artifacts.ref import Ref
 from artelier.artifacts.write.state import Licence, Royalty, Stage
-from artelier.errors import (
-    AccessDenied,
-    ArtelierError,
-    InsufficientFunds,
-    InvalidArtifact,
-    NotFound,
-)
+from artelier.errors import AccessDenied, ArtelierError, InsufficientFunds, InvalidArtifact, NotFound
 from artelier.ledger import Posting
 from artelier.money import SCRIP
 
@@ -90,13 +84,11 @@ async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str
         licence = await stage.licence(ref.id, principal)
     if licence is not None:
         return Verdict(
-            ref, action, principal, None, f"licence {licence.name}", 0, principal, standing,
-            licence=licence,
-        )  # fmt: skip
+            ref, action, principal, None, f"licence {licence.name}", 0, principal, standing, licence=licence
+        )
     verdict = Verdict(
-        ref, action, principal, None, decision.reason, decision.price,
-        decision.payer or principal, standing,
-    )  # fmt: skip
+        ref, action, principal, None, decision.reason, decision.price, decision.payer or principal, standing
+    )
     if decision.allowed:
         return verdict
     text = f"{principal} may not {action} artifact {ref.id}: {decision.reason}"
@@ -104,13 +96,7 @@ async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str
 
 
 async def judge(
-    stage: Stage,
-    gate: Gate,
-    ref: Ref,
-    action: str,
-    principal: str,
-    *,
-    price_max: int | None = None,
+    stage: Stage, gate: Gate, ref: Ref, action: str, principal: str, *, price_max: int | None = None
 ) -> Verdict:
     """Decide one access over a stage, its price and whether that can be paid included.
 
@@ -130,8 +116,10 @@ async def judge(
     if payer == principal and price > agreed:
         error = AccessDenied(
             f"artifact {ref.id} costs more than agreed",
-            expected=f"at most {agreed} scrip", got=f"{price} scrip", artifact=ref.id,
-        )  # fmt: skip
+            expected=f"at most {agreed} scrip",
+            got=f"{price} scrip",
+            artifact=ref.id,
+        )
         return _refuse(verdict, error, "denied")
     if not price:
         return verdict
@@ -148,18 +136,20 @@ def _no_funds(payer: str, price: int, have: int) -> InsufficientFunds:
     account = account_of(payer)
     return InsufficientFunds(
         f"account {account} cannot pay",
-        expected=f"at least {price} {SCRIP}", got=f"{have} {SCRIP}",
-        account=account, asset=SCRIP, have=have, need=price,
-    )  # fmt: skip
+        expected=f"at least {price} {SCRIP}",
+        got=f"{have} {SCRIP}",
+        account=account,
+        asset=SCRIP,
+        have=have,
+        need=price,
+    )
 
 
 def version_at(standing: Standing, ref: Ref) -> VersionRow:
     """The version that a ref names. Errors: `NotFound`."""
     at = standing.at
     if at is None:
-        raise NotFound(
-            f"artifact {ref.id} has no version {ref.version}", expected=f"1 to {standing.version}"
-        )
+        raise NotFound(f"artifact {ref.id} has no version {ref.version}", expected=f"1 to {standing.version}")
     if at.version < standing.kept_from:
         raise NotFound(
             f"version {at.version} of artifact {ref.id} was pruned",

@@ -205,15 +205,10 @@ _EXPECTED = "private, owner_writes, public, {allow: {right: [principal]}} or {co
 
 def check_principal(value: object) -> str:
     """Errors: `InvalidRequest`, also for a group: nobody acts as one."""
-    if (
-        not isinstance(value, str)
-        or not _PRINCIPAL.fullmatch(value)
-        or value.startswith((*RESERVED, GROUP))
-    ):
+    if not isinstance(value, str) or not _PRINCIPAL.fullmatch(value) or value.startswith((*RESERVED, GROUP)):
         raise InvalidRequest(
             "invalid principal",
-            expected="1-512 characters of A-Z a-z 0-9 . _ : / -,"
-            " not beginning with main:, b: or membrane:",
+            expected="1-512 characters of A-Z a-z 0-9 . _ : / -, not beginning with main:, b: or membrane:",
             got=shown(value),
         )
     return value

@@ -13,12 +13,7 @@ import msgspec
 
 from artelier.artifacts.access.decision import permit
 from artelier.artifacts.access.rules import check_principal
-from artelier.artifacts.events import (
-    ArtifactWritten,
-    GroupJoined,
-    GroupLeft,
-    artifact_stream,
-)
+from artelier.artifacts.events import ArtifactWritten, GroupJoined, GroupLeft, artifact_stream
 from artelier.artifacts.groups.queries import GROUP_KIND, already_in, group_ids, not_in
 from artelier.artifacts.queries import COLUMNS, Standing, standing_from
 from artelier.artifacts.ref import Ref, check_new_id
@@ -106,10 +101,9 @@ class Groups:
         for principal in principals:
             check_principal(principal)
         drafts = tuple(
-            Draft(change(group=group, principal=principal), door.clock.now_us(),
-                  actor or door.actor, cause)
+            Draft(change(group=group, principal=principal), door.clock.now_us(), actor or door.actor, cause)
             for principal in principals
-        )  # fmt: skip
+        )
         if after is not None:
             written = after.events[0].data if isinstance(after.events[0], Draft) else None
             if after.stream != stream or not isinstance(written, ArtifactWritten):
@@ -165,9 +159,7 @@ class Groups:
         gate = door.gate(stage)
         found = [standing_from(row) for row in rows]
         items = [
-            await self._item(one)
-            for one in found
-            if (await gate.decide("read", door.principal, one)).allowed
+            await self._item(one) for one in found if (await gate.decide("read", door.principal, one)).allowed
         ]
         following = found[-1].id if len(found) == limit else None
         return Shared(items=tuple(items), count=total[0][0], next=following)
@@ -187,9 +179,7 @@ class Groups:
 
     def _checked(self, group: str) -> str:
         if self._door.space != MAIN_SPACE:
-            raise InvalidRequest(
-                "a world has no groups", expected="the main space", got=shown(group)
-            )
+            raise InvalidRequest("a world has no groups", expected="the main space", got=shown(group))
         return check_new_id(group)
 
     async def _readable(self, group: str) -> Standing:
@@ -215,16 +205,17 @@ class Groups:
         if isinstance(about, Mapping):
             title = cast("Mapping[str, Any]", about).get("title")
         return SharedItem(
-            id=standing.id, kind=standing.kind, version=standing.version, owner=standing.owner,
+            id=standing.id,
+            kind=standing.kind,
+            version=standing.version,
+            owner=standing.owner,
             title=title[:TITLE_CHARS_MAX] if isinstance(title, str) else None,
-        )  # fmt: skip
+        )
 
 
 def _check_kind(group: str, kind: str) -> None:
     if kind != GROUP_KIND:
-        raise InvalidRequest(
-            f"{group} is no group", expected=f"an artifact of kind {GROUP_KIND}", got=kind
-        )
+        raise InvalidRequest(f"{group} is no group", expected=f"an artifact of kind {GROUP_KIND}", got=kind)
 
 
 def _with(append: StreamAppend, drafts: tuple[Draft, ...]) -> StreamAppend:

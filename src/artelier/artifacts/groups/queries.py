@@ -27,8 +27,7 @@ SCHEMA = (
         tenant TEXT NOT NULL, space TEXT NOT NULL, group_id TEXT NOT NULL, principal TEXT NOT NULL,
         joined_us INTEGER NOT NULL,
         PRIMARY KEY(tenant, space, group_id, principal)) STRICT, WITHOUT ROWID""",
-    "CREATE INDEX artifact_members_by_principal"
-    " ON artifact_members(tenant, space, principal, group_id)",
+    "CREATE INDEX artifact_members_by_principal ON artifact_members(tenant, space, principal, group_id)",
     """CREATE TABLE artifact_shared(
         tenant TEXT NOT NULL, space TEXT NOT NULL, group_id TEXT NOT NULL, id TEXT NOT NULL,
         PRIMARY KEY(tenant, space, group_id, id)) STRICT, WITHOUT ROWID""",
@@ -65,10 +64,7 @@ def show_shared(tx: Tx, stream: Stream, id: str, access: Access) -> None:
     here = (stream.tenant, stream.space)
     tx.execute("DELETE FROM artifact_shared WHERE tenant = ? AND space = ? AND id = ?", (*here, id))
     for name in access.groups("read")[:PRINCIPALS_MAX]:
-        tx.execute(
-            "INSERT INTO artifact_shared VALUES (?, ?, ?, ?)",
-            (*here, name.removeprefix(GROUP), id),
-        )
+        tx.execute("INSERT INTO artifact_shared VALUES (?, ?, ?, ?)", (*here, name.removeprefix(GROUP), id))
 
 
 def forget(tx: Tx, stream: Stream, id: str) -> None:
@@ -86,8 +82,7 @@ def add_member(tx: Tx, stream: Stream, group: str, principal: str, *, at_us: int
     """Errors: `Conflict`; `LimitReached`."""
     here = (stream.tenant, stream.space)
     is_group = tx.one(
-        "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ? AND kind = ?"
-        " AND deleted = 0",
+        "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ? AND kind = ? AND deleted = 0",
         (*here, group, GROUP_KIND),
     )
     if not is_group or stream.space != MAIN_SPACE or stream.local != f"artifact:{group}":
@@ -104,10 +99,16 @@ def add_member(tx: Tx, stream: Stream, group: str, principal: str, *, at_us: int
         )
         if row is not None and row[0] >= most:
             raise LimitReached(
-                f"too many {what}", expected=f"at most {most}", got=row[0] + 1,
-                scope=value, unit="members", cap=most, used=row[0], asked=1,
+                f"too many {what}",
+                expected=f"at most {most}",
+                got=row[0] + 1,
+                scope=value,
+                unit="members",
+                cap=most,
+                used=row[0],
+                asked=1,
                 hint="Leave one first.",
-            )  # fmt: skip
+            )
     done = tx.execute(
         "INSERT INTO artifact_members VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (*here, group, principal, at_us),
@@ -121,8 +122,7 @@ def remove_member(tx: Tx, stream: Stream, group: str, principal: str) -> None:
     if stream.local != f"artifact:{group}":
         raise Conflict(f"{group} is no group that can be left here")
     done = tx.execute(
-        "DELETE FROM artifact_members"
-        " WHERE tenant = ? AND space = ? AND group_id = ? AND principal = ?",
+        "DELETE FROM artifact_members WHERE tenant = ? AND space = ? AND group_id = ? AND principal = ?",
         (stream.tenant, stream.space, group, principal),
     )
     if done.rowcount != 1:

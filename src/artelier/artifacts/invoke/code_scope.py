@@ -78,9 +78,13 @@ class _CodeScope:
         """Content of a version or part, paid for by the artifact."""
         working, parsed = self._working, Ref.parse(ref)
         verdict = await judge(
-            working, self._tree.gate(working), parsed, "read", self._principal,
+            working,
+            self._tree.gate(working),
+            parsed,
+            "read",
+            self._principal,
             price_max=check_price_max(price_max),
-        )  # fmt: skip
+        )
         standing = verdict.granted()
         at = version_at(standing, parsed)
         if at.media == "bytes" or at.size_bytes > self._tree.limits.crossing_bytes:
@@ -110,17 +114,27 @@ class _CodeScope:
         """A new version; the artifact becomes owner of what it makes."""
         working, tree = self._working, self._tree
         wish = WriteRequest(
-            id=check_new_id(id), content=content, kind=kind, access=access, prices=prices,
-            expected_version=expected_version, metadata=metadata, interface=interface,
-        )  # fmt: skip
+            id=check_new_id(id),
+            content=content,
+            kind=kind,
+            access=access,
+            prices=prices,
+            expected_version=expected_version,
+            metadata=metadata,
+            interface=interface,
+        )
         standing = await working.standing(wish.id)
         decision = None
         if standing is not None:
             decision = await tree.gate(working).decide(asked_right(wish), self._principal, standing)
         event, blobs = decide_write(
-            wish, standing, decision,
-            tenant=working.tenant, principal=self._principal, key=await working.key(standing),
-        )  # fmt: skip
+            wish,
+            standing,
+            decision,
+            tenant=working.tenant,
+            principal=self._principal,
+            key=await working.key(standing),
+        )
         self._count_write(sum(len(blob.content) for blob in blobs))
         await working.apply(event, actor=self._principal, blobs=blobs)
         return {"id": event.id, "version": event.version}

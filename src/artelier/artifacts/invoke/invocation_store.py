@@ -15,12 +15,7 @@ import msgspec
 from artelier.artifacts.access.bill import Bill
 from artelier.artifacts.access.contracts import Decisions
 from artelier.artifacts.content import canonical_json
-from artelier.artifacts.events import (
-    ArtifactHeld,
-    ArtifactInvoked,
-    artifact_stream,
-    money_stream,
-)
+from artelier.artifacts.events import ArtifactHeld, ArtifactInvoked, artifact_stream, money_stream
 from artelier.artifacts.invoke.code_scope import in_scope
 from artelier.artifacts.invoke.invocation_tree import (
     Admitted,
@@ -123,10 +118,14 @@ class Invoker:
             recorded=recorded,
         )
         tree = Tree(
-            self._door.interpreter, in_scope, limits=limits,
-            decisions=decisions, search_memory=self._search_memory, services=self._services,
+            self._door.interpreter,
+            in_scope,
+            limits=limits,
+            decisions=decisions,
+            search_memory=self._search_memory,
+            services=self._services,
             seed=call.id,
-        )  # fmt: skip
+        )
         admitted = await tree.admit(stage, call)
         grounds = tuple(stage.seen)
         held = hold_of(admitted)
@@ -139,9 +138,7 @@ class Invoker:
                 admitted = admitted._replace(verdict=admitted.verdict._replace(price=0))
                 result = result.value
             is_decided = True
-            await self._append(
-                stage, tree, admitted, held, working=working, result=result, grounds=grounds
-            )
+            await self._append(stage, tree, admitted, held, working=working, result=result, grounds=grounds)
         except (InvocationFailed, BudgetSpent) as error:
             failure = tree.failure(error, call)
             await self._fail(stage, tree, admitted, held, failure)
@@ -158,9 +155,13 @@ class Invoker:
             raise
         verdict = admitted.verdict
         return Outcome(
-            result=result, version=admitted.standing.version, price=verdict.price,
-            payer=verdict.payer, calls=tree.calls, wall=dict(tree.decisions.wall),
-        )  # fmt: skip
+            result=result,
+            version=admitted.standing.version,
+            price=verdict.price,
+            payer=verdict.payer,
+            calls=tree.calls,
+            wall=dict(tree.decisions.wall),
+        )
 
     def _hold_us(self) -> int:
         """Return how long a price stays held: in a world, whose time is the tick, until the tick after
@@ -231,38 +232,51 @@ class Invoker:
         if not failure:
             postings += Bill.movement(verdict.payer, owner, verdict.price, verdict.royalty)[1:]
         event = ArtifactInvoked(
-            id=call.id, version=admitted.standing.version, caller=call.caller,
-            outcome="failed" if failure else "done", reason=failure.reason if failure else "",
-            arguments=keep(admitted.args), result=keep(said), price=0 if failure else verdict.price,
-            payer=verdict.payer if held else "", hold=held.id if held else "", calls=tree.calls,
-            wall=dict(tree.decisions.wall), postings=postings,
-        )  # fmt: skip
+            id=call.id,
+            version=admitted.standing.version,
+            caller=call.caller,
+            outcome="failed" if failure else "done",
+            reason=failure.reason if failure else "",
+            arguments=keep(admitted.args),
+            result=keep(said),
+            price=0 if failure else verdict.price,
+            payer=verdict.payer if held else "",
+            hold=held.id if held else "",
+            calls=tree.calls,
+            wall=dict(tree.decisions.wall),
+            postings=postings,
+        )
         changes = list(working.changes) if working else []
         if verdict.licence is not None and not failure and (used := verdict.charge()) is not None:
             changes.append(Decided(used, self._door.actor))
         # Without effects, it depends only on what let it begin.
         ids = stage.seen if changes else grounds
         await self._send(
-            [*changes, Decided(event, self._door.actor)], call.id,
-            blobs=blobs, stage=None if failure else stage, ids=ids,
-        )  # fmt: skip
+            [*changes, Decided(event, self._door.actor)],
+            call.id,
+            blobs=blobs,
+            stage=None if failure else stage,
+            ids=ids,
+        )
 
     async def _release(self, admitted: Admitted, held: HeldPrice | None, reason: str) -> None:
         """Batches are applied in order: a price that is not held was never held, or is settled."""
         if held is not None:
             call, payer = admitted.call, admitted.verdict.payer
             with suppress(Conflict, InsufficientFunds):
-                await self._give_back(
-                    held, id=call.id, caller=call.caller, payer=payer, reason=reason
-                )
+                await self._give_back(held, id=call.id, caller=call.caller, payer=payer, reason=reason)
 
-    async def _give_back(
-        self, held: HeldPrice, *, id: str, caller: str, payer: str, reason: str
-    ) -> None:
+    async def _give_back(self, held: HeldPrice, *, id: str, caller: str, payer: str, reason: str) -> None:
         event = ArtifactInvoked(
-            id=id, version=0, caller=caller, outcome="failed", reason=reason, payer=payer,
-            hold=held.id, postings=(from_hold(payer, payer, held.amount),),
-        )  # fmt: skip
+            id=id,
+            version=0,
+            caller=caller,
+            outcome="failed",
+            reason=reason,
+            payer=payer,
+            hold=held.id,
+            postings=(from_hold(payer, payer, held.amount),),
+        )
         await self._send([Decided(event, self._door.actor)], id)
 
     async def release_abandoned(self) -> int:

@@ -24,14 +24,7 @@ from artelier.artifacts.kinds import runnable_code
 from artelier.artifacts.queries import Standing
 from artelier.artifacts.ref import ACTORS, Ref, check_new_id
 from artelier.artifacts.write.state import Stage, Working
-from artelier.errors import (
-    AccessDenied,
-    External,
-    Flow,
-    InvalidArguments,
-    InvalidArtifact,
-    InvalidRequest,
-)
+from artelier.errors import AccessDenied, External, Flow, InvalidArguments, InvalidArtifact, InvalidRequest
 from artelier.ledger import Posting
 from artelier.money import SCRIP
 from artelier.ports.sandbox import SandboxLimits
@@ -272,12 +265,14 @@ class Tree:
         if isinstance(result, Free):
             verdict, result = verdict._replace(price=0), result.value
         done = ArtifactInvoked(
-            id=call.id, version=_version(admitted), caller=call.caller, outcome="done",
-            price=verdict.price, payer=verdict.payer if verdict.price else "",
-            postings=Bill.movement(
-                verdict.payer, admitted.standing.owner, verdict.price, verdict.royalty
-            ),
-        )  # fmt: skip
+            id=call.id,
+            version=_version(admitted),
+            caller=call.caller,
+            outcome="done",
+            price=verdict.price,
+            payer=verdict.payer if verdict.price else "",
+            postings=Bill.movement(verdict.payer, admitted.standing.owner, verdict.price, verdict.royalty),
+        )
         if verdict.licence is not None and (used := verdict.charge()) is not None:
             await working.apply(used, actor=call.caller)
         await working.apply(done, actor=call.caller)
@@ -300,9 +295,7 @@ class Tree:
         `InvalidArguments`, `InvocationFailed` beyond the depth.
         """
         if call.depth > self.limits.depth:
-            raise InvocationFailed(
-                f"invocations are nested deeper than {self.limits.depth}", reason="depth"
-            )
+            raise InvocationFailed(f"invocations are nested deeper than {self.limits.depth}", reason="depth")
         ref = Ref(check_new_id(call.id))
         service = self.service_of(await stage.standing(call.id))
         price_max = None
@@ -311,12 +304,7 @@ class Tree:
             if price_max is None:
                 price_max = await self.agreed(call, "invoke", call.id)
         verdict = await judge(
-            stage,
-            self.gate(stage),
-            ref,
-            "invoke",
-            check_principal(call.caller),
-            price_max=price_max,
+            stage, self.gate(stage), ref, "invoke", check_principal(call.caller), price_max=price_max
         )
         standing = verdict.granted()
         if service is not None:
@@ -385,8 +373,9 @@ class Tree:
         if call.price_max is not None and price > call.price_max:
             raise AccessDenied(
                 f"{call.id} costs more than agreed",
-                expected=f"at most {call.price_max} scrip", got=f"{price} scrip",
-            )  # fmt: skip
+                expected=f"at most {call.price_max} scrip",
+                got=f"{price} scrip",
+            )
         if price > verdict.price:
             await Working(stage).move((to_hold(verdict.payer, price),))
         return verdict._replace(price=price)
@@ -427,8 +416,9 @@ class Tree:
         if size > self.limits.arguments_bytes:
             raise InvalidArguments(
                 "the arguments are too large",
-                expected=f"at most {self.limits.arguments_bytes} bytes", got=size,
-            )  # fmt: skip
+                expected=f"at most {self.limits.arguments_bytes} bytes",
+                got=size,
+            )
         return dict(args)
 
 

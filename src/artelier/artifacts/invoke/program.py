@@ -61,9 +61,7 @@ def check_entry(content: object, *, entry: str, positional: tuple[str, ...] | No
     """
     code = code_of(content)
     if code is None:
-        raise InvalidArtifact(
-            "invalid content", expected="code as text or under `code`", got=shown(content)
-        )
+        raise InvalidArtifact("invalid content", expected="code as text or under `code`", got=shown(content))
     problems = check_code(code, names=HELPERS)
     if problems:
         listed = "; ".join(map(str, problems[:PROBLEMS_SHOWN]))
@@ -92,9 +90,7 @@ def _signature(code: str, entry: str, positional: tuple[str, ...] | None) -> Ent
     wanted = f"def {entry}({', '.join(positional or ('...',))})"
     if len(found) != 1:
         raise InvalidArtifact(
-            f"the code needs one function `{entry}` at its top",
-            expected=wanted,
-            got=f"{len(found)} of them",
+            f"the code needs one function `{entry}` at its top", expected=wanted, got=f"{len(found)} of them"
         )
     args = found[0].args
     if positional is not None:
@@ -107,9 +103,7 @@ def _signature(code: str, entry: str, positional: tuple[str, ...] | None) -> Ent
         raise InvalidArtifact(f"no argument can be called {RESERVED_ARGUMENT}")
     required = {arg.arg for arg in args.args[: len(args.args) - len(args.defaults)]}
     required |= {
-        arg.arg
-        for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
-        if default is None
+        arg.arg for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True) if default is None
     }
     return EntryProgram(names, frozenset(required), args.kwarg is not None)
 
@@ -119,9 +113,7 @@ def _check_positional(args: ast.arguments, wanted: str, count: int) -> None:
     needed = known - len(args.defaults)
     must = any(default is None for default in args.kw_defaults)
     if must or needed > count or (known < count and args.vararg is None):
-        raise InvalidArtifact(
-            "a function takes other arguments than it is called with", expected=wanted
-        )
+        raise InvalidArtifact("a function takes other arguments than it is called with", expected=wanted)
 
 
 def check_interface(interface: Mapping[str, Any]) -> None:
@@ -167,9 +159,7 @@ def check_call(program: EntryProgram, args: Mapping[str, Any], interface: object
     }
     missing = sorted(needed - set(args))
     if missing:
-        raise InvalidArguments(
-            f"`run` needs the argument {missing[0]}", expected=", ".join(sorted(needed))
-        )
+        raise InvalidArguments(f"`run` needs the argument {missing[0]}", expected=", ".join(sorted(needed)))
     properties: Any = schema.get("properties", {})
     for name, value in args.items():
         _check_type(name, value, properties.get(name) if isinstance(properties, dict) else None)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] - JSON

@@ -61,9 +61,7 @@ def library(content: Any) -> None:
 
 def code(content: Any) -> None:
     """Code as text, or `{code, ...}`."""
-    if not isinstance(content, str) and not isinstance(
-        _object(content, "content").get("code"), str
-    ):
+    if not isinstance(content, str) and not isinstance(_object(content, "content").get("code"), str):
         _refuse("content", "code as text or under `code`", cast(object, content))
 
 

@@ -44,9 +44,8 @@ async def first_kept(door: Door, standing: Standing, retention: Retention) -> in
         rows = await door.store.query(
             "SELECT MIN(version) FROM artifact_versions"
             " WHERE tenant = ? AND space = ? AND id = ? AND written_us >= ?",
-            (door.tenant, door.space, standing.id,
-             door.clock.now_us() - retention.ttl_s * 1_000_000),
-        )  # fmt: skip
+            (door.tenant, door.space, standing.id, door.clock.now_us() - retention.ttl_s * 1_000_000),
+        )
         young = rows[0][0]
         kept = max(kept, standing.version if young is None else young)
     return min(kept, standing.version)

@@ -69,9 +69,7 @@ class Door(NamedTuple):
     async def find(self, id: str, *, version: int | None = None) -> Standing | None:
         return await load(self.store, self.tenant, self.space, id, version=version)
 
-    async def key(
-        self, standing: Standing | None, *, given: DataKey | None, run_id: str | None
-    ) -> DataKey:
+    async def key(self, standing: Standing | None, *, given: DataKey | None, run_id: str | None) -> DataKey:
         """Return what a new version is stored under: the key of its writer's subject, or of what stands
         there.
 
@@ -96,9 +94,7 @@ class Door(NamedTuple):
 
     def stage(self) -> StoreStage:
         """Return what stands now, to decide something over."""
-        return self.stages(
-            self.store, tenant=self.tenant, space=self.space, at_us=self.clock.now_us()
-        )
+        return self.stages(self.store, tenant=self.tenant, space=self.space, at_us=self.clock.now_us())
 
     def gate(self, stage: Stage) -> Gate:
         return Gate(stage, self.interpreter, self.decisions)
@@ -113,16 +109,12 @@ class Door(NamedTuple):
         """Return those of the given artifacts on which the principal may perform an action."""
         stage = self.stage()
         gate = self.gate(stage)
-        return {
-            id for id in ids if (await permit(stage, gate, Ref(id), action, self.principal)).allowed
-        }
+        return {id for id in ids if (await permit(stage, gate, Ref(id), action, self.principal)).allowed}
 
     async def access(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
         """Return whether an access may be, and at which price; a refusal is a value, and nothing is moved."""
         stage = self.stage()
-        return await judge(
-            stage, self.gate(stage), ref, action, self.principal, price_max=price_max
-        )
+        return await judge(stage, self.gate(stage), ref, action, self.principal, price_max=price_max)
 
     async def take(self, ref: Ref, action: str, *, price_max: int | None = None) -> Taken:
         """Content together with what it costs; the charge is the caller's to append with its use."""
@@ -136,9 +128,7 @@ class Door(NamedTuple):
             return Taken(missing, None, None)
         return Taken(verdict, artifact, verdict.charge())
 
-    async def read(
-        self, ref: Ref, *, price_max: int | None = None, is_whole: bool = True
-    ) -> Artifact:
+    async def read(self, ref: Ref, *, price_max: int | None = None, is_whole: bool = True) -> Artifact:
         """A version, or a part of it, paid for if it has a price.
 
         `is_whole`: with what belongs to it and is kept elsewhere; else its content as it was written.
@@ -179,9 +169,7 @@ class Door(NamedTuple):
             # The head before the row: whatever comes between makes the append fail, never pass unseen.
             seq, _hash = await self.store.head(stream)
             stage = self.stage()
-            verdict = await judge(
-                stage, self.gate(stage), ref, action, self.principal, price_max=price_max
-            )
+            verdict = await judge(stage, self.gate(stage), ref, action, self.principal, price_max=price_max)
             data = await decide(verdict)
             if data is None:
                 return
@@ -206,15 +194,16 @@ class Door(NamedTuple):
     async def _content(self, standing: Standing, ref: Ref, *, is_whole: bool = True) -> Artifact:
         """The artifact with its content. Errors: `NotFound` for a version or part that is not there."""
         at = version_at(standing, ref)
-        content = await decoded_content(
-            at.media, await self.store.blob(self.tenant, blob_name(at.content))
-        )
+        content = await decoded_content(at.media, await self.store.blob(self.tenant, blob_name(at.content)))
         if is_whole:
             content = await self.stage().whole(standing, content, part=ref.part)
         return await self._artifact_of(
-            standing, at, part_of(standing, content, ref.part),
-            interface=await self.extra(at.interface), metadata=await self.extra(at.metadata) or {},
-        )  # fmt: skip
+            standing,
+            at,
+            part_of(standing, content, ref.part),
+            interface=await self.extra(at.interface),
+            metadata=await self.extra(at.metadata) or {},
+        )
 
     async def without_erased(self, standing: Standing | None) -> Standing | None:
         """Return what stands, to write the next version: metadata and interface that were erased are none."""
@@ -229,22 +218,14 @@ class Door(NamedTuple):
     async def without_content(self, ref: Ref, *, mark: str, price_max: int | None) -> Artifact:
         """Return a version that may be read, with `mark` in place of its content. Nobody pays for that."""
         standing = (await self.access(ref, "read", price_max=price_max)).granted()
-        return await self._artifact_of(
-            standing, version_at(standing, ref), mark, interface=None, metadata={}
-        )
+        return await self._artifact_of(standing, version_at(standing, ref), mark, interface=None, metadata={})
 
     async def _artifact_of(
-        self, standing: Standing, at: VersionRow, content: Any, *, interface: Any,
-        metadata: dict[str, Any],
-    ) -> Artifact:  # fmt: skip
+        self, standing: Standing, at: VersionRow, content: Any, *, interface: Any, metadata: dict[str, Any]
+    ) -> Artifact:
         sources = (
             await sources_of(
-                self.store,
-                self.tenant,
-                self.space,
-                standing.id,
-                version=at.version,
-                limit=at.sources,
+                self.store, self.tenant, self.space, standing.id, version=at.version, limit=at.sources
             )
             if at.sources
             else []

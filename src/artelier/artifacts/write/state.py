@@ -63,9 +63,7 @@ class Stage(Protocol):
         """The key that names this tenant's blobs; that of a subject, if what stands there is about one."""
         ...
 
-    async def licence(
-        self, id: str, principal: str, *, over: Stage | None = None
-    ) -> Licence | None:
+    async def licence(self, id: str, principal: str, *, over: Stage | None = None) -> Licence | None:
         """Return what lets a principal read, include and invoke an artifact whatever its policy and price
         say.
 
@@ -92,12 +90,7 @@ class Stage(Protocol):
         ...
 
     async def whole(
-        self,
-        standing: Standing,
-        content: Any,
-        *,
-        part: str | None = None,
-        over: Stage | None = None,
+        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
     ) -> Any:
         """Content with what belongs to it and is kept elsewhere, as it is to be read.
 
@@ -170,8 +163,7 @@ class StoreStage:
 
     async def balance(self, account: str, asset: str = SCRIP) -> int:
         rows = await self._store.query(
-            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ?"
-            " AND asset = ?",
+            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ? AND asset = ?",
             (self.tenant, self.space, account, asset),
         )
         return rows[0][0] if rows else 0
@@ -182,9 +174,7 @@ class StoreStage:
             held = await self._store.subject_key_of(self.tenant, blob_name(over.at.content))
         return held or await self._store.data_key(self.tenant)
 
-    async def licence(
-        self, id: str, principal: str, *, over: Stage | None = None
-    ) -> Licence | None:
+    async def licence(self, id: str, principal: str, *, over: Stage | None = None) -> Licence | None:
         return None  # licences are sold in worlds
 
     def uses(self, licence: str) -> int:
@@ -200,12 +190,7 @@ class StoreStage:
         return None
 
     async def whole(
-        self,
-        standing: Standing,
-        content: Any,
-        *,
-        part: str | None = None,
-        over: Stage | None = None,
+        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
     ) -> Any:
         return content
 
@@ -238,9 +223,7 @@ class StoreStage:
         return self.unchanged(self.seen) if len(self.seen) > 1 or self._groups else None
 
 
-def _check_unchanged(
-    tx: Tx, tenant: str, space: str, seen: Iterable[tuple[str, Standing | None]]
-) -> None:
+def _check_unchanged(tx: Tx, tenant: str, space: str, seen: Iterable[tuple[str, Standing | None]]) -> None:
     for id_, then in seen:
         row = tx.one(
             "SELECT version, kept_from, deleted, owner, access, price_read, price_invoke,"
@@ -252,9 +235,7 @@ def _check_unchanged(
             version, kept_from, deleted, owner, access, read, invoke, inclusion = row
             prices = Prices(read=read, invoke=invoke, inclusion=inclusion)
             now = (version, kept_from, bool(deleted), owner, Access.read(access), prices)
-        before = then and (
-            then.version, then.kept_from, then.deleted, then.owner, then.access, then.prices
-        )  # fmt: skip
+        before = then and (then.version, then.kept_from, then.deleted, then.owner, then.access, then.prices)
         if now != before:
             raise SequenceConflict(f"artifact {id_} has moved on", stream=f"artifact:{id_}")
 
@@ -310,9 +291,7 @@ class Working:
         # What is pending here is under the key of what it replaces.
         return await self._base.key(over and await self._base.standing(over.id))
 
-    async def licence(
-        self, id: str, principal: str, *, over: Stage | None = None
-    ) -> Licence | None:
+    async def licence(self, id: str, principal: str, *, over: Stage | None = None) -> Licence | None:
         return await self._base.licence(id, principal, over=over or self)
 
     def uses(self, licence: str) -> int:
@@ -329,12 +308,7 @@ class Working:
         return self._base.pending(key) if own is None else own
 
     async def whole(
-        self,
-        standing: Standing,
-        content: Any,
-        *,
-        part: str | None = None,
-        over: Stage | None = None,
+        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
     ) -> Any:
         return await self._base.whole(standing, content, part=part, over=over or self)
 
@@ -351,9 +325,13 @@ class Working:
                 if have < amount:
                     raise InsufficientFunds(
                         f"account {source} cannot pay",
-                        expected=f"at least {amount} {asset}", got=f"{have} {asset}",
-                        account=source, asset=asset, have=have, need=amount,
-                    )  # fmt: skip
+                        expected=f"at least {amount} {asset}",
+                        got=f"{have} {asset}",
+                        account=source,
+                        asset=asset,
+                        have=have,
+                        need=amount,
+                    )
             left = deltas[source, asset] = deltas.get((source, asset), 0) - amount
             deltas[target, asset] = deltas.get((target, asset), 0) + amount
             lows[source, asset] = min(left, lows.get((source, asset), 0))
@@ -450,19 +428,33 @@ class Working:
     async def _show_written(self, data: ArtifactWritten, writer: str) -> None:
         before = await self.standing(data.id)
         at = VersionRow(
-            version=data.version, content=data.content, media=data.media,
-            size_bytes=data.size_bytes, interface=data.interface, metadata=data.metadata,
-            sources=len(data.derived_from), written_us=self.at_us, run_id=data.run_id,
-            step=data.step, writer=writer,
-        )  # fmt: skip
+            version=data.version,
+            content=data.content,
+            media=data.media,
+            size_bytes=data.size_bytes,
+            interface=data.interface,
+            metadata=data.metadata,
+            sources=len(data.derived_from),
+            written_us=self.at_us,
+            run_id=data.run_id,
+            step=data.step,
+            writer=writer,
+        )
         self._versions[data.id, data.version] = at
         self._standings[data.id] = Standing(
-            id=data.id, kind=data.kind, version=data.version,
-            kept_from=before.kept_from if before else 1, deleted=False, creator=data.creator,
-            owner=data.owner, access=data.access, prices=data.prices,
+            id=data.id,
+            kind=data.kind,
+            version=data.version,
+            kept_from=before.kept_from if before else 1,
+            deleted=False,
+            creator=data.creator,
+            owner=data.owner,
+            access=data.access,
+            prices=data.prices,
             created_us=before.created_us if before else self.at_us,
-            position=before.position if before else PENDING, at=at,
-        )  # fmt: skip
+            position=before.position if before else PENDING,
+            at=at,
+        )
 
 
 def _check_there(known: Standing, data: ArtifactDeleted | ArtifactTransferred) -> None:

@@ -60,14 +60,10 @@ def encode(wish: WriteRequest) -> Encoded:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise InvalidArtifact(
-                f"invalid {what}", expected="a JSON object", got=type(value).__name__
-            )
+            raise InvalidArtifact(f"invalid {what}", expected="a JSON object", got=type(value).__name__)
         return encode_content(dict(value), limit_bytes=EXTRAS_BYTES_MAX)[1]  # pyright: ignore[reportUnknownArgumentType] - JSON, checked there
 
-    return Encoded(
-        media, content, extra(wish.metadata, "metadata"), extra(wish.interface, "interface")
-    )
+    return Encoded(media, content, extra(wish.metadata, "metadata"), extra(wish.interface, "interface"))
 
 
 class PreparedContent(NamedTuple):
@@ -110,17 +106,13 @@ def asked_right(wish: WriteRequest) -> str:
     return "write" if wish.access is None and wish.prices is None else "govern"
 
 
-def check_allowed(
-    wish: WriteRequest, standing: Standing, principal: str, decision: Decision | None
-) -> None:
+def check_allowed(wish: WriteRequest, standing: Standing, principal: str, decision: Decision | None) -> None:
     """Errors: `NotFound` for a deleted artifact, `AccessDenied`, also for what nobody decided."""
     if standing.deleted:
         raise NotFound(f"artifact {wish.id} was deleted", hint="Write under another id.")
     if decision is None or not decision.allowed:
         reason = decision.reason if decision else "nobody decided"
-        raise AccessDenied(
-            f"{principal} may not write artifact {wish.id}: {reason}", artifact=wish.id
-        )
+        raise AccessDenied(f"{principal} may not write artifact {wish.id}: {reason}", artifact=wish.id)
 
 
 def decide_write(
@@ -210,20 +202,12 @@ def _kind(wish: WriteRequest, standing: Standing | None) -> str | None:
             )
         return wish.kind
     if wish.kind not in (None, standing.kind):
-        raise InvalidArtifact(
-            f"the kind of {wish.id} is fixed", expected=standing.kind, got=shown(wish.kind)
-        )
+        raise InvalidArtifact(f"the kind of {wish.id} is fixed", expected=standing.kind, got=shown(wish.kind))
     return standing.kind
 
 
 def artifact_of(
-    event: ArtifactWritten,
-    *,
-    content: Any,
-    metadata: Any,
-    interface: Any,
-    created_us: int,
-    written_us: int,
+    event: ArtifactWritten, *, content: Any, metadata: Any, interface: Any, created_us: int, written_us: int
 ) -> Artifact:
     """The artifact that a write leaves."""
     return Artifact(
@@ -236,9 +220,7 @@ def artifact_of(
         access=event.access,
         prices=event.prices,
         interface=interface,
-        provenance=Provenance(
-            derived_from=event.derived_from, run_id=event.run_id, step=event.step
-        ),
+        provenance=Provenance(derived_from=event.derived_from, run_id=event.run_id, step=event.step),
         metadata=metadata or {},
         created_us=created_us,
         written_us=written_us,

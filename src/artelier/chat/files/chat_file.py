@@ -29,9 +29,17 @@ from artelier.operations.profile.definition import TAG
 from artelier.operations.profile.store import KIND as PROFILE
 
 KINDS: tuple[type[EventData], ...] = (
-    ev.ChatOpened, ev.ChatChanged, ev.TurnAsked, ev.VariantBegun, ev.VariantEnded,
-    ev.VariantSelected, ev.BranchMade, ev.BranchRewound, ev.SessionSet, ev.TurnsImported,
-)  # fmt: skip
+    ev.ChatOpened,
+    ev.ChatChanged,
+    ev.TurnAsked,
+    ev.VariantBegun,
+    ev.VariantEnded,
+    ev.VariantSelected,
+    ev.BranchMade,
+    ev.BranchRewound,
+    ev.SessionSet,
+    ev.TurnsImported,
+)
 """Of events in the stream of a chat."""
 
 LOREBOOK = "lorebook"
@@ -79,9 +87,7 @@ class ChatFile(Belongings):
 
     def gives_way(self, local: str) -> bool:
         """See `Belongings`: a tenant that has a profile or a lorebook of that name goes on with its own."""
-        return (
-            self.owns(local.removeprefix("artifact:")) if local.startswith("artifact:") else False
-        )
+        return self.owns(local.removeprefix("artifact:")) if local.startswith("artifact:") else False
 
     def has_stream(self, local: str) -> bool:
         """See `Belongings`."""
@@ -168,9 +174,7 @@ class ChatFile(Belongings):
         if not self._is_open:
             raise InvalidExport(f"the events of chat {self.chat} are missing")
 
-    async def arrival(
-        self, services: Services, tenant: str, header: Header, sha256: str
-    ) -> Arrival:
+    async def arrival(self, services: Services, tenant: str, header: Header, sha256: str) -> Arrival:
         """See `Belongings`."""
         if (await services.store.head(session_stream(tenant, self.chat)))[0]:
             raise self._taken()
@@ -183,8 +187,7 @@ class ChatFile(Belongings):
 
     def _taken(self) -> Conflict:
         return Conflict(
-            f"there is a chat {self.chat} already",
-            hint="Import it into another tenant or another database.",
+            f"there is a chat {self.chat} already", hint="Import it into another tenant or another database."
         )
 
 

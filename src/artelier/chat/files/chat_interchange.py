@@ -85,14 +85,14 @@ def _messages(turn: Turn, *, user: str, char: str) -> chat_log.Turn:
         numbers = [one.number for one in turn.variants]
         messages.append(
             chat_log.Message(
-                role="assistant", name=char,
+                role="assistant",
+                name=char,
                 variants=tuple(
-                    chat_log.Variant(text=one.text, sent_at=_date(one.at_us))
-                    for one in turn.variants
+                    chat_log.Variant(text=one.text, sent_at=_date(one.at_us)) for one in turn.variants
                 ),
                 selected=numbers.index(turn.selected) if turn.selected in numbers else 0,
             )
-        )  # fmt: skip
+        )
     return chat_log.Turn(messages=tuple(messages))
 
 

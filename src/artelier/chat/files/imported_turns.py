@@ -31,9 +31,7 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 "variants of one turn", expected=f"at most {VARIANTS_MAX}", got=len(self.variants)
             )
         if self.variants and not 0 <= self.selected < len(self.variants):
-            raise InvalidRequest(
-                "selected", expected=f"0 to {len(self.variants) - 1}", got=self.selected
-            )
+            raise InvalidRequest("selected", expected=f"0 to {len(self.variants) - 1}", got=self.selected)
         if self.user is None and not self.variants:
             raise InvalidRequest("a turn needs words or replies", got="neither")
         for text in (self.user or "", *self.variants):

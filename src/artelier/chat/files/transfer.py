@@ -44,9 +44,7 @@ class ChatFileContents(msgspec.Struct, frozen=True, kw_only=True):
     """Of the file without its seal."""
 
 
-async def export_chat(
-    services: Services, tenant: str, chat: str, path: str | Path
-) -> ChatFileContents:
+async def export_chat(services: Services, tenant: str, chat: str, path: str | Path) -> ChatFileContents:
     """Write the file, whole or not at all. Errors: see `ChatsHandle.export_chat`."""
     row = await chat_row(services.store, tenant, check_chat(chat))
     position, root = await services.store.root()
@@ -56,14 +54,24 @@ async def export_chat(
     profiles, books = await _artifacts(services, row)
     streams.update((_artifact(tenant, id_), position) for id_ in (*profiles, *books))
     header = Header(
-        format=FORMAT, version=CHAT_VERSION, tenant=tenant, run="", chat=chat,
-        code=services.code_version, position=position, head=root.hex(),
-    )  # fmt: skip
+        format=FORMAT,
+        version=CHAT_VERSION,
+        tenant=tenant,
+        run="",
+        chat=chat,
+        code=services.code_version,
+        position=position,
+        head=root.hex(),
+    )
     done = await write_file(path, header, [StorePart(services, streams)], belongings=ChatFile(chat))
     return ChatFileContents(
-        chat_id=chat, runs=done.runs, profiles=profiles, events=done.events, blobs=done.blobs,
+        chat_id=chat,
+        runs=done.runs,
+        profiles=profiles,
+        events=done.events,
+        blobs=done.blobs,
         sha256=done.sha256,
-    )  # fmt: skip
+    )
 
 
 def _artifact(tenant: str, id_: str) -> Stream:
@@ -80,9 +88,10 @@ async def _runs(services: Services, row: ChatRow, position: int) -> list[str]:
     )
     if len(rows) > RUNS_MAX:
         raise InvalidRequest(
-            f"chat {row.chat!r} has more runs than one file takes", expected=f"at most {RUNS_MAX}",
+            f"chat {row.chat!r} has more runs than one file takes",
+            expected=f"at most {RUNS_MAX}",
             hint="Export the runs that matter one by one.",
-        )  # fmt: skip
+        )
     return [run for (run,) in rows]
 
 
@@ -93,10 +102,7 @@ async def _artifacts(services: Services, row: ChatRow) -> tuple[tuple[str, ...],
     )
     stored = await blob_json(services, row.tenant, row.settings)
     named = {*(ref for (ref,) in rows), ChatSettings.restored(stored).profile}
-    return (
-        await _there(services, row.tenant, named),
-        await _there(services, row.tenant, books_of(stored)),
-    )
+    return (await _there(services, row.tenant, named), await _there(services, row.tenant, books_of(stored)))
 
 
 async def _there(services: Services, tenant: str, refs: Iterable[str]) -> tuple[str, ...]:
@@ -116,12 +122,22 @@ async def import_chat(
 ) -> ChatFileContents:
     """Check the whole file, then append all of it as one batch. Errors: see `ChatsHandle.import_chat`."""
     found = await import_file(
-        services, keys, tenant, path, size_max_bytes=size_max_bytes, by=by, about="chat",
+        services,
+        keys,
+        tenant,
+        path,
+        size_max_bytes=size_max_bytes,
+        by=by,
+        about="chat",
         belongings=lambda header: ChatFile(header.chat),
-    )  # fmt: skip
+    )
     file = found.belongings
     assert isinstance(file, ChatFile)
     return ChatFileContents(
-        chat_id=found.header.chat, runs=tuple(sorted(found.runs)), profiles=file.profiles,
-        events=len(found.drafts), blobs=found.blobs, sha256=found.sha256,
-    )  # fmt: skip
+        chat_id=found.header.chat,
+        runs=tuple(sorted(found.runs)),
+        profiles=file.profiles,
+        events=len(found.drafts),
+        blobs=found.blobs,
+        sha256=found.sha256,
+    )

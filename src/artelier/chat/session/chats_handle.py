@@ -38,9 +38,7 @@ class ChatsHandle:
 
         return await Session.open(self, chat_id, **opening)
 
-    async def chats(
-        self: ChatKernel, *, after: str | None = None, limit: int = 100
-    ) -> dict[str, Any]:
+    async def chats(self: ChatKernel, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
         """`{items: [{chat_id, branches, runs, opened_us, changed_us}], next}`, by id."""
         from artelier.chat.tree.queries import list_chats
 
@@ -58,11 +56,7 @@ class ChatsHandle:
         return await export_chat(self.services, self.id, chat_id, path)
 
     async def import_chat(
-        self: ChatKernel,
-        path: str | Path,
-        *,
-        size_max_bytes: int = SIZE_BYTES_MAX,
-        by: str = "operator",
+        self: ChatKernel, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
     ) -> ChatFileContents:
         """Take a chat into this tenant, hash for hash: its runs are records, the chat goes on.
 

@@ -54,9 +54,7 @@ def _not_reopened(run_id: str) -> Conflict:
     )
 
 
-async def _cancelled(
-    desk: Any, row: dict[str, Any], run_id: str, command: dict[str, Any]
-) -> EventData:
+async def _cancelled(desk: Any, row: dict[str, Any], run_id: str, command: dict[str, Any]) -> EventData:
     """End a turn, and keep in its chat how far it came.
 
     Who drives it does that. If nobody does, it is driven here, with the command heard before its first

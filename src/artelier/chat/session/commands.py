@@ -52,9 +52,7 @@ class CommandKernel(Protocol):
 class CommandsHandle:
     """Methods of `TenantKernel`."""
 
-    async def pause(
-        self: CommandKernel, run_id: str, *, by: str = "operator", note: str = ""
-    ) -> EventData:
+    async def pause(self: CommandKernel, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         return await _give(self, run_id, "pause", by=by, payload=note or None)
 
     async def resume(
@@ -105,15 +103,11 @@ class CommandsHandle:
         """
         return await _give(self, run_id, "step", by=by)
 
-    async def cancel(
-        self: CommandKernel, run_id: str, *, by: str = "operator", note: str = ""
-    ) -> EventData:
+    async def cancel(self: CommandKernel, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """End a run for good, and its children. What a turn of a chat has said so far is kept in the chat."""
         return await _give(self, run_id, "cancel", by=by, payload=note or None)
 
-    async def stop(
-        self: CommandKernel, run_id: str, *, by: str = "operator", note: str = ""
-    ) -> EventData:
+    async def stop(self: CommandKernel, run_id: str, *, by: str = "operator", note: str = "") -> EventData:
         """Cancel the call in flight and pause; what was produced is kept with its cost."""
         return await _give(self, run_id, "stop", by=by, payload=note or None)
 
@@ -140,21 +134,22 @@ class CommandsHandle:
         self.keep_alive()
         table = None if tools is None else {tool.name: tool for tool in tools}
         return await compensate_ended(
-            self.services, await self.state(), run_id, tools=table, upto=upto, note=note, by=by,
+            self.services,
+            await self.state(),
+            run_id,
+            tools=table,
+            upto=upto,
+            note=note,
+            by=by,
             on_wait=on_wait,
-        )  # fmt: skip
+        )
 
     async def goes_on_as(self: CommandKernel, run_id: str) -> str:
         """The run in which this one goes on: itself, or the newest fork that `fork_on_drift` made of it."""
         return await newest_drift(self.services, self.id, run_id)
 
     async def limit(
-        self: CommandKernel,
-        run_id: str,
-        *,
-        unit: str,
-        cap: float | str | None,
-        by: str = "operator",
+        self: CommandKernel, run_id: str, *, unit: str, cap: float | str | None, by: str = "operator"
     ) -> EventData:
         """Set or lift (`cap=None`) a cap of a run, its children included.
 
@@ -193,9 +188,7 @@ class CommandsHandle:
         """
         return await scopes.used_of(self.services, self.id, scope)
 
-    async def inject(
-        self: CommandKernel, run_id: str, note: str, *, by: str = "operator"
-    ) -> EventData:
+    async def inject(self: CommandKernel, run_id: str, note: str, *, by: str = "operator") -> EventData:
         """Tell a run something. Placeholders of others in it are text.
 
         Errors: `NotFound`, `Conflict`.
@@ -224,10 +217,15 @@ class CommandsHandle:
         if step is None:
             step = await queries.only_approval(self.services, self.id, run_id)
         decision = "deny" if deny else "edit" if arguments is not None else "approve"
-        return await _give(self, 
-            run_id, "answer", by=by, key=step, choice=decision,
+        return await _give(
+            self,
+            run_id,
+            "answer",
+            by=by,
+            key=step,
+            choice=decision,
             payload=_said(self, run_id, {"arguments": arguments, "note": note}),
-        )  # fmt: skip
+        )
 
     async def reconcile(
         self: CommandKernel,
@@ -263,9 +261,14 @@ class CommandsHandle:
                 got=", ".join(given) or "none",
             )
         return await reconcile(
-            self.services, await self.state(), run_id, step, answer=given[0],
-            result=succeeded if failed is None else failed, by=by,
-        )  # fmt: skip
+            self.services,
+            await self.state(),
+            run_id,
+            step,
+            answer=given[0],
+            result=succeeded if failed is None else failed,
+            by=by,
+        )
 
 
 def _check_time(caps: Sequence[tuple[str, int]], started_us: int, now_us: int) -> None:
@@ -275,8 +278,9 @@ def _check_time(caps: Sequence[tuple[str, int]], started_us: int, now_us: int) -
         if unit == "ms" and cap <= gone_ms:
             raise InvalidRequest(
                 "this time is up already: it counts from the run's beginning",
-                expected=f"more than {gone_ms / 1000:.0f} s", got=f"{cap / 1000:g} s",
-            )  # fmt: skip
+                expected=f"more than {gone_ms / 1000:.0f} s",
+                got=f"{cap / 1000:g} s",
+            )
 
 
 def _amount(unit: str, cap: float | str | None) -> int | None:
@@ -314,9 +318,7 @@ def _said(desk: CommandKernel, run_id: str, value: Any) -> Any:
     return escape_json(value, lambda one: is_known(services.store, desk.id, run_id, one))
 
 
-async def _give(
-    desk: CommandKernel, run_id: str, verb: str, *, by: str, **command: Any
-) -> EventData:
+async def _give(desk: CommandKernel, run_id: str, verb: str, *, by: str, **command: Any) -> EventData:
     await desk.state()
     desk.keep_alive()
     return await give(desk, run_id, verb, by=by, **command)

@@ -26,18 +26,27 @@ PAGE_MAX = 1_000
 
 _HIDDEN = frozenset(
     (
-        "session.read", "lore.activated", "context.assembled", "step.completed", "step.failed",
-        "cycle.completed", "tools.changed", "prompt.drifted",
+        "session.read",
+        "lore.activated",
+        "context.assembled",
+        "step.completed",
+        "step.failed",
+        "cycle.completed",
+        "tools.changed",
+        "prompt.drifted",
     )
-)  # fmt: skip
+)
 """Bookkeeping of a run: how it goes on after a crash, and what its prompts were made of."""
 
 _LAST = ("run.completed", "run.failed", "run.cancelled")
 
 _CODES = {
-    "rate_limited": "rate_limited", "model_timeout": "timeout", "deadline": "deadline",
-    "model_refused_call": "policy_error", "context_too_long": "policy_error",
-}  # fmt: skip
+    "rate_limited": "rate_limited",
+    "model_timeout": "timeout",
+    "deadline": "deadline",
+    "model_refused_call": "policy_error",
+    "context_too_long": "policy_error",
+}
 _FAMILIES = {"policy": "policy_error", "timeout": "timeout", "cancelled": "user_abort"}
 
 _TEXTS = ("message", "note", "text")
@@ -175,9 +184,7 @@ class _Follow:
         self.has_ended = await has_ended(self._desk, self._run_id)
 
     async def news(self, pieces: list[Piece]) -> AsyncGenerator[RunEvent]:
-        while page := await self._desk.services.store.read(
-            self._stream, after=self._after, limit=PAGE
-        ):
+        while page := await self._desk.services.store.read(self._stream, after=self._after, limit=PAGE):
             for event in page:
                 self._after = event.seq
                 shown = await told(self._desk, event)

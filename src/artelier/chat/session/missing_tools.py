@@ -49,11 +49,7 @@ async def _to_call(desk: Any, run_id: str, job: TurnJob) -> set[str] | None:
     from artelier.operations.profile.store import load_profile
 
     shown = await show_run(desk, run_id)
-    ended = {
-        (one["operation_id"], one["hook"])
-        for one in shown["operations"]
-        if one["status"] != "running"
-    }
+    ended = {(one["operation_id"], one["hook"]) for one in shown["operations"] if one["status"] != "running"}
     ahead = {
         one["operation_id"]
         for one in shown["plan"]

@@ -80,10 +80,13 @@ class ChatReader:
         if not branch.head:
             return []
         found = await queries.path(
-            self.store, chat.id, branch.head, limit=cs.whole(limit, "limit"),
+            self.store,
+            chat.id,
+            branch.head,
+            limit=cs.whole(limit, "limit"),
             after=None if after is None else cs.whole(after, "after"),
             before=None if before is None else cs.whole(before, "before"),
-        )  # fmt: skip
+        )
         return await read_turns(self.store, chat, found)
 
     async def turn(self, number: int | None = None) -> Turn:
@@ -118,11 +121,16 @@ class ChatReader:
         )
         return [
             {
-                "name": name, "origin": origin, "run_id": run, "status": status, "turn": turn,
-                "is_current": name == self.branch_name, "made_us": at_us,
+                "name": name,
+                "origin": origin,
+                "run_id": run,
+                "status": status,
+                "turn": turn,
+                "is_current": name == self.branch_name,
+                "made_us": at_us,
             }
             for name, origin, run, status, turn, at_us in rows
-        ]  # fmt: skip
+        ]
 
     # Sessions of the profile
 
@@ -166,9 +174,7 @@ class ChatReader:
         Each is `{value, version, usage, semantics, append, operation, run_id, at_us}`; JSON stays typed.
         With `internal`, an operator also sees those that only prompts, or nobody, may show.
         """
-        return {
-            chain.newest.tag: await self._shown(chain) for chain in await self._chains(internal)
-        }
+        return {chain.newest.tag: await self._shown(chain) for chain in await self._chains(internal)}
 
     async def art(self, tag: str, *, internal: bool = False) -> Any:
         """The value of `art.<tag>`. Errors: `NotFound`, also for one that people may not see."""
@@ -196,10 +202,12 @@ class ChatReader:
         newest, settings = chain.newest, await self.settings()
         artifacts = self.desk.as_principal(settings.principal).artifacts
         artifact = await artifacts.by(self._by or settings.principal).write(
-            id if id is not None else f"{self.chat_id}/{tag}", kind="document", content=value,
+            id if id is not None else f"{self.chat_id}/{tag}",
+            kind="document",
+            content=value,
             provenance=Provenance(run_id=newest.run, derived_from=(newest.profile,)),
             metadata={"tag": tag, "version": newest.version, "chat": self.chat_id},
-        )  # fmt: skip
+        )
         return f"{artifact.id}@{artifact.version}"
 
     def _now_us(self) -> int:
@@ -211,9 +219,7 @@ class ChatReader:
             return []
         scope = f"{profile.profile_id}/{await self.session_id(profile)}"
         chat, branch = await self.row(), await self.branch_row()
-        found = await queries.state_chains(
-            self.store, chat.id, head=branch.head, scope=scope, tags=tags
-        )
+        found = await queries.state_chains(self.store, chat.id, head=branch.head, scope=scope, tags=tags)
         return [chain for chain in found if internal or chain.in_ui]
 
     async def _chain(self, tag: str, internal: bool) -> Chain:
@@ -228,10 +234,14 @@ class ChatReader:
         newest = chain.newest
         return {
             "value": await value_of(self.store, self.desk.id, chain, now_us=self._now_us()),
-            "version": newest.version, "usage": newest.usage, "semantics": newest.semantics,
-            "append": bool(newest.append), "operation": newest.operation, "run_id": newest.run,
+            "version": newest.version,
+            "usage": newest.usage,
+            "semantics": newest.semantics,
+            "append": bool(newest.append),
+            "operation": newest.operation,
+            "run_id": newest.run,
             "at_us": newest.at_us,
-        }  # fmt: skip
+        }
 
     # Runs
 

@@ -20,8 +20,7 @@ from artelier.operations import events as ev
 
 EVENTS_MAX = 10_000
 
-_KINDS = (ev.PhaseChanged, ev.SessionRead, ev.OperationStarted, ev.OperationFinished,
-          ev.CommitReported)  # fmt: skip
+_KINDS = (ev.PhaseChanged, ev.SessionRead, ev.OperationStarted, ev.OperationFinished, ev.CommitReported)
 
 
 async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
@@ -81,10 +80,13 @@ async def _add(desk: Any, shown: dict[str, Any], event: Any) -> None:
 
 async def _ended(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
     ended: dict[str, Any] = {
-        "operation_id": event.operation_id, "hook": event.hook, "status": event.status,
-        "reason": event.reason, "code": event.code,
+        "operation_id": event.operation_id,
+        "hook": event.hook,
+        "status": event.status,
+        "reason": event.reason,
+        "code": event.code,
         "message": await shown_json(desk.services, desk.id, event.message),
-    }  # fmt: skip
+    }
     if event.status == "skipped":  # the values that a condition saw
         ended["details"] = await shown_json(desk.services, desk.id, event.details)
     return ended
@@ -108,11 +110,16 @@ def _close(shown: dict[str, Any]) -> None:
         if (planned["operation_id"], planned["hook"]) in known:
             continue
         skipped = planned.get("skipped", "")
-        shown["operations"].append({
-            "operation_id": planned["operation_id"], "hook": planned["hook"],
-            "status": "skipped" if skipped else "aborted", "reason": skipped,
-            "code": "" if skipped else "cancelled", "message": None,
-        })  # fmt: skip
+        shown["operations"].append(
+            {
+                "operation_id": planned["operation_id"],
+                "hook": planned["hook"],
+                "status": "skipped" if skipped else "aborted",
+                "reason": skipped,
+                "code": "" if skipped else "cancelled",
+                "message": None,
+            }
+        )
 
 
 async def _prompt(desk: Any, run_id: str) -> dict[str, Any]:

@@ -71,8 +71,9 @@ class Session(ChatReader):
         if held is None or held.key_id != self._own.key_id:
             raise Conflict(
                 f"chat {self.chat_id!r} has another subject, or none",
-                expected="the subject that it was made for", hint="Begin another chat.",
-            )  # fmt: skip
+                expected="the subject that it was made for",
+                hint="Begin another chat.",
+            )
 
     # The beginning
 
@@ -116,10 +117,17 @@ class Session(ChatReader):
         session = cls(desk, cs.check_chat(chat_id), branch=branch)
         session = session.by(by) if by else session
         wished: dict[str, Any] = {
-            "profile": profile, "model": model, "user": user, "char": char, "system": system,
-            "lorebooks": lorebooks, "history_max": history_max, "deadline_s": deadline_s,
-            "params": params or UNSET, "principal": principal,
-        }  # fmt: skip
+            "profile": profile,
+            "model": model,
+            "user": user,
+            "char": char,
+            "system": system,
+            "lorebooks": lorebooks,
+            "history_max": history_max,
+            "deadline_s": deadline_s,
+            "params": params or UNSET,
+            "principal": principal,
+        }
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
         if not await session.exists():
@@ -136,9 +144,7 @@ class Session(ChatReader):
 
     async def _begin(self, wished: dict[str, Any], greetings: tuple[str, ...]) -> None:
         if wished["model"] is UNSET:
-            raise NotFound(
-                f"no chat {self.chat_id!r}", hint="To begin one, say which model: model=...."
-            )
+            raise NotFound(f"no chat {self.chat_id!r}", hint="To begin one, say which model: model=....")
         if self.branch_name != MAIN:
             raise NotFound(f"a new chat has the branch {MAIN!r} only", got=self.branch_name[:100])
         empty = ChatSettings(model="", principal=wished["principal"])
@@ -161,9 +167,7 @@ class Session(ChatReader):
                 raise InvalidRequest("model", expected="a name", got=repr(wished["model"])[:80])
             self.desk.services.model(wished["model"])  # a missing key is said at the door
         if wished.get("profile", UNSET) is not UNSET:
-            wished["profile"] = await cs.profile_setting(
-                self.desk, wished["profile"], by=settings.principal
-            )
+            wished["profile"] = await cs.profile_setting(self.desk, wished["profile"], by=settings.principal)
         for name in ("user", "char", "system"):
             if wished.get(name, UNSET) is not UNSET:
                 wished[name] = self._said(wished[name])
@@ -179,9 +183,7 @@ class Session(ChatReader):
         `profile=None` takes the profile away; other names are params of the main call, None takes one back.
         Errors: as for `open`.
         """
-        names = (
-            "profile", "model", "user", "char", "system", "lorebooks", "history_max", "deadline_s",
-        )  # fmt: skip
+        names = ("profile", "model", "user", "char", "system", "lorebooks", "history_max", "deadline_s")
         own = {name: wished.pop(name) for name in names if name in wished}
         await self._change({**own, "params": wished or UNSET})
 
@@ -195,9 +197,7 @@ class Session(ChatReader):
 
     # Turns
 
-    async def generate(
-        self, text: str, *, deadline_s: float | None = None, **params: Any
-    ) -> TurnResult:
+    async def generate(self, text: str, *, deadline_s: float | None = None, **params: Any) -> TurnResult:
         """Say something, and get the turn with its reply. `params` are for this one main call.
 
         A turn that fails is a result with `failed`.
@@ -219,12 +219,7 @@ class Session(ChatReader):
         return await drive(self.desk, run_id, job)
 
     async def ask(
-        self,
-        text: str = "",
-        *,
-        trigger: str = "generate",
-        deadline_s: float | None = None,
-        **params: Any,
+        self, text: str = "", *, trigger: str = "generate", deadline_s: float | None = None, **params: Any
     ) -> str:
         """Have the branch wait for a turn that nobody drives yet; the id of its run, which `resume` drives.
 
@@ -232,9 +227,10 @@ class Session(ChatReader):
         """
         if trigger not in _TRIGGERS[:-1] or (text and trigger != "generate"):
             raise InvalidRequest(
-                "trigger", expected="generate with a text, regenerate or continue without",
+                "trigger",
+                expected="generate with a text, regenerate or continue without",
                 got=repr(trigger)[:80],
-            )  # fmt: skip
+            )
         return (await self._ask(trigger, text=text, deadline_s=deadline_s, params=params))[0]
 
     async def resume(self, *, on_wait: str = "await") -> TurnResult:
@@ -292,9 +288,10 @@ class Session(ChatReader):
         """
         if trigger not in _TRIGGERS or (text and trigger != "generate"):
             raise InvalidRequest(
-                "trigger", expected="generate with a text, regenerate, continue or resume without",
+                "trigger",
+                expected="generate with a text, regenerate, continue or resume without",
                 got=repr(trigger)[:80],
-            )  # fmt: skip
+            )
         if trigger == "resume":
             run_id, job = await self._newest()
         else:
@@ -336,15 +333,20 @@ class Session(ChatReader):
             chat, branch = await self.row(), await self.branch_row()
             head = await queries.node_row(self.store, chat.id, branch.head) if branch.head else None
             job = TurnJob(
-                chat=self.chat_id, branch=branch.name, trigger=trigger,
-                node=_hangs_on(head, trigger), text=await self._words(head, trigger, text),
+                chat=self.chat_id,
+                branch=branch.name,
+                trigger=trigger,
+                node=_hangs_on(head, trigger),
+                text=await self._words(head, trigger, text),
                 profile="" if is_plain else ref,
                 profile_id="" if is_plain or profile is None else profile.profile_id,
                 session_id="" if is_plain else await self.session_id(profile),
-                model=settings.model, params={**settings.params, **params},
-                deadline_ms=limit_ms or settings.deadline_ms, history_max=settings.history_max,
+                model=settings.model,
+                params={**settings.params, **params},
+                deadline_ms=limit_ms or settings.deadline_ms,
+                history_max=settings.history_max,
                 principal=settings.principal,
-            )  # fmt: skip
+            )
             run_id = run_name(self.chat_id, chat.runs + 1)
             try:
                 await self._append_asked(job, run_id, seq=seq)
@@ -364,12 +366,14 @@ class Session(ChatReader):
         blobs: list[Blob] = []
         is_new = job.trigger == "generate"
         asked = ev.TurnAsked(
-            branch=job.branch, run=run_id, trigger=job.trigger,
+            branch=job.branch,
+            run=run_id,
+            trigger=job.trigger,
             settings=await self._keep_json(job.settings(), blobs),
             text=await self._keep_json(job.text, blobs) if is_new else None,
             tokens=estimate_tokens(job.text) if is_new else 0,
             process=self.desk.services.process,
-        )  # fmt: skip
+        )
         await self._append(asked, blobs=blobs, seq=seq)
 
     async def _words(self, head: Node | None, trigger: str, text: str) -> str:
@@ -479,8 +483,7 @@ class Session(ChatReader):
         cs.check_name(session_id, what="session")
         if session_id in known:
             raise Conflict(
-                f"there is a session {session_id!r} already",
-                hint="session.reopen() goes on with it.",
+                f"there is a session {session_id!r} already", hint="session.reopen() goes on with it."
             )
         await self._set_session(profile.profile_id, session_id, profile.session_id)
         return session_id
@@ -492,9 +495,10 @@ class Session(ChatReader):
         known = [one["session_id"] for one in await self.sessions()]
         if session_id not in known:
             raise NotFound(
-                f"no session {session_id!r}", expected=", ".join(known[:20]),
+                f"no session {session_id!r}",
+                expected=", ".join(known[:20]),
                 hint="session.reset(id) begins one.",
-            )  # fmt: skip
+            )
         await self._set_session(profile.profile_id, session_id, profile.session_id)
 
     async def _use(self, session_id: str) -> None:
@@ -507,10 +511,9 @@ class Session(ChatReader):
     async def _set_session(self, profile_id: str, session_id: str, standard: str) -> None:
         await self._append(
             ev.SessionSet(
-                branch=self.branch_name, profile_id=profile_id, session_id=session_id,
-                default=standard,
+                branch=self.branch_name, profile_id=profile_id, session_id=session_id, default=standard
             )
-        )  # fmt: skip
+        )
 
     # Turns from elsewhere
 
@@ -533,11 +536,10 @@ class Session(ChatReader):
         texts = [turn.user or "", turn.variants[turn.selected] if turn.variants else ""]
         return ev.ImportedTurn(
             user=None if turn.user is None else await self._keep_json(self._said(turn.user), blobs),
-            variants=tuple(
-                [await self._keep_json(text, blobs) for text in self._said(turn.variants)]
-            ),
-            selected=turn.selected, tokens=sum(map(estimate_tokens, texts)),
-        )  # fmt: skip
+            variants=tuple([await self._keep_json(text, blobs) for text in self._said(turn.variants)]),
+            selected=turn.selected,
+            tokens=sum(map(estimate_tokens, texts)),
+        )
 
     # Writing
 

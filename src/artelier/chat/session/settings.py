@@ -63,9 +63,10 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         content = msgspec.json.encode(self, order="sorted")
         if len(content) > SETTINGS_BYTES_MAX:
             raise InvalidRequest(
-                "the settings of a chat are too large", expected=f"at most {SETTINGS_BYTES_MAX} bytes",
+                "the settings of a chat are too large",
+                expected=f"at most {SETTINGS_BYTES_MAX} bytes",
                 got=len(content),
-            )  # fmt: skip
+            )
         return content
 
 
@@ -163,9 +164,7 @@ def person(value: object, *, what: str) -> dict[str, Any]:
     plain = _json(dict(cast("Mapping[object, object]", value)), what=what)
     name = plain.get("name")
     if not isinstance(name, str) or not 0 < len(name.strip()) <= 200:
-        raise InvalidRequest(
-            f"{what} needs a name", expected="1-200 characters", got=repr(name)[:80]
-        )
+        raise InvalidRequest(f"{what} needs a name", expected="1-200 characters", got=repr(name)[:80])
     return plain
 
 
@@ -179,9 +178,7 @@ def lorebook_refs(value: object) -> tuple[str, ...]:
         raise InvalidRequest("lorebooks", expected="a list of refs", got=type(value).__name__)
     listed = cast("list[object] | tuple[object, ...]", value)
     if len(listed) > LOREBOOKS_MAX:
-        raise InvalidRequest(
-            "lorebooks of a chat", expected=f"at most {LOREBOOKS_MAX}", got=len(listed)
-        )
+        raise InvalidRequest("lorebooks of a chat", expected=f"at most {LOREBOOKS_MAX}", got=len(listed))
     for one in listed:
         if not isinstance(one, str):
             raise InvalidRequest("a lorebook", expected="a ref", got=type(one).__name__)
@@ -192,9 +189,7 @@ def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Params of the main call; None takes one back. Errors: `InvalidRequest`."""
     from artelier.models.params import settings_of
 
-    plain = _json(
-        {name: value for name, value in params.items() if value is not None}, what="params"
-    )
+    plain = _json({name: value for name, value in params.items() if value is not None}, what="params")
     settings_of(plain)
     limit = plain.get("max_output_tokens")
     if limit == 0:
@@ -212,17 +207,14 @@ def deadline_ms(deadline_s: object) -> int:
         or not 0 < deadline_s <= DEADLINE_S_MAX
     ):
         raise InvalidRequest(
-            "deadline_s", expected=f"seconds, above 0 and at most {DEADLINE_S_MAX}",
-            got=repr(deadline_s)[:80],
-        )  # fmt: skip
+            "deadline_s", expected=f"seconds, above 0 and at most {DEADLINE_S_MAX}", got=repr(deadline_s)[:80]
+        )
     return max(1, round(deadline_s * 1_000))
 
 
 def _whole(value: object, what: str, most: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise InvalidRequest(
-            what, expected=f"a whole number from 1 to {most}", got=repr(value)[:80]
-        )
+        raise InvalidRequest(what, expected=f"a whole number from 1 to {most}", got=repr(value)[:80])
     return value
 
 
@@ -271,9 +263,8 @@ async def profile_given(
 
     if not isinstance(profile, str | OperationProfile):
         raise InvalidRequest(
-            "profile", expected="an OperationProfile, its id or ref, or None",
-            got=repr(profile)[:80],
-        )  # fmt: skip
+            "profile", expected="an OperationProfile, its id or ref, or None", got=repr(profile)[:80]
+        )
     ref = ""
     if isinstance(profile, OperationProfile):
         found = profile

@@ -29,11 +29,7 @@ class Unbegun(NamedTuple):
 
 
 async def left_unbegun(
-    services: Services,
-    *,
-    tenant: str | None = None,
-    chat: str | None = None,
-    run: str | None = None,
+    services: Services, *, tenant: str | None = None, chat: str | None = None, run: str | None = None
 ) -> list[Unbegun]:
     """Return the turns whose run never began and never will by itself: the process that asked has ended.
 

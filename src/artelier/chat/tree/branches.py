@@ -35,8 +35,7 @@ _BRANCH = ("name", "head", "run", "trigger", "made")
 def branch_of(event: Applied, tx: Tx, name: str) -> dict[str, Any]:
     """Errors: `NotFound`."""
     row = tx.one(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?",
-        (event.stream_id, name),
+        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, name)
     )
     if row is None:
         check_open(event, tx)
@@ -79,8 +78,9 @@ def check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
             f" run {branch['run']} has not ended",
             hint="Wait for it, or bring it to its end: session.resume(), session.cancel()."
             " Beside it the chat goes on in a branch from an earlier turn: session.branch(at_turn=N).",
-            run=branch["run"], busy=True,
-        )  # fmt: skip
+            run=branch["run"],
+            busy=True,
+        )
 
 
 def check_settled(event: Applied, tx: Tx, node: Node) -> None:
@@ -88,8 +88,10 @@ def check_settled(event: Applied, tx: Tx, node: Node) -> None:
     if node.run and not _has_ended(event, tx, node.run):
         raise ChatConflict(
             f"run {node.run} is still at work on this turn of chat {event.stream.id!r}",
-            hint="Wait for it, or cancel it.", run=node.run, busy=True,
-        )  # fmt: skip
+            hint="Wait for it, or cancel it.",
+            run=node.run,
+            busy=True,
+        )
 
 
 def _has_ended(event: Applied, tx: Tx, run: str) -> bool:
@@ -124,9 +126,7 @@ def take_run(event: Applied, tx: Tx, run: str) -> None:
     number = (row[0] if row else 0) + 1
     expected = run_name(event.stream.id, number)
     if run != expected or number > RUNS_MAX:
-        raise ChatConflict(
-            "the name of a chat's next run is another", expected=expected, got=run[:200]
-        )
+        raise ChatConflict("the name of a chat's next run is another", expected=expected, got=run[:200])
     tx.execute("UPDATE chats SET runs = ? WHERE id = ?", (number, event.stream_id))
 
 

@@ -90,9 +90,7 @@ async def chat_key(store: Store, tenant: str, chat: str) -> DataKey | None:
 
     Errors: `Erased` for a chat that was erased.
     """
-    rows = await store.query(
-        "SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
-    )
+    rows = await store.query("SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat))
     if not rows:
         return None
     if await store.key_of(tenant, blob_name(rows[0][0])) is None:
@@ -137,15 +135,15 @@ async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
 async def branch_of(store: Store, chat: ChatRow, name: str) -> BranchState:
     """Errors: `NotFound` that names the branches there are."""
     rows = await store.query(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?",
-        (chat.id, name),
+        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?", (chat.id, name)
     )
     if not rows:
         known = ", ".join(one.name for one in (await branches(store, chat))[:20])
         raise NotFound(
-            f"chat {chat.chat!r} has no branch {name!r:.100}", expected=f"one of {known}",
+            f"chat {chat.chat!r} has no branch {name!r:.100}",
+            expected=f"one of {known}",
             hint="session.branch(name) makes one.",
-        )  # fmt: skip
+        )
     return BranchState(**dict(zip(_BRANCH, rows[0], strict=True)))
 
 
@@ -182,9 +180,7 @@ async def node_at(store: Store, chat: int, head: int, number: int) -> Node:
         (chat, head, chat, number, chat, number),
     )
     if not rows:
-        raise NotFound(
-            f"the branch has no turn {number}", hint="session.turns() shows those it has."
-        )
+        raise NotFound(f"the branch has no turn {number}", hint="session.turns() shows those it has.")
     return node_of(rows[0])
 
 
@@ -196,12 +192,9 @@ async def variant_row(store: Store, node: Node, variant: int) -> Node:
     )
     if not rows:
         known = await store.query(
-            "SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?",
-            (node.chat, node.turn),
+            "SELECT max(variant) FROM chat_nodes WHERE chat = ? AND turn = ?", (node.chat, node.turn)
         )
-        raise NotFound(
-            f"turn {node.number} has no variant {variant}", expected=f"1 to {known[0][0]}"
-        )
+        raise NotFound(f"turn {node.number} has no variant {variant}", expected=f"1 to {known[0][0]}")
     return node_of(rows[0])
 
 
@@ -311,10 +304,15 @@ async def stand(
         marks = own.marked()
         found = [seen(one, now_us=now_us) for one in await _chains(store, own, tags)]
     return NodeState(
-        settings=row.settings, base_run=base.base if base else "",
-        base_shown=base.shown if base else 0, said=said, artifacts=tuple(found), marks=marks,
-        turn=at.number + (trigger != "continue"), tokens=at.tokens,
-    )  # fmt: skip
+        settings=row.settings,
+        base_run=base.base if base else "",
+        base_shown=base.shown if base else 0,
+        said=said,
+        artifacts=tuple(found),
+        marks=marks,
+        turn=at.number + (trigger != "continue"),
+        tokens=at.tokens,
+    )
 
 
 async def in_scope(store: Store, node: Node | None, scope: str) -> Node | None:
@@ -356,9 +354,7 @@ _SAID_UP = (
 )
 
 
-async def _said(
-    store: Store, chat: ChatRow, node: Node
-) -> tuple[Node | None, tuple[ChatMessage, ...]]:
+async def _said(store: Store, chat: ChatRow, node: Node) -> tuple[Node | None, tuple[ChatMessage, ...]]:
     """The nearest node whose conversation a run has recorded, and what was said after that."""
     words = ", ".join(f"n.{name}" for name in COLUMNS)
     rows = await store.query(
@@ -393,9 +389,7 @@ def _parts_of(node: Node, asked: str) -> tuple[Part, ...]:
 # Texts
 
 
-async def texts(
-    store: Store, tenant: str, parts: Iterable[Part], *, forgiving: bool = False
-) -> list[str]:
+async def texts(store: Store, tenant: str, parts: Iterable[Part], *, forgiving: bool = False) -> list[str]:
     """One for each part; if it is `forgiving`, `[erased]` for what was. Errors: `Erased`, else."""
     found: list[str] = []
     for part in parts:
@@ -413,8 +407,6 @@ async def shown_text(store: Store, tenant: str, parts: Iterable[Part], *, prompt
 
     People see `[erased]` where content was. Errors: `Erased` for a prompt.
     """
-    chosen = [
-        part for part in parts if (part.prompt if prompt else part.ui and part.channel == "text")
-    ]
+    chosen = [part for part in parts if (part.prompt if prompt else part.ui and part.channel == "text")]
     found = await texts(store, tenant, chosen, forgiving=not prompt)
     return "\n\n".join(text for text in found if text)

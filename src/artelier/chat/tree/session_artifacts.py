@@ -11,9 +11,23 @@ from artelier.operations.events import Seen
 from artelier.operations.graph.artifact_state import covers
 
 _COLUMNS = (
-    "id", "scope", "tag", "node", "version", "prev", "value", "append", "usage", "semantics",
-    "versions_max", "ttl_s", "operation", "profile", "run", "at_us",
-)  # fmt: skip
+    "id",
+    "scope",
+    "tag",
+    "node",
+    "version",
+    "prev",
+    "value",
+    "append",
+    "usage",
+    "semantics",
+    "versions_max",
+    "ttl_s",
+    "operation",
+    "profile",
+    "run",
+    "at_us",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,10 +118,16 @@ def seen(chain: Chain, *, now_us: int) -> Seen:
     """An artifact as a run records that it found it."""
     newest, kept = chain.newest, chain.kept(now_us=now_us)
     return Seen(
-        tag=newest.tag, version=newest.version, values=tuple(BlobRef(row.value) for row in kept),
-        at_us=tuple(row.at_us for row in kept), append=bool(newest.append), usage=newest.usage,
-        semantics=newest.semantics, operation=newest.operation, run=newest.run,
-    )  # fmt: skip
+        tag=newest.tag,
+        version=newest.version,
+        values=tuple(BlobRef(row.value) for row in kept),
+        at_us=tuple(row.at_us for row in kept),
+        append=bool(newest.append),
+        usage=newest.usage,
+        semantics=newest.semantics,
+        operation=newest.operation,
+        run=newest.run,
+    )
 
 
 async def value_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> Any:
@@ -118,9 +138,7 @@ async def value_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> A
     return [await stored_json(store, tenant, row.value) for row in reversed(kept)]
 
 
-async def history_of(
-    store: Store, tenant: str, chain: Chain, *, now_us: int
-) -> list[dict[str, Any]]:
+async def history_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> list[dict[str, Any]]:
     """Earlier values, newest first; of a feed its entries, the newest included."""
     kept = chain.kept(now_us=now_us)
     return [

@@ -148,9 +148,7 @@ def in_scope(tx: Tx, node: Node | None, scope: str) -> Node | None:
     Cost: as many rows as there were changes of scope.
     """
     while node is not None and node.scope != scope:
-        above = tx.one(
-            f"{SELECT} WHERE n.chat = ? AND n.node = ?", (node.chat, node.other)
-        )  # 0 is no node
+        above = tx.one(f"{SELECT} WHERE n.chat = ? AND n.node = ?", (node.chat, node.other))  # 0 is no node
         node = None if above is None else node_of(above)
     return node
 
@@ -163,10 +161,7 @@ def inherited(tx: Tx, parent: Node | None, scope: str) -> dict[str, Any]:
     if parent is None:
         return {"scope": scope}
     if not scope or parent.scope == scope:
-        return {
-            "scope": parent.scope, "other": parent.other, "state": parent.state,
-            "marks": parent.marks,
-        }  # fmt: skip
+        return {"scope": parent.scope, "other": parent.other, "state": parent.state, "marks": parent.marks}
     found = in_scope(tx, parent, scope)
     return {
         "scope": scope,

@@ -19,29 +19,17 @@ from artelier.operations import events as ev
 from artelier.operations.graph.effects import OperationOutcome, Turned, apply
 from artelier.operations.graph.failures import StepFailed
 from artelier.operations.graph.inclusion import Places, placed
-from artelier.operations.graph.orchestrator import (
-    Hooked,
-    Surroundings,
-    fault_of,
-    not_done,
-    passages_of,
-)
+from artelier.operations.graph.orchestrator import Hooked, Surroundings, fault_of, not_done, passages_of
 from artelier.operations.graph.plan import OperationPlan, marked, plan
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.template_scope import Situation
-from artelier.operations.profile.definition import (
-    AFTER,
-    BEFORE,
-    Hook,
-    OperationProfile,
-    SystemUpdate,
-)
+from artelier.operations.profile.definition import AFTER, BEFORE, Hook, OperationProfile, SystemUpdate
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 
-TURNS = frozenset((
-    "turn.user_variant.upsert_and_select", "turn.assistant_variant.patch", "turn.assistant_blocks.update",
-))  # fmt: skip
+TURNS = frozenset(
+    ("turn.user_variant.upsert_and_select", "turn.assistant_variant.patch", "turn.assistant_blocks.update")
+)
 """Effects on what people say in a chat: an agent's steps have no such words."""
 
 TAKEN = "#steps"
@@ -66,10 +54,20 @@ class AgentTurnHooks:
     """The operations around the steps of one run."""
 
     def __init__(
-        self, run: Run, *, ref: str, chat: str, model: str, principal: str, desk: Any,
-        session_id: str = "", name: str = "", unit: str = "c", seed: str = "",
+        self,
+        run: Run,
+        *,
+        ref: str,
+        chat: str,
+        model: str,
+        principal: str,
+        desk: Any,
+        session_id: str = "",
+        name: str = "",
+        unit: str = "c",
+        seed: str = "",
         refused: Collection[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`ref`: the profile with its version. `chat`: names the session's stream. `desk`: the kernel bound
         to the tenant, None in a replay. `name`: what templates call the agent. `unit`: begins the keys of
         the steps, before their number. `seed`: of what operations draw by chance; the run's id by default.
@@ -87,8 +85,9 @@ class AgentTurnHooks:
         self._at_us: int | None = None
         self._profile: OperationProfile | None = None
         self._people: dict[str, dict[str, Any]] = {
-            "user": {"name": "User"}, "char": {"name": name or "Agent"},
-        }  # fmt: skip
+            "user": {"name": "User"},
+            "char": {"name": name or "Agent"},
+        }
 
     @property
     def profile(self) -> OperationProfile:
@@ -101,9 +100,15 @@ class AgentTurnHooks:
         return f"{self.profile.profile_id}/{self._session or self.profile.session_id}"
 
     async def before(
-        self, number: int, *, said: Sequence[ChatMessage], text: str, trigger: str = "generate",
-        more: Mapping[str, Any] | None = None, now_us: int | None = None,
-    ) -> AgentStep:  # fmt: skip
+        self,
+        number: int,
+        *,
+        said: Sequence[ChatMessage],
+        text: str,
+        trigger: str = "generate",
+        more: Mapping[str, Any] | None = None,
+        now_us: int | None = None,
+    ) -> AgentStep:
         """Run the operations before step `number`, and commit their effects.
 
         `said`: the newest messages, oldest first. `text`: what the step is about. `more`: names in scope
@@ -115,19 +120,29 @@ class AgentTurnHooks:
         self._at_us = now_us
         found = await self._found(prefix)
         planned = plan(
-            self.profile, trigger=trigger, turn=_taken(found.marks) + 1, tokens=found.tokens,
+            self.profile,
+            trigger=trigger,
+            turn=_taken(found.marks) + 1,
+            tokens=found.tokens,
             marks=found.marks,
-        )  # fmt: skip
+        )
 
         async def write_down(full: str) -> tuple[ev.PhaseChanged, list[Blob]]:
             return ev.PhaseChanged(key=full, phase="planning", plan=planned.planned()), []
 
         await self.run.receipt(ev.PhaseChanged, write_down, key=f"{prefix}planning")
         situation = Situation.of(
-            said, people=self._people, chat=self._chat, branch="main", run=self.run.id,
-            turn=number, trigger=trigger, text=text, more=more or {},
+            said,
+            people=self._people,
+            chat=self._chat,
+            branch="main",
+            run=self.run.id,
+            turn=number,
+            trigger=trigger,
+            text=text,
+            more=more or {},
             now_us=self.run.core.started_us if now_us is None else now_us,
-        )  # fmt: skip
+        )
         turned = Turned(state=found.state)
         outcomes = await self._hook(prefix, planned, BEFORE, turned, situation, {})
         if (failed := not_done(outcomes)) is not None:
@@ -136,9 +151,14 @@ class AgentTurnHooks:
         await self._commit(prefix, BEFORE, turned, {}, found.tokens)
         turned = replace(turned, applied=(), written=())
         return AgentStep(
-            number=number, found=found, plan=planned, turned=turned, outcomes=tuple(outcomes),
-            situation=situation, places=await self._places(turned, situation, trigger, prefix),
-        )  # fmt: skip
+            number=number,
+            found=found,
+            plan=planned,
+            turned=turned,
+            outcomes=tuple(outcomes),
+            situation=situation,
+            places=await self._places(turned, situation, trigger, prefix),
+        )
 
     async def after(self, step: AgentStep, *, reply: str) -> Turned:
         """Run the operations after the step's model call, and commit their effects.
@@ -164,24 +184,36 @@ class AgentTurnHooks:
         return turned
 
     async def _hook(
-        self, prefix: str, planned: OperationPlan, hook: Hook, turned: Turned, situation: Situation,
+        self,
+        prefix: str,
+        planned: OperationPlan,
+        hook: Hook,
+        turned: Turned,
+        situation: Situation,
         rag: dict[str, Any],
-    ) -> list[OperationOutcome]:  # fmt: skip
+    ) -> list[OperationOutcome]:
         around = Surroundings(
-            run=self.run, profile=self.profile, model=self._model, principal=self._principal,
-            desk=self._desk, prefix=prefix, seed=self._seed,
-        )  # fmt: skip
+            run=self.run,
+            profile=self.profile,
+            model=self._model,
+            principal=self._principal,
+            desk=self._desk,
+            prefix=prefix,
+            seed=self._seed,
+        )
         slots = planned.at(hook)
         return await Hooked(around, slots, turned.state, situation, rag).run_all() if slots else []
 
-    async def _places(
-        self, turned: Turned, situation: Situation, trigger: str, prefix: str
-    ) -> Places:
+    async def _places(self, turned: Turned, situation: Situation, trigger: str, prefix: str) -> Places:
         items = await inclusions(
-            self.run, self.profile.inclusions, turned.state,
-            names_shown(self.profile, turned.state, situation), trigger=trigger,
-            model=self._model, prefix=prefix,
-        )  # fmt: skip
+            self.run,
+            self.profile.inclusions,
+            turned.state,
+            names_shown(self.profile, turned.state, situation),
+            trigger=trigger,
+            model=self._model,
+            prefix=prefix,
+        )
         return placed((), turned, items, profile=self._ref)
 
     # The session
@@ -222,13 +254,23 @@ class AgentTurnHooks:
         self._check_own(await core.load_json(row.settings))
         branch = await branch_of(store, row, "main")
         stood = await stand(
-            store, tenant, self._chat, node=branch.head, scope=self._scope, trigger="step",
+            store,
+            tenant,
+            self._chat,
+            node=branch.head,
+            scope=self._scope,
+            trigger="step",
             now_us=self._now_us(),
-        )  # fmt: skip
+        )
         read = ev.SessionRead(
-            key=full, settings=stood.settings, profile=profile, artifacts=stood.artifacts,
-            marks=dict(stood.marks), turn=stood.turn, tokens=stood.tokens,
-        )  # fmt: skip
+            key=full,
+            settings=stood.settings,
+            profile=profile,
+            artifacts=stood.artifacts,
+            marks=dict(stood.marks),
+            turn=stood.turn,
+            tokens=stood.tokens,
+        )
         return read, blobs
 
     def _now_us(self) -> int:
@@ -242,16 +284,17 @@ class AgentTurnHooks:
                 f"run {self.run.id!r} is a fork, and its steps have operations: the artifacts that they"
                 " keep are those of the run that it was forked from",
                 hint="Begin a run of its own, or fork a run without a profile.",
-            )  # fmt: skip
+            )
 
     def _check_own(self, settings: Any) -> None:
         """Errors: `Conflict` for the stream of a chat of people, or of another agent's session."""
         if settings.get("principal") != self._principal:
             raise Conflict(
                 f"there is a chat {self._chat!r} that is not of the steps of this agent",
-                expected=f"a session of {self._principal}", got=str(settings.get("principal"))[:120],
+                expected=f"a session of {self._principal}",
+                got=str(settings.get("principal"))[:120],
                 hint="Give the run, or the session of the agent, another name.",
-            )  # fmt: skip
+            )
 
     def _aside(self, data: EventData, blobs: list[Blob]) -> None:
         core = self.run.core
@@ -260,12 +303,7 @@ class AgentTurnHooks:
         core.writer.note_aside(StreamAppend(stream, [draft]), blobs)
 
     async def _commit(
-        self,
-        prefix: str,
-        hook: Hook,
-        turned: Turned,
-        marks: dict[str, tuple[int, int]],
-        tokens: int,
+        self, prefix: str, hook: Hook, turned: Turned, marks: dict[str, tuple[int, int]], tokens: int
     ) -> None:
         """The report in the run's stream and the changes in the session's, in one batch."""
         if not turned.applied and not marks:
@@ -276,9 +314,14 @@ class AgentTurnHooks:
             listed, blobs = reports(core, turned.applied)
             changed: list[Blob] = []
             taken = ev.StepTaken(
-                branch="main", run=self.run.id, profile=self._ref, scope=self._scope,
-                changes=changes_of(core, turned, changed), marks=marks, tokens=tokens,
-            )  # fmt: skip
+                branch="main",
+                run=self.run.id,
+                profile=self._ref,
+                scope=self._scope,
+                changes=changes_of(core, turned, changed),
+                marks=marks,
+                tokens=tokens,
+            )
             if taken.changes or taken.marks:
                 self._aside(taken, changed)
             return ev.CommitReported(key=full, hook=hook, reports=listed), blobs
@@ -303,7 +346,7 @@ def check_place(profile: OperationProfile, refused: Collection[str]) -> None:
                 " the steps of this agent",
                 expected=f"none of {', '.join(sorted(refused))}; no system prompt that is replaced",
                 got=found or "prompt.system_update with mode replace",
-            )  # fmt: skip
+            )
 
 
 def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
@@ -315,6 +358,4 @@ def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
 
 def _failure(failed_type: str, outcome: OperationOutcome) -> StepFailed:
     code, message = fault_of(outcome)
-    return StepFailed(
-        message, failed_type=failed_type, operation=outcome.slot.id, operation_code=code
-    )
+    return StepFailed(message, failed_type=failed_type, operation=outcome.slot.id, operation_code=code)

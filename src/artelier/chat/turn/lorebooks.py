@@ -18,13 +18,7 @@ from artelier.chat.tree.queries import chat_row
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.context import Section
 from artelier.context.section import Source
-from artelier.errors import (
-    AccessDenied,
-    CorruptStore,
-    InvalidRequest,
-    NotFound,
-    RunEnded,
-)
+from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound, RunEnded
 from artelier.kernel import Run
 from artelier.kernel.queries import blob_json
 from artelier.log import Blob, BlobRef, Store, decode_stored
@@ -72,9 +66,11 @@ class Lore:
             if system:
                 system[0] = replace(system[0], joined=False)
         return replace(
-            places, system=tuple(system), at_depth=(*self.at_depth, *places.at_depth),
+            places,
+            system=tuple(system),
+            at_depth=(*self.at_depth, *places.at_depth),
             left_out=(*places.left_out, *self.left_out),
-        )  # fmt: skip
+        )
 
 
 def books_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -85,9 +81,16 @@ def books_of(settings: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 async def lore_of(
-    run: Run, job: TurnJob, settings: Mapping[str, Any], messages: Sequence[Mapping[str, str]], *,
-    desk: Any, turn: int, user: str, char: str,
-) -> Lore:  # fmt: skip
+    run: Run,
+    job: TurnJob,
+    settings: Mapping[str, Any],
+    messages: Sequence[Mapping[str, str]],
+    *,
+    desk: Any,
+    turn: int,
+    user: str,
+    char: str,
+) -> Lore:
     """Return what the chat's lorebooks bring into the prompt of a turn; read and decided once, then as
     recorded.
 
@@ -117,9 +120,14 @@ _Found = tuple[int, str, Activation]
 
 
 async def _activated(
-    run: Run, job: TurnJob, refs: Sequence[str], messages: Sequence[Mapping[str, str]], desk: Any,
-    turn: int, names: tuple[str, str],
-) -> tuple[list[ev.LoreBook], list[_Found]]:  # fmt: skip
+    run: Run,
+    job: TurnJob,
+    refs: Sequence[str],
+    messages: Sequence[Mapping[str, str]],
+    desk: Any,
+    turn: int,
+    names: tuple[str, str],
+) -> tuple[list[ev.LoreBook], list[_Found]]:
     texts = [f"{one['name']}: {one['content']}" for one in messages]
     before = await state_at(run.core.services, run.tenant_id, job.chat, job.node)
     user, char = names
@@ -134,17 +142,20 @@ async def _activated(
         books.append(ev.LoreBook(ref=read))
         id_ = read.rpartition("@")[0]
         active = await asyncio.to_thread(
-            activate, with_names(book, user=user, char=char), texts, turn=max(1, turn),
-            state=before.get(id_), seed=_seed(run.id, id_),
-        )  # fmt: skip
+            activate,
+            with_names(book, user=user, char=char),
+            texts,
+            turn=max(1, turn),
+            state=before.get(id_),
+            seed=_seed(run.id, id_),
+        )
         found.append((number, id_, active))
     return books, found
 
 
 def _recorded(
-    run: Run, books: Sequence[ev.LoreBook], found: Sequence[_Found], fresh: dict[str, str], *,
-    key: str,
-) -> tuple[ev.LoreActivated, list[Blob]]:  # fmt: skip
+    run: Run, books: Sequence[ev.LoreBook], found: Sequence[_Found], fresh: dict[str, str], *, key: str
+) -> tuple[ev.LoreActivated, list[Blob]]:
     """Entries of all books in one order, as many as a prompt takes; the rest with the reason."""
     core, blobs = run.core, list[Blob]()
     entries: list[ev.LoreEntry] = []
@@ -169,9 +180,12 @@ def _recorded(
         state, more = core.keep_json(after)
         blobs.extend(more)
     event = ev.LoreActivated(
-        key=key, books=tuple(books), entries=tuple(entries),
-        left_out=tuple(left_out[:ENTRIES_MAX]), state=state,
-    )  # fmt: skip
+        key=key,
+        books=tuple(books),
+        entries=tuple(entries),
+        left_out=tuple(left_out[:ENTRIES_MAX]),
+        state=state,
+    )
     return event, blobs
 
 
@@ -179,9 +193,14 @@ def _entry(book: int, one: Active, text: BlobRef) -> ev.LoreEntry:
     entry = one.entry
     at_depth = entry.place == "depth"
     return ev.LoreEntry(
-        book=book, entry=entry.id, why=_why(one.because, one.key), place=entry.place,
-        depth=entry.depth if at_depth else 0, role=entry.role if at_depth else "system", text=text,
-    )  # fmt: skip
+        book=book,
+        entry=entry.id,
+        why=_why(one.because, one.key),
+        place=entry.place,
+        depth=entry.depth if at_depth else 0,
+        role=entry.role if at_depth else "system",
+        text=text,
+    )
 
 
 def _why(because: str, key: str | None) -> str:
@@ -263,18 +282,26 @@ async def _sections(run: Run, event: ev.LoreActivated, fresh: Mapping[str, str])
         else:
             (before if one.place == "before" else after).append(section)
     return Lore(
-        before=tuple(before), after=tuple(after), at_depth=tuple(at_depth),
+        before=tuple(before),
+        after=tuple(after),
+        at_depth=tuple(at_depth),
         left_out=(*_missing(event), *_left_out(event)),
-    )  # fmt: skip
+    )
 
 
 def _section(event: ev.LoreActivated, one: ev.LoreEntry, text: str) -> Section:
     why = f"entry {one.entry[:80]}, {one.why}, {_place(one)}"
     return Section(
-        tag="lore", text=text, role=_role(one.role), priority=PRIORITY, truncation="drop",
-        stability="append_only", sources=(Source(ref=_book(event, one.book), why=why),),
-        trust="operations", is_fenced=True,
-    )  # fmt: skip
+        tag="lore",
+        text=text,
+        role=_role(one.role),
+        priority=PRIORITY,
+        truncation="drop",
+        stability="append_only",
+        sources=(Source(ref=_book(event, one.book), why=why),),
+        trust="operations",
+        is_fenced=True,
+    )
 
 
 def _place(one: ev.LoreEntry) -> str:

@@ -36,8 +36,12 @@ KEY = "main"
 STEP = "main/model"
 """Key of the model step, as manifests name it."""
 
-ENDS = {"stop": "completed", "length": "completed", "tool_calls": "completed",
-         "content_filter": "policy_error"}  # fmt: skip
+ENDS = {
+    "stop": "completed",
+    "length": "completed",
+    "tool_calls": "completed",
+    "content_filter": "policy_error",
+}
 
 
 class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,9 +63,15 @@ class MainCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def main_call(
-    run: Run, prompt: Prompt, *, model: str, params: dict[str, Any], left_s: float | None,
-    sink: Sink | None, prefix: str = "",
-) -> tuple[MainCall, ModelResult | None]:  # fmt: skip
+    run: Run,
+    prompt: Prompt,
+    *,
+    model: str,
+    params: dict[str, Any],
+    left_s: float | None,
+    sink: Sink | None,
+    prefix: str = "",
+) -> tuple[MainCall, ModelResult | None]:
     """Ask the model, once: how that ended, and the reply if one is recorded.
 
     Units: `left_s` is what is left of the run's deadline.
@@ -87,9 +97,14 @@ async def main_call(
 
 
 async def _asked(
-    run: Run, prompt: Prompt, model: str, params: dict[str, Any], left_s: float | None,
-    sink: Sink | None, heard: list[ModelResult],
-) -> MainCall:  # fmt: skip
+    run: Run,
+    prompt: Prompt,
+    model: str,
+    params: dict[str, Any],
+    left_s: float | None,
+    sink: Sink | None,
+    heard: list[ModelResult],
+) -> MainCall:
     pieces: list[str] = []
     call: dict[str, Any] = {"model": model, "messages": prompt, "key": "model", **params}
     try:
@@ -101,9 +116,11 @@ async def _asked(
         raise
     except ArtelierError as error:
         return MainCall(
-            text="".join(pieces), finish_reason=_reason(error), code=error.code,
+            text="".join(pieces),
+            finish_reason=_reason(error),
+            code=error.code,
             message=masked(str(error)[:4_000])[:2_000],
-        )  # fmt: skip
+        )
     heard.append(result)
     reason = ENDS.get(result.finish_reason, "unknown")
     if result.finish_reason == "cut":  # by a command, or since it was longer than was asked for
@@ -112,14 +129,11 @@ async def _asked(
     if result.finish_reason in ("length", "cut") and reason == "completed":
         code = "length"
     return MainCall(
-        text=result.text, finish_reason=reason, code=code,
-        cost_microusd=result.cost_microusd, replied=True,
-    )  # fmt: skip
+        text=result.text, finish_reason=reason, code=code, cost_microusd=result.cost_microusd, replied=True
+    )
 
 
-async def _result(
-    run: Run, call: dict[str, Any], sink: Sink | None, pieces: list[str]
-) -> ModelResult:
+async def _result(run: Run, call: dict[str, Any], sink: Sink | None, pieces: list[str]) -> ModelResult:
     if sink is None:
         return await run.step_model(**call)
     async with aclosing(cast(Any, run.stream_model(**call))) as items:

@@ -71,9 +71,7 @@ def introduction(
     return sections
 
 
-def afterword(
-    settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]]
-) -> list[Section]:
+def afterword(settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]]) -> list[Section]:
     """Return what a character says must stand after the conversation."""
     char = people["char"]
     text = str(char.get("post_history_instructions") or "")
@@ -84,6 +82,11 @@ def afterword(
 
 def _section(tag: str, text: str, source: str, *, pinned: bool = False) -> Section:
     return Section(
-        tag=tag, text=text, pinned=pinned, priority=90, sources=(Source(ref=source),),
-        trust="trusted" if tag == "system" else "operations", is_fenced=True,
-    )  # fmt: skip
+        tag=tag,
+        text=text,
+        pinned=pinned,
+        priority=90,
+        sources=(Source(ref=source),),
+        trust="trusted" if tag == "system" else "operations",
+        is_fenced=True,
+    )

@@ -69,22 +69,21 @@ async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
     return await _variant(store, chat, node, await _ended(store, chat, [alone]))
 
 
-async def _turn(
-    store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str, tuple[int, str]]
-) -> Turn:
+async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str, tuple[int, str]]) -> Turn:
     said = await _people(store, chat, turn.asked.user_parts())
     own = turn.selected.user_parts()
     shown = await _people(store, chat, own) if turn.selected.variant and own else said
     return Turn(
-        number=turn.number, user=_text(shown), said=_text(said), selected=turn.selected.variant,
+        number=turn.number,
+        user=_text(shown),
+        said=_text(said),
+        selected=turn.selected.variant,
         variants=tuple([await _variant(store, chat, one, ended) for one in turn.variants]),
         at_us=turn.asked.at_us,
-    )  # fmt: skip
+    )
 
 
-async def _variant(
-    store: Store, chat: ChatRow, node: Node, ended: Mapping[str, tuple[int, str]]
-) -> Variant:
+async def _variant(store: Store, chat: ChatRow, node: Node, ended: Mapping[str, tuple[int, str]]) -> Variant:
     parts = await _people(store, chat, node.reply_parts())
     status = node.status
     if status == "begun":
@@ -93,9 +92,15 @@ async def _variant(
         if run and status == "running":
             parts = await _so_far(store, chat, run)
     return Variant(
-        number=node.variant, text=_text(parts), parts=parts, status=status,
-        finish_reason=node.finish, run_id=node.run, node=node.node, at_us=node.at_us,
-    )  # fmt: skip
+        number=node.variant,
+        text=_text(parts),
+        parts=parts,
+        status=status,
+        finish_reason=node.finish,
+        run_id=node.run,
+        node=node.node,
+        at_us=node.at_us,
+    )
 
 
 async def _so_far(store: Store, chat: ChatRow, run: int) -> tuple[Mapping[str, str], ...]:
@@ -106,9 +111,7 @@ async def _so_far(store: Store, chat: ChatRow, run: int) -> tuple[Mapping[str, s
     return ({"channel": "text", "text": call.text, "operation": ""},)
 
 
-async def _people(
-    store: Store, chat: ChatRow, parts: Iterable[Part]
-) -> tuple[Mapping[str, str], ...]:
+async def _people(store: Store, chat: ChatRow, parts: Iterable[Part]) -> tuple[Mapping[str, str], ...]:
     visible = [part for part in parts if part.ui]
     said = await texts(store, chat.tenant, visible, forgiving=True)
     return tuple(
@@ -121,9 +124,7 @@ def _text(parts: Iterable[Mapping[str, str]]) -> str:
     return "\n\n".join(part["text"] for part in parts if part["channel"] == "text" and part["text"])
 
 
-async def _ended(
-    store: Store, chat: ChatRow, page: Iterable[TurnNodes]
-) -> dict[str, tuple[int, str]]:
+async def _ended(store: Store, chat: ChatRow, page: Iterable[TurnNodes]) -> dict[str, tuple[int, str]]:
     """Row and status of runs that have begun a variant of the page and not said how it ended."""
     runs = sorted({one.run for turn in page for one in turn.variants if one.status == "begun"})
     found: dict[str, Any] = {}

@@ -24,9 +24,7 @@ def session_stream(tenant: str, chat: str) -> Stream:
     return Stream(tenant, MAIN_SPACE, f"session:{chat}")
 
 
-def reports(
-    core: RunCore, applied: Iterable[AppliedEffect]
-) -> tuple[tuple[ev.Report, ...], list[Blob]]:
+def reports(core: RunCore, applied: Iterable[AppliedEffect]) -> tuple[tuple[ev.Report, ...], list[Blob]]:
     """Reports of effects, with the content they refer to."""
     blobs: list[Blob] = []
     listed: list[ev.Report] = []
@@ -37,10 +35,16 @@ def reports(
             blobs.extend(more)
         listed.append(
             ev.Report(
-                operation_id=one.operation, index=one.index, type=one.type, status=one.status,
-                tag=one.tag, code=one.code, value=value, version=one.version,
+                operation_id=one.operation,
+                index=one.index,
+                type=one.type,
+                status=one.status,
+                tag=one.tag,
+                code=one.code,
+                value=value,
+                version=one.version,
             )
-        )  # fmt: skip
+        )
     return tuple(listed), blobs
 
 
@@ -52,11 +56,16 @@ def changes_of(core: RunCore, turned: Turned, blobs: list[Blob]) -> tuple[ev.Cha
         blobs.extend(more)
         changes.append(
             ev.Change(
-                tag=effect.tag, value=ref, append=effect.write_mode == "append",
-                usage=effect.usage, semantics=effect.semantics, versions_max=effect.versions_max,
-                ttl_s=effect.retention.ttl_s or 0, operation=operation,
+                tag=effect.tag,
+                value=ref,
+                append=effect.write_mode == "append",
+                usage=effect.usage,
+                semantics=effect.semantics,
+                versions_max=effect.versions_max,
+                ttl_s=effect.retention.ttl_s or 0,
+                operation=operation,
             )
-        )  # fmt: skip
+        )
     return tuple(changes)
 
 
@@ -90,15 +99,26 @@ class Chronicle:
     async def begun(self, turned: Turned) -> None:
         job, blobs = self._job, list[Blob]()
         event = ev.VariantBegun(
-            branch=job.branch, run=self._run.id, profile=job.profile, scope=job.scope,
-            user=self._user(turned, blobs), changes=self._changes(turned, blobs),
-        )  # fmt: skip
+            branch=job.branch,
+            run=self._run.id,
+            profile=job.profile,
+            scope=job.scope,
+            user=self._user(turned, blobs),
+            changes=self._changes(turned, blobs),
+        )
         self._note(event, blobs)
 
     async def ended(
-        self, turned: Turned, call: MainCall | None, result: ModelResult | None, *, status: str,
-        marks: dict[str, tuple[int, int]], tokens: int, said: str,
-    ) -> None:  # fmt: skip
+        self,
+        turned: Turned,
+        call: MainCall | None,
+        result: ModelResult | None,
+        *,
+        status: str,
+        marks: dict[str, tuple[int, int]],
+        tokens: int,
+        said: str,
+    ) -> None:
         """`said` is the text that a `continue` goes on from."""
         core, job, blobs = self._run.core, self._job, list[Blob]()
         conversation = core.conversations.get("chat")
@@ -110,19 +130,25 @@ class Chronicle:
             conversation.append(result)
             shown += 1
         event = ev.VariantEnded(
-            branch=job.branch, run=self._run.id, status=status,
-            finish_reason=call.finish_reason if call is not None else "", parts=parts,
-            user=self._user(turned, blobs), changes=self._changes(turned, blobs), marks=marks,
-            tokens=tokens, shown=max(0, shown), patched=is_other and bool(parts),
-        )  # fmt: skip
+            branch=job.branch,
+            run=self._run.id,
+            status=status,
+            finish_reason=call.finish_reason if call is not None else "",
+            parts=parts,
+            user=self._user(turned, blobs),
+            changes=self._changes(turned, blobs),
+            marks=marks,
+            tokens=tokens,
+            shown=max(0, shown),
+            patched=is_other and bool(parts),
+        )
         if conversation is not None:
             self._run.complete_cycle(1, {})
         self._note(event, blobs)
 
     def _parts(
-        self, turned: Turned, call: MainCall | None, result: ModelResult | None, said: str,
-        blobs: list[Blob],
-    ) -> tuple[tuple[ev.Part, ...], bool]:  # fmt: skip
+        self, turned: Turned, call: MainCall | None, result: ModelResult | None, said: str, blobs: list[Blob]
+    ) -> tuple[tuple[ev.Part, ...], bool]:
         """Return what the reply is made of, and whether prompts show another text than the model gave."""
         text = turned.reply.text if turned.reply is not None else call.text if call else ""
         if said:
@@ -133,11 +159,14 @@ class Chronicle:
             parts.append(ev.Part(text=self._keep(text, blobs), operation=by))
         parts.extend(
             ev.Part(
-                channel=block.channel, text=self._keep(block.text, blobs), prompt=block.prompt,
-                ui=block.ui, operation=block.operation,
+                channel=block.channel,
+                text=self._keep(block.text, blobs),
+                prompt=block.prompt,
+                ui=block.ui,
+                operation=block.operation,
             )
             for block in turned.blocks
-        )  # fmt: skip
+        )
         # A call of a tool that nobody answers would stand in every later prompt, and so would an empty reply.
         has_calls = result is not None and result.reply is not None and result.reply.tool_calls
         is_other = result is None or text != result.text or bool(has_calls) or not text
@@ -151,9 +180,14 @@ class Chronicle:
         conversation = core.conversations.get("chat")
         shown = len(conversation) if conversation is not None else 0
         event = ev.VariantEnded(
-            branch=job.branch, run=self._run.id, status="aborted", parts=parts,
-            finish_reason="user_abort", shown=max(0, shown - bool(said)), patched=bool(parts),
-        )  # fmt: skip
+            branch=job.branch,
+            run=self._run.id,
+            status="aborted",
+            parts=parts,
+            finish_reason="user_abort",
+            shown=max(0, shown - bool(said)),
+            patched=bool(parts),
+        )
         self._note(event, blobs)
 
 

@@ -48,9 +48,14 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
 
     core, blobs = run.core, list[Blob]()
     stood = await stand(
-        core.store, run.tenant_id, job.chat, node=job.node, scope=job.scope, trigger=job.trigger,
+        core.store,
+        run.tenant_id,
+        job.chat,
+        node=job.node,
+        scope=job.scope,
+        trigger=job.trigger,
         now_us=core.started_us,
-    )  # fmt: skip
+    )
     profile = None
     if job.profile:
         stored, _ = await read_profile(desk, job.profile, by=job.principal or "operator")
@@ -62,10 +67,17 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
         said.append(ref)
         blobs.append(blob)
     event = ev.SessionRead(
-        key=key, settings=stood.settings, profile=profile, base_run=stood.base_run,
-        base_shown=stood.base_shown, said=tuple(said), artifacts=stood.artifacts,
-        marks=dict(stood.marks), turn=stood.turn, tokens=stood.tokens,
-    )  # fmt: skip
+        key=key,
+        settings=stood.settings,
+        profile=profile,
+        base_run=stood.base_run,
+        base_shown=stood.base_shown,
+        said=tuple(said),
+        artifacts=stood.artifacts,
+        marks=dict(stood.marks),
+        turn=stood.turn,
+        tokens=stood.tokens,
+    )
     return event, blobs
 
 
@@ -84,12 +96,18 @@ async def found_from(run: Run, job: TurnJob | None, read: ev.SessionRead) -> Tur
     all_said = [*before, *said]
     last = all_said[-1].text if all_said and all_said[-1].role == "assistant" else ""
     return TurnInputs(
-        settings=decode_stored(await core.load(read.settings)), profile=profile,
+        settings=decode_stored(await core.load(read.settings)),
+        profile=profile,
         state=ArtState(arts={seen.tag: await _art(run, seen) for seen in read.artifacts}),
-        marks=dict(read.marks), turn=read.turn, tokens=read.tokens, base_run=read.base_run,
-        base_shown=read.base_shown, said=tuple(said), said_before=tuple(before),
+        marks=dict(read.marks),
+        turn=read.turn,
+        tokens=read.tokens,
+        base_run=read.base_run,
+        base_shown=read.base_shown,
+        said=tuple(said),
+        said_before=tuple(before),
         said_last=last if job is not None and job.trigger == "continue" else "",
-    )  # fmt: skip
+    )
 
 
 async def _art(run: Run, seen: ev.Seen) -> Art:
@@ -100,7 +118,14 @@ async def _art(run: Run, seen: ev.Seen) -> Art:
     )
     value: Any = [one.value for one in reversed(versions)] if seen.append else values[0]
     return Art(
-        tag=seen.tag, value=value, at_us=seen.at_us[0] if seen.at_us else 0, version=seen.version,
-        history=versions if seen.append else versions[1:], append=seen.append, usage=seen.usage,
-        semantics=seen.semantics, operation=seen.operation, run=seen.run,
-    )  # fmt: skip
+        tag=seen.tag,
+        value=value,
+        at_us=seen.at_us[0] if seen.at_us else 0,
+        version=seen.version,
+        history=versions if seen.append else versions[1:],
+        append=seen.append,
+        usage=seen.usage,
+        semantics=seen.semantics,
+        operation=seen.operation,
+        run=seen.run,
+    )

@@ -56,8 +56,11 @@ class Failed(Exception):
     def __init__(self, failed_type: str, *, code: str, message: str, operation: str = "") -> None:
         super().__init__(message)
         self.told = {
-            "failed_type": failed_type, "operation": operation, "code": code, "message": message[:2_000],
-        }  # fmt: skip
+            "failed_type": failed_type,
+            "operation": operation,
+            "code": code,
+            "message": message[:2_000],
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +93,7 @@ async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | N
 class TurnParts:
     """The parts of the cycle for one turn of a chat."""
 
-    def __init__(
-        self, run: Run, job: TurnJob, found: TurnInputs, sink: Sink | None, desk: Any
-    ) -> None:
+    def __init__(self, run: Run, job: TurnJob, found: TurnInputs, sink: Sink | None, desk: Any) -> None:
         self.run = run
         self.job = job
         self.found = found
@@ -102,9 +103,8 @@ class TurnParts:
         self.chronicle = Chronicle(run, job)
         self._sink = sink
         self._plan: OperationPlan = plan(
-            self.profile, trigger=job.trigger, turn=found.turn, tokens=found.tokens,
-            marks=found.marks,
-        )  # fmt: skip
+            self.profile, trigger=job.trigger, turn=found.turn, tokens=found.tokens, marks=found.marks
+        )
         self._desk = desk
         self._rag: dict[str, Any] = {}
         self._begun = False
@@ -152,9 +152,13 @@ class TurnParts:
     def _around(self) -> Surroundings:
         assert self.profile is not None
         return Surroundings(
-            run=self.run, profile=self.profile, model=self.job.model, principal=self.job.principal,
-            desk=self._desk, deadline_us=self._deadline_us,
-        )  # fmt: skip
+            run=self.run,
+            profile=self.profile,
+            model=self.job.model,
+            principal=self.job.principal,
+            desk=self._desk,
+            deadline_us=self._deadline_us,
+        )
 
     @property
     def _deadline_us(self) -> int | None:
@@ -175,18 +179,25 @@ class TurnParts:
         if job.trigger != "continue":
             said.append(ChatMessage(role="user", content=text))
         return Situation.of(
-            said, people=self.people, chat=job.chat, branch=job.branch, run=self.run.id,
-            turn=found.turn, trigger=job.trigger, now_us=self.now_us, text=text, reply=reply,
-        )  # fmt: skip
+            said,
+            people=self.people,
+            chat=job.chat,
+            branch=job.branch,
+            run=self.run.id,
+            turn=found.turn,
+            trigger=job.trigger,
+            now_us=self.now_us,
+            text=text,
+            reply=reply,
+        )
 
     async def _before(self, state: TurnState) -> TurnState:
         await self._phase(BEFORE)
         if self.profile is None or not self._plan.before:
             return state
         hooked = Hooked(
-            self._around(), self._plan.before, state.turned.state,
-            self._situation(text=self.job.text), {},
-        )  # fmt: skip
+            self._around(), self._plan.before, state.turned.state, self._situation(text=self.job.text), {}
+        )
         self._hooked.add(BEFORE)
         self._last = replace(state, before=tuple(await hooked.run_all()))
         return self._last
@@ -237,14 +248,18 @@ class TurnParts:
         conversation = await self._conversation(text)
         situation = self._situation(text=text)
         lore = await lore_of(
-            self.run, job, found.settings, situation.messages, desk=self._desk, turn=found.turn,
-            user=str(self.people["user"]["name"]), char=str(self.people["char"]["name"]),
-        )  # fmt: skip
+            self.run,
+            job,
+            found.settings,
+            situation.messages,
+            desk=self._desk,
+            turn=found.turn,
+            user=str(self.people["user"]["name"]),
+            char=str(self.people["char"]["name"]),
+        )
         shown = names_shown(self.profile, turned.state, situation, self._rag)
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()
-        items = await inclusions(
-            self.run, rules, turned.state, shown, trigger=job.trigger, model=job.model
-        )
+        items = await inclusions(self.run, rules, turned.state, shown, trigger=job.trigger, model=job.model)
         try:
             base = introduction(found.settings, self.people, self.profile, shown, ref=job.profile)
         except ArtelierError as error:
@@ -253,18 +268,20 @@ class TurnParts:
         places = lore.around(places, is_replaced=turned.replaced)
         tail = afterword(found.settings, self.people)
         if job.trigger == "continue":
-            tail.append(
-                Section(tag="continue", text=wording("continue-1"), sources=("continue-1",))
-            )
+            tail.append(Section(tag="continue", text=wording("continue-1"), sources=("continue-1",)))
         places = replace(places, tail=(*tail, *places.tail))
         last = len(conversation)
         first = max(conversation.first, last - job.history_max + 1)
 
         def span(start: int, end: int, later: int) -> Section:
             return Section(
-                tag="conversation", range=conversation.range(start, end), stability="append_only",
-                pinned=start <= last <= end, truncation="drop", priority=max(60, 69 - later),
-            )  # fmt: skip
+                tag="conversation",
+                range=conversation.range(start, end),
+                stability="append_only",
+                pinned=start <= last <= end,
+                truncation="drop",
+                priority=max(60, 69 - later),
+            )
 
         user = last if job.trigger != "continue" else 0
         return around(places, first=first, last=last, user=user, span=span)
@@ -274,9 +291,8 @@ class TurnParts:
         found, run = self.found, self.run
         if found.base_run:
             conversation = await run.continue_conversation(
-                CONVERSATION, found.base_run, CONVERSATION, found.base_shown,
-                keep_last=self.job.history_max,
-            )  # fmt: skip
+                CONVERSATION, found.base_run, CONVERSATION, found.base_shown, keep_last=self.job.history_max
+            )
         else:
             conversation = run.conversation(CONVERSATION)
         for message in found.said:
@@ -287,9 +303,13 @@ class TurnParts:
 
     async def _model(self, state: TurnState, prompt: Prompt) -> ModelResult:
         call, result = await main_call(
-            self.run, prompt, model=self.job.model, params=self.job.params, left_s=self._left_s(),
+            self.run,
+            prompt,
+            model=self.job.model,
+            params=self.job.params,
+            left_s=self._left_s(),
             sink=self._sink,
-        )  # fmt: skip
+        )
         self._last = replace(state, call=call, result=result)
         return result or ModelResult(text=call.text, finish_reason=call.finish_reason)
 
@@ -303,9 +323,7 @@ class TurnParts:
             await self.run.core.boundary()  # a cancel ends the run here, a stop suspends it
         if not call.is_ok:
             raise Failed(
-                "main_llm",
-                code=call.code or call.finish_reason,
-                message=call.message or call.finish_reason,
+                "main_llm", code=call.code or call.finish_reason, message=call.message or call.finish_reason
             )
         return CycleOutcome(value=call)
 
@@ -317,9 +335,12 @@ class TurnParts:
             return state
         text = state.turned.user.text if state.turned.user is not None else self.job.text
         hooked = Hooked(
-            self._around(), self._plan.after, state.turned.state,
-            self._situation(text=text, reply=state.call.text), self._rag,
-        )  # fmt: skip
+            self._around(),
+            self._plan.after,
+            state.turned.state,
+            self._situation(text=text, reply=state.call.text),
+            self._rag,
+        )
         self._hooked.add(AFTER)
         self._last = replace(state, after=tuple(await hooked.run_all()))
         return self._last
@@ -353,9 +374,14 @@ class TurnParts:
             # A call that a dead process has recorded has numbered the messages that it showed.
             await settle_numbers(self.run.core, Prompt(parts=()))
             await self.chronicle.ended(
-                turned, call, state.result, status=status, marks=self._marks(state),
-                tokens=self._tokens(turned, call), said=self.found.said_last,
-            )  # fmt: skip
+                turned,
+                call,
+                state.result,
+                status=status,
+                marks=self._marks(state),
+                tokens=self._tokens(turned, call),
+                said=self.found.said_last,
+            )
             return ev.CommitReported(key=full, hook=AFTER, reports=listed), blobs
 
         await self.run.receipt(ev.CommitReported, make, key="commit/after")
@@ -386,11 +412,7 @@ class TurnParts:
     def _left_over(self) -> list[Any]:
         """Operations of the plan that were never begun."""
         ended = {(one.slot.hook, one.slot.id) for one in (*self._last.before, *self._last.after)}
-        return [
-            slot
-            for slot in (*self._plan.before, *self._plan.after)
-            if (slot.hook, slot.id) not in ended
-        ]
+        return [slot for slot in (*self._plan.before, *self._plan.after) if (slot.hook, slot.id) not in ended]
 
     async def _aborted(self, slot: Any) -> None:
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
@@ -413,15 +435,15 @@ class TurnParts:
         """Return what `run.completed` and `run.failed` keep of the turn."""
         last = self._last
         call = last.call
-        text = (
-            last.turned.reply.text if last.turned.reply is not None else call.text if call else ""
-        )
+        text = last.turned.reply.text if last.turned.reply is not None else call.text if call else ""
         return {
-            "text": text, "turn": self.found.turn, "failed": failed,
+            "text": text,
+            "turn": self.found.turn,
+            "failed": failed,
             "finish_reason": call.finish_reason if call is not None else "",
             "operations": _statuses((*last.before, *last.after)),
             "is_cut": call is not None and call.code == "length",
-        }  # fmt: skip
+        }
 
 
 def _statuses(outcomes: Sequence[OperationOutcome]) -> dict[str, dict[str, str]]:

@@ -10,14 +10,7 @@ from typing import Any
 from artelier.chat.session.missing_tools import check_tools
 from artelier.chat.session.partial_reply import reply_so_far
 from artelier.chat.session.reply_stream import live_of
-from artelier.chat.tree.queries import (
-    branch_of,
-    chat_key,
-    chat_row,
-    node_of_run,
-    node_row,
-    shown_text,
-)
+from artelier.chat.tree.queries import branch_of, chat_key, chat_row, node_of_run, node_row, shown_text
 from artelier.chat.tree.tree_rows import Node
 from artelier.chat.turn.main_call import STEP
 from artelier.chat.turn.turn_config import LOOP, TurnJob
@@ -59,9 +52,7 @@ class TurnResult:
     """Of all model calls of the run."""
 
 
-async def drive(
-    desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await"
-) -> TurnResult:
+async def drive(desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: str = "await") -> TurnResult:
     """Start a chat's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first.
@@ -77,9 +68,7 @@ async def drive(
         if recorded is not None:  # elsewhere: a call without its tool would spend an approval
             await check_tools(desk, run_id)
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
-            await run_control.go(
-                services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait)
-            )
+            await run_control.go(services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait))
     return await result_of(services, tenant, run_id, job)
 
 
@@ -93,9 +82,15 @@ async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None
 
     key = await chat_key(desk.services.store, tenant, job.chat)
     opened = desk.run(
-        run_id, loop=LOOP, model=job.model, goal=job.text or None, settings=job.settings(),
-        principal=f"chat:{job.chat}", on_wait=on_wait, key_id=None if key is None else key.key_id,
-    )  # fmt: skip
+        run_id,
+        loop=LOOP,
+        model=job.model,
+        goal=job.text or None,
+        settings=job.settings(),
+        principal=f"chat:{job.chat}",
+        on_wait=on_wait,
+        key_id=None if key is None else key.key_id,
+    )
     async with opened as run:
         if is_final(run.status):
             return
@@ -116,9 +111,13 @@ async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
     loop's.
     """
     return await run_control.recorded(
-        desk.services, desk.id, run_id, loop=LOOP, job=TurnJob.restored,
+        desk.services,
+        desk.id,
+        run_id,
+        loop=LOOP,
+        job=TurnJob.restored,
         other=lambda loop: InvalidRequest(f"run {run_id!r} is no turn of a chat", got=loop),
-    )  # fmt: skip
+    )
 
 
 async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> TurnResult:
@@ -140,12 +139,17 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
         text = joined(text, so_far.text)
         result = {"finish_reason": so_far.finish_reason, "is_cut": so_far.code == "length"}
     return TurnResult(
-        text=text, turn=node.number if node is not None else 0,
-        variant=node.variant if node is not None else 0, run_id=run_id, status=row["status"],
+        text=text,
+        turn=node.number if node is not None else 0,
+        variant=node.variant if node is not None else 0,
+        run_id=run_id,
+        status=row["status"],
         finish_reason=(node.finish if node is not None else "") or result.get("finish_reason", ""),
-        failed=failed, operations=await _operations(services, row),
-        is_cut=bool(result.get("is_cut")), cost_microusd=row["cost"],
-    )  # fmt: skip
+        failed=failed,
+        operations=await _operations(services, row),
+        is_cut=bool(result.get("is_cut")),
+        cost_microusd=row["cost"],
+    )
 
 
 async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None:
@@ -209,6 +213,8 @@ async def _unforeseen(services: Any, tenant: str, row: dict[str, Any]) -> dict[s
     where["before_main_llm"] = "before_barrier"
     message = await shown_json(services, tenant, row["message"])
     return {
-        "failed_type": where.get(phase, "after_main_llm"), "operation": "", "code": row["reason"],
+        "failed_type": where.get(phase, "after_main_llm"),
+        "operation": "",
+        "code": row["reason"],
         "message": message if isinstance(message, str) else "",
-    }  # fmt: skip
+    }

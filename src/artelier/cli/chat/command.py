@@ -27,26 +27,19 @@ NONE = "none"
 FILES = (".json", ".png")
 """How the files of characters and lorebooks end; anything else is a name or a ref."""
 
-_SUFFIX = re.compile(
-    r"\.(j[a-z]{1,4}|p[a-z]{1,3}|ya?ml|txt|md|webp|gif|card|charx)$", re.IGNORECASE
-)
+_SUFFIX = re.compile(r"\.(j[a-z]{1,4}|p[a-z]{1,3}|ya?ml|txt|md|webp|gif|card|charx)$", re.IGNORECASE)
 """Ends of names that are those of files, slips of the finger (`mira.jsn`) included; `J. R.` has none."""
 
 Character = Annotated[
     str | None,
-    typer.Option(
-        "--char", metavar="NAME|FILE", help="Who answers: a name, or a card (.png, .json)."
-    ),
+    typer.Option("--char", metavar="NAME|FILE", help="Who answers: a name, or a card (.png, .json)."),
 ]
 Books = Annotated[
     list[str] | None,
-    typer.Option(
-        "--lorebook", metavar="FILE", help="World Info (.json), or a ref; repeatable; or none."
-    ),
+    typer.Option("--lorebook", metavar="FILE", help="World Info (.json), or a ref; repeatable; or none."),
 ]
 Messages = Annotated[
-    list[str] | None,
-    typer.Option("--message", metavar="TEXT", help="Say it, then leave; repeatable."),
+    list[str] | None, typer.Option("--message", metavar="TEXT", help="Say it, then leave; repeatable.")
 ]
 
 
@@ -72,20 +65,14 @@ class ChatWish:
 @command(app, example="artelier chat tavern --profile rp-basic --char mira.png")
 async def chat(
     call: Call,
-    name: Annotated[
-        str | None, typer.Argument(metavar="CHAT", help="Its name: else a new one.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="CHAT", help="Its name: else a new one.")] = None,
     profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME", help="Operations around each reply, or none."),
+        str | None, typer.Option("--profile", metavar="NAME", help="Operations around each reply, or none.")
     ] = None,
     model: ModelName = None,
-    branch: Annotated[
-        str, typer.Option("--branch", metavar="NAME", help="Where to go on.")
-    ] = "main",
+    branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="Where to go on.")] = "main",
     session: Annotated[
-        str | None,
-        typer.Option("--session", metavar="ID", help="Session of the profile: its artifacts."),
+        str | None, typer.Option("--session", metavar="ID", help="Session of the profile: its artifacts.")
     ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="NAME", help="What you are called in it.")
@@ -96,18 +83,13 @@ async def chat(
         typer.Option("--persona", metavar="FILE", help="Who you are: JSON with name, description."),
     ] = None,
     lorebook: Books = None,
-    system: Annotated[
-        str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.")
-    ] = None,
+    system: Annotated[str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.")] = None,
     import_: Annotated[
-        str | None,
-        typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl)."),
+        str | None, typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl).")
     ] = None,
     message: Messages = None,
     subject: Subject = "",
-    list_: Annotated[
-        bool, typer.Option("--list", help="List the chats instead, the newest first.")
-    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the chats instead, the newest first.")] = False,
 ) -> int:
     """Talk with a model, with operations that keep a state around it.
 
@@ -125,10 +107,19 @@ async def chat(
 
     lines = Lines(message or ())
     wish = ChatWish(
-        chat=name or fresh_id("chat"), model=model, profile=profile, branch=branch, session=session,
-        user=user, char=char, persona=persona, lorebooks=lorebook or (), system=system, file=import_,
+        chat=name or fresh_id("chat"),
+        model=model,
+        profile=profile,
+        branch=branch,
+        session=session,
+        user=user,
+        char=char,
+        persona=persona,
+        lorebooks=lorebook or (),
+        system=system,
+        file=import_,
         subject=subject,
-    )  # fmt: skip
+    )
     async with call.kernel(create=True) as kernel:
         opened, is_new = await _opened(call, kernel, wish)
         talk = Talk(call, kernel, opened, lines)
@@ -273,9 +264,8 @@ def _check_character(word: str) -> None:
     if is_file(word) or not (os.sep in word or _SUFFIX.search(word)):
         return
     raise NotFound(
-        "there is no such file", got=word[:200],
-        expected="a name, or a card that ends in .png or .json",
-    )  # fmt: skip
+        "there is no such file", got=word[:200], expected="a name, or a card that ends in .png or .json"
+    )
 
 
 async def _greet(talk: Talk, *, is_new: bool) -> None:

@@ -84,17 +84,18 @@ async def export(talk: Talk, file: str) -> None:
         return
     done = await talk.session.desk.export_chat(talk.session.chat_id, file)
     shown = {
-        "file": file, "chat_id": done.chat_id, "runs": len(done.runs), "events": done.events,
+        "file": file,
+        "chat_id": done.chat_id,
+        "runs": len(done.runs),
+        "events": done.events,
         "sha256": done.sha256,
-    }  # fmt: skip
+    }
     if not talk.data(shown):
         runs, events = count(len(done.runs), "run"), count(done.events, "event")
         talk.screen.line(f"{file}: {runs}, {events}, sha256 {done.sha256}")
 
 
-@slash(
-    "import", "FILE", help="Add the turns of a .jsonl here; any other file is a chat of its own."
-)
+@slash("import", "FILE", help="Add the turns of a .jsonl here; any other file is a chat of its own.")
 async def import_(talk: Talk, file: str) -> None:
     from artelier.cli.chat.files import add_turns
 
@@ -124,9 +125,13 @@ async def profile(talk: Talk, name: str | None = None) -> None:
     if talk.data({"profile": found.profile_id, "session_id": current, "data": found.data()}):
         return
     talk.screen.facts(
-        [("profile", found.profile_id), ("name", found.name), ("session", current),
-         ("enabled", "" if found.enabled else "no: a plain main call")]
-    )  # fmt: skip
+        [
+            ("profile", found.profile_id),
+            ("name", found.name),
+            ("session", current),
+            ("enabled", "" if found.enabled else "no: a plain main call"),
+        ]
+    )
     rows = [
         (one.operation_id, one.kind, ", ".join(one.hooks), ", ".join(_writes(one)))
         for one in found.operations

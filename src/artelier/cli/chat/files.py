@@ -63,6 +63,4 @@ def _write(file: Path, content: bytes) -> None:
     except OSError as error:
         if draft is not None and os.path.exists(draft):
             os.unlink(draft)
-        raise StoreUnavailable(
-            f"the file cannot be written: {error.strerror}", got=str(file)
-        ) from None
+        raise StoreUnavailable(f"the file cannot be written: {error.strerror}", got=str(file)) from None

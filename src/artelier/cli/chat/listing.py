@@ -35,8 +35,7 @@ async def list_chats(call: Call) -> int:
         call.screen.json({"items": items, "next": page["next"]})
         return exit_codes.COMPLETED
     rows = [
-        (one["chat_id"], one["branches"], one["turn"], display.moment(one["changed_us"]))
-        for one in items
+        (one["chat_id"], one["branches"], one["turn"], display.moment(one["changed_us"])) for one in items
     ]
     call.screen.table(("chat", ">branches", ">turn", "changed"), rows, empty="no chats")
     if page["next"] is not None:

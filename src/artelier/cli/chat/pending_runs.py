@@ -39,9 +39,7 @@ async def tell(talk: Talk, run_id: str) -> None:
     result = await result_of(desk.services, desk.id, run_id, job)
     turn = plain_turn(talk.session, result, await facts_of(talk.session, result))
     run = await desk.show(run_id)
-    told = {
-        **turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id),
-    }  # fmt: skip
+    told = {**turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id)}
     talk.data(await talk.seen(told))
 
 

@@ -13,8 +13,13 @@ from artelier.money import format_usd
 if TYPE_CHECKING:
     from artelier.chat import Session, TurnResult
 
-_WORDS = (("done", "ran"), ("skipped", "skipped"), ("error", "failed"), ("aborted", "aborted"),
-          ("running", "unfinished"))  # fmt: skip
+_WORDS = (
+    ("done", "ran"),
+    ("skipped", "skipped"),
+    ("error", "failed"),
+    ("aborted", "aborted"),
+    ("running", "unfinished"),
+)
 
 
 class ReplyScreen:
@@ -76,9 +81,7 @@ def told(screen: Screen, session: Session, result: TurnResult, facts: dict[str, 
     if result.failed is not None:
         failed = result.failed
         where = f"{failed['failed_type']}, {failed['operation']}".rstrip(", ")
-        screen.note(
-            f"the turn failed ({where}): {line(str(failed['message']), chars_max=400)}", "red"
-        )
+        screen.note(f"the turn failed ({where}): {line(str(failed['message']), chars_max=400)}", "red")
         screen.note("/regenerate tries it again, /explain says why", "dim")
     elif "error" in result.operations.values():
         screen.note("/explain says why an operation failed", "dim")
@@ -116,14 +119,21 @@ def _change(change: dict[str, Any]) -> str:
 def plain_turn(session: Session, result: TurnResult, facts: dict[str, Any]) -> dict[str, Any]:
     """A turn as JSON data."""
     return {
-        "chat_id": session.chat_id, "branch": session.branch_name, "turn": result.turn,
-        "variant": result.variant, "run_id": result.run_id, "status": result.status,
-        "finish_reason": result.finish_reason, "text": result.text, "parts": facts["parts"],
-        "operations": dict(result.operations), "changes": facts["changes"],
+        "chat_id": session.chat_id,
+        "branch": session.branch_name,
+        "turn": result.turn,
+        "variant": result.variant,
+        "run_id": result.run_id,
+        "status": result.status,
+        "finish_reason": result.finish_reason,
+        "text": result.text,
+        "parts": facts["parts"],
+        "operations": dict(result.operations),
+        "changes": facts["changes"],
         "failed": dict(result.failed) if result.failed is not None else None,
         "is_cut": result.is_cut,
         "cost_microusd": result.cost_microusd,
-    }  # fmt: skip
+    }
 
 
 async def facts_of(session: Session, result: TurnResult) -> dict[str, Any]:
@@ -146,9 +156,10 @@ async def facts_of(session: Session, result: TurnResult) -> dict[str, Any]:
     codes = {one["operation_id"]: one["code"] for one in shown["operations"] if one.get("code")}
     return {
         "planned": tuple(dict.fromkeys(one["operation_id"] for one in shown["plan"])),
-        "changes": list(changes.values()), "codes": codes,
+        "changes": list(changes.values()),
+        "codes": codes,
         "parts": await _beside(session, result),
-    }  # fmt: skip
+    }
 
 
 async def _beside(session: Session, result: TurnResult) -> list[dict[str, str]]:

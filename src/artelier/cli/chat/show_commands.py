@@ -54,9 +54,7 @@ def _show_value(talk: Talk, value: Any, *, is_feed: bool) -> None:
             talk.screen.line(f"  and {more:,} {'entry' if more == 1 else 'entries'} before", "dim")
     elif isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        talk.screen.facts(
-            [(f"  {display.line(name)}", _inline(one)) for name, one in fields.items()]
-        )
+        talk.screen.facts([(f"  {display.line(name)}", _inline(one)) for name, one in fields.items()])
     else:
         talk.screen.line(f"  {_inline(value)}")
 
@@ -85,10 +83,7 @@ async def history(talk: Talk, tag: str) -> None:
 
 
 def _show_versions(talk: Talk, versions: list[dict[str, Any]], *, empty: str) -> None:
-    rows = [
-        (f"v{one['version']}", display.minute(one["at_us"]), _inline(one["value"]))
-        for one in versions
-    ]
+    rows = [(f"v{one['version']}", display.minute(one["at_us"]), _inline(one["value"])) for one in versions]
     talk.screen.table(("version", "written", "value"), rows, empty=empty)
 
 
@@ -123,28 +118,31 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
 
 def _plain_turn(turn: Turn) -> dict[str, Any]:
     return {
-        "turn": turn.number, "user": turn.user, "text": turn.text, "selected": turn.selected,
+        "turn": turn.number,
+        "user": turn.user,
+        "text": turn.text,
+        "selected": turn.selected,
         "variants": len(turn.variants),
-    }  # fmt: skip
+    }
 
 
 @slash("variants", "[TURN]", help="The variants of a turn, else of the newest.")
 async def variants(talk: Talk, turn: str | None = None) -> None:
     found = await talk.session.turn(None if turn is None else number(turn, "a turn"))
     listed = [
-        {"variant": one.number, "selected": one.number == found.selected, "status": one.status,
-         "run_id": one.run_id, "text": await talk.seen(one.text)}
+        {
+            "variant": one.number,
+            "selected": one.number == found.selected,
+            "status": one.status,
+            "run_id": one.run_id,
+            "text": await talk.seen(one.text),
+        }
         for one in found.variants
-    ]  # fmt: skip
+    ]
     if talk.data({"turn": found.number, "variants": listed}):
         return
     rows = [
-        (
-            "*" if one["selected"] else "",
-            one["variant"],
-            one["status"],
-            display.line(str(one["text"])),
-        )
+        ("*" if one["selected"] else "", one["variant"], one["status"], display.line(str(one["text"])))
         for one in listed
     ]
     talk.screen.table(("", ">variant", "status", "text"), rows, empty="the turn has no reply")
@@ -168,13 +166,10 @@ async def sessions(talk: Talk) -> None:
     if talk.data({"sessions": found}):
         return
     rows = [
-        ("*" if one["is_current"] else "", one["session_id"], one["runs"],
-         display.moment(one["used_us"]))
+        ("*" if one["is_current"] else "", one["session_id"], one["runs"], display.moment(one["used_us"]))
         for one in found
-    ]  # fmt: skip
-    talk.screen.table(
-        ("", "session", ">runs", "used"), rows, empty="no profile, and so no sessions"
-    )
+    ]
+    talk.screen.table(("", "session", ">runs", "used"), rows, empty="no profile, and so no sessions")
 
 
 # Why
@@ -214,19 +209,24 @@ async def explain(talk: Talk, turn: str | None = None) -> None:
     if talk.data(shown):
         return
     talk.screen.facts(
-        [("run", shown["id"]), ("status", shown["status"]), ("trigger", shown["trigger"]),
-         ("profile", shown["profile"]), ("session", shown["session_id"]),
-         ("finish", shown["finish_reason"]),
-         ("failed", display.arguments(shown["failed"]) if shown["failed"] else "")]
-    )  # fmt: skip
-    talk.screen.line()
-    talk.screen.table(
-        ("at", "operation", "kind", "status", "why"), _operations(shown), empty="no profile"
+        [
+            ("run", shown["id"]),
+            ("status", shown["status"]),
+            ("trigger", shown["trigger"]),
+            ("profile", shown["profile"]),
+            ("session", shown["session_id"]),
+            ("finish", shown["finish_reason"]),
+            ("failed", display.arguments(shown["failed"]) if shown["failed"] else ""),
+        ]
     )
+    talk.screen.line()
+    talk.screen.table(("at", "operation", "kind", "status", "why"), _operations(shown), empty="no profile")
     _effects(talk, shown["reports"])
     _prompt_parts(talk, shown)
-    rows = [(one["tag"], f"v{one['version']}", one["usage"], display.size(one["size_bytes"]))
-            for one in shown["state"]]  # fmt: skip
+    rows = [
+        (one["tag"], f"v{one['version']}", one["usage"], display.size(one["size_bytes"]))
+        for one in shown["state"]
+    ]
     if rows:
         talk.screen.line()
         talk.screen.table(("artifact", "now", "usage", ">size"), rows, empty="")
@@ -236,10 +236,15 @@ async def _sizes(talk: Talk) -> list[dict[str, Any]]:
     """All artifacts of the session, without what is in them."""
     arts = await talk.session.arts(internal=True)
     return [
-        {"tag": tag, "version": art["version"], "usage": art["usage"],
-         "semantics": art["semantics"], "size_bytes": len(msgspec.json.encode(art["value"]))}
+        {
+            "tag": tag,
+            "version": art["version"],
+            "usage": art["usage"],
+            "semantics": art["semantics"],
+            "size_bytes": len(msgspec.json.encode(art["value"])),
+        }
         for tag, art in arts.items()
-    ]  # fmt: skip
+    ]
 
 
 def _operations(shown: dict[str, Any]) -> list[tuple[object, ...]]:
@@ -250,9 +255,8 @@ def _operations(shown: dict[str, Any]) -> list[tuple[object, ...]]:
         found = ended.get((one["operation_id"], one["hook"]), {})
         status = found.get("status") or ("skipped" if one.get("skipped") else "planned")
         rows.append(
-            (one["hook"].partition("_")[0], one["operation_id"], one["kind"], status,
-             _why(one, found))
-        )  # fmt: skip
+            (one["hook"].partition("_")[0], one["operation_id"], one["kind"], status, _why(one, found))
+        )
     return rows
 
 
@@ -278,10 +282,16 @@ def _details(details: dict[str, Any]) -> list[str]:
 
 def _effects(talk: Talk, reports: list[dict[str, Any]]) -> None:
     rows = [
-        (one["hook"].partition("_")[0], one["operation_id"], one["type"], one.get("tag", ""),
-         one["status"], one.get("code") or (f"v{one['version']}" if one.get("version") else ""))
+        (
+            one["hook"].partition("_")[0],
+            one["operation_id"],
+            one["type"],
+            one.get("tag", ""),
+            one["status"],
+            one.get("code") or (f"v{one['version']}" if one.get("version") else ""),
+        )
         for one in reports
-    ]  # fmt: skip
+    ]
     if rows:
         talk.screen.line()
         talk.screen.table(("at", "operation", "effect", "artifact", "status", ""), rows, empty="")

@@ -32,9 +32,8 @@ class Slash:
         least = sum(not word.startswith("[") for word in wanted)
         if not least <= len(words) <= len(wanted):
             raise InvalidRequest(
-                f"usage: {f'/{self.name} {self.usage}'.strip()}",
-                got=" ".join(words)[:200] or "nothing",
-            )  # fmt: skip
+                f"usage: {f'/{self.name} {self.usage}'.strip()}", got=" ".join(words)[:200] or "nothing"
+            )
 
 
 COMMANDS: dict[str, Slash] = {}
@@ -63,15 +62,18 @@ async def obey(talk: Talk, line: str) -> int:
         name, *words = shlex.split(line[1:])
     except ValueError as error:  # also for nothing but a slash
         raise InvalidRequest(
-            "this is no command", expected="words, in matching quotes if they have spaces",
-            got=line[:100], hint="/help lists the commands; // begins a message with a slash.",
-        ) from error  # fmt: skip
+            "this is no command",
+            expected="words, in matching quotes if they have spaces",
+            got=line[:100],
+            hint="/help lists the commands; // begins a message with a slash.",
+        ) from error
     found = COMMANDS.get(name)
     if found is None:
         raise InvalidRequest(
-            f"there is no command /{name[:60]}", expected=", ".join(f"/{one}" for one in COMMANDS),
+            f"there is no command /{name[:60]}",
+            expected=", ".join(f"/{one}" for one in COMMANDS),
             hint="// begins a message with a slash.",
-        )  # fmt: skip
+        )
     found.check(words)
     return await found.run(talk, *words) or 0
 

@@ -31,12 +31,10 @@ def doctor(
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Of `artelier up`.")
     ] = 8321,
     online: Annotated[
-        bool,
-        typer.Option("--online", help="Also call the providers that have a key; no key is sent."),
+        bool, typer.Option("--online", help="Also call the providers that have a key; no key is sent.")
     ] = False,
     settings: Annotated[
-        bool,
-        typer.Option("--settings", help="Show every setting instead, and where it comes from."),
+        bool, typer.Option("--settings", help="Show every setting instead, and where it comes from.")
     ] = False,
 ) -> int:
     """Check this machine: what is missing, and what to do.
@@ -49,10 +47,17 @@ def doctor(
     from artelier.cli.doctor import limit_checks, provider_checks, store_checks
 
     looks: tuple[Callable[[], list[Finding]], ...] = (
-        _python, lambda: store_checks.looks(call), lambda: _disk(call), lambda: _models(call),
-        lambda: limit_checks.looks(call), _sandbox, _confinement, _web, lambda: _port(port),
+        _python,
+        lambda: store_checks.looks(call),
+        lambda: _disk(call),
+        lambda: _models(call),
+        lambda: limit_checks.looks(call),
+        _sandbox,
+        _confinement,
+        _web,
+        lambda: _port(port),
         lambda: provider_checks.looks(call) if online else [],
-    )  # fmt: skip
+    )
     found = [finding for look in looks for finding in look()]
     is_well = all(finding.status != WRONG for finding in found)
     if call.as_json:
@@ -110,9 +115,7 @@ def _confinement() -> list[Finding]:
     if chosen == OFF:
         return [Finding("confinement", NOTE, "switched off: a broken sandbox has no second wall")]
     walls = standing()
-    names = {
-        wall: f"landlock (ABI {landlock_abi()})" if wall == "landlock" else wall for wall in walls
-    }
+    names = {wall: f"landlock (ABI {landlock_abi()})" if wall == "landlock" else wall for wall in walls}
     said = ", ".join(names[wall] for wall, why in walls.items() if not why) or "no wall"
     missing = [f"no {wall}: {why}" for wall, why in walls.items() if why]
     if not missing:

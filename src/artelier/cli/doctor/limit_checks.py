@@ -32,10 +32,11 @@ def _allowed(call: Call) -> Finding:
     listed = ", ".join(policy.models) or "none"
     if not policy.allows_model(name):
         return Finding(
-            "models", WRONG,
+            "models",
+            WRONG,
             f"allowed: {listed}; the default {name!r} is not among them: change `default` or `allow` under"
             " [model]",
-        )  # fmt: skip
+        )
     return Finding("models", OK, f"allowed: {listed}")
 
 
@@ -45,9 +46,7 @@ def _rates(call: Call) -> Finding:
 
     said = display.speeds({name: rate.plain() for name, rate in call.settings.rates.items()})
     known = {*VENDORS, *BUILT_IN}
-    odd = [
-        name for name in call.settings.rates if name not in known and not set(name) & set(":*?[")
-    ]
+    odd = [name for name in call.settings.rates if name not in known and not set(name) & set(":*?[")]
     if odd:
         why = f"no provider is called {', '.join(odd)}: this limits the models of openai that are called so"
         return Finding("rates", NOTE, f"a minute, {said}; {why}")

@@ -55,9 +55,7 @@ def _reached(name: str, url: str) -> Finding:
         return Finding(what, WRONG, f"{url.rpartition('@')[2]} does not answer: {error}")
     skew_s = _skew_s(told)
     if skew_s is not None and abs(skew_s) > SKEW_S_MAX:
-        return Finding(
-            what, NOTE, f"{host} answers; this machine's clock differs by {skew_s:,.0f} s"
-        )
+        return Finding(what, NOTE, f"{host} answers; this machine's clock differs by {skew_s:,.0f} s")
     return Finding(what, OK, f"{host} answers")
 
 

@@ -44,9 +44,7 @@ def _not_yet(path: Path) -> Finding:
         with tempfile.TemporaryFile(dir=near):
             return Finding("database", NOTE, f"none yet at {path}")
     except OSError as error:
-        why = (
-            f"{near} cannot be written ({error.strerror}): change its rights, or name another --db"
-        )
+        why = f"{near} cannot be written ({error.strerror}): change its rights, or name another --db"
         return Finding("database", WRONG, f"none yet at {path}; {why}")
 
 
@@ -82,9 +80,7 @@ async def _leases(kernel: Kernel) -> Finding:
         return Finding("leases", OK, f"{len(alive)} runs are driven now")
     left = len(rows) - len(alive)
     return Finding(
-        "leases",
-        NOTE,
-        f"{left} runs were left by a process that is gone: `artelier worker` goes on",
+        "leases", NOTE, f"{left} runs were left by a process that is gone: `artelier worker` goes on"
     )
 
 

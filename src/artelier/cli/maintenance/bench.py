@@ -24,12 +24,10 @@ def bench(
         bool, typer.Option("--quick", help="Measure less; what depends on size is not judged.")
     ] = False,
     directory: Annotated[
-        str | None,
-        typer.Option("--directory", metavar="DIR", help="Where databases are put: else here."),
+        str | None, typer.Option("--directory", metavar="DIR", help="Where databases are put: else here.")
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="FILE", help="Conversations to measure memory on."),
+        str | None, typer.Option("--data", metavar="FILE", help="Conversations to measure memory on.")
     ] = None,
 ) -> int:
     """Measure on this machine, and compare with the bounds.
@@ -41,9 +39,7 @@ def bench(
     results: list[dict[str, Any]] = []
     for area in areas or AREAS:
         with call.screen.working(f"measuring {area}") as progress:
-            results.append(
-                run_bench(area, quick=quick, directory=directory, progress=progress, data=data)
-            )
+            results.append(run_bench(area, quick=quick, directory=directory, progress=progress, data=data))
     if call.as_json:
         call.screen.json({"items": results, "next": None})
     else:

@@ -23,9 +23,7 @@ async def migrate(call: Call) -> None:
     async with call.kernel(create=True) as kernel:
         views = {view.name: view.version for view in kernel.store.views}
     if call.as_json:
-        call.screen.json(
-            {"path": str(path), "schema": SCHEMA_VERSION, "views": views, "created": is_new}
-        )
+        call.screen.json({"path": str(path), "schema": SCHEMA_VERSION, "views": views, "created": is_new})
         return
     listed = ", ".join(f"{name} {version}" for name, version in views.items())
     call.screen.line(f"{path}: {'made' if is_new else 'up to date'}, schema {SCHEMA_VERSION}")

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 app = alone()
 
 REACH = (
-    "Exports, backups and reports are files of their own: what was written into them before is"
-    " still there."
+    "Exports, backups and reports are files of their own: what was written into them before is still there."
 )
 
 
@@ -40,7 +39,7 @@ async def erase(
 
     Its keys are dropped and the bytes taken out of the file. Events, times, costs and hashes stay, and
     verify; where content was, [erased] is shown.
-    """  # fmt: skip
+    """
     if call.named_tenant is None:
         raise InvalidRequest("no tenant is named", expected="--tenant ID, or ARTELIER_TENANT")
     async with call.kernel() as kernel:
@@ -53,9 +52,7 @@ async def erase(
     if call.as_json:
         import msgspec
 
-        call.screen.json(
-            {**msgspec.to_builtins(found), "not_reached": ["exports", "backups", "reports"]}
-        )
+        call.screen.json({**msgspec.to_builtins(found), "not_reached": ["exports", "backups", "reports"]})
         return
     _show(call, found)
 

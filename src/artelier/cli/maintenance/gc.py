@@ -14,8 +14,7 @@ app = alone()
 
 @command(app, example="artelier gc --dry-run")
 async def gc(
-    call: Call,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    call: Call, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False
 ) -> None:
     """Remove stored content that nothing refers to.
 

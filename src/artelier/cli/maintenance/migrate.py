@@ -28,19 +28,14 @@ STARTING = ("starting_scrip", "starting_credits")
 async def agents(
     call: Call,
     folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Folder of folders with agent.yaml; or one of these."),
+        Path, typer.Argument(metavar="DIR", help="Folder of folders with agent.yaml; or one of these.")
     ],
     world: Annotated[
-        str | None,
-        typer.Option("--world", metavar="NAME", help="Into this world: else the main space."),
+        str | None, typer.Option("--world", metavar="NAME", help="Into this world: else the main space.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be written.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
     include_disabled: Annotated[
-        bool,
-        typer.Option("--include-disabled", help="Also agents whose file says `enabled: false`."),
+        bool, typer.Option("--include-disabled", help="Also agents whose file says `enabled: false`.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Also replace what an agent has changed since.")
@@ -96,10 +91,7 @@ async def _written(
 
 
 def no_world(world: str) -> NotFound:
-    return NotFound(
-        f"there is no world {world}",
-        hint=f"Make it first: artelier world new {world} --empty",
-    )
+    return NotFound(f"there is no world {world}", hint=f"Make it first: artelier world new {world} --empty")
 
 
 async def _check_world(tenant: Any, world: str) -> None:
@@ -114,15 +106,22 @@ async def _check_world(tenant: Any, world: str) -> None:
 
 def _show(call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool) -> None:
     rows = [
-        (one.agent or one.folder, one.status, len(one.artifacts),
-         sum(part.became in ("created", "updated") for part in one.artifacts),
-         "" if one.joined is None else f"with {one.joined:,} scrip")
+        (
+            one.agent or one.folder,
+            one.status,
+            len(one.artifacts),
+            sum(part.became in ("created", "updated") for part in one.artifacts),
+            "" if one.joined is None else f"with {one.joined:,} scrip",
+        )
         for one in outcomes
-    ]  # fmt: skip
+    ]
     columns = (
-        "agent", "would be" if dry_run else "status", ">artifacts", ">written",
+        "agent",
+        "would be" if dry_run else "status",
+        ">artifacts",
+        ">written",
         "would join" if dry_run else "joined",
-    )  # fmt: skip
+    )
     call.screen.table(columns, rows, empty="no folders here")
     told_before = 0
     for one in outcomes:
@@ -149,9 +148,7 @@ def _show(call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_ru
     call.screen.note((f"dry run: {said}" if dry_run else said or "no agents") + end, "bold")
 
 
-def _show_json(
-    call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool
-) -> None:
+def _show_json(call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool) -> None:
     import msgspec
 
     items: list[dict[str, Any]] = msgspec.to_builtins(outcomes)

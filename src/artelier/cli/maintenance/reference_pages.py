@@ -41,9 +41,12 @@ def cli_page() -> str:
 
 def _helps(command: Any, path: str, parent: Any) -> Iterator[tuple[str, str]]:
     context = command.context_class(
-        command, info_name=path.rpartition(" ")[2], parent=parent, terminal_width=WIDTH,
+        command,
+        info_name=path.rpartition(" ")[2],
+        parent=parent,
+        terminal_width=WIDTH,
         help_option_names=["-h", "--help"],
-    )  # fmt: skip
+    )
     help_text: str = command.get_help(context)
     yield path, "\n".join(line.rstrip() for line in help_text.splitlines())
     if hasattr(command, "list_commands"):

@@ -21,27 +21,19 @@ SHOWN_MAX = 12
 @command(app, example="artelier torture --seeds 300")
 def torture(
     call: Call,
-    seeds: Annotated[
-        int, typer.Option("--seeds", metavar="N", help="How many seeds to try.", min=1)
-    ] = 100,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="How many seeds to try.", min=1)] = 100,
     start: Annotated[int, typer.Option("--start", metavar="N", help="The first seed.", min=0)] = 0,
     plant: Annotated[
         str | None,
-        typer.Option(
-            "--plant", metavar="NAME", help="Put a known bug in, to see that it is found."
-        ),
+        typer.Option("--plant", metavar="NAME", help="Put a known bug in, to see that it is found."),
     ] = None,
-    real: Annotated[
-        bool, typer.Option("--real", help="Real processes and real `kill -9`; slower.")
-    ] = False,
+    real: Annotated[bool, typer.Option("--real", help="Real processes and real `kill -9`; slower.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", help="Processes: else one per CPU.", min=1)
     ] = None,
     directory: Annotated[
         str | None,
-        typer.Option(
-            "--directory", metavar="DIR", help="Where databases are put: else a temporary one."
-        ),
+        typer.Option("--directory", metavar="DIR", help="Where databases are put: else a temporary one."),
     ] = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the databases of failed seeds in --directory.")
@@ -49,8 +41,7 @@ def torture(
     availability: Annotated[
         bool,
         typer.Option(
-            "--availability",
-            help="Hostile inputs of one tenant against a server; see another's waits.",
+            "--availability", help="Hostile inputs of one tenant against a server; see another's waits."
         ),
     ] = False,
     only: Annotated[
@@ -72,9 +63,15 @@ def torture(
 
     with call.screen.counting(f"{display.count(seeds, 'seed')} from {start}", total=seeds) as tried:
         found = run_torture(
-            seeds, start=start, plant=plant, real=real, jobs=jobs, directory=directory, keep=keep,
+            seeds,
+            start=start,
+            plant=plant,
+            real=real,
+            jobs=jobs,
+            directory=directory,
+            keep=keep,
             progress=tried,
-        )  # fmt: skip
+        )
     if call.as_json:
         call.screen.json(found)
     else:
@@ -96,8 +93,7 @@ def _show(call: Call, found: dict[str, Any]) -> None:
     for failure in found["failures"]:
         call.screen.line()
         call.screen.line(
-            f"seed {failure['seed']}: {display.count(failure['findings_total'], 'finding')}",
-            "bold red",
+            f"seed {failure['seed']}: {display.count(failure['findings_total'], 'finding')}", "bold red"
         )
         for finding in failure["findings"]:
             call.screen.line(f"- {finding['invariant']}: {finding['what']}")
@@ -125,13 +121,16 @@ def _availability(call: Call, names: list[str], *, plant: str) -> int:
         call.screen.facts(
             [
                 ("inputs", f"{found['inputs']}, twins well {found['twins_ok']}"),
-                ("another tenant", f"{found['worst_other_tenant_ms_p99']:,.0f} ms at p99, "
-                 f"{found['worst_other_tenant_ms_max']:,.0f} ms at most"),
+                (
+                    "another tenant",
+                    f"{found['worst_other_tenant_ms_p99']:,.0f} ms at p99, "
+                    f"{found['worst_other_tenant_ms_max']:,.0f} ms at most",
+                ),
                 ("its agent's step", f"{found['worst_step_ms_max']:,.0f} ms at most"),
                 ("memory", f"{found['rss_mb_max']:,.0f} MB"),
                 ("parked", f"{found['parked']} of {int(found['life'] is not None)} runs that freeze"),
             ]
-        )  # fmt: skip
+        )
         verdict = "every promise held" if found["ok"] else "a promise was broken"
         call.screen.line(verdict, "bold green" if found["ok"] else "bold red")
     return COMPLETED if found["ok"] else FAILED

@@ -40,9 +40,10 @@ def verify(
 
     if head is not None and not _HEAD.fullmatch(head):
         raise InvalidRequest(
-            "--head is no head", expected="64 hexadecimal digits, as `artelier head` prints them",
+            "--head is no head",
+            expected="64 hexadecimal digits, as `artelier head` prints them",
             got=repr(head)[:80],
-        )  # fmt: skip
+        )
     path = call.existing()
     with call.screen.working(f"verifying {path}"):
         report = verify_store(path, VIEWS, head=head, sealer=sealer_from(os.environ))

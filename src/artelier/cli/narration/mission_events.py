@@ -49,9 +49,7 @@ async def _planned(story: Narration, data: ev.MissionPlanned, event: Event) -> l
 
 
 @tells(ev.MissionLaunched)
-async def _launched(
-    story: Narration, data: ev.MissionLaunched, event: Event
-) -> list[NarrationLine]:
+async def _launched(story: Narration, data: ev.MissionLaunched, event: Event) -> list[NarrationLine]:
     edited = " as it was edited" if data.edited else ""
     told = [NarrationLine(f"launched{edited}", "bold green")]
     if data.edited:
@@ -83,17 +81,13 @@ async def _decided(story: Narration, data: ev.DecisionTaken, event: Event) -> li
 
 
 @tells(ev.DecisionInvalid)
-async def _undecided(
-    story: Narration, data: ev.DecisionInvalid, event: Event
-) -> list[NarrationLine]:
+async def _undecided(story: Narration, data: ev.DecisionInvalid, event: Event) -> list[NarrationLine]:
     why = display.line(str(await story.json(data.mistakes) or ""), chars_max=300)
     return [NarrationLine(f"{data.iteration}. no decision: {why}", "red")]
 
 
 @tells(ev.DecisionExecuted)
-async def _executed(
-    story: Narration, data: ev.DecisionExecuted, event: Event
-) -> list[NarrationLine]:
+async def _executed(story: Narration, data: ev.DecisionExecuted, event: Event) -> list[NarrationLine]:
     if data.artifact:
         return [NarrationLine(f"{data.iteration}. wrote {data.artifact}", "green")]
     if data.is_error:

@@ -23,17 +23,13 @@ del _missions
 
 
 @tells(ev.ModelRequested)
-async def _model_requested(
-    story: Narration, data: ev.ModelRequested, event: Event
-) -> list[NarrationLine]:
+async def _model_requested(story: Narration, data: ev.ModelRequested, event: Event) -> list[NarrationLine]:
     story.begin(data.key, event.at_us)
     return [NarrationLine(f"{data.key}  thinking ({data.model})", "dim")]
 
 
 @tells(ev.ModelCompleted)
-async def _model_completed(
-    story: Narration, data: ev.ModelCompleted, event: Event
-) -> list[NarrationLine]:
+async def _model_completed(story: Narration, data: ev.ModelCompleted, event: Event) -> list[NarrationLine]:
     cached = f" ({data.cached_input_tokens:,} cached)" if data.cached_input_tokens else ""
     about = "about " if data.estimated else ""
     cost = "price unknown" if data.unpriced else f"{about}{format_usd(data.cost)} USD"
@@ -46,16 +42,12 @@ async def _model_completed(
     ]
     reply = await story.fields(data.reply)
     if reply.get("text") and reply.get("tool_calls"):  # an answer's text is printed at the end
-        told.append(
-            NarrationLine(f"{data.key}  “{display.line(str(reply['text']), chars_max=300)}”")
-        )
+        told.append(NarrationLine(f"{data.key}  “{display.line(str(reply['text']), chars_max=300)}”"))
     return told
 
 
 @tells(ev.ModelAttempted)
-async def _model_attempted(
-    story: Narration, data: ev.ModelAttempted, event: Event
-) -> list[NarrationLine]:
+async def _model_attempted(story: Narration, data: ev.ModelAttempted, event: Event) -> list[NarrationLine]:
     wait = display.duration(data.wait_ms * 1000)
     if not data.attempt:
         text = f"{data.key}  no reply came before the process ended{_billed(data)}; asked again"
@@ -65,9 +57,7 @@ async def _model_attempted(
 
 
 @tells(ev.ModelFailed)
-async def _model_failed(
-    story: Narration, data: ev.ModelFailed, event: Event
-) -> list[NarrationLine]:
+async def _model_failed(story: Narration, data: ev.ModelFailed, event: Event) -> list[NarrationLine]:
     why = await story.json(data.message)
     said = f": {display.line(str(why), chars_max=300)}" if why else ""
     took = story.took(data.key, event.at_us)
@@ -85,9 +75,7 @@ def _billed(data: ev.ModelAttempted | ev.ModelFailed) -> str:
 
 
 @tells(ev.ToolRequested)
-async def _tool_requested(
-    story: Narration, data: ev.ToolRequested, event: Event
-) -> list[NarrationLine]:
+async def _tool_requested(story: Narration, data: ev.ToolRequested, event: Event) -> list[NarrationLine]:
     story.name_tool(data.key, data.name)
     given = display.arguments(await story.json(data.arguments))
     undoes = f"undoes {data.undoes}: " if data.undoes else ""
@@ -95,9 +83,7 @@ async def _tool_requested(
 
 
 @tells(ev.ToolCompleted)
-async def _tool_completed(
-    story: Narration, data: ev.ToolCompleted, event: Event
-) -> list[NarrationLine]:
+async def _tool_completed(story: Narration, data: ev.ToolCompleted, event: Event) -> list[NarrationLine]:
     name, result = story.tool(data.key), await story.json(data.result)
     settled = f", settled by its {data.settled_by}" if data.settled_by else ""
     if data.is_error:
@@ -108,43 +94,31 @@ async def _tool_completed(
 
 
 @tells(ev.ToolRefused)
-async def _tool_refused(
-    story: Narration, data: ev.ToolRefused, event: Event
-) -> list[NarrationLine]:
+async def _tool_refused(story: Narration, data: ev.ToolRefused, event: Event) -> list[NarrationLine]:
     complaint = _complaint(await story.json(data.result))
     return [NarrationLine(f"{data.key}  {data.name} was not called: {complaint}", "red")]
 
 
 @tells(ev.ToolRetried)
-async def _tool_retried(
-    story: Narration, data: ev.ToolRetried, event: Event
-) -> list[NarrationLine]:
+async def _tool_retried(story: Narration, data: ev.ToolRetried, event: Event) -> list[NarrationLine]:
     why = {"probe": ": its probe says that it has not happened", "person": ": a person decided so"}
     again = f"{data.key}  called again with the same idempotency key{why.get(data.by, '')}"
     return [NarrationLine(again, "yellow")]
 
 
 @tells(ev.ToolCharged)
-async def _tool_charged(
-    story: Narration, data: ev.ToolCharged, event: Event
-) -> list[NarrationLine]:
+async def _tool_charged(story: Narration, data: ev.ToolCharged, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"{data.key}  spends {format_usd(data.cost)} USD", "cyan")]
 
 
 @tells(ev.ToolUnresolved)
-async def _tool_unresolved(
-    story: Narration, data: ev.ToolUnresolved, event: Event
-) -> list[NarrationLine]:
+async def _tool_unresolved(story: Narration, data: ev.ToolUnresolved, event: Event) -> list[NarrationLine]:
     name = story.tool(data.key)
-    return [
-        NarrationLine(f"{data.key}  {name}: what it did is not known ({data.code})", "bold red")
-    ]
+    return [NarrationLine(f"{data.key}  {name}: what it did is not known ({data.code})", "bold red")]
 
 
 @tells(ev.ToolReconciled)
-async def _tool_reconciled(
-    story: Narration, data: ev.ToolReconciled, event: Event
-) -> list[NarrationLine]:
+async def _tool_reconciled(story: Narration, data: ev.ToolReconciled, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"{data.key}  settled by {event.actor}: {data.answer}", "green")]
 
 
@@ -178,23 +152,17 @@ async def _approval_requested(
 
 
 @tells(ev.ApprovalGiven)
-async def _approval_given(
-    story: Narration, data: ev.ApprovalGiven, event: Event
-) -> list[NarrationLine]:
+async def _approval_given(story: Narration, data: ev.ApprovalGiven, event: Event) -> list[NarrationLine]:
     answer = await story.fields(data.answer)
     note = f" ({display.line(str(answer['note']))})" if answer.get("note") else ""
     return [NarrationLine(f"{data.key}  {event.actor}: {data.decision}{note}", "yellow")]
 
 
 @tells(ev.WaitStarted)
-async def _wait_started(
-    story: Narration, data: ev.WaitStarted, event: Event
-) -> list[NarrationLine]:
+async def _wait_started(story: Narration, data: ev.WaitStarted, event: Event) -> list[NarrationLine]:
     what = f"for the signal {data.name}" if data.name else ""
     until = f"until {display.moment(data.until_us)}" if data.until_us else ""
-    return [
-        NarrationLine(f"{data.key}  waits {' or '.join(filter(None, (what, until)))}", "yellow")
-    ]
+    return [NarrationLine(f"{data.key}  waits {' or '.join(filter(None, (what, until)))}", "yellow")]
 
 
 @tells(ev.WaitEnded)
@@ -203,24 +171,18 @@ async def _wait_ended(story: Narration, data: ev.WaitEnded, event: Event) -> lis
 
 
 @tells(ev.NoteInjected)
-async def _note_injected(
-    story: Narration, data: ev.NoteInjected, event: Event
-) -> list[NarrationLine]:
+async def _note_injected(story: Narration, data: ev.NoteInjected, event: Event) -> list[NarrationLine]:
     note = display.line(str(await story.json(data.text)))
     return [NarrationLine(f"note from {event.actor}: {note}", "yellow")]
 
 
 @tells(ev.SignalReceived)
-async def _signal_received(
-    story: Narration, data: ev.SignalReceived, event: Event
-) -> list[NarrationLine]:
+async def _signal_received(story: Narration, data: ev.SignalReceived, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"signal {data.name} from {event.actor}", "yellow")]
 
 
 @tells(ev.CommandRefused)
-async def _command_refused(
-    story: Narration, data: ev.CommandRefused, event: Event
-) -> list[NarrationLine]:
+async def _command_refused(story: Narration, data: ev.CommandRefused, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"a command of {event.actor} was refused: {data.code}", "red")]
 
 
@@ -247,30 +209,22 @@ async def _run_resumed(story: Narration, data: ev.RunResumed, event: Event) -> l
 @tells(ev.RunPaused)
 async def _run_paused(story: Narration, data: ev.RunPaused, event: Event) -> list[NarrationLine]:
     note = f": {display.line(str(await story.json(data.note)))}" if data.note else ""
-    return [
-        NarrationLine(f"{'stopped' if data.stopped else 'paused'} by {event.actor}{note}", "yellow")
-    ]
+    return [NarrationLine(f"{'stopped' if data.stopped else 'paused'} by {event.actor}{note}", "yellow")]
 
 
 @tells(ev.RunSuspendedEvent)
-async def _run_suspended(
-    story: Narration, data: ev.RunSuspendedEvent, event: Event
-) -> list[NarrationLine]:
+async def _run_suspended(story: Narration, data: ev.RunSuspendedEvent, event: Event) -> list[NarrationLine]:
     reason = f" ({display.line(data.reason)})" if data.reason else ""
     return [NarrationLine(f"left as {data.status}{reason}", "dim")]
 
 
 @tells(ev.RunExhausted)
-async def _run_exhausted(
-    story: Narration, data: ev.RunExhausted, event: Event
-) -> list[NarrationLine]:
+async def _run_exhausted(story: Narration, data: ev.RunExhausted, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"the {data.unit} limit of {data.scope} is reached", "bold red")]
 
 
 @tells(ev.RunReopened)
-async def _run_reopened(
-    story: Narration, data: ev.RunReopened, event: Event
-) -> list[NarrationLine]:
+async def _run_reopened(story: Narration, data: ev.RunReopened, event: Event) -> list[NarrationLine]:
     anew = f"; counted anew: {', '.join(data.resets)}" if data.resets else ""
     raised = "".join(f"; {name} {most}" for name, most in sorted(data.limits.items()))
     return [NarrationLine(f"reopened by {event.actor}{display.line(anew + raised)}", "yellow")]
@@ -278,17 +232,11 @@ async def _run_reopened(
 
 @tells(ev.RunDrifted)
 async def _run_drifted(story: Narration, data: ev.RunDrifted, event: Event) -> list[NarrationLine]:
-    return [
-        NarrationLine(
-            f"its code has changed at step {data.key}: it goes on as {data.fork}", "yellow"
-        )
-    ]
+    return [NarrationLine(f"its code has changed at step {data.key}: it goes on as {data.fork}", "yellow")]
 
 
 @tells(ev.RunCompleted)
-async def _run_completed(
-    story: Narration, data: ev.RunCompleted, event: Event
-) -> list[NarrationLine]:
+async def _run_completed(story: Narration, data: ev.RunCompleted, event: Event) -> list[NarrationLine]:
     return [NarrationLine("completed", "bold green")]
 
 
@@ -300,23 +248,17 @@ async def _run_failed(story: Narration, data: ev.RunFailed, event: Event) -> lis
 
 
 @tells(ev.RunCancelled)
-async def _run_cancelled(
-    story: Narration, data: ev.RunCancelled, event: Event
-) -> list[NarrationLine]:
+async def _run_cancelled(story: Narration, data: ev.RunCancelled, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"cancelled by {event.actor}", "bold yellow")]
 
 
 @tells(ev.PromptDrifted)
-async def _prompt_drifted(
-    story: Narration, data: ev.PromptDrifted, event: Event
-) -> list[NarrationLine]:
+async def _prompt_drifted(story: Narration, data: ev.PromptDrifted, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"{data.key}  the prompt drifted in {data.section}", "yellow")]
 
 
 @tells(ev.VersionRecorded)
-async def _version_recorded(
-    story: Narration, data: ev.VersionRecorded, event: Event
-) -> list[NarrationLine]:
+async def _version_recorded(story: Narration, data: ev.VersionRecorded, event: Event) -> list[NarrationLine]:
     change = display.line(data.change)
     return [NarrationLine(f"goes by version {data.version} of the change {change}", "yellow")]
 
@@ -342,9 +284,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 @tells(PersonalReceived)
-async def _personal_received(
-    story: Narration, data: PersonalReceived, event: Event
-) -> list[NarrationLine]:
+async def _personal_received(story: Narration, data: PersonalReceived, event: Event) -> list[NarrationLine]:
     shown = display.line(", ".join(data.placeholders), chars_max=200)
     return [NarrationLine(f"now knows {shown}", "dim")]
 
@@ -353,22 +293,16 @@ async def _personal_received(
 async def _context_compacted(
     story: Narration, data: ev.ContextCompacted, event: Event
 ) -> list[NarrationLine]:
-    return [
-        NarrationLine(f"{data.key}  messages {data.start} to {data.end} become a summary", "dim")
-    ]
+    return [NarrationLine(f"{data.key}  messages {data.start} to {data.end} become a summary", "dim")]
 
 
 @tells(ev.ContextRestored)
-async def _context_restored(
-    story: Narration, data: ev.ContextRestored, event: Event
-) -> list[NarrationLine]:
+async def _context_restored(story: Narration, data: ev.ContextRestored, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"{data.key}  messages from {data.start} on are shown again", "dim")]
 
 
 @tells(ev.ToolsChanged)
-async def _tools_changed(
-    story: Narration, data: ev.ToolsChanged, event: Event
-) -> list[NarrationLine]:
+async def _tools_changed(story: Narration, data: ev.ToolsChanged, event: Event) -> list[NarrationLine]:
     return [NarrationLine("its tools changed", "dim")]
 
 

@@ -43,11 +43,16 @@ async def list_agents(
     from artelier.money import format_usd
 
     rows = [
-        (one["agent"], one["runs"], one["last_run"] or "",
-         display.minute(one["last_us"]) if one["last_us"] else "",
-         "" if one["entries"] is None else one["entries"], format_usd(one["cost_microusd"]))
+        (
+            one["agent"],
+            one["runs"],
+            one["last_run"] or "",
+            display.minute(one["last_us"]) if one["last_us"] else "",
+            "" if one["entries"] is None else one["entries"],
+            format_usd(one["cost_microusd"]),
+        )
         for one in found["items"]
-    ]  # fmt: skip
+    ]
     columns = ("agent", ">runs", "last run", "started", ">entries", ">USD")
     call.screen.table(columns, rows, empty=f"no agents in tenant {call.tenant}")
     if found["next"] is not None:
@@ -80,7 +85,7 @@ async def show(call: Call, agent: AgentId) -> None:
             ("skills", "\n".join(_skill(one) for one in found["skills"])),
             ("card", found["written"] or "not written yet: an export writes it"),
         ]
-    )  # fmt: skip
+    )
 
 
 def _prompt(value: Any) -> str:
@@ -93,9 +98,7 @@ def _prompt(value: Any) -> str:
 def _runs(found: dict[str, Any]) -> str:
     if not found["runs"]:
         return "none"
-    return (
-        f"{found['runs']:,}, the newest {found['last_run']} of {display.moment(found['last_us'])}"
-    )
+    return f"{found['runs']:,}, the newest {found['last_run']} of {display.moment(found['last_us'])}"
 
 
 def _memory(found: dict[str, Any]) -> str:
@@ -117,13 +120,9 @@ async def export(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; it is replaced.")],
     memory_db: Annotated[
         str | None,
-        typer.Option(
-            "--memory-db", metavar="FILE", help="Its memory, if it has a file of its own."
-        ),
+        typer.Option("--memory-db", metavar="FILE", help="Its memory, if it has a file of its own."),
     ] = None,
-    without_memory: Annotated[
-        bool, typer.Option("--without-memory", help="Leave its memory out.")
-    ] = False,
+    without_memory: Annotated[bool, typer.Option("--without-memory", help="Leave its memory out.")] = False,
 ) -> None:
     """Write an agent into one verifiable file.
 
@@ -152,9 +151,7 @@ async def export(
 @command(app, name="import", example="artelier agents import analyst.artelier --tenant acme")
 async def import_(
     call: Call,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A file of `artelier agents export`.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier agents export`.")],
 ) -> None:
     """Take an agent into this database.
 

@@ -26,9 +26,7 @@ ArtifactId = Annotated[
 
 As = Annotated[
     str | None,
-    typer.Option(
-        "--as", metavar="PRINCIPAL", help="In whose name: else operator, in worlds user:<login>."
-    ),
+    typer.Option("--as", metavar="PRINCIPAL", help="In whose name: else operator, in worlds user:<login>."),
 ]
 
 
@@ -64,9 +62,7 @@ def _plain(value: Any) -> Any:
 @command(app, name="list", example="artelier artifacts list --kind document")
 async def list_artifacts(
     call: Call,
-    kind: Annotated[
-        str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")
-    ] = None,
+    kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")] = None,
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of this owner.")
     ] = None,
@@ -88,10 +84,16 @@ async def list_artifacts(
         call.screen.json({"items": _plain(found), "next": following})
         return
     rows = [
-        (item.id, item.kind, item.version, display.size(item.size_bytes), item.owner,
-         _when(item.written_us, world))
+        (
+            item.id,
+            item.kind,
+            item.version,
+            display.size(item.size_bytes),
+            item.owner,
+            _when(item.written_us, world),
+        )
         for item in found
-    ]  # fmt: skip
+    ]
     columns = ("artifact", "kind", ">version", ">size", "owner", "written")
     call.screen.table(columns, rows, empty=f"no artifacts in tenant {call.tenant}")
     if following is not None:
@@ -101,9 +103,7 @@ async def list_artifacts(
 @command(app, name="show", example="artelier artifacts show reports/q3-report@1 > report.md")
 async def show(
     call: Call,
-    ref: Annotated[
-        str, typer.Argument(metavar="REF", help="id, id@VERSION, or id#PART of a library.")
-    ],
+    ref: Annotated[str, typer.Argument(metavar="REF", help="id, id@VERSION, or id#PART of a library.")],
     principal: As = None,
     world: World = None,
 ) -> None:
@@ -164,8 +164,7 @@ async def adopt(
     call: Call,
     ref: Annotated[str, typer.Argument(metavar="REF", help="What a fork has written: id or id@N.")],
     to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="ID", help="Where to: else its id without forks/RUN/."),
+        str | None, typer.Option("--to", metavar="ID", help="Where to: else its id without forks/RUN/.")
     ] = None,
     principal: As = None,
 ) -> None:
@@ -191,9 +190,7 @@ async def adopt(
 async def history(
     call: Call,
     artifact: ArtifactId,
-    after: Annotated[
-        int, typer.Option("--after", metavar="VERSION", help="Only versions above.", min=0)
-    ] = 0,
+    after: Annotated[int, typer.Option("--after", metavar="VERSION", help="Only versions above.", min=0)] = 0,
     principal: As = None,
     world: World = None,
 ) -> None:
@@ -205,10 +202,17 @@ async def history(
         call.screen.json({"items": _plain(found), "next": following})
         return
     rows = [
-        (item.version, _when(item.written_us, world), item.writer, display.size(item.size_bytes),
-         item.run_id or "", item.step or "", "pruned" if item.pruned else "")
+        (
+            item.version,
+            _when(item.written_us, world),
+            item.writer,
+            display.size(item.size_bytes),
+            item.run_id or "",
+            item.step or "",
+            "pruned" if item.pruned else "",
+        )
         for item in found
-    ]  # fmt: skip
+    ]
     columns = (">version", "written", "by", ">size", "run", "step", "")
     call.screen.table(columns, rows, empty=f"no versions above {after}")
 
@@ -236,9 +240,7 @@ async def diff(
 
 
 @command(app, name="lineage", example="artelier artifacts lineage reports/q3-report")
-async def lineage(
-    call: Call, artifact: ArtifactId, principal: As = None, world: World = None
-) -> None:
+async def lineage(call: Call, artifact: ArtifactId, principal: As = None, world: World = None) -> None:
     """Show what an artifact came from, and what came from it."""
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, principal, world)).lineage(artifact)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 app = group("manifest", help="See what every prompt was made of, and the prompt itself.")
 
 Step = Annotated[
-    str,
-    typer.Argument(metavar="RUN:STEP", help="A model step; `artelier runs steps RUN` lists them."),
+    str, typer.Argument(metavar="RUN:STEP", help="A model step; `artelier runs steps RUN` lists them.")
 ]
 
 
@@ -32,9 +31,7 @@ async def _located(runs: TenantKernel, place: str) -> tuple[str, str]:
     """
     cuts = [index for index, char in enumerate(place) if char == ":"]
     if not cuts:
-        raise InvalidRequest(
-            "this names no step", expected="RUN:STEP, such as q3-report:c1/model", got=place
-        )
+        raise InvalidRequest("this names no step", expected="RUN:STEP, such as q3-report:c1/model", got=place)
     for cut in reversed(cuts):
         run, step = place[:cut], place[cut + 1 :]
         try:
@@ -42,9 +39,7 @@ async def _located(runs: TenantKernel, place: str) -> tuple[str, str]:
         except NotFound:
             continue
         return run, step
-    raise NotFound(
-        f"no run {place[: cuts[-1]]!r}", hint="`artelier runs list` shows the runs there are."
-    )
+    raise NotFound(f"no run {place[: cuts[-1]]!r}", hint="`artelier runs list` shows the runs there are.")
 
 
 @command(app, name="show", example="artelier manifest show q3-report:c2/model")
@@ -75,10 +70,18 @@ async def show(call: Call, step: Step) -> None:
     )
     call.screen.line()
     rows = [
-        (index, part.tag, _content(part), part.tokens or "", part.stability, part.trust,
-         ", ".join(part.src), part.cut)
+        (
+            index,
+            part.tag,
+            _content(part),
+            part.tokens or "",
+            part.stability,
+            part.trust,
+            ", ".join(part.src),
+            part.cut,
+        )
         for index, part in enumerate(manifest.parts, start=1)
-    ]  # fmt: skip
+    ]
     columns = (">", "part", "content", ">tokens", "stability", "trust", "from", "cut")
     call.screen.table(columns, rows, empty="no parts")
     call.screen.line(f"the first {display.count(manifest.cache_boundary, 'part')} can be cached")
@@ -114,10 +117,11 @@ async def _receipts(runs: TenantKernel, manifest: Manifest) -> list[dict[str, An
         return []
     found = await runs.compactions(manifest.run_id)
     return [
-        one for one in found
+        one
+        for one in found
         if one["kind"] == "context.compacted"
         and any(ref.startswith(f"{manifest.run_id}:{one['step']} ") for ref in refs)
-    ]  # fmt: skip
+    ]
 
 
 def _content(part: PartRecord) -> str:
@@ -128,9 +132,7 @@ def _content(part: PartRecord) -> str:
     return where + (part.blob or "")[:14]
 
 
-@command(
-    app, name="render", example="artelier manifest render q3-report:c2/model --json | sha256sum"
-)
+@command(app, name="render", example="artelier manifest render q3-report:c2/model --json | sha256sum")
 async def render(call: Call, step: Step) -> None:
     """Print the request that was sent to the model.
 
@@ -180,9 +182,11 @@ async def diff(
     prefix = shared_prefix(one[0], two[0])
     if call.as_json:
         shared = {
-            "shared_tokens": prefix.shared_tokens, "previous_tokens": prefix.previous_tokens,
-            "broken_by": prefix.broken_by, "why": prefix.why,
-        }  # fmt: skip
+            "shared_tokens": prefix.shared_tokens,
+            "previous_tokens": prefix.previous_tokens,
+            "broken_by": prefix.broken_by,
+            "why": prefix.why,
+        }
         call.screen.json({"a": first, "b": second, "prefix": shared, "parts": parts, "diff": text})
         return
     rows = [(part["tag"], part["change"]) for part in parts]

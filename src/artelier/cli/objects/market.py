@@ -57,14 +57,24 @@ async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
         call.screen.json(msgspec.to_builtins(found))
         return
     call.screen.facts(
-        [("world", found["world"]), ("tick", f"{found['tick']:,}"),
-         ("prices since", f"tick {found['from_tick']:,}")]
-    )  # fmt: skip
+        [
+            ("world", found["world"]),
+            ("tick", f"{found['tick']:,}"),
+            ("prices since", f"tick {found['from_tick']:,}"),
+        ]
+    )
     rows = [
-        (one.kind, one.sells, f"{one.trades:,}", f"{one.volume:,}", f"{one.low:,}",
-         f"{one.median:,.10g}", f"{one.high:,}")
+        (
+            one.kind,
+            one.sells,
+            f"{one.trades:,}",
+            f"{one.volume:,}",
+            f"{one.low:,}",
+            f"{one.median:,.10g}",
+            f"{one.high:,}",
+        )
         for one in found["prices"]
-    ]  # fmt: skip
+    ]
     columns = ("kind", "sells", ">trades", ">scrip", ">lowest", ">median", ">highest")
     call.screen.table(columns, rows, empty="nothing was sold in these ticks")
     for title, offers in (("For sale", found["open"]), ("Sold or closed", found["closed"])):
@@ -75,13 +85,34 @@ async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
 
 def _table(call: Call, offers: Sequence[dict[str, Any]]) -> None:
     rows = [
-        (one["offer"], one["artifact"], one["kind"], one["sells"], bounds_of(one),
-         f"{one['royalty_percent']}%" if one["royalty_percent"] else "", f"{one['price']:,}",
-         one["seller"], one["to"] or "", one["buyer"] or "", one["sold"], one["status"])
+        (
+            one["offer"],
+            one["artifact"],
+            one["kind"],
+            one["sells"],
+            bounds_of(one),
+            f"{one['royalty_percent']}%" if one["royalty_percent"] else "",
+            f"{one['price']:,}",
+            one["seller"],
+            one["to"] or "",
+            one["buyer"] or "",
+            one["sold"],
+            one["status"],
+        )
         for one in offers
-    ]  # fmt: skip
+    ]
     columns = (
-        "offer", "artifact", "kind", "sells", "for", ">royalty", ">price", "seller", "only to",
-        "buyer", ">sold", "status",
-    )  # fmt: skip
+        "offer",
+        "artifact",
+        "kind",
+        "sells",
+        "for",
+        ">royalty",
+        ">price",
+        "seller",
+        "only to",
+        "buyer",
+        ">sold",
+        "status",
+    )
     call.screen.table(columns, rows, empty="no such offers")

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", "Block", "Change", "Entry", "Found")
 
-OWN_FILE = (
-    "A SQLiteMemoryStore has a file of its own: name it with --db, such as --db agent_memory.db."
-)
+OWN_FILE = "A SQLiteMemoryStore has a file of its own: name it with --db, such as --db agent_memory.db."
 
 app = group("memory", help="Look at what agents remember, and take changes of it back.")
 
@@ -100,17 +98,14 @@ async def _seen(call: Call, kernel: Kernel, found: Sequence[S], *, text: str = "
     if (desk := await _replaced(call, kernel)) is None:
         return list(found)
     shown = await desk.restored([getattr(one, text) for one in found])
-    return [
-        msgspec.structs.replace(one, **{text: told}) for one, told in zip(found, shown, strict=True)
-    ]
+    return [msgspec.structs.replace(one, **{text: told}) for one, told in zip(found, shown, strict=True)]
 
 
 @command(app, name="list", example="artelier memory list --agent ana")
 async def list_memories(
     call: Call,
     agent: Annotated[
-        str | None,
-        typer.Option("--agent", metavar="AGENT", help="List the entries of this agent."),
+        str | None, typer.Option("--agent", metavar="AGENT", help="List the entries of this agent.")
     ] = None,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Go on after a page's `next`.")
@@ -134,10 +129,15 @@ async def list_memories(
         call.screen.json({"items": _plain(entries), "next": following})
         return
     rows = [
-        (entry.id, f"{entry.importance:g}", ", ".join(entry.tags), display.minute(entry.tick),
-         display.line(entry.text, chars_max=80))
+        (
+            entry.id,
+            f"{entry.importance:g}",
+            ", ".join(entry.tags),
+            display.minute(entry.tick),
+            display.line(entry.text, chars_max=80),
+        )
         for entry in entries
-    ]  # fmt: skip
+    ]
     columns = ("entry", ">importance", "tags", "written", "text")
     call.screen.table(columns, rows, empty=f"agent {agent} remembers nothing")
     if following is not None:
@@ -150,9 +150,8 @@ def _show_agents(call: Call, found: list[tuple[str, int]]) -> None:
         call.screen.json({"items": items, "next": None})
         return
     call.screen.table(
-        ("agent", ">entries"), found,
-        empty=f"no agent of tenant {call.tenant} has a memory in this file",
-    )  # fmt: skip
+        ("agent", ">entries"), found, empty=f"no agent of tenant {call.tenant} has a memory in this file"
+    )
     if not found:
         call.screen.note(OWN_FILE)
 
@@ -178,10 +177,7 @@ async def show(
         return
     note = call.screen.note
     note(f"{found.id}  {found.trust}, importance {found.importance:g}", "bold")
-    note(
-        f"written {display.moment(found.tick)}"
-        + (f" by run {found.run_id}" if found.run_id else "")
-    )
+    note(f"written {display.moment(found.tick)}" + (f" by run {found.run_id}" if found.run_id else ""))
     if found.tags:
         note(f"tags: {', '.join(found.tags)}")
     call.screen.text(found.text)
@@ -208,10 +204,7 @@ async def search(
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": None})
         return
-    rows = [
-        (hit.where, hit.id, f"{hit.score:.3f}", display.line(hit.text, chars_max=80))
-        for hit in found
-    ]
+    rows = [(hit.where, hit.id, f"{hit.score:.3f}", display.line(hit.text, chars_max=80)) for hit in found]
     call.screen.table(("where", "id", ">score", "text"), rows, empty="nothing was found")
 
 
@@ -248,11 +241,15 @@ async def history(
         call.screen.json({"items": _plain(found), "next": following})
         return
     rows = [
-        (change.id, display.minute(change.at_us), change.run_id or change.by,
-         display.line(change.summary, chars_max=90),
-         "" if change.undone_by is None else f"undone by {change.undone_by}")
+        (
+            change.id,
+            display.minute(change.at_us),
+            change.run_id or change.by,
+            display.line(change.summary, chars_max=90),
+            "" if change.undone_by is None else f"undone by {change.undone_by}",
+        )
         for change in found
-    ]  # fmt: skip
+    ]
     call.screen.table((">change", "when", "by", "what", ""), rows, empty="nothing was changed yet")
     if following is not None:
         call.screen.note(f"more: --before {following}")
@@ -288,18 +285,14 @@ async def consolidate(
     boot: Annotated[
         list[str] | None,
         typer.Option(
-            "--boot",
-            metavar="FILE",
-            help="A prompt of the agent: its text is no memory. Repeatable.",
+            "--boot", metavar="FILE", help="A prompt of the agent: its text is no memory. Repeatable."
         ),
     ] = None,
     target: Annotated[
-        int | None,
-        typer.Option("--target", metavar="N", help="Entries to keep at most.", min=1),
+        int | None, typer.Option("--target", metavar="N", help="Entries to keep at most.", min=1)
     ] = None,
     runs_db: Annotated[
-        str | None,
-        typer.Option("--runs-db", metavar="FILE", help="Its runs, if they are in another file."),
+        str | None, typer.Option("--runs-db", metavar="FILE", help="Its runs, if they are in another file.")
     ] = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Without its runs: none of them can be at work.")
@@ -323,9 +316,14 @@ async def consolidate(
         losses = await losses_of(memory, runs=runs)
         with paid_by_person(kernel.for_tenant(call.tenant)):
             done = await tidy(
-                memory, losses=losses, boot_texts=texts, target=target, runs=runs, anyway=anyway,
+                memory,
+                losses=losses,
+                boot_texts=texts,
+                target=target,
+                runs=runs,
+                anyway=anyway,
                 by=call.person,
-            )  # fmt: skip
+            )
     if call.as_json:
         call.screen.json(_plain(done))
     elif done.skipped:
@@ -378,15 +376,12 @@ def _read(name: str) -> str:
     try:
         return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequest(
-            "this file cannot be read as text", got=name, hint=str(error)
-        ) from None
+        raise InvalidRequest("this file cannot be read as text", got=name, hint=str(error)) from None
 
 
 @command(app, name="install-model", example="artelier memory install-model minilm")
 def install_model(
-    call: Call,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The embedder: minilm.")],
+    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The embedder: minilm.")]
 ) -> None:
     """Install a local embedder's model, without its dependencies.
 

@@ -36,8 +36,7 @@ async def validate(
         str | None, typer.Argument(metavar="FILE", help="A file of JSON; or name a --profile.")
     ] = None,
     profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME", help="A shipped profile, or a stored one."),
+        str | None, typer.Option("--profile", metavar="NAME", help="A shipped profile, or a stored one.")
     ] = None,
 ) -> int:
     """Check a profile, and name every mistake with its place.
@@ -120,10 +119,14 @@ async def _add_stored(
 
 def _item(profile: OperationProfile, source: str) -> dict[str, Any]:
     return {
-        "profile_id": profile.profile_id, "from": source, "name": profile.name,
-        "version": profile.version, "enabled": profile.enabled,
-        "operations": len(profile.operations), "writes": sorted(profile.artifacts()),
-    }  # fmt: skip
+        "profile_id": profile.profile_id,
+        "from": source,
+        "name": profile.name,
+        "version": profile.version,
+        "enabled": profile.enabled,
+        "operations": len(profile.operations),
+        "writes": sorted(profile.artifacts()),
+    }
 
 
 @command(app, name="show", example="artelier profile show rp-basic")
@@ -239,8 +242,7 @@ async def export(
     call: Call,
     name: Name,
     file: Annotated[
-        str | None,
-        typer.Argument(metavar="FILE", help="Where to write; it is replaced. Else stdout."),
+        str | None, typer.Argument(metavar="FILE", help="Where to write; it is replaced. Else stdout.")
     ] = None,
 ) -> None:
     """Write a profile as JSON, to be changed and imported again."""
@@ -254,9 +256,7 @@ async def export(
     try:
         Path(file).write_text(display.json_text(profile.data()) + "\n", encoding="utf-8")
     except OSError as error:
-        raise InvalidRequest(
-            "this file cannot be written", got=f"{file}: {error.strerror}"
-        ) from None
+        raise InvalidRequest("this file cannot be written", got=f"{file}: {error.strerror}") from None
     if call.as_json:
         call.screen.json({"file": file, "from": source, "profile_id": profile.profile_id})
     else:

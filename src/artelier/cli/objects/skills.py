@@ -19,13 +19,10 @@ STATUSES = ("active", "parked", "refused")
 
 app = group("skills", help="Look at skills, and approve or refuse those that are parked.")
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="As `skills list` shows it; or SOURCE/NAME.")
-]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="As `skills list` shows it; or SOURCE/NAME.")]
 Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept with the decision.")]
 Hash = Annotated[
-    str | None,
-    typer.Option("--hash", metavar="HEX", help="Only if this is the definition (8+ characters)."),
+    str | None, typer.Option("--hash", metavar="HEX", help="Only if this is the definition (8+ characters).")
 ]
 
 
@@ -56,10 +53,16 @@ async def list_skills(
         call.screen.json({"items": found, "next": None, "listed_us": listed_us})
         return
     rows = [
-        (one["skill"], one["status"], one["origin"], one["hash"][:12], one["source"],
-         display.minute(one["changed_us"]))
+        (
+            one["skill"],
+            one["status"],
+            one["origin"],
+            one["hash"][:12],
+            one["source"],
+            display.minute(one["changed_us"]),
+        )
         for one in found
-    ]  # fmt: skip
+    ]
     columns = ("skill", "status", "origin", "hash", "source", "since")
     call.screen.table(columns, rows, empty=f"no skills in tenant {call.tenant}")
     when = "not yet" if listed_us is None else display.moment(listed_us)
@@ -71,8 +74,7 @@ async def show(
     call: Call,
     name: Name,
     file: Annotated[
-        str | None,
-        typer.Option("--file", metavar="PATH", help="Print this file of its folder as it is now."),
+        str | None, typer.Option("--file", metavar="PATH", help="Print this file of its folder as it is now.")
     ] = None,
 ) -> None:
     """Show a skill's newest definition, and why it is parked.

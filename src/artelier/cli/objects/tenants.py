@@ -53,8 +53,7 @@ async def update(
     call: Call,
     name: TenantId = None,
     budget_usd: Annotated[
-        str | None,
-        typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend, in total."),
+        str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend, in total.")
     ] = None,
     unlimited: Annotated[bool, typer.Option("--unlimited", help="Lift the budget.")] = False,
     grants: Annotated[
@@ -136,9 +135,7 @@ def _rates(given: list[str]) -> dict[str, Rate]:
             or not all(one.isascii() and one.isdecimal() and len(one) < 13 for one in numbers)
         ):
             raise InvalidRequest(
-                "not a rate",
-                expected="NAME=REQUESTS[/TOKENS], such as openai=60/90000",
-                got=text[:80],
+                "not a rate", expected="NAME=REQUESTS[/TOKENS], such as openai=60/90000", got=text[:80]
             )
         requests, tokens = (int(one) or None for one in (*numbers, "0")[:2])
         found[name] = Rate(requests=requests, tokens=tokens)

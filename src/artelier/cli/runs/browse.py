@@ -31,9 +31,7 @@ async def list_runs(
     after: Annotated[
         int, typer.Option("--after", metavar="N", help="Go on after a page's `next`.", min=0)
     ] = 0,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", help="Runs at most.", min=1, max=1000)
-    ] = 100,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Runs at most.", min=1, max=1000)] = 100,
 ) -> None:
     """List runs in the order of their start, oldest first."""
     from artelier.cli.next_steps import go_on, standing, undriven
@@ -49,12 +47,16 @@ async def list_runs(
         return
     rows = [
         (
-            run["id"], standing(run, is_driven=run["id"] not in left),
-            run["agent"] or run["loop"] or "own code", run["model"], run["steps"],
-            format_usd(run["total_cost_microusd"]), display.minute(run["started_us"]),
+            run["id"],
+            standing(run, is_driven=run["id"] not in left),
+            run["agent"] or run["loop"] or "own code",
+            run["model"],
+            run["steps"],
+            format_usd(run["total_cost_microusd"]),
+            display.minute(run["started_us"]),
         )
         for run in page["items"]
-    ]  # fmt: skip
+    ]
     columns = ("run", "status", "agent", "model", ">calls", ">USD", "started")
     which = f" that are {status}" if status else ""
     call.screen.table(columns, rows, empty=f"no runs{which} in tenant {call.tenant}")
@@ -99,16 +101,10 @@ def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
             ("agent", run["agent"]),
             ("model", run["model"]),
             ("parent", run["parent"]),
-            (
-                "waits for",
-                "\n".join(f"{one['run_id']} at {one['step']}" for one in run["waits_for"]),
-            ),
+            ("waits for", "\n".join(f"{one['run_id']} at {one['step']}" for one in run["waits_for"])),
             ("waits for the", _rate_text(run["rate_wait"])),
             ("asks", "\n".join(line for one in run["approvals"] for line in question_lines(one))),
-            (
-                "not known",
-                "\n".join(line for one in run["unknown_calls"] for line in unknown_lines(one)),
-            ),
+            ("not known", "\n".join(line for one in run["unknown_calls"] for line in unknown_lines(one))),
             ("forked from", run["origin"] and f"{run['origin']} at {run['origin_seq']}"),
             ("effects", run["effects"]),
             ("started", display.moment(run["started_us"]) + took),
@@ -126,21 +122,16 @@ def _rate_text(wait: dict[str, Any] | None) -> str:
     """Return the rate that a call waits for; empty if none does."""
     if wait is None:
         return ""
-    return (
-        f"rate of {display.line(wait['rate'])}, until {display.moment(wait['until_us'])} at least"
-    )
+    return f"rate of {display.line(wait['rate'])}, until {display.moment(wait['until_us'])} at least"
 
 
 @command(app, name="tail", example="artelier runs tail q3-report --follow")
 async def tail(
     call: Call,
     run: RunId,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
     after: Annotated[
-        int | None,
-        typer.Option("--after", metavar="SEQ", help="From this event on: else the newest.", min=0),
+        int | None, typer.Option("--after", metavar="SEQ", help="From this event on: else the newest.", min=0)
     ] = None,
 ) -> None:
     """Print a run's events: the newest, or all after SEQ.
@@ -256,9 +247,7 @@ def flat(run: dict[str, Any]) -> list[dict[str, Any]]:
     return [run, *(below for child in run["children"] for below in flat(child))]
 
 
-def _print_branch(
-    call: Call, run: dict[str, Any], left: set[str], *, first: str, rest: str
-) -> None:
+def _print_branch(call: Call, run: dict[str, Any], left: set[str], *, first: str, rest: str) -> None:
     """`left`: those that nobody drives."""
     from artelier.cli.next_steps import standing
     from artelier.money import format_usd
@@ -269,15 +258,12 @@ def _print_branch(
     else:
         cost = f"{cost} USD"
     agent = f"{run['agent']}  " if run["agent"] else ""
-    call.screen.line(
-        f"{first}{run['id']}  {agent}{standing(run, is_driven=run['id'] not in left)}  {cost}"
-    )
+    call.screen.line(f"{first}{run['id']}  {agent}{standing(run, is_driven=run['id'] not in left)}  {cost}")
     for index, child in enumerate(run["children"]):
         last = index == len(run["children"]) - 1
         _print_branch(
-            call, child, left, first=rest + ("└─ " if last else "├─ "),
-            rest=rest + ("   " if last else "│  "),
-        )  # fmt: skip
+            call, child, left, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  ")
+        )
 
 
 @command(app, name="cost", example="artelier runs cost q3-report")
@@ -292,13 +278,15 @@ async def cost(call: Call, run: RunId) -> None:
         return
     rows = [
         (
-            step["key"], f"{step['input_tokens']:,}", f"{step['cached_input_tokens']:,}",
+            step["key"],
+            f"{step['input_tokens']:,}",
+            f"{step['cached_input_tokens']:,}",
             f"{step['output_tokens']:,}",
             format_usd(step["cost_microusd"]) if step["price_known"] else "unknown",
             " ".join(mark for mark in ("estimated", "suspicious") if step[mark]),
         )
         for step in found["steps"]
-    ]  # fmt: skip
+    ]
     columns = ("step", ">input", ">cached", ">output", ">USD", "")
     call.screen.table(columns, rows, empty="no model was called")
     call.screen.line()
@@ -326,19 +314,11 @@ async def steps(call: Call, run: RunId) -> None:
         call.screen.json({"items": found, "next": None})
         return
     rows = [
-        (
-            step["key"],
-            step["kind"],
-            step["status"],
-            step["requested_seq"],
-            step["completed_seq"] or "",
-        )
+        (step["key"], step["kind"], step["status"], step["requested_seq"], step["completed_seq"] or "")
         for step in found
     ]
     columns = ("step", "kind", "status", ">asked at", ">done at")
-    failed = [
-        f"{step['key']} failed: {display.line(step['error'])}" for step in found if step["error"]
-    ]
+    failed = [f"{step['key']} failed: {display.line(step['error'])}" for step in found if step["error"]]
     call.screen.table(columns, rows, empty=f"run {run} has no steps yet")
     for line in failed:
         call.screen.note(line, "bold yellow")

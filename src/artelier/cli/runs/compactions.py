@@ -17,22 +17,17 @@ async def compactions(
     call: Call,
     run: RunId,
     undo: Annotated[
-        bool,
-        typer.Option("--undo", help="Show the newest block again, from the run's next cycle on."),
+        bool, typer.Option("--undo", help="Show the newest block again, from the run's next cycle on.")
     ] = False,
     at_messages: Annotated[
         int | None,
-        typer.Option(
-            "--at-messages", metavar="N", help="With --undo: compact anew from N messages."
-        ),
+        typer.Option("--at-messages", metavar="N", help="With --undo: compact anew from N messages."),
     ] = None,
     keep_recent: Annotated[
-        int | None,
-        typer.Option("--keep-recent", metavar="N", help="With --undo: keep N messages verbatim."),
+        int | None, typer.Option("--keep-recent", metavar="N", help="With --undo: keep N messages verbatim.")
     ] = None,
     summarize_with: Annotated[
-        str | None,
-        typer.Option("--summarize-with", metavar="MODEL", help="With --undo: who summarises."),
+        str | None, typer.Option("--summarize-with", metavar="MODEL", help="With --undo: who summarises.")
     ] = None,
 ) -> None:
     """Show which messages were summarised, and what was lost.
@@ -67,12 +62,24 @@ async def compactions(
 
 def _row(receipt: dict[str, Any]) -> tuple[object, ...]:
     if receipt["kind"] == "context.restored":
-        return (receipt["step"], f"{receipt['start']}- again", "", f"undo {receipt['compaction']}",
-                "", "", "")  # fmt: skip
+        return (
+            receipt["step"],
+            f"{receipt['start']}- again",
+            "",
+            f"undo {receipt['compaction']}",
+            "",
+            "",
+            "",
+        )
     by = receipt.get("model") or receipt["how"]
     if failure := receipt.get("failure"):
         by = f"extract ({failure}: {by})"
     return (
-        receipt["step"], f"{receipt['start']}-{receipt['end']}", by, receipt.get("why", ""),
-        receipt.get("tokens_before", 0), receipt.get("tokens_after", 0), receipt.get("lost", 0),
-    )  # fmt: skip
+        receipt["step"],
+        f"{receipt['start']}-{receipt['end']}",
+        by,
+        receipt.get("why", ""),
+        receipt.get("tokens_before", 0),
+        receipt.get("tokens_after", 0),
+        receipt.get("lost", 0),
+    )

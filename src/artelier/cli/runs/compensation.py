@@ -17,16 +17,13 @@ if TYPE_CHECKING:
     from artelier.kernel.run.results import Compensated
 
 
-@command(
-    app, name="compensate", example="artelier runs compensate refunds-march --tools refunds.py"
-)
+@command(app, name="compensate", example="artelier runs compensate refunds-march --tools refunds.py")
 async def compensate(
     call: Call,
     run: RunId,
     tools: ToolsFile = None,
     upto: Annotated[
-        str | None,
-        typer.Option("--upto", metavar="STEP", help="Back to this step, with it, and no further."),
+        str | None, typer.Option("--upto", metavar="STEP", help="Back to this step, with it, and no further.")
     ] = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
 ) -> int:
@@ -42,9 +39,7 @@ async def compensate(
         runs = kernel.for_tenant(call.tenant)
         again = _again(call, run, tools, upto)
         try:
-            done = await runs.compensate(
-                run, upto=upto, note=note, by=call.person, on_wait="suspend"
-            )
+            done = await runs.compensate(run, upto=upto, note=note, by=call.person, on_wait="suspend")
         except RunSuspended as flow:
             return _held(call, again, flow)
         except CompensationFailed as error:
@@ -79,9 +74,7 @@ def _held(call: Call, again: str, flow: RunSuspended) -> int:
 
 def _show(call: Call, done: Compensated) -> None:
     if call.as_json:
-        call.screen.json(
-            {"run_id": done.run_id, "undone": done.undone, "not_undone": done.not_undone}
-        )
+        call.screen.json({"run_id": done.run_id, "undone": done.undone, "not_undone": done.not_undone})
         return
     for step in done.undone:
         call.screen.line(f"undone {step}")

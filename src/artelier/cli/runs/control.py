@@ -27,8 +27,7 @@ async def resume(
     call: Call,
     run: RunId,
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md."),
+        str | None, typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md.")
     ] = None,
     budget_usd: Annotated[
         str | None,
@@ -36,13 +35,10 @@ async def resume(
     ] = None,
     limits: Annotated[
         list[str] | None,
-        typer.Option(
-            "--limit", metavar="UNIT=CAP", help="The same for tokens, steps or wall_s; repeatable."
-        ),
+        typer.Option("--limit", metavar="UNIT=CAP", help="The same for tokens, steps or wall_s; repeatable."),
     ] = None,
     note: Annotated[
-        str,
-        typer.Option("--note", metavar="TEXT", help="Tell the agent this; reopens a failed run."),
+        str, typer.Option("--note", metavar="TEXT", help="Tell the agent this; reopens a failed run.")
     ] = "",
     max_iterations: Annotated[
         int | None,
@@ -71,7 +67,7 @@ async def resume(
     paid for; without one, a run that has ended shows its result again. What a schedule has fired, and a
     task that can begin, is begun. A run of your own code is driven by `artelier run FILE:FUNCTION --run-id
     RUN`.
-    """  # fmt: skip
+    """
     from artelier.cli.run_driver import conclude
 
     caps = _caps(limits or [])
@@ -123,9 +119,8 @@ def _limits(caps: Mapping[str, Any]) -> Limits | None:
     if not caps:
         return None
     return Limits(
-        usd=caps.get("usd"), tokens=caps.get("tokens"), steps=caps.get("steps"),
-        wall_s=caps.get("wall_s"),
-    )  # fmt: skip
+        usd=caps.get("usd"), tokens=caps.get("tokens"), steps=caps.get("steps"), wall_s=caps.get("wall_s")
+    )
 
 
 async def _has_begun(call: Call, kernel: Kernel, run_id: str) -> bool:
@@ -160,9 +155,8 @@ def _caps(given: list[str]) -> dict[str, Any]:
         is_count = unit in ("tokens", "steps") and cap.isascii() and cap.isdigit()
         if not is_count and not (unit == "wall_s" and _SECONDS.fullmatch(cap)):
             raise InvalidRequest(
-                "--limit takes a unit and a number", expected="tokens=N, steps=N or wall_s=SECONDS",
-                got=text,
-            )  # fmt: skip
+                "--limit takes a unit and a number", expected="tokens=N, steps=N or wall_s=SECONDS", got=text
+            )
         found[unit] = int(cap) if is_count else float(cap)
     return found
 
@@ -176,9 +170,7 @@ async def _let_go_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> bool:
     return False
 
 
-async def _only_capped(
-    call: Call, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]
-) -> bool:
+async def _only_capped(call: Call, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]) -> bool:
     """Set the caps of a run that only other code can drive; whether it is one."""
     from artelier.cli.next_steps import go_on, way_on
     from artelier.kernel.run.results import FINAL
@@ -201,13 +193,7 @@ async def _only_capped(
 
 
 async def resumed(
-    call: Call,
-    kernel: Kernel,
-    run_id: str,
-    *,
-    yes: bool,
-    caps: Mapping[str, Any],
-    replay: str = "strict",
+    call: Call, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any], replay: str = "strict"
 ) -> AgentResult:
     """Drive a run of a built-in loop, its caps (by unit) set first.
 
@@ -286,9 +272,7 @@ async def stop(call: Call, run: RunId, note: Note = "") -> None:
 async def inject(
     call: Call,
     run: RunId,
-    note: Annotated[
-        str, typer.Argument(metavar="NOTE", help="What the agent shall take into account.")
-    ],
+    note: Annotated[str, typer.Argument(metavar="NOTE", help="What the agent shall take into account.")],
 ) -> None:
     """Tell a run something before its next step."""
     if not note.strip():
@@ -301,13 +285,11 @@ async def approve(
     call: Call,
     run: RunId,
     step: Annotated[
-        str | None,
-        typer.Argument(metavar="STEP", help="Which question; needed if several are open."),
+        str | None, typer.Argument(metavar="STEP", help="Which question; needed if several are open.")
     ] = None,
     deny: Annotated[bool, typer.Option("--deny", help="Say no.")] = False,
     arguments: Annotated[
-        str | None,
-        typer.Option("--arguments", metavar="JSON", help="Say yes, but with these arguments."),
+        str | None, typer.Option("--arguments", metavar="JSON", help="Say yes, but with these arguments.")
     ] = None,
     note: Note = "",
 ) -> None:
@@ -316,28 +298,22 @@ async def approve(
     if deny and edited is not None:
         raise InvalidRequest("--deny and --arguments are two answers", expected="one of them")
     await give(
-        call, run, "denied" if deny else "approved",
-        lambda runs: runs.approve(
-            run, step, deny=deny, arguments=edited, note=note, by=call.person
-        ),
-    )  # fmt: skip
+        call,
+        run,
+        "denied" if deny else "approved",
+        lambda runs: runs.approve(run, step, deny=deny, arguments=edited, note=note, by=call.person),
+    )
 
 
-@command(
-    app,
-    name="reconcile",
-    example="artelier reconcile q3-report c4/tool/0 --succeeded '{\"id\": 7}'",
-)
+@command(app, name="reconcile", example="artelier reconcile q3-report c4/tool/0 --succeeded '{\"id\": 7}'")
 async def reconcile(
     call: Call,
     run: RunId,
     step: Annotated[
-        str | None,
-        typer.Argument(metavar="STEP", help="The step; without it, those that can be settled."),
+        str | None, typer.Argument(metavar="STEP", help="The step; without it, those that can be settled.")
     ] = None,
     succeeded: Annotated[
-        str | None,
-        typer.Option("--succeeded", metavar="JSON", help="It happened, with this result."),
+        str | None, typer.Option("--succeeded", metavar="JSON", help="It happened, with this result.")
     ] = None,
     failed: Annotated[
         str | None, typer.Option("--failed", metavar="MESSAGE", help="It did not happen.")
@@ -345,9 +321,7 @@ async def reconcile(
     retry: Annotated[
         bool, typer.Option("--retry", help="Call it again with the same idempotency key.")
     ] = False,
-    probe: Annotated[
-        bool, typer.Option("--probe", help="Let the tool ask the outside world.")
-    ] = False,
+    probe: Annotated[bool, typer.Option("--probe", help="Let the tool ask the outside world.")] = False,
     tools: ToolsFile = None,
 ) -> None:
     """Settle a side effect whose outcome is unknown.
@@ -365,9 +339,10 @@ async def reconcile(
             answers[name] = True
     if step is not None and len(answers) != 1:
         raise InvalidRequest(
-            "reconcile takes one answer", expected="--succeeded, --failed, --retry or --probe",
+            "reconcile takes one answer",
+            expected="--succeeded, --failed, --retry or --probe",
             got=" and ".join(f"--{name}" for name in answers) or "none",
-        )  # fmt: skip
+        )
     if tools is not None and not probe:
         raise InvalidRequest("--tools is for --probe", expected="--probe --tools FILE")
     async with call.kernel(tools=tools_of_file(tools)) as kernel:
@@ -442,9 +417,10 @@ def json_argument(text: str, option: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise InvalidRequest(
-            f"{option} is not JSON: {error}", got=text[:200],
+            f"{option} is not JSON: {error}",
+            got=text[:200],
             hint="Quote it for the shell, such as '{\"amount\": 5}'.",
-        ) from None  # fmt: skip
+        ) from None
 
 
 async def give(call: Call, run: str, done: str, command: Callable[[TenantKernel], Any]) -> None:

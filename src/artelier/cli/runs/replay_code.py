@@ -32,7 +32,5 @@ async def _built_in(run: Run) -> Any:
     row = await run_row(services, run.tenant_id, run.id)
     if not row["loop"]:
         named = row["agent"] or "FILE:FUNCTION"
-        raise InvalidRequest(
-            f"run {run.id} is driven by code of its own", hint=f"Name it: --code {named}"
-        )
+        raise InvalidRequest(f"run {run.id} is driven by code of its own", hint=f"Name it: --code {named}")
     return await replay_run(run, await blob_json(services, run.tenant_id, row["settings"]))

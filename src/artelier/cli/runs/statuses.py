@@ -10,6 +10,4 @@ def check_status(status: str | None) -> None:
     """Errors: `InvalidRequest` for a status that no run can have."""
     known = sorted(FINAL | RESUMABLE)
     if status is not None and status not in known:
-        raise InvalidRequest(
-            "no run has such a status", expected=", ".join(known), got=repr(status)
-        )
+        raise InvalidRequest("no run has such a status", expected=", ".join(known), got=repr(status))

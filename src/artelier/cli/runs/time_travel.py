@@ -26,8 +26,7 @@ async def fork(
         typer.Option(
             "--at",
             metavar="SEQ",
-            help="Last event that both share: else the one before what differs takes"
-            " effect, or the newest.",
+            help="Last event that both share: else the one before what differs takes effect, or the newest.",
         ),
     ] = None,
     model: Annotated[
@@ -35,15 +34,11 @@ async def fork(
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option(
-            "--with", metavar="REF=REF", help="Use another ref in place of one; repeatable."
-        ),
+        typer.Option("--with", metavar="REF=REF", help="Use another ref in place of one; repeatable."),
     ] = None,
     new_id: Annotated[
         str | None,
-        typer.Option(
-            "--run-id", metavar="ID", help="Name of the new run: else RUN.fork-1 and so on."
-        ),
+        typer.Option("--run-id", metavar="ID", help="Name of the new run: else RUN.fork-1 and so on."),
     ] = None,
     effects: Annotated[
         str,
@@ -79,9 +74,7 @@ async def fork(
     is_early = at is None and (changes or (model is not None and origin["status"] == "completed"))
     what = "--with" if changes else "--model"
     why = f", before the first step that {what} changes" if is_early else ""
-    call.screen.line(
-        f"{name} branches off {run} at {shown['origin_seq']}{why}; it is {shown['status']}"
-    )
+    call.screen.line(f"{name} branches off {run} at {shown['origin_seq']}{why}; it is {shown['status']}")
     for line in advice:
         call.screen.note(line)
 
@@ -143,9 +136,12 @@ def _total(side: dict[str, Any], name: str) -> str:
 
     usage = side["usage"]
     totals = (
-        standing(side), str(side["steps"]), f"{usage['input_tokens']:,}",
-        f"{usage['output_tokens']:,}", format_usd(side["cost_microusd"]),
-    )  # fmt: skip
+        standing(side),
+        str(side["steps"]),
+        f"{usage['input_tokens']:,}",
+        f"{usage['output_tokens']:,}",
+        format_usd(side["cost_microusd"]),
+    )
     return totals[_TOTALS.index(name)]
 
 
@@ -156,8 +152,7 @@ async def replay(
         str, typer.Argument(metavar="RUN|FILE", help="Id of a run, or a file of `artelier export`.")
     ],
     code: Annotated[
-        str | None,
-        typer.Option("--code", metavar="FILE:FUNCTION", help="The code of a run of your own."),
+        str | None, typer.Option("--code", metavar="FILE:FUNCTION", help="The code of a run of your own.")
     ] = None,
 ) -> None:
     """Run a run's code again over its record.
@@ -219,8 +214,7 @@ async def export(
 
 @command(app, name="import", example="artelier import q3-report.artelier --tenant acme")
 async def import_(
-    call: Call,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier export`.")],
+    call: Call, file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier export`.")]
 ) -> None:
     """Take the runs of an export into this database.
 

@@ -57,15 +57,10 @@ class Table(BaseModel):
 
 
 class ModelTable(Table):
-    default: str = Field(
-        MODEL, min_length=1, description="Model of new runs, `provider:name` or `offline`."
-    )
-    timeout_s: float | None = Field(
-        None, gt=0, description="Seconds that one call of a model may take."
-    )
+    default: str = Field(MODEL, min_length=1, description="Model of new runs, `provider:name` or `offline`.")
+    timeout_s: float | None = Field(None, gt=0, description="Seconds that one call of a model may take.")
     allow: list[str] | None = Field(
-        None,
-        description='Models that may be called at all, such as `["openai:*", "offline"]`.',
+        None, description='Models that may be called at all, such as `["openai:*", "offline"]`.'
     )
 
 
@@ -77,13 +72,13 @@ class StoreTable(Table):
 
 class WorkspacesTable(Table):
     root: str | None = Field(
-        None, min_length=1,
+        None,
+        min_length=1,
         description="Folder that holds a workspace for each tenant, named after it. Tools of a tenant then"
         " reach nothing else.",
-    )  # fmt: skip
+    )
     tenants: dict[str, str] = Field(
-        default_factory=dict,
-        description='Workspaces of single tenants, such as `{acme = "/srv/acme"}`.',
+        default_factory=dict, description='Workspaces of single tenants, such as `{acme = "/srv/acme"}`.'
     )
 
 
@@ -117,9 +112,7 @@ class RateTable(Table):
     requests: int | None = Field(
         None, gt=0, description="Most calls in any minute, of a provider or pattern of models."
     )
-    tokens: int | None = Field(
-        None, gt=0, description="Most tokens in any minute, input and output."
-    )
+    tokens: int | None = Field(None, gt=0, description="Most tokens in any minute, input and output.")
 
 
 class HttpRuleTable(Table):
@@ -142,9 +135,7 @@ class ToolsTable(Table):
 
 class LimitsTable(Table):
     usd: Dollars | None = Field(None, description="Most US dollars that a new run may spend.")
-    tokens: int | None = Field(
-        None, gt=0, description="Most tokens of a new run, input and output."
-    )
+    tokens: int | None = Field(None, gt=0, description="Most tokens of a new run, input and output.")
     steps: int | None = Field(None, gt=0, description="Most model and tool steps of a new run.")
     wall_s: float | None = Field(None, gt=0, description="Seconds after which a new run ends.")
     rates: dict[str, RateTable] = Field(default_factory=dict)
@@ -222,9 +213,7 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         try:
             changed = type(part).model_validate({**part.model_dump(), key: value})
         except ValidationError as error:
-            raise InvalidConfig(
-                f"{name}: {_said(error.errors()[0])}", got=repr(value)[:80]
-            ) from None
+            raise InvalidConfig(f"{name}: {_said(error.errors()[0])}", got=repr(value)[:80]) from None
         setattr(found, table, changed)
     path = found.store.path
     if path is not None and "ARTELIER_DB" not in overrides and "://" not in path:
@@ -257,12 +246,11 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         telemetry_content=found.telemetry.content,
         prices={
             name: Price(
-                input=price.input, cached_input=price.cached_input, output=price.output,
-                request=price.request,
+                input=price.input, cached_input=price.cached_input, output=price.output, request=price.request
             )
             for name, price in found.prices.items()
         },
-    )  # fmt: skip
+    )
 
 
 def _quotas(table: QuotasTable) -> Quotas | None:
@@ -294,16 +282,16 @@ def _governing(
         place = ("limits", "rates")
         rates = dict(speeds.check_rates(rates))
         place = ("tools", "http", "allow")
-        allow = [
-            one if isinstance(one, str) else one.model_dump() for one in found.tools.http.allow
-        ]
+        allow = [one if isinstance(one, str) else one.model_dump() for one in found.tools.http.allow]
         return models, rates, rules_from(allow)
     except InvalidRequest as error:
         line = line_of(key_lines(raw), place)
         raise InvalidConfig(
-            f"{file}:{line}: {'.'.join(place)}: {error.message}", expected=error.expected,
-            got=error.got, hint=error.hint,
-        ) from None  # fmt: skip
+            f"{file}:{line}: {'.'.join(place)}: {error.message}",
+            expected=error.expected,
+            got=error.got,
+            hint=error.hint,
+        ) from None
 
 
 def _parsed(raw: str, file: Path) -> dict[str, Any]:
@@ -315,9 +303,7 @@ def _parsed(raw: str, file: Path) -> dict[str, Any]:
             line = place.removeprefix("line ").partition(",")[0]
         else:  # at the end of the document
             line = str(raw.count("\n") + 1)
-        raise InvalidConfig(
-            f"{file}:{line}: {message[:1].lower()}{message[1:]}", expected="TOML"
-        ) from None
+        raise InvalidConfig(f"{file}:{line}: {message[:1].lower()}{message[1:]}", expected="TOML") from None
 
 
 def _validated(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
@@ -337,12 +323,12 @@ def _validated(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
         if problem["type"] == "extra_forbidden":
             raise InvalidConfig(
                 f"{file}:{line}: unknown key {'.'.join(path)}{more}",
-                expected=", ".join(known := _known(path[:-1])), got=path[-1],
+                expected=", ".join(known := _known(path[:-1])),
+                got=path[-1],
                 hint=_nearest(path[-1], known),
-            ) from None  # fmt: skip
+            ) from None
         raise InvalidConfig(
-            f"{file}:{line}: {'.'.join(path)}: {_said(problem)}{more}",
-            got=repr(problem["input"])[:80],
+            f"{file}:{line}: {'.'.join(path)}: {_said(problem)}{more}", got=repr(problem["input"])[:80]
         ) from None
 
 
@@ -398,9 +384,7 @@ def rows() -> list[dict[str, Any]]:
             listed.append(
                 {
                     "key": f"{table}.{key}",
-                    "default": ""
-                    if field.default is None or field.default_factory
-                    else str(field.default),
+                    "default": "" if field.default is None or field.default_factory else str(field.default),
                     "meaning": field.description,
                     "variable": variables.get((table, key), ""),
                 }

@@ -71,9 +71,7 @@ class Settings:
         """Caps of a new run; `usd` was said on the command line. None if there are none."""
         from artelier.kernel import Limits
 
-        limits = Limits(
-            usd=usd or self.usd, tokens=self.tokens, steps=self.steps, wall_s=self.wall_s
-        )
+        limits = Limits(usd=usd or self.usd, tokens=self.tokens, steps=self.steps, wall_s=self.wall_s)
         return None if limits == Limits() else limits
 
     def policy(self, *, is_enforced: bool = False) -> Policy:
@@ -82,9 +80,12 @@ class Settings:
         from artelier.kernel.policy import lower_risk
 
         policy = Policy(
-            approve_risk=self.approve_risk, pii=self.pii, patterns=self.patterns,
-            models=self.models, rates=self.rates,
-        )  # fmt: skip
+            approve_risk=self.approve_risk,
+            pii=self.pii,
+            patterns=self.patterns,
+            models=self.models,
+            rates=self.rates,
+        )
         if is_enforced:
             least = Policy.enforced()
             risk = lower_risk(self.approve_risk, least.approve_risk)

@@ -23,10 +23,7 @@ PLAN_CHARS_MAX = 4_000_000
 """Of a plan in a file (a hundred tasks with the longest texts)."""
 
 
-@command(
-    app,
-    example="artelier do 'Which region sold most? Write a report.' --workspace ./sales",
-)
+@command(app, example="artelier do 'Which region sold most? Write a report.' --workspace ./sales")
 async def do(
     call: Call,
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What to find out or make.")],
@@ -34,8 +31,7 @@ async def do(
         str, typer.Option("--workspace", metavar="DIR", help="Folder that the tools may use.")
     ],
     out: Annotated[
-        str | None,
-        typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md."),
+        str | None, typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md.")
     ] = None,
     run_id: Annotated[
         str | None,
@@ -59,9 +55,7 @@ async def do(
     at_most: Annotated[
         bool, typer.Option("--at-most", help="Spend no more than the estimate of the plan.")
     ] = False,
-    solo: Annotated[
-        bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")
-    ] = False,
+    solo: Annotated[bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
     subject: Subject = "",
 ) -> int:
@@ -75,9 +69,14 @@ async def do(
 
     root, usd = _checked(goal, workspace), call.dollars(budget_usd)
     wish = DoWish(
-        goal=goal, root=root, model=model or call.settings.model, usd=usd, yes=yes, subject=subject,
+        goal=goal,
+        root=root,
+        model=model or call.settings.model,
+        usd=usd,
+        yes=yes,
+        subject=subject,
         at_most=at_most,
-    )  # fmt: skip
+    )
     given = _given(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
     async with call.kernel(create=True) as kernel:
@@ -118,10 +117,16 @@ async def _alone(call: Call, kernel: Kernel, run_id: str, wish: DoWish) -> Agent
 
     async def work(on_wait: str) -> AgentResult:
         return await agent.run(
-            run_id=run_id, tenant=call.tenant, model=wish.model, prompt=wish.goal, on_wait=on_wait,
-            limits=limits, artifact=report_id(run_id), workspace=wish.root,
+            run_id=run_id,
+            tenant=call.tenant,
+            model=wish.model,
+            prompt=wish.goal,
+            on_wait=on_wait,
+            limits=limits,
+            artifact=report_id(run_id),
+            workspace=wish.root,
             subject=wish.subject,
-        )  # fmt: skip
+        )
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 
@@ -150,9 +155,7 @@ async def _planned(
     limits = call.settings.limits(usd=wish.usd)
 
     async def work(on_wait: str) -> AgentResult:
-        return await conduct(
-            desk, run_id, job, on_wait=on_wait, limits=limits, subject=wish.subject
-        )
+        return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits, subject=wish.subject)
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 
@@ -186,9 +189,10 @@ def _given(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
         if plan:
             return None
         raise NotFound(
-            "the plan is not there", got=plan_file,
+            "the plan is not there",
+            got=plan_file,
             hint="With --plan, the plan that is made is written to this file.",
-        )  # fmt: skip
+        )
     from artelier.cli.runs.control import json_argument
 
     try:
@@ -201,9 +205,7 @@ def _given(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
     return json_argument(text, "--plan-file")
 
 
-async def _shown(
-    call: Call, kernel: Kernel, result: AgentResult, plan_file: str | None
-) -> AgentResult:
+async def _shown(call: Call, kernel: Kernel, result: AgentResult, plan_file: str | None) -> AgentResult:
     """A plan that waits for its launch, on stdout and in its file; the result with it as output."""
     from dataclasses import replace
 
@@ -263,7 +265,8 @@ async def _exists(kernel: Kernel, tenant: str, run_id: str, asked: dict[str, Any
         if not same:
             raise Conflict(
                 f"run {run_id} exists with another {name}",
-                expected=repr(have[name])[:200], got=repr(asked[name])[:200],
+                expected=repr(have[name])[:200],
+                got=repr(asked[name])[:200],
                 hint="Give the same one to go on with it, or another --run-id to start anew.",
-            )  # fmt: skip
+            )
     return True

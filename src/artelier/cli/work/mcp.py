@@ -21,28 +21,21 @@ app = alone()
 async def mcp(
     call: Call,
     principal: Annotated[
-        str | None,
-        typer.Option("--principal", metavar="NAME", help="For whom it acts: else user:<login>."),
+        str | None, typer.Option("--principal", metavar="NAME", help="For whom it acts: else user:<login>.")
     ] = None,
     model: Annotated[
-        str | None,
-        typer.Option("--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline."),
+        str | None, typer.Option("--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline.")
     ] = None,
     workspace: Annotated[
-        str | None,
-        typer.Option("--workspace", metavar="DIR", help="Folder below which runs may work."),
+        str | None, typer.Option("--workspace", metavar="DIR", help="Folder below which runs may work.")
     ] = None,
     budget_usd: Annotated[
-        str | None,
-        typer.Option("--budget-usd", metavar="AMOUNT", help="Most that any run may spend."),
+        str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that any run may spend.")
     ] = None,
     approvals: Annotated[
-        bool,
-        typer.Option("--approvals/--no-approvals", help="Clients may answer what runs ask."),
+        bool, typer.Option("--approvals/--no-approvals", help="Clients may answer what runs ask.")
     ] = False,
-    transport: Annotated[
-        str, typer.Option("--transport", metavar="NAME", help="stdio or http.")
-    ] = "stdio",
+    transport: Annotated[str, typer.Option("--transport", metavar="NAME", help="stdio or http.")] = "stdio",
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Of http; 0: a free one.")
     ] = 0,
@@ -74,9 +67,15 @@ async def mcp(
         told_to_end = end_on_sigterm()
         try:
             await _serve(
-                call, kernel, principal or call.person, model=name, usd=usd, workspace=workspace,
-                approvals=approvals, port=port if transport == "http" else None,
-            )  # fmt: skip
+                call,
+                kernel,
+                principal or call.person,
+                model=name,
+                usd=usd,
+                workspace=workspace,
+                approvals=approvals,
+                port=port if transport == "http" else None,
+            )
         except asyncio.CancelledError:
             if not told_to_end.is_set():  # Ctrl-C
                 raise
@@ -98,9 +97,14 @@ async def _serve(
     from artelier.server.mcp import Face, serve_http, serve_stdio
 
     face = Face(
-        kernel, tenant=call.tenant, principal=principal, model=model, workspace=workspace,
-        limits=call.settings.limits(usd=usd), approvals=approvals,
-    )  # fmt: skip
+        kernel,
+        tenant=call.tenant,
+        principal=principal,
+        model=model,
+        workspace=workspace,
+        limits=call.settings.limits(usd=usd),
+        approvals=approvals,
+    )
     if port is None:
         await serve_stdio(face)
         return

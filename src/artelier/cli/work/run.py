@@ -16,13 +16,7 @@ import typer
 from artelier.cli import display, exit_codes
 from artelier.cli.call import Call
 from artelier.cli.command import Subject, alone, command
-from artelier.errors import (
-    ArtelierError,
-    Conflict,
-    Flow,
-    InvalidRequest,
-    NotFound,
-)
+from artelier.errors import ArtelierError, Conflict, Flow, InvalidRequest, NotFound
 from artelier.pii.output_redaction import redact_output
 
 if TYPE_CHECKING:
@@ -36,10 +30,11 @@ app = alone()
 Replay = Annotated[
     str,
     typer.Option(
-        "--replay", metavar="POLICY",
+        "--replay",
+        metavar="POLICY",
         help="Where the code has changed: strict, allow_prompt_drift, or fork_on_drift.",
     ),
-]  # fmt: skip
+]
 
 Function = Callable[["Run"], Awaitable[Any]]
 
@@ -48,8 +43,7 @@ Function = Callable[["Run"], Awaitable[Any]]
 async def run(
     call: Call,
     target: Annotated[
-        str,
-        typer.Argument(metavar="FILE:FUNCTION", help="A Python file, and an async function in it."),
+        str, typer.Argument(metavar="FILE:FUNCTION", help="A Python file, and an async function in it.")
     ],
     run_id: Annotated[
         str | None,
@@ -86,15 +80,7 @@ async def run(
             call.screen.note(f"{what}, database {call.database}", "bold")
             end_on_sigterm()
             run_id = await _drive(
-                call,
-                kernel,
-                run_id,
-                function,
-                label=label,
-                usd=usd,
-                yes=yes,
-                replay=replay,
-                subject=subject,
+                call, kernel, run_id, function, label=label, usd=usd, yes=yes, replay=replay, subject=subject
             )
         return await _conclude(call, kernel, run_id, told=not has_ended)
 
@@ -114,9 +100,17 @@ async def _standing(call: Call, kernel: Kernel, run_id: str) -> dict[str, Any] |
 
 
 async def _drive(
-    call: Call, kernel: Kernel, run_id: str, function: Function, *, label: str, usd: str | None,
-    yes: bool, replay: str, subject: str,
-) -> str:  # fmt: skip
+    call: Call,
+    kernel: Kernel,
+    run_id: str,
+    function: Function,
+    *,
+    label: str,
+    usd: str | None,
+    yes: bool,
+    replay: str,
+    subject: str,
+) -> str:
     """Run the function once through; the run that it was in the end. One that ends badly says so by its
     status."""
     from artelier.cli.approvals import ApprovalDesk
@@ -131,12 +125,7 @@ async def _drive(
     async with ApprovalDesk(call, kernel, run_id, yes=yes):
         try:
             async with runs.run(
-                run_id,
-                agent=label,
-                limits=limits,
-                principal=call.person,
-                replay=replay,
-                subject=subject,
+                run_id, agent=label, limits=limits, principal=call.person, replay=replay, subject=subject
             ) as run:
                 try:
                     result = await function(run)
@@ -164,13 +153,10 @@ async def _has_failed(call: Call, kernel: Kernel, run_id: str) -> bool:
 def _place(error: Exception) -> str:
     """Return where in their code an exception came from: the line a person must look at."""
     frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__)
-        if "/artelier/" not in frame.filename
-    ]  # fmt: skip
+        frame for frame in traceback.extract_tb(error.__traceback__) if "/artelier/" not in frame.filename
+    ]
     where = f"{frames[-1].filename}:{frames[-1].lineno} " if frames else ""
-    return (
-        f"{where}{type(error).__name__}: {display.line(redact_output(str(error)), chars_max=500)}"
-    )
+    return f"{where}{type(error).__name__}: {display.line(redact_output(str(error)), chars_max=500)}"
 
 
 async def _conclude(call: Call, kernel: Kernel, run_id: str, *, told: bool) -> int:
@@ -216,9 +202,10 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     function = getattr(module, name, None)
     if not inspect.iscoroutinefunction(function):
         mine = [
-            key for key, value in vars(module).items()
+            key
+            for key, value in vars(module).items()
             if inspect.iscoroutinefunction(value) and value.__module__ == module.__name__
-        ]  # fmt: skip
+        ]
         raise InvalidRequest(
             f"{file} has no async function {name}",
             expected=", ".join(mine) or "async def main(run): ...",
@@ -233,9 +220,7 @@ def imported(path: Path) -> ModuleType:
     name = f"artelier_run_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise InvalidRequest(
-            "this is no Python file", expected="a file that ends in .py", got=str(path)
-        )
+        raise InvalidRequest("this is no Python file", expected="a file that ends in .py", got=str(path))
     module = importlib.util.module_from_spec(spec)
     # Its neighbours can be imported (last, so that they hide nothing), and dataclasses find their module.
     sys.path.append(str(path.resolve().parent))

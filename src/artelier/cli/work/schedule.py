@@ -42,28 +42,22 @@ async def add(
     name: Name,
     goal: Annotated[str, typer.Option("--goal", metavar="TEXT", help="What to find out or make.")],
     cron: Annotated[
-        str | None,
-        typer.Option("--cron", metavar="LINE", help="Five fields: minute hour day month weekday."),
+        str | None, typer.Option("--cron", metavar="LINE", help="Five fields: minute hour day month weekday.")
     ] = None,
     every: Annotated[
-        str | None,
-        typer.Option("--every", metavar="TIME", help="Such as 30m, 2h or 1d, counted from now."),
+        str | None, typer.Option("--every", metavar="TIME", help="Such as 30m, 2h or 1d, counted from now.")
     ] = None,
     timezone: Annotated[
-        str | None,
-        typer.Option("--timezone", metavar="ZONE", help="Of --cron, as Europe/Berlin; else UTC."),
+        str | None, typer.Option("--timezone", metavar="ZONE", help="Of --cron, as Europe/Berlin; else UTC.")
     ] = None,
     workspace: Annotated[
         str, typer.Option("--workspace", metavar="DIR", help="Folder that the tools may use.")
     ] = "",
     model: ModelName = None,
     budget_usd: Annotated[
-        str | None,
-        typer.Option("--budget-usd", metavar="AMOUNT", help="Most that each run may spend."),
+        str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that each run may spend.")
     ] = None,
-    solo: Annotated[
-        bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")
-    ] = False,
+    solo: Annotated[bool, typer.Option("--solo", help="One agent, without a plan or an evaluation.")] = False,
     overlap: Annotated[
         str,
         typer.Option(
@@ -75,14 +69,11 @@ async def add(
     catch_up: Annotated[
         str,
         typer.Option(
-            "--catch-up",
-            metavar="HOW",
-            help="Of times that nobody was there for: one run for all, or none.",
+            "--catch-up", metavar="HOW", help="Of times that nobody was there for: one run for all, or none."
         ),
     ] = "one",
     max_failures: Annotated[
-        int,
-        typer.Option("--max-failures", metavar="N", help="So many in a row pause it; 0: none do."),
+        int, typer.Option("--max-failures", metavar="N", help="So many in a row pause it; 0: none do.")
     ] = 0,
     subject: Subject = "",
 ) -> None:
@@ -94,11 +85,21 @@ async def add(
     """
     async with call.kernel(create=True) as kernel:
         made = await _of(call, kernel).add(
-            name, cron=cron, every=every, timezone=timezone, goal=goal,
-            model=model or call.settings.model, workspace=workspace and abspath(workspace), solo=solo,
-            limits=call.settings.limits(usd=budget_usd), overlap=overlap, catch_up=catch_up,
-            max_failures=max_failures, by=call.person, subject=subject,
-        )  # fmt: skip
+            name,
+            cron=cron,
+            every=every,
+            timezone=timezone,
+            goal=goal,
+            model=model or call.settings.model,
+            workspace=workspace and abspath(workspace),
+            solo=solo,
+            limits=call.settings.limits(usd=budget_usd),
+            overlap=overlap,
+            catch_up=catch_up,
+            max_failures=max_failures,
+            by=call.person,
+            subject=subject,
+        )
         found = await _seen(call, kernel, made)
     _print(call, found)
 
@@ -122,10 +123,16 @@ async def list_schedules(
         call.screen.json(found)
         return
     rows = [
-        (one["id"], _standing(one), _times(one), display.moment(one["next_due_us"]), _last(one),
-         display.line(one["goal"], chars_max=GOAL_CHARS))
+        (
+            one["id"],
+            _standing(one),
+            _times(one),
+            display.moment(one["next_due_us"]),
+            _last(one),
+            display.line(one["goal"], chars_max=GOAL_CHARS),
+        )
         for one in found["items"]
-    ]  # fmt: skip
+    ]
     columns = ("schedule", "status", "times", "next", "last run", "goal")
     call.screen.table(columns, rows, empty=f"no schedules in tenant {call.tenant}")
     if found["next"] is not None:
@@ -140,9 +147,7 @@ async def show(call: Call, name: Name) -> None:
     _print(call, found)
 
 
-@command(
-    app, name="pause", example="artelier schedule pause nightly --note 'until the move is over'"
-)
+@command(app, name="pause", example="artelier schedule pause nightly --note 'until the move is over'")
 async def pause(
     call: Call,
     name: Name,
@@ -195,9 +200,7 @@ def _told(call: Call, found: Mapping[str, Any]) -> None:
         call.screen.json(found)
         return
     following = display.moment(found["next_due_us"])
-    call.screen.line(
-        f"{found['id']} is {_standing(found)}{f', next {following}' * bool(following)}"
-    )
+    call.screen.line(f"{found['id']} is {_standing(found)}{f', next {following}' * bool(following)}")
 
 
 def _standing(found: Mapping[str, Any]) -> str:
@@ -249,10 +252,14 @@ def _print(call: Call, found: dict[str, Any]) -> None:
     if found["runs"]:
         call.screen.line()
     rows = [
-        (one["run_id"], one["status"], one["reason"] or "", display.moment(one["fired_us"]),
-         f"{format_usd(one['cost_microusd'])} USD", display.line(one["message"] or "", chars_max=80))
+        (
+            one["run_id"],
+            one["status"],
+            one["reason"] or "",
+            display.moment(one["fired_us"]),
+            f"{format_usd(one['cost_microusd'])} USD",
+            display.line(one["message"] or "", chars_max=80),
+        )
         for one in found["runs"]
-    ]  # fmt: skip
-    call.screen.table(
-        ("run", "status", "reason", "fired", ">cost", "message"), rows, empty="no runs yet"
-    )
+    ]
+    call.screen.table(("run", "status", "reason", "fired", ">cost", "message"), rows, empty="no runs yet")

@@ -27,7 +27,4 @@ async def signal(
     from artelier.cli.runs.control import give, json_argument
 
     value: Any = None if data is None else json_argument(data, "the data")
-    await give(
-        call, run, f"was sent {name}",
-        lambda runs: runs.signal(run, name, value, by=call.person),
-    )  # fmt: skip
+    await give(call, run, f"was sent {name}", lambda runs: runs.signal(run, name, value, by=call.person))

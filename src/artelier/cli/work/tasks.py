@@ -38,15 +38,14 @@ async def list_tasks(
     status: Annotated[
         str | None,
         typer.Option(
-            "--status", metavar="STATUS",
-            help="pending, active, blocked, done, failed or cancelled.",
+            "--status", metavar="STATUS", help="pending, active, blocked, done, failed or cancelled."
         ),
     ] = None,
     after: Annotated[
         int, typer.Option("--after", metavar="N", help="Go on behind this place of the list.")
     ] = 0,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most so many.")] = 100,
-) -> None:  # fmt: skip
+) -> None:
     """List tasks in the order of their making."""
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).tasks.list(
@@ -77,12 +76,8 @@ async def show(call: Call, task: TaskId) -> None:
 async def create(
     call: Call,
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is to be found or made.")],
-    criteria: Annotated[
-        str, typer.Option("--criteria", metavar="TEXT", help="What its output must fulfil.")
-    ],
-    agent: Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help="Who works on it.")
-    ] = None,
+    criteria: Annotated[str, typer.Option("--criteria", metavar="TEXT", help="What its output must fulfil.")],
+    agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Who works on it.")] = None,
     mission: Annotated[
         str, typer.Option("--mission", metavar="ID", help="A mission at work that it belongs to.")
     ] = "",
@@ -97,12 +92,8 @@ async def create(
         list[str] | None,
         typer.Option("--after", metavar="TASK", help="A task that must be done first; repeatable."),
     ] = None,
-    max_iterations: Annotated[
-        int, typer.Option("--max-iterations", metavar="N", help="1 to 20.")
-    ] = 5,
-    model: Annotated[
-        str, typer.Option("--model", metavar="NAME", help="If its agent names none.")
-    ] = "",
+    max_iterations: Annotated[int, typer.Option("--max-iterations", metavar="N", help="1 to 20.")] = 5,
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="If its agent names none.")] = "",
     workspace: Annotated[
         str, typer.Option("--workspace", metavar="DIR", help="Folder that its tools may use.")
     ] = "",
@@ -111,11 +102,18 @@ async def create(
     async with call.kernel() as kernel:
         tasks = kernel.for_tenant(call.tenant).tasks
         found = await tasks.create(
-            goal=goal, success_criteria=criteria, assigned_agent_id=agent, mission=mission,
-            id=task_id, inputs=inputs or (), depends_on=depends_on or (),
-            max_iterations=max_iterations, model=model or call.settings.model,
-            workspace=workspace and abspath(workspace), by=call.person,
-        )  # fmt: skip
+            goal=goal,
+            success_criteria=criteria,
+            assigned_agent_id=agent,
+            mission=mission,
+            id=task_id,
+            inputs=inputs or (),
+            depends_on=depends_on or (),
+            max_iterations=max_iterations,
+            model=model or call.settings.model,
+            workspace=workspace and abspath(workspace),
+            by=call.person,
+        )
     if call.as_json:
         call.screen.json(found)
         return
@@ -160,14 +158,10 @@ async def cancel(
     _told(call, found)
 
 
-Output = Annotated[
-    str | None, typer.Option("--output", metavar="REF", help="Which output; else the newest.")
-]
+Output = Annotated[str | None, typer.Option("--output", metavar="REF", help="Which output; else the newest.")]
 
 
-@command(
-    app, name="accept", example="artelier tasks accept q3-report/figures --note 'Checked by hand'"
-)
+@command(app, name="accept", example="artelier tasks accept q3-report/figures --note 'Checked by hand'")
 async def accept(
     call: Call,
     task: TaskId,
@@ -181,16 +175,13 @@ async def accept(
     await _judge(call, task, accepted=True, output=output, note=note)
 
 
-@command(
-    app, name="reject", example="artelier tasks reject q3-report/figures --note 'Bergen is missing'"
-)
+@command(app, name="reject", example="artelier tasks reject q3-report/figures --note 'Bergen is missing'")
 async def reject(
     call: Call,
     task: TaskId,
     output: Output = None,
     note: Annotated[
-        str,
-        typer.Option("--note", metavar="TEXT", help="Why; its agent reads it when it is retried."),
+        str, typer.Option("--note", metavar="TEXT", help="Why; its agent reads it when it is retried.")
     ] = "",
 ) -> None:
     """Reject an output of a task that has ended.
@@ -213,11 +204,13 @@ def _listed(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[st
     """Headings and rows. What has no room is left out, goals first, then agents."""
     rows = [
         [
-            task["id"], _standing(task, named=False), _agent(task),
+            task["id"],
+            _standing(task, named=False),
+            _agent(task),
             f"{task['iteration_count']}/{task['last_iteration']}",
         ]
         for task in tasks
-    ]  # fmt: skip
+    ]
     columns = ["task", "status", "agent", ">iteration"]
     room = WIDTH_CHARS - _width(columns, rows) - 2
     if room >= GOAL_CHARS_MIN:

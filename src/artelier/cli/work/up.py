@@ -34,13 +34,10 @@ MISSIONS_MAX = 1_000
 
 AllowedHosts = Annotated[
     list[str] | None,
-    typer.Option(
-        "--allow-host", metavar="NAME", help="Name under which a proxy reaches it; repeatable."
-    ),
+    typer.Option("--allow-host", metavar="NAME", help="Name under which a proxy reaches it; repeatable."),
 ]
 PublicAddress = Annotated[
-    str,
-    typer.Option("--public-url", metavar="URL", help="Address that people type, before a proxy."),
+    str, typer.Option("--public-url", metavar="URL", help="Address that people type, before a proxy.")
 ]
 TrustedProxies = Annotated[
     list[str] | None,
@@ -79,16 +76,11 @@ Pace = Annotated[
 @command(app, example="artelier up --workspace ./sales --open")
 async def up(
     call: Call,
-    host: Annotated[
-        str, typer.Option("--host", metavar="NAME", help="Address to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: a free one.")
-    ] = 8321,
+    host: Annotated[str, typer.Option("--host", metavar="NAME", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: a free one.")] = 8321,
     open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
     auth: Annotated[
-        str | None,
-        typer.Option("--auth", metavar="FILE", help="Users, as TOML; else only who has the link."),
+        str | None, typer.Option("--auth", metavar="FILE", help="Users, as TOML; else only who has the link.")
     ] = None,
     allow_host: AllowedHosts = None,
     public_url: PublicAddress = "",
@@ -97,9 +89,7 @@ async def up(
     workspace_root: FolderOfFolders = None,
     goal: Annotated[
         str | None,
-        typer.Option(
-            "--goal", metavar="TEXT", help="Plan and launch this, unless it was launched before."
-        ),
+        typer.Option("--goal", metavar="TEXT", help="Plan and launch this, unless it was launched before."),
     ] = None,
     pace: Pace = 0.0,
     no_worker: Annotated[
@@ -128,13 +118,17 @@ async def up(
 
     end_on_sigterm()  # until it serves; from then on the server hears it
     settings = _settings(
-        call, host=host, port=port, hosts=tuple(allow_host or ()), public_url=public_url,
-        trusted_proxies=tuple(trusted_proxy or ()), auth=auth,
-        has_worker=not no_worker, drain_s=drain_s,
-    )  # fmt: skip
-    workspaces = workspaces_of(
-        call.settings, settings.users, given=workspace or [], base=workspace_root
+        call,
+        host=host,
+        port=port,
+        hosts=tuple(allow_host or ()),
+        public_url=public_url,
+        trusted_proxies=tuple(trusted_proxy or ()),
+        auth=auth,
+        has_worker=not no_worker,
+        drain_s=drain_s,
     )
+    workspaces = workspaces_of(call.settings, settings.users, given=workspace or [], base=workspace_root)
     for file in (file_of(call.database), auth):
         if file is not None and file != ":memory:":
             workspaces.check_private(file)
@@ -147,10 +141,12 @@ def _settings(call: Call, *, auth: str | None, **address: Any) -> ServerSettings
 
     users = Users.load(auth) if auth else None
     return ServerSettings(
-        tenant=_tenant(call, users), users=users,
+        tenant=_tenant(call, users),
+        users=users,
         secret_file=_secret_file(file_of(call.database)),
-        model=call.settings.model, **address,
-    )  # fmt: skip
+        model=call.settings.model,
+        **address,
+    )
 
 
 def _tenant(call: Call, users: Users | None) -> str:
@@ -162,16 +158,23 @@ def _tenant(call: Call, users: Users | None) -> str:
         return call.tenant
     if call.named_tenant is not None:
         raise InvalidConfig(
-            "no user may open this tenant", expected=", ".join(users.tenants)[:200], got=call.tenant,
+            "no user may open this tenant",
+            expected=", ".join(users.tenants)[:200],
+            got=call.tenant,
             hint="Name it under `tenants` of a user in the file of --auth.",
-        )  # fmt: skip
+        )
     return users.tenants[0]
 
 
 async def _open(
-    call: Call, settings: ServerSettings, workspaces: Workspaces, *, opens: bool, goal: str | None,
+    call: Call,
+    settings: ServerSettings,
+    workspaces: Workspaces,
+    *,
+    opens: bool,
+    goal: str | None,
     pace: float,
-) -> None:  # fmt: skip
+) -> None:
     """Take the address first: a server that cannot listen opens no database."""
     from artelier.server.http_server import bind
 
@@ -189,8 +192,8 @@ async def _open(
 
 
 async def _serve(
-    call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool, goal: str | None,
-) -> None:  # fmt: skip
+    call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool, goal: str | None
+) -> None:
     from artelier.server.app import create_app
     from artelier.server.http_server import address_of, serve
 
@@ -239,10 +242,19 @@ async def _at_work(
         yield
         return
     call.screen.note(f"mission {mission} of tenant {desk.id}: {goal}")
-    work = asyncio.create_task(_told(call, desk.plan(
-        goal, mission_id=mission, model=settings.model, auto_launch=True, by=call.person,
-        workspace=kernel.services.workspaces.root(settings.tenant),
-    )))  # fmt: skip
+    work = asyncio.create_task(
+        _told(
+            call,
+            desk.plan(
+                goal,
+                mission_id=mission,
+                model=settings.model,
+                auto_launch=True,
+                by=call.person,
+                workspace=kernel.services.workspaces.root(settings.tenant),
+            ),
+        )
+    )
     try:
         yield
     finally:
@@ -280,9 +292,7 @@ async def free_mission(desk: TenantKernel, name: str, goal: str) -> tuple[str, b
             return mission, True
         if desk.services.is_stored(desk.id, "goal", goal, as_=job.goal):
             return mission, False
-    raise Conflict(
-        f"{MISSIONS_MAX} missions are called {name}", hint="Word the goal otherwise."
-    )  # fmt: skip
+    raise Conflict(f"{MISSIONS_MAX} missions are called {name}", hint="Word the goal otherwise.")
 
 
 async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
@@ -363,8 +373,9 @@ def workspaces_of(
     if plain and (base is not None or roots or len(plain) > 1):
         raise InvalidConfig(
             "one folder for everybody and folders of tenants exclude each other",
-            expected="--workspace DIR, or --workspace TENANT=DIR for each", got=", ".join(given)[:200],
-        )  # fmt: skip
+            expected="--workspace DIR, or --workspace TENANT=DIR for each",
+            got=", ".join(given)[:200],
+        )
     if plain and len(tenants) > 1:
         raise shared_workspace(tenants)
     if base is not None or roots:
@@ -376,9 +387,7 @@ def workspaces_of(
     return Workspaces(is_confined=True) if stated is ANY_FOLDER and len(tenants) > 1 else stated
 
 
-async def check_one_tenant(
-    kernel: Kernel, settings: ServerSettings, workspaces: Workspaces
-) -> None:
+async def check_one_tenant(kernel: Kernel, settings: ServerSettings, workspaces: Workspaces) -> None:
     """Errors: `InvalidConfig` if several tenants of this store would work in one plain folder."""
     if not workspaces.default:
         return

@@ -98,11 +98,14 @@ def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | Artelier
     if call.as_json:
         call.screen.json(
             {
-                "tenant": tenant, "run_id": run_id, "status": outcome.status,
-                "reason": outcome.reason, "cost_microusd": outcome.cost_microusd,
+                "tenant": tenant,
+                "run_id": run_id,
+                "status": outcome.status,
+                "reason": outcome.reason,
+                "cost_microusd": outcome.cost_microusd,
             },
             indent=-1,
-        )  # fmt: skip
+        )
         return
     reason = f" ({outcome.reason})" if outcome.reason else ""
     cost = format_usd(outcome.cost_microusd)

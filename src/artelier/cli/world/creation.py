@@ -21,14 +21,11 @@ async def new(
     call: Call,
     name: Name,
     file: Annotated[
-        Path | None,
-        typer.Option("--file", metavar="WORLD.toml", help="Settings, agents, artifacts."),
+        Path | None, typer.Option("--file", metavar="WORLD.toml", help="Settings, agents, artifacts.")
     ] = None,
     example: Annotated[
         str | None,
-        typer.Option(
-            "--example", metavar="NAME", help="A shipped world: else the one called NAME."
-        ),
+        typer.Option("--example", metavar="NAME", help="A shipped world: else the one called NAME."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", metavar="N", help="Instead of the file's seed.")
@@ -63,9 +60,10 @@ async def new(
         spec = shipped(example or name)
     else:
         raise InvalidRequest(
-            f"there is no shipped world {example or name}", expected=", ".join(shipped_names()),
+            f"there is no shipped world {example or name}",
+            expected=", ".join(shipped_names()),
             hint="Describe your own in a file: artelier world new NAME --file world.toml",
-        )  # fmt: skip
+        )
     spec = with_model(call, spec, model)
     async with call.kernel(create=True) as kernel:
         world = await found(kernel.for_tenant(call.tenant), name, spec, seed=seed, by=call.person)
@@ -75,9 +73,7 @@ async def new(
         call.screen.json({"world": name, "seed": row["seed"], "agents": count})
         return
     call.screen.line(f"made world {name} with {display.count(count, 'agent')}, seed {row['seed']}")
-    call.screen.note(
-        f"pass its ticks with: {call.command_line('world', 'run', name, '--ticks', '10')}"
-    )
+    call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', name, '--ticks', '10')}")
 
 
 def with_model(call: Call, spec: Mapping[str, Any], model: str | None) -> dict[str, Any]:
@@ -98,10 +94,16 @@ async def list_worlds(call: Call) -> None:
         call.screen.json({"items": found, "next": None})
         return
     rows = [
-        (one["id"], f"{one['tick']:,}", f"{one['agents']:,}", one["seed"], "paused" if one["paused"] else "",
-         f"{one['parent']}, tick {one['forked_at']:,}" if one["parent"] else "")
+        (
+            one["id"],
+            f"{one['tick']:,}",
+            f"{one['agents']:,}",
+            one["seed"],
+            "paused" if one["paused"] else "",
+            f"{one['parent']}, tick {one['forked_at']:,}" if one["parent"] else "",
+        )
         for one in found
-    ]  # fmt: skip
+    ]
     columns = ("world", ">tick", ">agents", ">seed", "", "forked from")
     call.screen.table(columns, rows, empty=f"no worlds in tenant {call.tenant}")
 
@@ -110,9 +112,7 @@ async def list_worlds(call: Call) -> None:
 async def join(
     call: Call,
     name: Name,
-    agents: Annotated[
-        list[str], typer.Argument(metavar="AGENT...", help="Ids of agent artifacts.")
-    ],
+    agents: Annotated[list[str], typer.Argument(metavar="AGENT...", help="Ids of agent artifacts.")],
     scrip: Annotated[
         int | None, typer.Option("--scrip", metavar="N", help="Instead of the start balance.")
     ] = None,

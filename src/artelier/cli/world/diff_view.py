@@ -40,8 +40,7 @@ def show_parting(call: Call, found: Mapping[str, Any]) -> None:
 def _show(call: Call, found: Mapping[str, Any], parting: Mapping[str, Any]) -> None:
     where = "after" if parting["between_ticks"] else "at"
     call.screen.line(
-        f"diverges {where} tick {parting['tick']:,}: {parting['actor']}, {_what(found, parting)}",
-        "bold",
+        f"diverges {where} tick {parting['tick']:,}: {parting['actor']}, {_what(found, parting)}", "bold"
     )
     for one in parting["differs"]:
         call.screen.line(f"  {one['field']}")
@@ -106,9 +105,7 @@ def _pair(given: Mapping[str, Any] | None) -> tuple[str, str]:
 def _rest(one: Mapping[str, Any]) -> str:
     """`song@1/2, transfer 5/4, lost hat, got 2: coat, scarf`: versions, numbers of actions, what it owns."""
     versions = [f"{id_}@{pair['a']}/{pair['b']}" for id_, pair in one.get("versions", {}).items()]
-    actions = [
-        f"{name} {pair['a']:,}/{pair['b']:,}" for name, pair in one.get("actions", {}).items()
-    ]
+    actions = [f"{name} {pair['a']:,}/{pair['b']:,}" for name, pair in one.get("actions", {}).items()]
     owned = one.get("owned", {"a": [], "b": []})
     parts = [_cut(versions), _cut(actions), _named("lost", owned["a"]), _named("got", owned["b"])]
     return display.line(", ".join(filter(None, parts)), chars_max=400)

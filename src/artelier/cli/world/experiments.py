@@ -27,15 +27,14 @@ JOBS_MAX = 256
 
 
 @command(
-    app, name="sweep",
+    app,
+    name="sweep",
     example="artelier world sweep world.toml --param agents=10,20 --seeds 5 --out results.csv",
-)  # fmt: skip
+)
 async def sweep(
     call: Call,
     file: Annotated[Path, typer.Argument(metavar="WORLD.toml", help="The world to pass.")],
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE", help="results.csv or results.parquet.")
-    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="results.csv or results.parquet.")],
     params: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,8 +45,7 @@ async def sweep(
         ),
     ] = None,
     seeds: Annotated[
-        int,
-        typer.Option("--seeds", metavar="N", help="Seeds of each combination, from the file's on."),
+        int, typer.Option("--seeds", metavar="N", help="Seeds of each combination, from the file's on.")
     ] = 1,
     ticks: Annotated[int, typer.Option("--ticks", metavar="N", help="Of each run.")] = 100,
     jobs: Annotated[
@@ -55,9 +53,7 @@ async def sweep(
     ] = None,
     max_usd: Annotated[
         str | None,
-        typer.Option(
-            "--max-usd", metavar="AMOUNT", help="Most that models may cost, over all runs."
-        ),
+        typer.Option("--max-usd", metavar="AMOUNT", help="Most that models may cost, over all runs."),
     ] = None,
     policies: PolicyFile = None,
     model: WorldModel = None,
@@ -79,9 +75,12 @@ async def sweep(
     cap = None if max_usd is None else parse_usd(max_usd)
     policies_of(policies)  # what cannot be read is said before anything begins
     planned = plan(
-        with_model(call, read_world_file(file), model), read_params(params or []), seeds=seeds, ticks=ticks,
+        with_model(call, read_world_file(file), model),
+        read_params(params or []),
+        seeds=seeds,
+        ticks=ticks,
         rules=b"" if policies is None else policies.read_bytes(),
-    )  # fmt: skip
+    )
     _make(folder)
     words = ["world", "sweep", str(file), "--out", str(out)]
     words += _again(params, seeds, ticks, policies, max_usd, model)
@@ -133,9 +132,13 @@ def _make(folder: Path) -> None:
 
 
 def _again(
-    params: list[str] | None, seeds: int, ticks: int, policies: Path | None, max_usd: str | None,
+    params: list[str] | None,
+    seeds: int,
+    ticks: int,
+    policies: Path | None,
+    max_usd: str | None,
     model: str | None,
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     for one in params or []:
         yield from ("--param", one)
     yield from ("--seeds", str(seeds), "--ticks", str(ticks))
@@ -159,12 +162,16 @@ def _tell(call: Call, sweeping: Sweeping, *, out: Path, runs: int, cap: int | No
             expected=f"runs that cost at most {format_usd(cap)} USD",
             got=f"{format_usd(sweeping.spent)} USD that are spent or held",
             hint=f"{out} has what is done; the same command with a higher --max-usd goes on.",
-        )  # fmt: skip
+        )
     if call.as_json:
         call.screen.json(
-            {"out": str(out), "runs": runs, "done_before": sweeping.done_before,
-             "model_cost_usd": format_usd(sweeping.spent)}
-        )  # fmt: skip
+            {
+                "out": str(out),
+                "runs": runs,
+                "done_before": sweeping.done_before,
+                "model_cost_usd": format_usd(sweeping.spent),
+            }
+        )
         return exit_codes.COMPLETED
     before = f", {sweeping.done_before} of them before" if sweeping.done_before else ""
     call.screen.line(f"{out}: {display.count(runs, 'run')}{before}")

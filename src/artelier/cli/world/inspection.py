@@ -38,20 +38,30 @@ async def show(call: Call, name: Name) -> None:
     settings = {key: value for key, value in told.items() if value != usual[key] and key != "seed"}
     if call.as_json:
         call.screen.json(
-            {**{key: row[key] for key in ("id", "tick", "seed", "parent", "forked_at")},
-             "paused": bool(row["paused"]), **found, "settings": told}
-        )  # fmt: skip
+            {
+                **{key: row[key] for key in ("id", "tick", "seed", "parent", "forked_at")},
+                "paused": bool(row["paused"]),
+                **found,
+                "settings": told,
+            }
+        )
         return
     call.screen.facts(
-        [("world", row["id"]), ("tick", f"{row['tick']:,}"), ("seed", str(row["seed"])),
-         ("state", "paused" if row["paused"] else None),
-         ("forked from", f"{row['parent']}, tick {row['forked_at']:,}" if row["parent"] else None),
-         ("agents", f"{found['agents']:,}"), ("artifacts", f"{found['artifacts']:,}"),
-         ("scrip", f"{found['scrip']:,} with agents and services, {found['held']:,} held"),
-         ("open offers", f"{found['open_offers']:,}"), ("sold so far", f"{found['sold']:,}"),
-         ("richest", ", ".join(f"{one['id']} {one['balance']:,}" for one in rich)),
-         ("settings", display.compact(settings, chars_max=1_000) if settings else None)]
-    )  # fmt: skip
+        [
+            ("world", row["id"]),
+            ("tick", f"{row['tick']:,}"),
+            ("seed", str(row["seed"])),
+            ("state", "paused" if row["paused"] else None),
+            ("forked from", f"{row['parent']}, tick {row['forked_at']:,}" if row["parent"] else None),
+            ("agents", f"{found['agents']:,}"),
+            ("artifacts", f"{found['artifacts']:,}"),
+            ("scrip", f"{found['scrip']:,} with agents and services, {found['held']:,} held"),
+            ("open offers", f"{found['open_offers']:,}"),
+            ("sold so far", f"{found['sold']:,}"),
+            ("richest", ", ".join(f"{one['id']} {one['balance']:,}" for one in rich)),
+            ("settings", display.compact(settings, chars_max=1_000) if settings else None),
+        ]
+    )
 
 
 @command(app, name="agents", example="artelier world agents market")
@@ -81,12 +91,9 @@ async def log_of(
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only what this one did.")
     ] = None,
-    tick: Annotated[
-        int | None, typer.Option("--tick", metavar="N", help="Only what happened in it.")
-    ] = None,
+    tick: Annotated[int | None, typer.Option("--tick", metavar="N", help="Only what happened in it.")] = None,
     kind: Annotated[
-        list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="Such as offer.accepted; repeatable."),
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Such as offer.accepted; repeatable.")
     ] = None,
     last: Annotated[
         int | None, typer.Option("--last", metavar="N", help="The N newest, oldest first.")
@@ -108,14 +115,17 @@ async def log_of(
         world = world_of(call, kernel, name)
         if tick is not None and not 0 <= tick <= (now := await world.tick_now()):
             raise InvalidRequest(
-                f"world {name} has not passed this tick",
-                expected=f"a tick from 0 to {now}",
-                got=tick,
+                f"world {name} has not passed this tick", expected=f"a tick from 0 to {now}", got=tick
             )
         found = await log(
-            world, actor=agent, tick=tick, kinds=tuple(kind or ()),
-            after=after, limit=checked(limit), last=last,
-        )  # fmt: skip
+            world,
+            actor=agent,
+            tick=tick,
+            kinds=tuple(kind or ()),
+            after=after,
+            limit=checked(limit),
+            last=last,
+        )
     if call.as_json:
         call.screen.json(found)
         return
@@ -127,8 +137,7 @@ async def log_of(
 def show_events(call: Call, items: Sequence[Mapping[str, Any]]) -> None:
     """One line an event: tick, who, what, and why."""
     rows = [
-        (f"{one['tick']:,}", one["actor"], one["kind"], _about(one["data"], one["actor"]))
-        for one in items
+        (f"{one['tick']:,}", one["actor"], one["kind"], _about(one["data"], one["actor"])) for one in items
     ]
     call.screen.table((">tick", "who", "what", "about"), rows, empty="nothing happened")
 
@@ -141,10 +150,26 @@ def _about(data: Mapping[str, Any], actor: str) -> str:
         parts.append(f"{act.get('action') or 'nothing'} {about}".strip())
     parts += [
         f"{name} {display.number(data[name])}"
-        for name in ("id", "agent", "offer", "artifact", "to", "price", "amount", "entry", "why",
-                     "code", "tick", "acted", "name", "score", "minted", "sells")
+        for name in (
+            "id",
+            "agent",
+            "offer",
+            "artifact",
+            "to",
+            "price",
+            "amount",
+            "entry",
+            "why",
+            "code",
+            "tick",
+            "acted",
+            "name",
+            "score",
+            "minted",
+            "sells",
+        )
         if data.get(name) not in (None, "") and str(data[name]) not in " ".join(parts)
-    ]  # fmt: skip
+    ]
     if bounds := bounds_of(data):
         parts.append(bounds)
     if royalty := data.get("royalty_percent"):

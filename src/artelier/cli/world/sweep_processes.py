@@ -25,15 +25,7 @@ import msgspec
 from artelier.cli import exit_codes
 from artelier.cli.call import Call
 from artelier.cli.error_output import DEBUG
-from artelier.errors import (
-    ArtelierError,
-    Conflict,
-    External,
-    Flow,
-    NotFound,
-    RunSuspended,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, Conflict, External, Flow, NotFound, RunSuspended, StoreUnavailable
 from artelier.money import format_usd, parse_usd
 from artelier.world.figures.sweep import PlannedRun, pass_world
 from artelier.world.figures.sweep_results import row_of, save_row
@@ -82,8 +74,10 @@ class RunFailed(ArtelierError):
         said = ", ".join(f"{name}={value}" for name, value in params.items())
         super().__init__(
             f"run {run} ({said}): {wire.get('message')}",
-            expected=wire.get("expected"), got=wire.get("got"), hint=wire.get("hint"),
-        )  # fmt: skip
+            expected=wire.get("expected"),
+            got=wire.get("got"),
+            hint=wire.get("hint"),
+        )
         self.exit_code = answer.code or exit_codes.FAILED
         self._code = str(wire.get("code", self.code))
 
@@ -133,8 +127,7 @@ async def _answer(job: SweepJob) -> JobEnd:
         if suspended.status == "budget_exhausted":
             return JobEnd(ended="budget", committed=committed)
         return _failed(
-            Conflict(str(suspended), hint=f"See: artelier runs list --db {folder / DATABASE}"),
-            committed,
+            Conflict(str(suspended), hint=f"See: artelier runs list --db {folder / DATABASE}"), committed
         )
     except Flow as flow:
         return _failed(Conflict(str(flow)), committed)
@@ -267,9 +260,7 @@ class Sweeping:
         database = self._folder / planned.id / DATABASE
         if self._cap is None or not database.exists():
             return 0
-        call = Call(
-            db=str(database), tenant=self._call.tenant, config=self._call.config, as_json=True
-        )
+        call = Call(db=str(database), tenant=self._call.tenant, config=self._call.config, as_json=True)
         async with call.kernel() as kernel:
             return await committed_of(kernel, call.tenant)
 
@@ -279,10 +270,13 @@ class Sweeping:
             while (taken := await self._next()) is not None:
                 planned, allotted = taken
                 job = SweepJob(
-                    planned=planned, folder=str(self._folder), tenant=self._call.tenant,
-                    config=self._call.config, allotted=allotted,
+                    planned=planned,
+                    folder=str(self._folder),
+                    tenant=self._call.tenant,
+                    config=self._call.config,
+                    allotted=allotted,
                     policies=None if self._policies is None else str(self._policies),
-                )  # fmt: skip
+                )
                 answer = await ask(job)
                 async with self._changed:
                     self._take(planned, allotted, answer)
@@ -320,9 +314,10 @@ class Sweeping:
         self._at_work -= 1
         if answer is None:
             self.failed = External(
-                f"the process that passed run {planned.id} has ended", expected="an answer",
+                f"the process that passed run {planned.id} has ended",
+                expected="an answer",
                 hint="The run goes on where it stopped: sweep again, perhaps with fewer --jobs.",
-            )  # fmt: skip
+            )
             return
         used = answer.committed - self._committed[planned.id]
         self._committed[planned.id] = answer.committed
@@ -343,11 +338,17 @@ class Sweeping:
 async def _process(lock: int) -> AsyncGenerator[Callable[[SweepJob], Awaitable[JobEnd | None]]]:
     """A process; what is given asks it. It ends with the block."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-m", "artelier.cli.world.sweep_processes", limit=LINE_BYTES_MAX,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        sys.executable,
+        "-P",
+        "-m",
+        "artelier.cli.world.sweep_processes",
+        limit=LINE_BYTES_MAX,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
         # In a session of its own: Ctrl-C is for who started it. It keeps the lock as long as it lives.
-        start_new_session=True, pass_fds=(lock,),
-    )  # fmt: skip
+        start_new_session=True,
+        pass_fds=(lock,),
+    )
     assert process.stdin is not None and process.stdout is not None
     stdin, stdout = process.stdin, process.stdout
 
@@ -388,9 +389,10 @@ def _locked(folder: Path) -> Generator[int]:
             except BlockingIOError:
                 if time.monotonic() > until:
                     raise Conflict(
-                        "another sweep is at work in this folder", got=str(folder),
+                        "another sweep is at work in this folder",
+                        got=str(folder),
                         hint="Wait for it, or name another --out.",
-                    ) from None  # fmt: skip
+                    ) from None
                 time.sleep(0.05)
         yield lock
     finally:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from artelier.world.figures.metrics import Metrics, TickMetrics
 
 From = Annotated[int, typer.Option("--from", metavar="TICK", help="The first tick; 0: the start.")]
-To = Annotated[
-    int | None, typer.Option("--to", metavar="TICK", help="The last tick: else the newest.")
-]
+To = Annotated[int | None, typer.Option("--to", metavar="TICK", help="The last tick: else the newest.")]
 
 
 @command(app, name="metrics", example="artelier world metrics market --from 90")
@@ -42,9 +40,21 @@ async def metrics_(call: Call, name: Name, first: From = 1, last: To = None) -> 
         call.screen.json(msgspec.to_builtins(found))
         return
     columns = (
-        ">tick", ">agents", ">gini", ">median", ">richest", ">scrip", ">held", ">minted",
-        ">trades", ">volume", ">actions", ">rejected", ">tokens", ">USD",
-    )  # fmt: skip
+        ">tick",
+        ">agents",
+        ">gini",
+        ">median",
+        ">richest",
+        ">scrip",
+        ">held",
+        ">minted",
+        ">trades",
+        ">volume",
+        ">actions",
+        ">rejected",
+        ">tokens",
+        ">USD",
+    )
     call.screen.table(columns, [_row(one) for one in found.ticks], empty="no tick has passed")
     if found.ticks:
         call.screen.line()
@@ -58,10 +68,21 @@ def _row(one: TickMetrics) -> tuple[object, ...]:
 
     balances = one.balances.values()
     row = (
-        one.tick, len(one.balances), f"{one.gini:.3f}", _mean(median(balances)) if balances else "",
-        max(balances, default=""), one.circulating, one.held, one.minted, one.trades, one.volume,
-        one.acted, one.rejected, one.tokens, format_usd(one.cost_microusd),
-    )  # fmt: skip
+        one.tick,
+        len(one.balances),
+        f"{one.gini:.3f}",
+        _mean(median(balances)) if balances else "",
+        max(balances, default=""),
+        one.circulating,
+        one.held,
+        one.minted,
+        one.trades,
+        one.volume,
+        one.acted,
+        one.rejected,
+        one.tokens,
+        format_usd(one.cost_microusd),
+    )
     return tuple(display.number(cell) for cell in row)
 
 
@@ -112,9 +133,7 @@ def _counted(counter: Counter[str]) -> str:
 async def plot_(
     call: Call,
     name: Name,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FILE.svg", help="Where to draw; it is replaced.")
-    ],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.svg", help="Where to draw; it is replaced.")],
     first: From = 1,
     last: To = None,
 ) -> None:
@@ -137,15 +156,13 @@ async def plot_(
 
 
 @command(
-    app, name="collect",
-    example="artelier world collect market --set 'rich=balance > 100' --out facts.csv",
-)  # fmt: skip
+    app, name="collect", example="artelier world collect market --set 'rich=balance > 100' --out facts.csv"
+)
 async def collect_(
     call: Call,
     name: Name,
     out: Annotated[
-        Path,
-        typer.Option("--out", metavar="FILE", help="FILE.csv or FILE.parquet; it is replaced."),
+        Path, typer.Option("--out", metavar="FILE", help="FILE.csv or FILE.parquet; it is replaced.")
     ],
     columns: Annotated[
         list[str] | None,
@@ -170,23 +187,18 @@ async def collect_(
         world = world_of(call, kernel, name)
         chosen = columns_of({**(await world.config()).collect, **asked})
         with call.screen.working(f"reading {name}"):
-            rows = await write_rows(
-                out, chosen.names, collect(world, chosen, from_tick=first, to_tick=last)
-            )
+            rows = await write_rows(out, chosen.names, collect(world, chosen, from_tick=first, to_tick=last))
     failed: dict[str, Any] = {
         column: {"cells": one.cells, "why": one.why} for column, one in chosen.failed.items()
     }
     if call.as_json:
         call.screen.json(
-            {"world": name, "file": str(out), "rows": rows, "columns": list(chosen.names),
-             "failed": failed}
-        )  # fmt: skip
+            {"world": name, "file": str(out), "rows": rows, "columns": list(chosen.names), "failed": failed}
+        )
         return
     call.screen.line(f"{out}: {display.count(rows, 'row')} of {', '.join(chosen.names)}")
     for column, one in failed.items():
-        call.screen.note(
-            f"{column} has no value in {display.count(one['cells'], 'row')}: {one['why']}"
-        )
+        call.screen.note(f"{column} has no value in {display.count(one['cells'], 'row')}: {one['why']}")
 
 
 def _columns(given: list[str]) -> dict[str, str]:

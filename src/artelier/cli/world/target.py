@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 PolicyFile = Annotated[
     Path | None,
-    typer.Option(
-        "--policies", metavar="FILE.py", help="Python file with POLICIES: name to rule agent."
-    ),
+    typer.Option("--policies", metavar="FILE.py", help="Python file with POLICIES: name to rule agent."),
 ]
 
 

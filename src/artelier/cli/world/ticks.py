@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 WorldModel = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="NAME", help="Of agents that name none, from now on.",
-        autocompletion=model_names,
+        "--model", metavar="NAME", help="Of agents that name none, from now on.", autocompletion=model_names
     ),
-]  # fmt: skip
+]
 MostUsd = Annotated[
-    str | None,
-    typer.Option("--max-usd", metavar="AMOUNT", help="Most that models may cost in this call."),
+    str | None, typer.Option("--max-usd", metavar="AMOUNT", help="Most that models may cost in this call.")
 ]
 
 
@@ -58,11 +56,7 @@ async def run(
 
 @command(app, name="step", example="artelier world step market")
 async def step(
-    call: Call,
-    name: Name,
-    policies: PolicyFile = None,
-    model: WorldModel = None,
-    max_usd: MostUsd = None,
+    call: Call, name: Name, policies: PolicyFile = None, model: WorldModel = None, max_usd: MostUsd = None
 ) -> int:
     """Pass one tick and print what happened in it."""
     from artelier.cli.world.inspection import show_events
@@ -77,8 +71,14 @@ async def step(
             return _held(call, stopped, world, max_usd)
         found = await log(world, tick=passed.tick, limit=10_000)
     if call.as_json:
-        call.screen.json({"tick": passed.tick, "acted": passed.acted,
-                          "rejected": passed.rejected, "events": found["items"]})  # fmt: skip
+        call.screen.json(
+            {
+                "tick": passed.tick,
+                "acted": passed.acted,
+                "rejected": passed.rejected,
+                "events": found["items"],
+            }
+        )
         return exit_codes.COMPLETED
     show_events(call, found["items"])
     return exit_codes.COMPLETED
@@ -88,16 +88,12 @@ async def _warn(call: Call, world: World) -> None:
     """Say which rule agents are not there: their agents do nothing, and are not asked by a model."""
     missing = await world.missing_policies()
     if missing:
-        names = ", ".join(
-            f"{name} (of {', '.join(agents[:3])})" for name, agents in missing.items()
-        )
+        names = ", ".join(f"{name} (of {', '.join(agents[:3])})" for name, agents in missing.items())
         call.screen.note(f"no such rule agent: {names}; give --policies FILE.py", "yellow")
 
 
 @contextlib.asynccontextmanager
-async def _chosen(
-    call: Call, world: World, model: str | None, max_usd: str | None
-) -> AsyncGenerator[None]:
+async def _chosen(call: Call, world: World, model: str | None, max_usd: str | None) -> AsyncGenerator[None]:
     """Apply `--model` for good, and `--max-usd` as long as this call lasts."""
     call.dollars(max_usd)
     if model is not None:
@@ -117,24 +113,25 @@ def _held(call: Call, stopped: RunSuspended, world: World, max_usd: str | None) 
         again = call.command_line("world", "run", world.id, "--max-usd", "AMOUNT")
         raise LimitReached(
             f"the models of world {world.id} may cost no more: the tick was not passed",
-            expected=f"at most {max_usd} USD", got="a call that could cost more than what is left",
+            expected=f"at most {max_usd} USD",
+            got="a call that could cost more than what is left",
             hint=f"What was answered is kept. Go on with: {again}",
-        )  # fmt: skip
+        )
     reason = f": {stopped.reason}" if stopped.reason else ""
     if call.as_json:
-        call.screen.json({"world": None, "held": stopped.run_id, "status": stopped.status,
-                          "reason": stopped.reason})  # fmt: skip
+        call.screen.json(
+            {"world": None, "held": stopped.run_id, "status": stopped.status, "reason": stopped.reason}
+        )
     else:
         call.screen.note(
             f"the tick waits for run {stopped.run_id}, which is {stopped.status}{reason};"
-            f" go on with: {call.command_line('resume', stopped.run_id)}", "yellow",
-        )  # fmt: skip
+            f" go on with: {call.command_line('resume', stopped.run_id)}",
+            "yellow",
+        )
     return exit_codes.of_status(stopped.status)
 
 
-async def _pass(
-    call: Call, world: World, ticks: int, policies: Path | None, max_usd: str | None
-) -> int:
+async def _pass(call: Call, world: World, ticks: int, policies: Path | None, max_usd: str | None) -> int:
     total = acted = rejected = 0
     passed: Passed | None = None
     with call.screen.counting(f"ticks of {world.id}", total=max(ticks, 1)) as tell:
@@ -152,9 +149,8 @@ async def _pass(
     now = passed.tick if passed is not None else await world.tick_now()
     if call.as_json:
         call.screen.json(
-            {"world": world.id, "tick": now, "passed": total, "actions": acted,
-             "rejected": rejected}
-        )  # fmt: skip
+            {"world": world.id, "tick": now, "passed": total, "actions": acted, "rejected": rejected}
+        )
         return exit_codes.COMPLETED
     call.screen.line(
         f"{world.id} is at tick {now}: {display.count(total, 'tick')} passed,"
@@ -185,8 +181,7 @@ async def inject(
     name: Name,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What happened.")],
     to: Annotated[
-        list[str] | None,
-        typer.Option("--to", metavar="AGENT", help="Only to this one; repeatable."),
+        list[str] | None, typer.Option("--to", metavar="AGENT", help="Only to this one; repeatable.")
     ] = None,
 ) -> None:
     """Tell agents of an event: they learn of it in the next tick."""

@@ -24,8 +24,7 @@ async def hash_(
     call: Call,
     name: Name,
     at: Annotated[
-        int | None,
-        typer.Option("--at", metavar="TICK", help="The last one covered: else the newest."),
+        int | None, typer.Option("--at", metavar="TICK", help="The last one covered: else the newest.")
     ] = None,
 ) -> None:
     """Print what is equal for equal histories.
@@ -42,9 +41,7 @@ async def hash_(
         call.screen.json(found._asdict())
         return
     call.screen.line(found.sha256)
-    call.screen.note(
-        f"{name} up to tick {found.tick:,}: {display.count(found.events, 'event')}", "dim"
-    )
+    call.screen.note(f"{name} up to tick {found.tick:,}: {display.count(found.events, 'event')}", "dim")
 
 
 @command(app, name="diff", example="artelier world diff market market.fork-1")
@@ -66,20 +63,15 @@ async def diff(
         show_parting(call, found)
 
 
-@command(
-    app, name="fork",
-    example="artelier world fork market --at 100 --with alice_prompt=@kinder.md",
-)  # fmt: skip
+@command(app, name="fork", example="artelier world fork market --at 100 --with alice_prompt=@kinder.md")
 async def fork(
     call: Call,
     name: Name,
     at: Annotated[
-        int | None,
-        typer.Option("--at", metavar="TICK", help="Last tick that both share: else the newest."),
+        int | None, typer.Option("--at", metavar="TICK", help="Last tick that both share: else the newest.")
     ] = None,
     new_id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="ID", help="Name of the fork: else NAME.fork-1 and so on."),
+        str | None, typer.Option("--id", metavar="ID", help="Name of the fork: else NAME.fork-1 and so on.")
     ] = None,
     changes: Annotated[
         list[str] | None,
@@ -110,14 +102,17 @@ async def fork(
         row = await made.row()
     if call.as_json:
         call.screen.json(
-            {"world": made.id, "parent": name, "tick": row["tick"], "changed": list(with_),
-             "settings": list(config)}
-        )  # fmt: skip
+            {
+                "world": made.id,
+                "parent": name,
+                "tick": row["tick"],
+                "changed": list(with_),
+                "settings": list(config),
+            }
+        )
         return
     call.screen.line(f"{made.id} branches off {name} after tick {row['tick']}")
-    call.screen.note(
-        f"pass its ticks with: {call.command_line('world', 'run', made.id, '--ticks', '10')}"
-    )
+    call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', made.id, '--ticks', '10')}")
 
 
 @command(app, name="export", example="artelier world export market market.artelier")
@@ -157,9 +152,7 @@ async def import_(
 
     async with call.kernel(create=True) as kernel:
         with call.screen.working(f"importing {file}"):
-            done = await import_world(
-                kernel.for_tenant(call.tenant), file, id=id_, by=call.person
-            )  # fmt: skip
+            done = await import_world(kernel.for_tenant(call.tenant), file, id=id_, by=call.person)
         head = await kernel.head()
     _carried(call, done, "", head)
 
@@ -184,9 +177,7 @@ def _pairs(option: str, given: list[str]) -> list[tuple[str, str]]:
     for text in given:
         name, sign, value = text.partition("=")
         if not name or not sign:
-            raise InvalidRequest(
-                f"{option} takes a name and a value", expected="NAME=VALUE", got=text
-            )
+            raise InvalidRequest(f"{option} takes a name and a value", expected="NAME=VALUE", got=text)
         if name in found:
             raise InvalidRequest(f"{option} {name} is given twice", expected="each name once")
         found[name] = value

@@ -40,19 +40,7 @@ from artelier.log import (
 from artelier.log.event import decode_data
 
 VERBS = frozenset(
-    (
-        "pause",
-        "resume",
-        "step",
-        "cancel",
-        "stop",
-        "inject",
-        "answer",
-        "signal",
-        "reconcile",
-        "retry",
-        "limit",
-    )
+    ("pause", "resume", "step", "cancel", "stop", "inject", "answer", "signal", "reconcile", "retry", "limit")
 )
 
 
@@ -112,9 +100,13 @@ def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> Eve
     if verb == "retry" or (verb == "resume" and status == "failed"):
         limits = decode_limits(command.choice) or {}
         return ev.RunReopened(
-            command=seq, queued=queued, steps=standing.failed, cycle=standing.cycle,
-            resets=resets_of(standing.reason, raised=limits), limits=limits,
-        )  # fmt: skip
+            command=seq,
+            queued=queued,
+            steps=standing.failed,
+            cycle=standing.cycle,
+            resets=resets_of(standing.reason, raised=limits),
+            limits=limits,
+        )
     if verb in ("resume", "step"):
         return ev.RunResumed(command=seq, queued=queued, stepping=verb == "step")
     if verb == "cancel":
@@ -125,20 +117,21 @@ def decide(standing: CommandStanding, command: ev.CommandGiven, seq: int) -> Eve
         return ev.SignalReceived(command=seq, queued=queued, name=command.key, data=command.payload)
     if verb == "answer":
         return ev.ApprovalGiven(
-            command=seq, queued=queued, key=command.key, decision=command.choice,
-            answer=command.payload,
-        )  # fmt: skip
+            command=seq, queued=queued, key=command.key, decision=command.choice, answer=command.payload
+        )
     if verb == "reconcile":
         return ev.ToolReconciled(
-            command=seq, queued=queued, key=command.key, answer=command.choice,
-            result=command.payload,
-        )  # fmt: skip
+            command=seq, queued=queued, key=command.key, answer=command.choice, result=command.payload
+        )
     if verb == "limit":
         cap = int(command.choice) if command.choice else None
         return ev.LimitSet(
-            command=seq, scope=f"run:{standing.run_id}", unit=command.key, cap=cap,
+            command=seq,
+            scope=f"run:{standing.run_id}",
+            unit=command.key,
+            cap=cap,
             used=standing.used.get(command.key, 0),
-        )  # fmt: skip
+        )
     raise InvalidRequest("unknown command", got=f"{verb} on a run that is {status}")
 
 
@@ -216,9 +209,7 @@ async def obey(core: RunCore) -> None:
         standing = await _standing(core.services, core.tenant.id, core.run_id, driven=True)
         effect = decide(standing, command, given.seq)
         if isinstance(effect, ev.ApprovalGiven | ev.ToolReconciled):
-            if (
-                effect.key in core.deciding
-            ):  # its time ran out, or a probe told, while it was on its way
+            if effect.key in core.deciding:  # its time ran out, or a probe told, while it was on its way
                 is_answer = isinstance(effect, ev.ApprovalGiven)
                 code = "no_such_approval" if is_answer else "no_such_unknown_outcome"
                 effect = ev.CommandRefused(command=given.seq, code=code)
@@ -298,9 +289,7 @@ def heed_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us
             core.loop.call_soon_threadsafe(core.announce)
 
 
-async def _standing(
-    services: Services, tenant: str, run_id: str, *, driven: bool
-) -> CommandStanding:
+async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> CommandStanding:
     row = await run_row(services, tenant, run_id)
     approvals = await services.store.query(
         "SELECT key FROM approvals WHERE run = ? AND decision IS NULL"
@@ -315,16 +304,17 @@ async def _standing(
     return CommandStanding(
         run_id=run_id,
         used=await used_below(services, tenant, run_id),
-        status=row["status"], driven=driven, stepping=bool(row["stepping"]),
+        status=row["status"],
+        driven=driven,
+        stepping=bool(row["stepping"]),
         open_approvals=frozenset(key for (key,) in approvals),
         unresolved=frozenset(key for (key,) in unresolved),
         failed=await _fatal_steps(services, row) if row["status"] == "failed" else (),
         reason=row["reason"] if is_failed_loop else "",
         cycle=await completed_cycles(services, places) if is_failed_loop else 0,
         compensated=row["status"] == "failed" and await undone_since_end(services, row["id"]),
-        has_open_children=row["status"] in FINAL
-        and bool(await _open_children(services, tenant, run_id)),
-    )  # fmt: skip
+        has_open_children=row["status"] in FINAL and bool(await _open_children(services, tenant, run_id)),
+    )
 
 
 async def undone_since_end(services: Services, run: int) -> bool:
@@ -343,9 +333,7 @@ async def _fatal_steps(services: Services, row: Mapping[str, Any]) -> tuple[str,
     failed: list[tuple[str, int]] = [
         (key, seq)
         for key, seq in await services.store.query(
-            "SELECT key, completed FROM steps WHERE run = ? AND status = 'failed'"
-            " ORDER BY completed",
-            (run,),
+            "SELECT key, completed FROM steps WHERE run = ? AND status = 'failed' ORDER BY completed", (run,)
         )
     ]
     if not failed:
@@ -422,9 +410,7 @@ async def give_in_order(
         command = ev.CommandGiven(verb=one.verb, key=one.key, choice=one.choice, payload=ref)
         drafts.append(Draft(command, services.clock.now_us(), by))
     stream = control_stream(tenant, run_id)
-    receipt = await services.store.append(
-        Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs)
-    )
+    receipt = await services.store.append(Batch(appends=[StreamAppend(stream, drafts)], blobs=blobs))
     first = receipt.seqs[0] - len(drafts) + 1
     if not services.nudge(tenant, run_id):
         await apply_if_idle(services, tenant, run_id)
@@ -447,9 +433,7 @@ def conflict_of_refusal(run_id: str, effect: ev.CommandRefused, *, status: str) 
             "`resume` with a note or a raised limit reopens it, `retry` tries its failed step again: "
             f"artelier resume {run_id} --note TEXT"
         )
-    return Conflict(
-        f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code, hint=hint
-    )
+    return Conflict(f"run {run_id}: {REFUSALS.get(effect.code, effect.code)}", refusal=effect.code, hint=hint)
 
 
 async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
@@ -458,9 +442,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     head, _ = await services.store.head(stream)  # before what is decided by: see `append_if_idle`
     row = await run_row(services, tenant, run_id)
     standing = await _standing(services, tenant, run_id, driven=False)
-    events = await services.store.read(
-        control_stream(tenant, run_id), after=row["control_seq"], limit=100
-    )
+    events = await services.store.read(control_stream(tenant, run_id), after=row["control_seq"], limit=100)
     drafts: list[Draft] = []
     told: list[StreamAppend] = []
     seen, effect = 0, None
@@ -487,12 +469,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
 
 
 async def append_if_idle(
-    services: Services,
-    stream: Stream,
-    drafts: list[Draft],
-    *,
-    head: int,
-    told: Sequence[StreamAppend] = (),
+    services: Services, stream: Stream, drafts: list[Draft], *, head: int, told: Sequence[StreamAppend] = ()
 ) -> bool:
     """Append to a run's stream under its lease; False if somebody drives it, or was faster.
 
@@ -597,9 +574,7 @@ async def _to_children(
     return told
 
 
-async def _tell_newborn(
-    core: RunCore, effect: EventData, told: Sequence[StreamAppend], *, by: str
-) -> None:
+async def _tell_newborn(core: RunCore, effect: EventData, told: Sequence[StreamAppend], *, by: str) -> None:
     """Children that were opened here after their parent's batch was made hear of its effect as well.
 
     Those that are opened from now on see it by themselves (`OpenRun`).
@@ -656,9 +631,7 @@ async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None
     await give_back(services, tenant, run_id, row["id"])
 
 
-async def _open_children(
-    services: Services, tenant: str, run_id: str
-) -> list[tuple[str, str, int]]:
+async def _open_children(services: Services, tenant: str, run_id: str) -> list[tuple[str, str, int]]:
     """`(run, status, control_seq)` of the children that have not ended."""
     return [
         (child, status, seq)

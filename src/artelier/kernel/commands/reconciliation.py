@@ -41,9 +41,7 @@ async def reconcile(
     )
 
 
-async def _probe(
-    services: Services, tenant: TenantState, run_id: str, step: str
-) -> tuple[str, Any]:
+async def _probe(services: Services, tenant: TenantState, run_id: str, step: str) -> tuple[str, Any]:
     """Ask the tool what became of the call; answer and payload of the command that says so.
 
     Errors: `NotFound` without a probe, `Conflict` if it cannot tell.

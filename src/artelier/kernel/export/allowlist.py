@@ -49,13 +49,12 @@ def check_stream(local: str) -> tuple[str, str]:
         raise InvalidExport(f"a stream has no legal name: {error}") from None
     raise InvalidExport(
         "this stream is nothing that runs are made of",
-        expected="run:..., control:... or artifact:...", got=local[:120],
-    )  # fmt: skip
+        expected="run:..., control:... or artifact:...",
+        got=local[:120],
+    )
 
 
-def check_place(
-    local: str, seq: int, kind: str, data: EventData, *, more: Collection[str] = ()
-) -> None:
+def check_place(local: str, seq: int, kind: str, data: EventData, *, more: Collection[str] = ()) -> None:
     """An event stands in a stream of its kind; `more` kinds may stand in those of artifacts.
 
     What events of `more` kinds say is checked by whoever named them. Errors: `InvalidExport`.

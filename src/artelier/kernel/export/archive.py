@@ -172,9 +172,10 @@ class ArchiveWriter:
         text = _encode(line)
         if len(text) >= LINE_BYTES_MAX:
             raise InvalidExport(
-                "an event is too large to be exported", expected=f"less than {LINE_BYTES_MAX} bytes",
+                "an event is too large to be exported",
+                expected=f"less than {LINE_BYTES_MAX} bytes",
                 got=len(text),
-            )  # fmt: skip
+            )
         self.events += isinstance(line, EventLine)
         self._gzip.write(text + b"\n")
 
@@ -184,10 +185,9 @@ class ArchiveWriter:
             end = start + PIECE_BYTES
             self.write(
                 BlobLine(
-                    name=name, key=key, size=len(content), content=content[start:end],
-                    more=end < len(content),
+                    name=name, key=key, size=len(content), content=content[start:end], more=end < len(content)
                 )
-            )  # fmt: skip
+            )
 
     def close(self) -> str:
         """Finish the file; the SHA-256 of what the seal covers, hex."""
@@ -240,16 +240,20 @@ class ArchiveReader:
         if not isinstance(version, int) or version > CHAT_VERSION:
             raise InvalidExport(
                 "this export was written by a newer Artelier; nothing was imported",
-                expected=f"format version {CHAT_VERSION}", got=str(version)[:40],
+                expected=f"format version {CHAT_VERSION}",
+                got=str(version)[:40],
                 hint="Upgrade Artelier.",
-            )  # fmt: skip
+            )
         line = self._decode_line(text)
         if not isinstance(line, Header) or line.version < VERSION:
             raise self._broken("its first line is no header")
         named = (
-            bool(line.run), bool(line.agent), bool(line.world), line.ancestry is not None,
+            bool(line.run),
+            bool(line.agent),
+            bool(line.world),
+            line.ancestry is not None,
             bool(line.chat),
-        )  # fmt: skip
+        )
         forms = (VERSION, AGENT_VERSION, WORLD_VERSION, WORLD_VERSION, CHAT_VERSION)
         if named != tuple(line.version == form for form in forms):
             raise self._broken("its first line is no header of a run, an agent, a world or a chat")

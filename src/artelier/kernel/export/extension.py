@@ -77,9 +77,7 @@ class Belongings(Protocol):
         """Check what only the whole file can tell."""
         ...
 
-    async def arrival(
-        self, services: Services, tenant: str, header: Header, sha256: str
-    ) -> Arrival:
+    async def arrival(self, services: Services, tenant: str, header: Header, sha256: str) -> Arrival:
         """Return what an import into this tenant brings about. Errors: `Conflict` if there is no room for
         it.
         """

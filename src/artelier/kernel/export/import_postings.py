@@ -49,9 +49,10 @@ class Loan:
         self._moved += abs(amount)
         if self._moved > AMOUNT_MAX:
             raise InvalidExport(
-                "its events move more than a ledger takes", expected=f"at most {AMOUNT_MAX}",
+                "its events move more than a ledger takes",
+                expected=f"at most {AMOUNT_MAX}",
                 got=str(amount)[:40],
-            )  # fmt: skip
+            )
 
     def _move(self, account: Account, amount: int) -> None:
         balance = self._balance[account] = self._balance.get(account, 0) + amount

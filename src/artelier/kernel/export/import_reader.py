@@ -10,16 +10,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.export.archive import ArchiveReader, BlobLine
 from artelier.kernel.export.validator import Inspected
 from artelier.kernel.run.services import Services
-from artelier.log import (
-    Blob,
-    DataKey,
-    Draft,
-    EventData,
-    RawDraft,
-    StreamAppend,
-    Tx,
-    tenant_stream,
-)
+from artelier.log import Blob, DataKey, Draft, EventData, RawDraft, StreamAppend, Tx, tenant_stream
 from artelier.log.blobs import name_blob
 from artelier.pii.placeholder import placeholders_in
 
@@ -35,8 +26,7 @@ async def caps_of(services: Services, tenant: str, found: Inspected) -> Caps:
     caps: Caps = {}
     for scope, unit in found.loan.scopes:
         rows = await services.store.query(
-            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?",
-            (tenant, scope, unit),
+            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?", (tenant, scope, unit)
         )
         if rows:
             caps[scope, unit] = rows[0][0]
@@ -49,12 +39,9 @@ def same_caps(tenant: str, found: Inspected, caps: Caps) -> Callable[[Tx], None]
     def check(tx: Tx) -> None:
         for scope, unit in found.loan.scopes:
             row = tx.one(
-                "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?",
-                (tenant, scope, unit),
+                "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?", (tenant, scope, unit)
             )
-            if (row is not None) != ((scope, unit) in caps) or (
-                row and row[0] != caps[scope, unit]
-            ):
+            if (row is not None) != ((scope, unit) in caps) or (row and row[0] != caps[scope, unit]):
                 raise Conflict(
                     f"the cap on {unit} of {scope} was changed meanwhile",
                     hint="Nothing was imported. Try again.",
@@ -99,17 +86,18 @@ def appends_of(
         for run, key in sorted(found.runs.items())
     )
     first = ev.RunsImported(
-        runs=runs, tenant=found.header.tenant, sha256=found.sha256, agent=found.header.agent,
+        runs=runs,
+        tenant=found.header.tenant,
+        sha256=found.sha256,
+        agent=found.header.agent,
         postings=found.loan.lent(),
-    )  # fmt: skip
+    )
     last = ev.ImportSettled(
         sha256=found.sha256, postings=found.loan.returned(), counts=found.loan.closing_counts()
     )
     lifted = [ev.LimitSet(scope=scope, unit=unit) for scope, unit in caps]
     restored = [ev.LimitSet(scope=scope, unit=unit, cap=cap) for (scope, unit), cap in caps.items()]
-    return [
-        framing(first, *lifted), *_history(tenant, found), framing(last, *restored, *more),
-    ]  # fmt: skip
+    return [framing(first, *lifted), *_history(tenant, found), framing(last, *restored, *more)]
 
 
 def _history(tenant: str, found: Inspected) -> list[StreamAppend]:
@@ -163,7 +151,7 @@ async def check_placeholders(
                 "the file names a placeholder that stands for a value of this tenant",
                 hint="Nothing was imported. Import it for another tenant: there it stands for nothing.",
                 got=one,
-            )  # fmt: skip
+            )
 
 
 class ImportContents:

@@ -78,9 +78,7 @@ async def _add_needed(
         waiting += await _bases(services, tenant, row["id"], upto)
 
 
-async def _bases(
-    services: Services, tenant: str, stream_id: int, upto: int
-) -> list[tuple[str, int]]:
+async def _bases(services: Services, tenant: str, stream_id: int, upto: int) -> list[tuple[str, int]]:
     """Runs that conversations of a run go on from, each up to the position of the message in question.
 
     Errors: `CorruptStore` if one is missing.
@@ -130,9 +128,7 @@ async def _last_command(services: Services, commands: Stream, upto: int) -> int:
     return rows[0][0]
 
 
-async def _artifacts(
-    services: Services, tenant: str, run: str, upto: int
-) -> list[tuple[Stream, int]]:
+async def _artifacts(services: Services, tenant: str, run: str, upto: int) -> list[tuple[Stream, int]]:
     """Streams of the artifacts that a run wrote, each up to the run's newest version of it, or the newest
     event of those that stand beside versions (members of a group, changes of a task)."""
     at = (tenant, MAIN_SPACE, run, upto)

@@ -16,22 +16,9 @@ from typing import BinaryIO, NamedTuple, Protocol, cast
 
 import msgspec
 
-from artelier.errors import (
-    ArtelierError,
-    Conflict,
-    InvalidExport,
-    SequenceConflict,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, Conflict, InvalidExport, SequenceConflict, StoreUnavailable
 from artelier.ids import MAIN_SPACE
-from artelier.kernel.export.archive import (
-    FORMAT,
-    SIZE_BYTES_MAX,
-    VERSION,
-    ArchiveWriter,
-    Header,
-    RunLine,
-)
+from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, ArchiveWriter, Header, RunLine
 from artelier.kernel.export.extension import NOTHING, Belongings
 from artelier.kernel.export.import_reader import (
     ImportContents,
@@ -86,9 +73,14 @@ async def export_run(services: Services, tenant: str, run_id: str, path: str | P
     position, root = await services.store.root()
     streams = await streams_of(services, tenant, [run_id], position=position)
     header = Header(
-        format=FORMAT, version=VERSION, tenant=tenant, run=run_id,
-        code=services.code_version, position=position, head=root.hex(),
-    )  # fmt: skip
+        format=FORMAT,
+        version=VERSION,
+        tenant=tenant,
+        run=run_id,
+        code=services.code_version,
+        position=position,
+        head=root.hex(),
+    )
     done = await write_file(path, header, [StorePart(services, streams)])
     return Transferred(
         run_id=run_id, runs=done.runs, events=done.events, blobs=done.blobs, sha256=done.sha256
@@ -96,11 +88,7 @@ async def export_run(services: Services, tenant: str, run_id: str, path: str | P
 
 
 async def write_file(
-    path: str | Path,
-    header: Header,
-    parts: Sequence[StorePart],
-    *,
-    belongings: Belongings | None = None,
+    path: str | Path, header: Header, parts: Sequence[StorePart], *, belongings: Belongings | None = None
 ) -> WrittenExport:
     """Write one file, whole or not at all: the events of the parts one after the other, then all content.
 
@@ -113,11 +101,7 @@ async def write_file(
         writer = ArchiveWriter(file)
         packers = [Packer(services, tenant, writer, belongings=belongings)]
         for part in parts[1:]:
-            packers.append(
-                Packer(
-                    part.services, tenant, writer, belongings=belongings, beside=packers[0]
-                )
-            )  # fmt: skip
+            packers.append(Packer(part.services, tenant, writer, belongings=belongings, beside=packers[0]))
         writer.write(header)
         runs = sorted(stream.id for stream in streams if stream.local.startswith("run:"))
         for run in runs:
@@ -156,9 +140,10 @@ def _replacing(path: Path) -> Generator[BinaryIO]:
 def _unwritable(error: OSError | ValueError, path: Path) -> StoreUnavailable:
     why = error.strerror if isinstance(error, OSError) else None
     return StoreUnavailable(
-        f"the export cannot be written: {why or error}", got=repr(str(path))[:200],
+        f"the export cannot be written: {why or error}",
+        got=repr(str(path))[:200],
         hint="Check the path, its rights and the disk.",
-    )  # fmt: skip
+    )
 
 
 # Import
@@ -182,9 +167,12 @@ async def import_run(
     """Check the whole file, then append all of it as one batch. Errors: see `TenantKernel.import_`."""
     found = await import_file(services, keys, tenant, path, size_max_bytes=size_max_bytes, by=by)
     return Transferred(
-        run_id=found.header.run, runs=tuple(sorted(found.runs)), events=len(found.drafts),
-        blobs=found.blobs, sha256=found.sha256,
-    )  # fmt: skip
+        run_id=found.header.run,
+        runs=tuple(sorted(found.runs)),
+        events=len(found.drafts),
+        blobs=found.blobs,
+        sha256=found.sha256,
+    )
 
 
 async def import_file(
@@ -242,8 +230,7 @@ async def _append(services: Services, batch: Batch) -> None:
         if type(error) in (Conflict, InvalidExport) or isinstance(error, StoreUnavailable):
             raise
         raise InvalidExport(
-            f"the events of this export do not fit together: {error}",
-            hint="Nothing was imported.",
+            f"the events of this export do not fit together: {error}", hint="Nothing was imported."
         ) from error
 
 
@@ -267,15 +254,14 @@ async def _given_way(services: Services, tenant: str, found: Inspected) -> set[s
 
 async def _check_room(services: Services, tenant: str, found: Inspected) -> None:
     """Errors: `Conflict` if something of that name is here already."""
-    taken = [
-        local for local in found.heads if (await services.store.head(found.home(tenant, local)))[0]
-    ]
+    taken = [local for local in found.heads if (await services.store.head(found.home(tenant, local)))[0]]
     if taken:
         raise Conflict(
             f"{len(taken)} streams of this export exist already in tenant {tenant!r}",
-            expected="none of them", got=", ".join(sorted(taken)[:5]),
+            expected="none of them",
+            got=", ".join(sorted(taken)[:5]),
             hint="Import it into another tenant or another database.",
-        )  # fmt: skip
+        )
     for parent in sorted(found.parents):
         if (await services.store.head(run_stream(tenant, parent)))[0]:
             raise Conflict(

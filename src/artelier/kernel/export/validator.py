@@ -10,13 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from artelier.errors import (
-    ArtelierError,
-    InvalidExport,
-    InvalidRequest,
-    NotFound,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, InvalidExport, InvalidRequest, NotFound, StoreUnavailable
 from artelier.ids import MAIN_SPACE, check_run_id, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.export.allowlist import check_place, check_stream, head_refs
@@ -142,15 +136,11 @@ def inspect(
     except OSError as error:
         raise _unreadable(error) from error
     except (ArtelierError, RecursionError, OverflowError, UnicodeError) as error:
-        raise InvalidExport(
-            f"this export cannot be imported (line {line}): {str(error)[:300]}"
-        ) from error
+        raise InvalidExport(f"this export cannot be imported (line {line}): {str(error)[:300]}") from error
     return inspection.found
 
 
-_VERBS = {
-    "run": "import", "agent": "agents import", "world": "world import", "chat": "chat import",
-}  # fmt: skip
+_VERBS = {"run": "import", "agent": "agents import", "world": "world import", "chat": "chat import"}
 
 
 def _belongings(
@@ -160,8 +150,7 @@ def _belongings(
     what, name = header.about
     if what != ("run" if belongings is None else about):
         raise InvalidExport(
-            f"this file holds {what} {name[:120]}",
-            hint=f"Take it with: artelier {_VERBS[what]} FILE",
+            f"this file holds {what} {name[:120]}", hint=f"Take it with: artelier {_VERBS[what]} FILE"
         )
     return None if belongings is None else belongings(header)
 
@@ -214,9 +203,7 @@ class _Inspection:
         if line.id != len(self.found.keys) + 1 or line.id > KEYS_MAX:
             raise InvalidExport("keys are numbered from 1", got=line.id)
         if len(line.secret) != KEY_BYTES:
-            raise InvalidExport(
-                "a key has another length", expected=KEY_BYTES, got=len(line.secret)
-            )
+            raise InvalidExport("a key has another length", expected=KEY_BYTES, got=len(line.secret))
         self.found.keys[line.id] = line.secret
 
     def _known_key(self, key: int | None) -> int | None:
@@ -240,16 +227,24 @@ class _Inspection:
         if line.seq != seq + 1:
             raise InvalidExport(f"event {seq + 1} of {line.stream[:120]} is missing", got=line.seq)
         hash_ = event_hash(
-            last, stream=line.stream, seq=line.seq, kind=line.kind, version=line.version,
-            data=data, at_us=line.at_us, actor=line.actor, cause=line.cause,
-        )  # fmt: skip
+            last,
+            stream=line.stream,
+            seq=line.seq,
+            kind=line.kind,
+            version=line.version,
+            data=data,
+            at_us=line.at_us,
+            actor=line.actor,
+            cause=line.cause,
+        )
         if hash_ != line.hash:
             raise InvalidExport(f"{where} is not what was written: its hash does not match")
         if not is_known(line.kind, line.version):
             raise InvalidExport(
                 f"{where} is of a kind that this version does not know",
-                got=f"{line.kind[:80]} version {line.version}", hint="Upgrade Artelier.",
-            )  # fmt: skip
+                got=f"{line.kind[:80]} version {line.version}",
+                hint="Upgrade Artelier.",
+            )
         typed = decode_import(line.kind, line.version, data)
         self._place(line, typed)
         self._needed.update(blob_refs(data))
@@ -347,14 +342,13 @@ class _Inspection:
         if end is None:
             raise InvalidExport("the end of the file is missing")
         if missing := self._needed - self._have:
-            raise InvalidExport(
-                f"{len(missing)} pieces of content are missing", got=blob_ref(min(missing))
-            )
+            raise InvalidExport(f"{len(missing)} pieces of content are missing", got=blob_ref(min(missing)))
         if (end.events, end.blobs) != (len(found.drafts), found.blobs):
             raise InvalidExport(
-                "the file does not hold what it says", expected=f"{end.events} events, {end.blobs} blobs",
+                "the file does not hold what it says",
+                expected=f"{end.events} events, {end.blobs} blobs",
                 got=f"{len(found.drafts)} events, {found.blobs} blobs",
-            )  # fmt: skip
+            )
         self._check_streams()
 
     def _check_streams(self) -> None:

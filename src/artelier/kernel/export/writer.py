@@ -91,10 +91,16 @@ class Packer:
     def event(self, event: Event) -> None:
         """Errors: `CorruptStore` for a broken chain; `InvalidExport` for what could not be imported."""
         hash_ = event_hash(
-            event.prev_hash, stream=event.stream.local, seq=event.seq, kind=event.kind,
-            version=event.version, data=event.data, at_us=event.at_us, actor=event.actor,
+            event.prev_hash,
+            stream=event.stream.local,
+            seq=event.seq,
+            kind=event.kind,
+            version=event.version,
+            data=event.data,
+            at_us=event.at_us,
+            actor=event.actor,
             cause=event.cause,
-        )  # fmt: skip
+        )
         if hash_ != event.hash:
             raise CorruptStore(
                 f"event {event.seq} of {event.stream.local} is not what was written",
@@ -111,11 +117,17 @@ class Packer:
                 belongings.take(event.stream.id, event.seq, data)
         self.writer.write(
             EventLine(
-                stream=event.stream.local, seq=event.seq, kind=event.kind, version=event.version,
-                data=msgspec.Raw(event.data), at_us=event.at_us, actor=event.actor,
-                cause=event.cause, hash=event.hash,
+                stream=event.stream.local,
+                seq=event.seq,
+                kind=event.kind,
+                version=event.version,
+                data=msgspec.Raw(event.data),
+                at_us=event.at_us,
+                actor=event.actor,
+                cause=event.cause,
+                hash=event.hash,
             )
-        )  # fmt: skip
+        )
         self._wanted.update(blob_refs(event.data))
         if isinstance(data, ev.ContextAssembled):
             self._manifests.add(blob_name(data.head))
@@ -147,9 +159,10 @@ class Packer:
         key = await self._services.store.key_of(self._tenant, name)
         if key is None and await self._has(name):
             raise Erased(
-                "something that belongs into the file was erased", got=blob_ref(name),
+                "something that belongs into the file was erased",
+                got=blob_ref(name),
                 hint="What was erased is not exported; an agent is, without its memory: --without-memory.",
-            )  # fmt: skip
+            )
         if key is None:
             raise CorruptStore("content that the run needs is gone", got=blob_ref(name))
         content = await self._services.store.blob(self._tenant, name)

@@ -37,9 +37,10 @@ def _check(change: object, latest: object, default: object) -> None:
     is_name = isinstance(change, str) and 0 < len(change) <= CHANGE_CHARS_MAX
     if not is_name or not cast(str, change).isprintable():
         raise InvalidRequest(
-            "a change needs a name", expected=f"1-{CHANGE_CHARS_MAX} printable characters",
+            "a change needs a name",
+            expected=f"1-{CHANGE_CHARS_MAX} printable characters",
             got=repr(change)[:80],
-        )  # fmt: skip
+        )
     for name, number in (("latest", latest), ("default", default)):
         is_number = isinstance(number, int) and not isinstance(number, bool)
         if not is_number or not 0 <= cast(int, number) < 1 << 31:

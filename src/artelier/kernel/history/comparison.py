@@ -75,9 +75,7 @@ class _RunSide:
         row = await run_row(services, tenant, run_id)
         places = await lineage(services, tenant, run_id)
         head, _ = await services.store.head(places[0].stream)
-        own = Place(
-            run_id=run_id, stream_id=places[0].stream_id, stream=places[0].stream, upto=head
-        )
+        own = Place(run_id=run_id, stream_id=places[0].stream_id, stream=places[0].stream, upto=head)
         renderer = await Renderer.open(services, tenant, run_id, forgiving=True)
         return cls(services, row, [own, *places[1:]], renderer)
 
@@ -147,10 +145,14 @@ class _RunSide:
         context = found.get(requested - 1)
         outcome = found.get(done) if done is not None else None
         return StepFacts(
-            key=key, kind=kind, seq=requested, run_id=place.run_id, request=found[requested],
+            key=key,
+            kind=kind,
+            seq=requested,
+            run_id=place.run_id,
+            request=found[requested],
             context=context if isinstance(context, ev.ContextAssembled) else None,
             outcome=outcome_of(outcome),
-        )  # fmt: skip
+        )
 
     async def parts(self, context: ev.ContextAssembled) -> list[Shape]:
         """Return what each part of a prompt adds to it."""
@@ -205,9 +207,7 @@ class _Pair:
                 return await self._step(facts.key, None, facts)
         return await self._ends()
 
-    async def _step(
-        self, key: str, a: StepFacts | None, b: StepFacts | None
-    ) -> dict[str, Any] | None:
+    async def _step(self, key: str, a: StepFacts | None, b: StepFacts | None) -> dict[str, Any] | None:
         if a is None or b is None:
             return _divergence(key, a, b, "missing", _side(a), _side(b))
         for what, left, right in (

@@ -18,28 +18,13 @@ from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import cancel_left, return_held_money
 from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.fork import unheard
-from artelier.kernel.history.fork_lineage import (
-    Place,
-    dispatcher_of,
-    earlier_events,
-    lineage,
-    subject_key,
-)
+from artelier.kernel.history.fork_lineage import Place, dispatcher_of, earlier_events, lineage, subject_key
 from artelier.kernel.history.step_diff import keyed_kinds
 from artelier.kernel.history.step_history import History
 from artelier.kernel.run.context import RunCore, run_row
 from artelier.kernel.run.services import Services
 from artelier.kernel.tool_calls.dispatches import entered_by
-from artelier.log import (
-    Batch,
-    Blob,
-    Draft,
-    EventData,
-    LeaseEnd,
-    StreamAppend,
-    decode_stored,
-    run_stream,
-)
+from artelier.log import Batch, Blob, Draft, EventData, LeaseEnd, StreamAppend, decode_stored, run_stream
 
 FORK_ON_DRIFT = "fork_on_drift"
 
@@ -99,9 +84,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Dri
     """
     services, tenant, key = core.services, core.tenant.id, mismatch.facts.get("key")
     if core.in_flight or sum(core.keys.in_flight.values()) > 1:
-        mismatch.hint = (
-            "Steps beside each other cannot go on in a fork: run the code that recorded them."
-        )
+        mismatch.hint = "Steps beside each other cannot go on in a fork: run the code that recorded them."
         raise mismatch
     place, at = await _place_of(core, str(key), mismatch)
     if core.actor is not None:
@@ -127,8 +110,10 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Dri
         _logger.warning(
             "run %s goes on as %s from step %s: side effects after it are live, and what the old run did"
             " there may be done again",
-            core.run_id, name, key,
-        )  # fmt: skip
+            core.run_id,
+            name,
+            key,
+        )
     now = services.clock.now_us()
     began, blobs = await _beginning(core, place, at, name, now_us=now, by=by)
     appends = [StreamAppend(run_stream(tenant, name), began, expected_seq=0)]
@@ -140,9 +125,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Dri
         appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
     lease = services.lease(run_stream(tenant, name))
     fence = core.actor.fence if core.actor is not None else None
-    receipt = await services.store.append(
-        Batch(appends=appends, blobs=blobs, fence=fence, acquire=lease)
-    )
+    receipt = await services.store.append(Batch(appends=appends, blobs=blobs, fence=fence, acquire=lease))
     services.at("run.drifted")
     if core.actor is not None:
         core.came_back()
@@ -160,9 +143,7 @@ async def _place_of(core: RunCore, key: str, mismatch: ReplayMismatch) -> tuple[
     raise mismatch
 
 
-async def _find_open_effects(
-    core: RunCore, place: Place, at: int
-) -> list[tuple[str, ev.ToolRequested]]:
+async def _find_open_effects(core: RunCore, place: Place, at: int) -> list[tuple[str, ev.ToolRequested]]:
     """Side effects without an outcome in the part that is left behind, by step."""
     places = await lineage(core.services, core.tenant.id, core.run_id)
     left = places[: [one.run_id for one in places].index(place.run_id) + 1]
@@ -216,20 +197,22 @@ async def _beginning(
     key_id = await subject_key(services, tenant, core.run_id)
     effects: ev.Effects = "live" if core.effects is None else core.effects.mode
     forked = ev.RunForked(
-        origin=place.run_id, at=at, changes=ref, drift=True, key_id=key_id,
-        effects=effects, folder="" if core.effects is None else core.effects.folder,
-    )  # fmt: skip
+        origin=place.run_id,
+        at=at,
+        changes=ref,
+        drift=True,
+        key_id=key_id,
+        effects=effects,
+        folder="" if core.effects is None else core.effects.folder,
+    )
     drafts = [Draft(forked, now_us, by)]
     for unit, cap, used in await services.store.query(
-        "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
-        " ORDER BY unit",
+        "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL ORDER BY unit",
         (tenant, f"run:{core.run_id}"),
     ):
         if unit == "ms":
             cap = max(0, cap - (now_us - await _started_us(core)) // 1000)
-        drafts.append(
-            Draft(ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap, used=used), now_us, by)
-        )
+        drafts.append(Draft(ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap, used=used), now_us, by))
     drafts += [
         Draft(data, now_us, actor, f"{place.stream.local}@{seq}")
         for seq, actor, data in await unheard(services, place, at, later=True)

@@ -13,39 +13,18 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    MissingKey,
-    NotFound,
-    SequenceConflict,
-)
+from artelier.errors import Conflict, InvalidRequest, MissingKey, NotFound, SequenceConflict
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import beside
-from artelier.kernel.history.fork_effects import (
-    OWN_NAMES,
-    check_effects,
-    effects_of,
-    fork_folder,
-    refs_of,
-)
+from artelier.kernel.history.fork_effects import OWN_NAMES, check_effects, effects_of, fork_folder, refs_of
 from artelier.kernel.history.fork_lineage import Place, key_of, lineage, subject_key
 from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, compose_refs
 from artelier.kernel.limits.loop_limits import completed_cycles, resets_of
 from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.run.context import TenantState, run_row
 from artelier.kernel.run.services import Services
-from artelier.log import (
-    Batch,
-    Blob,
-    Draft,
-    EventData,
-    StreamAppend,
-    decode_stored,
-    make_blob,
-    run_stream,
-)
+from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, decode_stored, make_blob, run_stream
 from artelier.tokens import canonical_name
 
 CHANGES_BYTES_MAX = 64 * 1024
@@ -105,16 +84,13 @@ async def fork(
         check_run_id(name)
         now = services.clock.now_us()
         forked = ev.RunForked(
-            origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id,
-            folder=fork_folder(name),
-        )  # fmt: skip
+            origin=run_id, at=upto, effects=mode, changes=ref, key_id=key_id, folder=fork_folder(name)
+        )
         caps = await _caps(services, tenant.id, run_id, name)
         drafts = [Draft(data, now, by) for data in (forked, *caps)]
         if reopened is not None:
             drafts.append(Draft(reopened, now, by))
-        drafts += [
-            Draft(data, now, actor, f"{origin.stream.local}@{seq}") for seq, actor, data in carried
-        ]
+        drafts += [Draft(data, now, actor, f"{origin.stream.local}@{seq}") for seq, actor, data in carried]
         append = StreamAppend(run_stream(tenant.id, name), drafts, expected_seq=0)
         try:
             await services.store.append(Batch(appends=[append], blobs=blobs))
@@ -123,8 +99,9 @@ async def fork(
             continue
     raise Conflict(
         f"run {run_id!r} cannot be forked under this id",
-        expected="an id that no run has", got=new_id or f"{NAMES_MAX} forks",
-    )  # fmt: skip
+        expected="an id that no run has",
+        got=new_id or f"{NAMES_MAX} forks",
+    )
 
 
 async def _branch(
@@ -146,16 +123,16 @@ async def _branch(
                 " replace nothing",
                 expected=f"at most event {last}" if last else "a ref that the run itself used",
                 got=upto,
-                hint=f"--at {last} is the last that changes anything." if last
+                hint=f"--at {last} is the last that changes anything."
+                if last
                 else f"Only what it shares used it: fork {row['origin']!r} instead.",
-            )  # fmt: skip
+            )
     return upto
 
 
 async def _first_asked(
-    services: Services, origin: Place, row: Mapping[str, Any], wanted: Mapping[str, Any],
-    at: int | None,
-) -> int:  # fmt: skip
+    services: Services, origin: Place, row: Mapping[str, Any], wanted: Mapping[str, Any], at: int | None
+) -> int:
     """Return the event before the first model step that another model, or another steering, changes.
 
     A completed run asks for no new step, so that a fork behind all of them would be its origin once more.
@@ -173,9 +150,7 @@ async def _first_asked(
     if wanted.get("steering") is None and (model := wanted.get("model")) is not None:
         what, name = f"the model {model!r}", _canonical(services, model)
     if at is None:
-        changed = [
-            one for one in asked if decode_stored(one[3], type=ev.ModelRequested).model != name
-        ]
+        changed = [one for one in asked if decode_stored(one[3], type=ev.ModelRequested).model != name]
     else:
         changed = [one for one in asked if one[2] is None or one[2] > at]
         if not changed and not row["loop"]:
@@ -191,8 +166,9 @@ async def _first_asked(
     raise NotFound(
         f"run {origin.run_id!r} has ended, and no step of it would be another with {what}",
         expected="a model step of its own" + (f" after event {at}" if at is not None else ""),
-        got=f"{len(asked)} model steps", hint=hint,
-    )  # fmt: skip
+        got=f"{len(asked)} model steps",
+        hint=hint,
+    )
 
 
 def _canonical(services: Services, model: str) -> str:
@@ -220,9 +196,10 @@ async def _newest(services: Services, origin: Place, head: int) -> int:
 def _checked_at(at: int, head: int) -> int:
     if isinstance(at, bool) or not isinstance(cast(object, at), int) or not 1 <= at <= head:
         raise InvalidRequest(
-            "a fork branches from an event of its origin", expected=f"a seq from 1 to {head}",
+            "a fork branches from an event of its origin",
+            expected=f"a seq from 1 to {head}",
             got=repr(at)[:80],
-        )  # fmt: skip
+        )
     return at
 
 
@@ -267,8 +244,7 @@ async def _names(services: Services, tenant: str, run_id: str) -> list[str]:
 async def _caps(services: Services, tenant: str, origin: str, name: str) -> list[EventData]:
     """The origin's own caps, for the fork: its counters start at zero, since it has spent nothing."""
     rows = await services.store.query(
-        "SELECT unit, cap FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL"
-        " ORDER BY unit",
+        "SELECT unit, cap FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL ORDER BY unit",
         (tenant, f"run:{origin}"),
     )
     return [ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap) for unit, cap in rows]
@@ -316,9 +292,13 @@ async def _failed_last(services: Services, origin: Place, upto: int) -> tuple[st
 
 
 _ASKING = (
-    ev.ModelRequested, ev.ToolRequested, ev.ToolRefused, ev.StepCompleted,
-    ev.ApprovalRequested, ev.WaitStarted,
-)  # fmt: skip
+    ev.ModelRequested,
+    ev.ToolRequested,
+    ev.ToolRefused,
+    ev.StepCompleted,
+    ev.ApprovalRequested,
+    ev.WaitStarted,
+)
 
 
 async def unheard(
@@ -349,7 +329,8 @@ async def unheard(
             found.pop(decode_stored(data, type=ev.WaitEnded).signal, None)
         else:
             took = decode_stored(data, type=ev.StepCompleted).took
-            for taken in [n for n, (_, item) in found.items()
-                          if n <= took and isinstance(item, ev.NoteInjected)]:  # fmt: skip
+            for taken in [
+                n for n, (_, item) in found.items() if n <= took and isinstance(item, ev.NoteInjected)
+            ]:
                 del found[taken]
     return [(seq, actor, data) for seq, (actor, data) in sorted(found.items())]

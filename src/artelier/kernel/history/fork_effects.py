@@ -58,9 +58,8 @@ def check_effects(effects: object) -> ev.Effects:
     """Return a valid mode. Errors: `InvalidRequest`."""
     if effects not in ev.EFFECTS:
         raise InvalidRequest(
-            "what a fork may do outside", expected=f"one of: {', '.join(ev.EFFECTS)}",
-            got=repr(effects)[:80],
-        )  # fmt: skip
+            "what a fork may do outside", expected=f"one of: {', '.join(ev.EFFECTS)}", got=repr(effects)[:80]
+        )
     return effects
 
 
@@ -85,9 +84,14 @@ class ForkEffects:
     """The rules for one fork and all runs below it, and the recorded calls that they may still return."""
 
     def __init__(
-        self, services: Services, tenant: str, run_id: str, *, forked: ev.RunForked,
+        self,
+        services: Services,
+        tenant: str,
+        run_id: str,
+        *,
+        forked: ev.RunForked,
         replaced: Mapping[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._services = services
         self._tenant = tenant
         self.run_id = run_id
@@ -105,9 +109,7 @@ class ForkEffects:
         self._taken: set[tuple[str, str]] = set()
         """Calls, by run and key, that they were found to have used after `_read_unused_calls` was read."""
 
-    async def find(
-        self, core: RunCore, name: str, arguments: Any, *, step: str = ""
-    ) -> RecordedCall | None:
+    async def find(self, core: RunCore, name: str, arguments: Any, *, step: str = "") -> RecordedCall | None:
         """Return the oldest equal call that is left; with `step`, only that of a step that the run shares.
 
         Cost: O(recorded tool calls) for the first search, then O(those that are left).
@@ -143,9 +145,7 @@ class ForkEffects:
             for position, stream, version, data in rows:
                 done = decode_data(ev.ToolCompleted.KIND, version, data.encode())
                 used = done.recorded if isinstance(done, ev.ToolCompleted) else None
-                if used is not None and tx.one(
-                    _IS_BELOW, (stream, self._tenant, self._tenant, self.run_id)
-                ):
+                if used is not None and tx.one(_IS_BELOW, (stream, self._tenant, self._tenant, self.run_id)):
                     self._taken.add((used.run, used.key))
                 self._seen = position
             if (call.run_id, call.key) in self._taken:
@@ -173,9 +173,10 @@ def refs_of(changes: Mapping[str, Any]) -> dict[str, str]:
             continue
         if not isinstance(new, str) or not new or not old:
             raise InvalidRequest(
-                "a fork replaces one ref by another", expected="REF=REF, both as text",
+                "a fork replaces one ref by another",
+                expected="REF=REF, both as text",
                 got=f"{old[:80]!r}: {new!r}"[:160],
-            )  # fmt: skip
+            )
         refs[plain_ref(old)] = plain_ref(new)
     return refs
 
@@ -204,9 +205,8 @@ async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffect
                 # One from before there were folders was made when nobody resolved refs.
                 changes = await changes_of(services, await lineage(services, tenant, name))
                 found = ForkEffects(
-                    services, tenant, name, forked=forked,
-                    replaced=refs_of(changes) if forked.folder else {},
-                )  # fmt: skip
+                    services, tenant, name, forked=forked, replaced=refs_of(changes) if forked.folder else {}
+                )
                 services.fork_effects[tenant, name] = found
             return found
         name = row["parent"]
@@ -241,8 +241,7 @@ async def _read_unused_calls(services: Services, tenant: str, run_id: str) -> li
                 found.setdefault(id_, one.call)
         if place not in (places[0], places[-1]):
             is_record = (
-                is_record
-                and (await _read_fork_event(services, tenant, place.run_id)).effects != "live"
+                is_record and (await _read_fork_event(services, tenant, place.run_id)).effects != "live"
             )
     return [call for id_, call in found.items() if id_ not in used]
 
@@ -272,10 +271,14 @@ async def _calls(services: Services, tenant: str, place: Place) -> list[_FoundCa
         call = RecordedCall(
             run_id=run if first is None else first.run,
             key=request.key if first is None else first.key,
-            step=request.key if step is None else "", name=request.name, asked=asked,
-            result=getattr(end, "result", None), is_error=_is_error(end),
-            artifact=getattr(end, "artifact", ""), preview=getattr(end, "preview", False),
-        )  # fmt: skip
+            step=request.key if step is None else "",
+            name=request.name,
+            asked=asked,
+            result=getattr(end, "result", None),
+            is_error=_is_error(end),
+            artifact=getattr(end, "artifact", ""),
+            preview=getattr(end, "preview", False),
+        )
         if step is not None and step not in shared:
             shared[step] = await _is_shared(services, place, step)
         is_shared = seq <= place.upto if step is None else shared[step]

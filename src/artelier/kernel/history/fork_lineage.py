@@ -41,9 +41,7 @@ async def lineage(services: Services, tenant: str, run_id: str) -> list[Place]:
     upto = OPEN_END
     while name is not None:
         row = await run_row(services, tenant, name)
-        places.append(
-            Place(run_id=name, stream_id=row["id"], stream=run_stream(tenant, name), upto=upto)
-        )
+        places.append(Place(run_id=name, stream_id=row["id"], stream=run_stream(tenant, name), upto=upto))
         name, upto = row["origin"], row["origin_seq"] or 0
     return places
 
@@ -100,8 +98,9 @@ def next_base(base: Base, *, below: int | None) -> Base:
     if below is not None and base.upto >= below:
         raise CorruptStore(
             "a conversation goes on from one that does not come before it",
-            got=f"{base.conversation[:80]!r} of {base.run_id[:120]!r}", hint="Run `artelier verify`.",
-        )  # fmt: skip
+            got=f"{base.conversation[:80]!r} of {base.run_id[:120]!r}",
+            hint="Run `artelier verify`.",
+        )
     return base
 
 
@@ -119,9 +118,7 @@ async def owner_of(
         if number in found:
             return found[number][0].run_id, conversation
         if base is None or base.upto < number:
-            raise NotFound(
-                f"run {asked[0]!r} has no message {number} in conversation {asked[1][:80]!r}"
-            )
+            raise NotFound(f"run {asked[0]!r} has no message {number} in conversation {asked[1][:80]!r}")
         below = next_base(base, below=below).upto
         run_id, conversation = base.run_id, base.conversation
 
@@ -146,8 +143,7 @@ async def newest_state(
     """
     for index, place in enumerate(places):
         rows = await services.store.query(
-            "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ?"
-            " ORDER BY cycle DESC LIMIT 1",
+            "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ? ORDER BY cycle DESC LIMIT 1",
             (place.stream_id, place.upto),
         )
         after = rows[0][1] if rows else 0
@@ -222,8 +218,7 @@ _ERASED_SINCE = (
 
 def _erased_error(run_id: str) -> Erased:
     return Erased(
-        f"what run {run_id!r} stored was erased",
-        hint="Its events, times and costs are still there.",
+        f"what run {run_id!r} stored was erased", hint="Its events, times and costs are still there."
     )
 
 
@@ -244,9 +239,7 @@ RUN_KEY = f"SELECT k.key_id {KEYED} AND r.run = ?"
 
 async def is_imported(services: Services, tenant: str, run_id: str) -> bool:
     """Return True if a run was driven in another store. Its lease is there; so it takes no new steps here."""
-    rows = await services.store.query(
-        "SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id)
-    )
+    rows = await services.store.query("SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id))
     return bool(rows)
 
 

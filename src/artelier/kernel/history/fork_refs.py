@@ -42,9 +42,12 @@ class Uses(NamedTuple):
 
 
 async def check_refs(
-    services: Services, tenant: str, places: Sequence[Place], refs: Mapping[str, str],
+    services: Services,
+    tenant: str,
+    places: Sequence[Place],
+    refs: Mapping[str, str],
     given: Mapping[str, str],
-) -> Uses:  # fmt: skip
+) -> Uses:
     """Return where the replaced refs were used, and refuse a replacement that would do nothing.
 
     `given`: what the origin replaces itself, as a fork. Its record names what it used instead.
@@ -68,9 +71,7 @@ async def check_refs(
         await _check_kind(services, tenant, old)
         if not await _exists(services, tenant, old, new, used):
             raise NotFound(f"there is no {new!r} to use in place of {old!r}")
-        if (
-            old in given and old not in given.values()
-        ):  # its code says so, and its record the other name
+        if old in given and old not in given.values():  # its code says so, and its record the other name
             seqs = seqs | await _seqs(services, tenant, given[old], used)
         own = sorted(seq for seq in seqs if seq != INHERITED)
         firsts += [seq for seq in own if seq != OPEN_END][:1]
@@ -215,9 +216,12 @@ async def _seqs(services: Services, tenant: str, old: str, used: _Used) -> set[i
     """Return where a ref was used; empty if nowhere."""
     model = canonical_name(old)
     for found, name in (
-        (used.tools, old), (used.offered, old), (used.models, model), (used.assigned_models, model),
+        (used.tools, old),
+        (used.offered, old),
+        (used.models, model),
+        (used.assigned_models, model),
         (used.skills, old),
-    ):  # fmt: skip
+    ):
         if name in found:
             # Of a tool that was called, what counts is the calls, and not each prompt that offers it.
             return set(found[name])
@@ -254,9 +258,11 @@ async def _check_kind(services: Services, tenant: str, old: str) -> None:
     )
     if rows and rows[0][0] in ASSIGNED:
         raise InvalidRequest(
-            f"{old!r} is what the run was assigned when it began", expected="a ref that it reads later",
-            got=f"an artifact of kind {rows[0][0]}", hint="Make a new task, or change its steering.",
-        )  # fmt: skip
+            f"{old!r} is what the run was assigned when it began",
+            expected="a ref that it reads later",
+            got=f"an artifact of kind {rows[0][0]}",
+            hint="Make a new task, or change its steering.",
+        )
 
 
 _TREE = (

@@ -79,9 +79,8 @@ async def replay(
     await key_of(services, places)  # what was erased is refused by that name
     tools = await _recorded_tools(services, tenant.id, run_id, row["tools"])
     opening = Opening(
-        run_id=run_id, on_wait="suspend", replay=policy, read_only=True, tools=tools,
-        principal="replay",
-    )  # fmt: skip
+        run_id=run_id, on_wait="suspend", replay=policy, read_only=True, tools=tools, principal="replay"
+    )
     opened = OpenRun(services, found, opening)
     async with opened as run:
         core = run.core
@@ -94,9 +93,12 @@ async def replay(
         if failure is None:
             await _check_end(core, row, run)
         return Replayed(
-            run_id=run_id, status=row["status"], reason=row["reason"], result=run.outcome[0],
+            run_id=run_id,
+            status=row["status"],
+            reason=row["reason"],
+            result=run.outcome[0],
             steps_replayed=core.history.found,
-        )  # fmt: skip
+        )
 
 
 async def _recorded_tools(
@@ -106,8 +108,7 @@ async def _recorded_tools(
     refs: list[str] = [first] if first is not None else []
     for place in reversed(await lineage(services, tenant, run_id)):
         rows = await services.store.query(
-            "SELECT data FROM events WHERE stream = ? AND seq <= ? AND kind = 'tools.changed'"
-            " ORDER BY seq",
+            "SELECT data FROM events WHERE stream = ? AND seq <= ? AND kind = 'tools.changed' ORDER BY seq",
             (place.stream_id, place.upto),
         )
         refs += [decode_stored(data, type=ev.ToolsChanged).tools for (data,) in rows]
@@ -149,9 +150,12 @@ async def _check_left(core: RunCore) -> None:
         if step.status == "completed" and not belongs_elsewhere(step):
             raise ReplayMismatch(
                 f"the code of {core.run_id} never asked for step {step.key}, which is recorded",
-                expected=f"a {step.kind} step", got="the end of the code",
-                hint="Run the code that recorded it.", section="steps", key=step.key,
-            )  # fmt: skip
+                expected=f"a {step.kind} step",
+                got="the end of the code",
+                hint="Run the code that recorded it.",
+                section="steps",
+                key=step.key,
+            )
 
 
 def _is_recorded(row: dict[str, Any], failure: BaseException) -> bool:
@@ -172,13 +176,15 @@ async def _check_end(core: RunCore, row: dict[str, Any], run: Run) -> None:
     if (row["status"], row["reason"]) != (status, reason):
         raise ReplayMismatch(
             f"the code of {core.run_id} ends otherwise than was recorded",
-            expected=f"{row['status']} {row['reason']}".strip(), got=f"{status} {reason}".strip(),
+            expected=f"{row['status']} {row['reason']}".strip(),
+            got=f"{status} {reason}".strip(),
             section="status",
-        )  # fmt: skip
+        )
     recorded = b"null" if row["result"] is None else await core.load(row["result"])
     if comparable(result) != recorded:
         raise ReplayMismatch(
             f"the code of {core.run_id} gives another result than was recorded",
-            expected=recorded.decode()[:300], got=comparable(result).decode()[:300],
+            expected=recorded.decode()[:300],
+            got=comparable(result).decode()[:300],
             section="result",
-        )  # fmt: skip
+        )

@@ -8,11 +8,26 @@ from artelier.kernel import events as ev
 from artelier.log import Event, EventData
 
 _KEYED = (
-    ev.ModelRequested, ev.ModelCompleted, ev.ModelFailed, ev.ToolRequested, ev.ToolRefused,
-    ev.ToolCompleted, ev.ToolUnresolved, ev.ToolReconciled, ev.StepCompleted, ev.StepFailed,
-    ev.ApprovalRequested, ev.ApprovalGiven, ev.WaitStarted, ev.WaitEnded, ev.ContextCompacted,
-    ev.ContextRestored, ev.Receipt, ev.StepCancelled, ev.StepTimedOut,
-)  # fmt: skip
+    ev.ModelRequested,
+    ev.ModelCompleted,
+    ev.ModelFailed,
+    ev.ToolRequested,
+    ev.ToolRefused,
+    ev.ToolCompleted,
+    ev.ToolUnresolved,
+    ev.ToolReconciled,
+    ev.StepCompleted,
+    ev.StepFailed,
+    ev.ApprovalRequested,
+    ev.ApprovalGiven,
+    ev.WaitStarted,
+    ev.WaitEnded,
+    ev.ContextCompacted,
+    ev.ContextRestored,
+    ev.Receipt,
+    ev.StepCancelled,
+    ev.StepTimedOut,
+)
 """Events that belong to a step, other than notices on its way."""
 
 
@@ -59,9 +74,7 @@ class StepFacts:
 
     @property
     def tool(self) -> str:
-        return (
-            self.request.name if isinstance(self.request, ev.ToolRequested | ev.ToolRefused) else ""
-        )
+        return self.request.name if isinstance(self.request, ev.ToolRequested | ev.ToolRefused) else ""
 
     @property
     def arguments(self) -> str | None:

@@ -203,9 +203,7 @@ class History:
         if len(events) < PAGE or events[-1].seq >= segment.upto:
             self._segments.pop(0)
         else:
-            self._segments[0] = Segment(
-                segment.stream, events[-1].seq, segment.upto, segment.inherited
-            )
+            self._segments[0] = Segment(segment.stream, events[-1].seq, segment.upto, segment.inherited)
 
     def _fold(self, stored: Event, inherited: bool) -> None:
         data, actor, at_us = stored.decode(), stored.actor, stored.at_us

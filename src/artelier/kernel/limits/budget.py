@@ -7,25 +7,14 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from artelier.errors import (
-    Exhausted,
-    InsufficientFunds,
-    InvalidConfig,
-    LimitReached,
-    PriceUnknown,
-)
+from artelier.errors import Exhausted, InsufficientFunds, InvalidConfig, LimitReached, PriceUnknown
 from artelier.kernel import events as ev
 from artelier.kernel.run.context import RunCore
 from artelier.ledger import AMOUNT_MAX, COUNTED, DEBT, Count, Posting, check_available, check_caps
 from artelier.log import Tx
 from artelier.money import USD
 from artelier.ports.model import FREE, ModelRequest, Price, Usage
-from artelier.tokens import (
-    cost_microusd,
-    estimate_tokens,
-    upper_bound_microusd,
-    upper_bound_tokens,
-)
+from artelier.tokens import cost_microusd, estimate_tokens, upper_bound_microusd, upper_bound_tokens
 
 UNLIMITED = "source:unlimited"
 TENANT = "tenant"
@@ -46,9 +35,10 @@ class CallSize:
     def of(cls, request: ModelRequest, body: bytes) -> CallSize:
         """Measure a request; `body` is its canonical JSON. Cost: O(n) in C."""
         return cls(
-            input_tokens=estimate_tokens(body), input_max=upper_bound_tokens(len(body)),
+            input_tokens=estimate_tokens(body),
+            input_max=upper_bound_tokens(len(body)),
             output_max=request.params["max_output_tokens"],
-        )  # fmt: skip
+        )
 
     @property
     def tokens_max(self) -> int:
@@ -82,9 +72,7 @@ class Reservation:
 
     @property
     def counts(self) -> tuple[Count, ...]:
-        return tuple(
-            Count(scope, unit, reserve=amount) for (scope, unit), amount in self.reserved.items()
-        )
+        return tuple(Count(scope, unit, reserve=amount) for (scope, unit), amount in self.reserved.items())
 
     @property
     def estimate(self) -> dict[str, int]:
@@ -116,8 +104,9 @@ def price_for(core: RunCore, model: str, port: object) -> Price | None:
     if own is not None and not isinstance(own, Price):
         raise InvalidConfig(
             f"the port of model {model!r} has no price that can be reserved",
-            expected="a Price, or None", got=repr(own)[:80],
-        )  # fmt: skip
+            expected="a Price, or None",
+            got=repr(own)[:80],
+        )
     if price is None or (price == FREE and own is not None):
         price = own
     if price is None and not core.tenant.allow_unknown_price:
@@ -143,14 +132,17 @@ def reserve(core: RunCore, *, price: Price | None, size: CallSize) -> Reservatio
         )
         input_cost = cost_microusd(price, Usage(input_tokens=size.input_tokens))
     bounds = {"usd": amount, "tokens": size.tokens_max, "steps": 1}
-    reserved = {
-        (scope, unit): bounds[unit] for scope, unit in sorted(core.counted) if bounds.get(unit)
-    }
+    reserved = {(scope, unit): bounds[unit] for scope, unit in sorted(core.counted) if bounds.get(unit)}
     return Reservation(
-        price=price, amount=amount, source=source_for(core), hold=f"hold:{core.run_id}",
-        reserved=reserved, is_capped=bool(core.counted), input_tokens=size.input_tokens,
+        price=price,
+        amount=amount,
+        source=source_for(core),
+        hold=f"hold:{core.run_id}",
+        reserved=reserved,
+        is_capped=bool(core.counted),
+        input_tokens=size.input_tokens,
         input_cost=input_cost,
-    )  # fmt: skip
+    )
 
 
 def reservation_of(
@@ -177,9 +169,7 @@ def reservation_of(
     )
 
 
-def funds_guard(
-    core: RunCore, *, source: str, amount: int, is_free: bool = False
-) -> Callable[[Tx], None]:
+def funds_guard(core: RunCore, *, source: str, amount: int, is_free: bool = False) -> Callable[[Tx], None]:
     """Return a guard that refuses to take `amount` while less is available, or while a limit is exceeded.
 
     The views cannot refuse this: they also apply events from before an overrun was a debt. What `is_free`
@@ -217,9 +207,12 @@ class Settlement:
     def facts(self) -> dict[str, Any]:
         """The fields of the event that ends the call or the attempt."""
         return {
-            "cost": self.cost, "estimated": self.estimated, "suspicious": self.suspicious,
-            "postings": self.postings, "counts": self.counts,
-        }  # fmt: skip
+            "cost": self.cost,
+            "estimated": self.estimated,
+            "suspicious": self.suspicious,
+            "postings": self.postings,
+            "counts": self.counts,
+        }
 
 
 def settle(
@@ -237,9 +230,8 @@ def settle(
     """
     cost, tokens = _bill(reservation, usage, output_tokens)
     return _close(
-        reservation, cost=cost, tokens=tokens, capped=capped,
-        estimated=_is_estimated(reservation, usage),
-    )  # fmt: skip
+        reservation, cost=cost, tokens=tokens, capped=capped, estimated=_is_estimated(reservation, usage)
+    )
 
 
 def release(reservation: Reservation, *, capped: Collection[tuple[str, str]] = ()) -> Settlement:
@@ -254,14 +246,16 @@ def bill_attempt(
     cost, tokens = _bill(reservation, usage, 0)
     used = {"usd": cost, "tokens": tokens}
     return Settlement(
-        cost=cost, tokens=tokens, estimated=_is_estimated(reservation, usage),
+        cost=cost,
+        tokens=tokens,
+        estimated=_is_estimated(reservation, usage),
         postings=(Posting(reservation.source, "spent", USD, cost),) if cost else (),
         counts=tuple(
             Count(scope, unit, use=used[unit])
             for scope, unit in sorted({*capped, *reservation.reserved})
             if used.get(unit)
         ),
-    )  # fmt: skip
+    )
 
 
 def _bill(reservation: Reservation, usage: Usage | None, output_tokens: int) -> tuple[int, int]:
@@ -280,9 +274,13 @@ def _is_estimated(reservation: Reservation, usage: Usage | None) -> bool:
 
 
 def _close(
-    reservation: Reservation, *, cost: int, tokens: int, capped: Collection[tuple[str, str]],
+    reservation: Reservation,
+    *,
+    cost: int,
+    tokens: int,
+    capped: Collection[tuple[str, str]],
     estimated: bool = False,
-) -> Settlement:  # fmt: skip
+) -> Settlement:
     paid = min(cost, reservation.amount)
     postings: list[Posting] = []
     if paid:
@@ -305,9 +303,13 @@ def _close(
     )
     is_over = excess > 0 or any(count.use + count.reserve > 0 for count in counts)
     return Settlement(
-        cost=cost, tokens=tokens, postings=tuple(postings), counts=counts, estimated=estimated,
+        cost=cost,
+        tokens=tokens,
+        postings=tuple(postings),
+        counts=counts,
+        estimated=estimated,
         is_over=is_over,
-    )  # fmt: skip
+    )
 
 
 def abandon(request: ev.ModelRequested, *, key: str, is_sent: bool = True) -> ev.ModelFailed:

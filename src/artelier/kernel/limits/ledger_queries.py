@@ -63,8 +63,7 @@ async def sums(store: Store, tenant: str) -> list[dict[str, Any]]:
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for space, asset, account, balance in rows:
         one = found.setdefault(
-            (space, asset),
-            {"space": space, "asset": asset, "accounts": 0, "sum": 0, "issued": 0},
+            (space, asset), {"space": space, "asset": asset, "accounts": 0, "sum": 0, "issued": 0}
         )
         one["accounts"] += 1
         one["sum"] += balance
@@ -77,8 +76,7 @@ async def limits(store: Store, tenant: str, *, scope: str) -> list[dict[str, Any
     """`{scope, unit, cap, reserved, used}` of a scope such as `tenant` or `run:<id>`; `cap` None is none."""
     names = ("scope", "unit", "cap", "reserved", "used")
     rows = await store.query(
-        f"SELECT {', '.join(names)} FROM limits WHERE tenant = ? AND scope = ? ORDER BY unit",
-        (tenant, scope),
+        f"SELECT {', '.join(names)} FROM limits WHERE tenant = ? AND scope = ? ORDER BY unit", (tenant, scope)
     )
     return [_row_as_dict(names, row) for row in rows]
 

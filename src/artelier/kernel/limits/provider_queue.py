@@ -132,9 +132,10 @@ class CallQueue:
         """A place with its rank, not in the queue yet. Errors: `QueueFull`."""
         if len(self._places) >= WAITING_MAX:
             raise QueueFull(
-                "too many calls wait for a rate limit", expected=f"at most {WAITING_MAX}",
+                "too many calls wait for a rate limit",
+                expected=f"at most {WAITING_MAX}",
                 hint="Raise the rate, or start fewer runs at once.",
-            )  # fmt: skip
+            )
         place = QueuePlace(tenant, run_id, claims, self._clock.now_us(), next(self._numbers))
         self._order.rank(place)
         return place
@@ -181,9 +182,7 @@ class CallQueue:
         for place in order:
             run = f"{place.tenant}/{place.run_id}"
             asked.append(Asked(place.claims, place.since_us, run=run))
-        answers = await self._store.take_turns(
-            asked, now_us=self._clock.now_us(), holder=self._holder
-        )
+        answers = await self._store.take_turns(asked, now_us=self._clock.now_us(), holder=self._holder)
         wait_us = POLL_S * 1_000_000
         for place, taken in zip(order, answers, strict=True):
             if taken.at_us is None:
@@ -240,9 +239,7 @@ class Turns:
             for ended in [known for known in self._queues if known.is_closed()]:
                 del self._queues[ended]
             holder = f"{self._services.holder}/{id(loop):x}"
-            found = self._queues[loop] = CallQueue(
-                self._services.store, self._services.clock, holder
-            )
+            found = self._queues[loop] = CallQueue(self._services.store, self._services.clock, holder)
         return found
 
     def hold(self, core: RunCore, key: str, turn: TakenCapacity) -> None:
@@ -313,6 +310,5 @@ def claims_for(core: RunCore, model: str, tokens: int) -> tuple[Claim, ...]:
     if not core.policy.rates and not core.tenant.rates:
         return ()
     return claims_of(
-        model, tokens, rates=core.policy.rates, tenant=core.tenant.id,
-        tenant_rates=core.tenant.rates,
-    )  # fmt: skip
+        model, tokens, rates=core.policy.rates, tenant=core.tenant.id, tenant_rates=core.tenant.rates
+    )

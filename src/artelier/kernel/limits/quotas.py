@@ -34,17 +34,13 @@ class Quota:
         """Errors: `InvalidConfig`."""
         for name, value in asdict(self).items():
             if type(value) is not int or value < 0:
-                raise InvalidConfig(
-                    f"quota {name}", expected="a whole number from 0", got=repr(value)
-                )
+                raise InvalidConfig(f"quota {name}", expected="a whole number from 0", got=repr(value))
 
 
 class Quotas:
     """The quotas of all tenants."""
 
-    def __init__(
-        self, default: Quota | None = None, *, tenants: Mapping[str, Quota] | None = None
-    ) -> None:
+    def __init__(self, default: Quota | None = None, *, tenants: Mapping[str, Quota] | None = None) -> None:
         """`tenants` have their own; every other one has `default`."""
         self._default = default or Quota()
         self._tenants: dict[str, Quota] = {
@@ -75,11 +71,12 @@ class Quotas:
         stored = await self.stored_bytes(store, tenant, anew=True)  # some may have been erased
         if stored + more > most:
             raise QuotaReached(
-                f"tenant {tenant} has stored as much as it may", expected=f"at most {most} bytes",
+                f"tenant {tenant} has stored as much as it may",
+                expected=f"at most {most} bytes",
                 got=f"{stored + more} bytes",
                 hint="Erase or collect what is not needed, or ask whoever runs the server for more"
                 " ([quotas] in the settings).",
-            )  # fmt: skip
+            )
 
     async def shown(self, store: Store, tenant: str) -> dict[str, Any]:
         """Return `{stored_bytes, stored_bytes_max, streams_max, ticks_max, uploads_max}`."""

@@ -61,9 +61,8 @@ def check_rates(given: object) -> Rates:
     """Errors: `InvalidRequest` for what is no mapping from names to `Rate`."""
     if not isinstance(given, Mapping):
         raise InvalidRequest(
-            "rates are a mapping", expected='such as {"openai": Rate(requests=60)}',
-            got=type(given).__name__,
-        )  # fmt: skip
+            "rates are a mapping", expected='such as {"openai": Rate(requests=60)}', got=type(given).__name__
+        )
     found: dict[str, Rate] = {}
     for name, rate in cast("Mapping[object, object]", given).items():
         if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
@@ -71,9 +70,7 @@ def check_rates(given: object) -> Rates:
                 "a rate is of a provider", expected="such as 'openai' or '*'", got=repr(name)[:80]
             )
         if not isinstance(rate, Rate):
-            raise InvalidRequest(
-                f"the rate of {name!r}", expected="a Rate", got=type(rate).__name__
-            )
+            raise InvalidRequest(f"the rate of {name!r}", expected="a Rate", got=type(rate).__name__)
         found[name.strip().lower() if ":" not in name else name.strip()] = rate
     if len(found) > RATES_MAX:
         raise InvalidRequest("too many rates", expected=f"at most {RATES_MAX}", got=len(found))
@@ -95,20 +92,23 @@ def claims_of(
             ):
                 continue
             scope = f"{owner}/{name}"
-            for unit, amount, cap in (
-                ("requests", 1, rate.requests),
-                ("tokens", tokens, rate.tokens),
-            ):
+            for unit, amount, cap in (("requests", 1, rate.requests), ("tokens", tokens, rate.tokens)):
                 if cap is None:
                     continue
                 if amount > cap:
                     raise LimitReached(
                         f"one call of {model!r} may need more {unit} than a whole minute has",
-                        expected=f"at most {cap} {unit} a minute for {scope}", got=amount,
+                        expected=f"at most {cap} {unit} a minute for {scope}",
+                        got=amount,
                         hint="Raise the rate, or give the call a lower max_output_tokens"
                         " or a shorter prompt.",
-                        scope=scope, unit=unit, cap=cap, used=0, asked=amount, reserved=0,
-                    )  # fmt: skip
+                        scope=scope,
+                        unit=unit,
+                        cap=cap,
+                        used=0,
+                        asked=amount,
+                        reserved=0,
+                    )
                 found.append(Claim(scope, unit, amount, cap))
     return tuple(found)
 
@@ -156,8 +156,7 @@ def _apply_changed(event: Applied, tx: Tx) -> None:
     tx.execute("DELETE FROM tenant_rates WHERE tenant = ?", (tenant,))
     for rate in event.data.rates:
         tx.execute(
-            "INSERT INTO tenant_rates VALUES (?, ?, ?, ?)",
-            (tenant, rate.name, rate.requests, rate.tokens),
+            "INSERT INTO tenant_rates VALUES (?, ?, ?, ?)", (tenant, rate.name, rate.requests, rate.tokens)
         )
 
 
@@ -168,6 +167,4 @@ def stored_rates(rows: list[tuple[Any, ...]]) -> Rates:
     """The rates of a tenant from the rows of `RATES_SQL`."""
     if not rows:
         return NO_RATES
-    return MappingProxyType(
-        {name: Rate(requests=requests, tokens=tokens) for name, requests, tokens in rows}
-    )
+    return MappingProxyType({name: Rate(requests=requests, tokens=tokens) for name, requests, tokens in rows})

@@ -75,7 +75,7 @@ async def check_limits(services: Services, tenant: str, run_id: str, limits: Lim
             got=_format_caps(other),
             hint=f"Leave `limits` out, or change them by name: `artelier resume {run_id} --limit UNIT=CAP`,"
             " --budget-usd, or kernel.for_tenant(...).limit(...).",
-        )  # fmt: skip
+        )
 
 
 def _format_caps(caps: list[tuple[str, int]]) -> str:

@@ -31,18 +31,15 @@ def check_scope(scope: object) -> str:
     """Errors: `InvalidRequest` for one that no run can be opened with, such as a run's or the tenant's."""
     if isinstance(scope, str) and SCOPE.fullmatch(scope) and scope.isprintable():
         return scope
-    raise InvalidRequest(
-        "not a scope that runs can count in", expected=_ALLOWED, got=repr(scope)[:80]
-    )
+    raise InvalidRequest("not a scope that runs can count in", expected=_ALLOWED, got=repr(scope)[:80])
 
 
 def check_scopes(scopes: object) -> tuple[str, ...]:
     """Scopes, each once. Errors: `InvalidRequest`."""
     if not isinstance(scopes, tuple | list):
         raise InvalidRequest(
-            "the scopes of a run are a list", expected="such as ('agent:m1/analyst',)",
-            got=repr(scopes)[:80],
-        )  # fmt: skip
+            "the scopes of a run are a list", expected="such as ('agent:m1/analyst',)", got=repr(scopes)[:80]
+        )
     found = tuple(dict.fromkeys(check_scope(scope) for scope in cast(Sequence[object], scopes)))
     if len(found) > SCOPES_MAX:
         raise InvalidRequest(
@@ -57,9 +54,7 @@ async def scopes_of(services: Services, places: Sequence[Place]) -> tuple[str, .
     return started.scopes if isinstance(started, ev.RunStarted) else ()
 
 
-async def counters_of(
-    services: Services, tenant: str, scopes: Sequence[str]
-) -> list[tuple[str, str]]:
+async def counters_of(services: Services, tenant: str, scopes: Sequence[str]) -> list[tuple[str, str]]:
     """The (scope, unit) pairs of some scopes that have counters by now, in order."""
     marks = ", ".join("?" * len(scopes))
     rows = await services.store.query(

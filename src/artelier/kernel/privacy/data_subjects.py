@@ -8,9 +8,7 @@ from artelier.kernel.run.context import RunCore
 from artelier.log import DataKey, Store, check_subject
 
 
-async def take_key(
-    core: RunCore, subject: str, parent: RunCore | None, key_id: int | None
-) -> int | None:
+async def take_key(core: RunCore, subject: str, parent: RunCore | None, key_id: int | None) -> int | None:
     """Have a new run store under the key of its subject, or of its parent's; the row of that in `keys`.
 
     `key_id` is that of what it goes on from. Errors: `Conflict` for another subject than that, or than

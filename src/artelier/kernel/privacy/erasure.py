@@ -73,9 +73,17 @@ def _apply_erased(applied: Applied, tx: Tx) -> None:
     data = cast(ContentErased, applied.data)
     tx.execute(
         "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (applied.position, applied.stream.tenant, applied.at_us, applied.actor, int(data.whole),
-         data.what, data.blobs, data.values),
-    )  # fmt: skip
+        (
+            applied.position,
+            applied.stream.tenant,
+            applied.at_us,
+            applied.actor,
+            int(data.whole),
+            data.what,
+            data.blobs,
+            data.values,
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +117,15 @@ ATTEMPTS_MAX = 5
 
 
 async def erase(
-    services: Services, store: SqliteStore, tenant: str, *, subject: str | None = None,
-    by: str = "operator", dry: bool = False, preview: Preview | None = None,
-) -> Erasure:  # fmt: skip
+    services: Services,
+    store: SqliteStore,
+    tenant: str,
+    *,
+    subject: str | None = None,
+    by: str = "operator",
+    dry: bool = False,
+    preview: Preview | None = None,
+) -> Erasure:
     """Erase what a tenant stored, or what was stored of a subject: its id, or a value the vault knows.
 
     With a `preview`, only what that has shown is erased. Idempotent, also for the same `preview`.
@@ -122,9 +136,7 @@ async def erase(
     bytes out of the file.
     """
     if not await store.query("SELECT 1 FROM tenants WHERE tenant = ?", (tenant,)):
-        raise NotFound(
-            f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are."
-        )
+        raise NotFound(f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are.")
     if subject is None:
         from artelier.pii.output_redaction import redact_output
 
@@ -138,9 +150,11 @@ async def erase(
             break
         if preview is not None and preview.digest != found.digest:
             raise Conflict(
-                "something else would be erased than was shown", got=found.digest,
-                expected=preview.digest, hint="Nothing was erased. Look again at what would go.",
-            )  # fmt: skip
+                "something else would be erased than was shown",
+                got=found.digest,
+                expected=preview.digest,
+                hint="Nothing was erased. Look again at what would go.",
+            )
         try:
             await _take(services, store, wanted, found, what=what, by=by)
             break
@@ -160,9 +174,8 @@ class Preview(NamedTuple):
 
 
 async def _measure(
-    services: Services, store: SqliteStore, tenant: str, subject: str | None,
-    preview: Preview | None,
-) -> tuple[Erasing, Erasure, str]:  # fmt: skip
+    services: Services, store: SqliteStore, tenant: str, subject: str | None, preview: Preview | None
+) -> tuple[Erasing, Erasure, str]:
     """Return what to take away, how much that is, and the keyed hash of its name."""
     wanted, what, again = await _plan_erasing(services, store, tenant, subject)
     size = await store.measure(wanted)
@@ -179,11 +192,15 @@ async def _measure(
     return (
         replace(wanted, expected=size),
         replace(
-            found, keys=size.keys, blobs=size.blobs, size_bytes=size.size_bytes,
-            values=size.values, digest=sha256(msgspec.json.encode(parts)).hexdigest(),
+            found,
+            keys=size.keys,
+            blobs=size.blobs,
+            size_bytes=size.size_bytes,
+            values=size.values,
+            digest=sha256(msgspec.json.encode(parts)).hexdigest(),
         ),
         what,
-    )  # fmt: skip
+    )
 
 
 _ERASURES = (
@@ -192,9 +209,7 @@ _ERASURES = (
 )
 
 
-async def _erased_since(
-    store: SqliteStore, tenant: str, whole: bool, what: str, preview: Preview
-) -> bool:
+async def _erased_since(store: SqliteStore, tenant: str, whole: bool, what: str, preview: Preview) -> bool:
     """Return whether the same was erased after the preview, so that it is asked for twice."""
     rows = await store.query(_ERASURES, (tenant, whole, what))
     events = [decode_stored(data, type=ContentErased) for (data,) in rows]
@@ -206,9 +221,13 @@ async def _take(
 ) -> None:
     """Record it and do it, in one transaction."""
     data = ContentErased(
-        keys=wanted.keys, whole=wanted.whole, what=what, blobs=found.blobs, values=found.values,
+        keys=wanted.keys,
+        whole=wanted.whole,
+        what=what,
+        blobs=found.blobs,
+        values=found.values,
         upto_key=found.upto_key,
-    )  # fmt: skip
+    )
     append = StreamAppend(tenant_stream(found.tenant), [Draft(data, services.clock.now_us(), by)])
     await store.erase(wanted, record=Batch(appends=[append], guard=_Undriven(services, wanted)))
 
@@ -218,9 +237,7 @@ async def collect(services: Services, store: SqliteStore, *, dry: bool = False) 
 
     Cost: every event and blob is read, and the file is written anew.
     """
-    found = await store.collect(
-        now_us=services.clock.now_us(), is_driving=services.is_driving, dry=dry
-    )
+    found = await store.collect(now_us=services.clock.now_us(), is_driving=services.is_driving, dry=dry)
     if dry:
         return found
     try:
@@ -258,16 +275,16 @@ async def _plan_erasing(
         erasing = Erasing(tenant=tenant, keys=keys, placeholders=placeholders, upto_key=upto_key)
         return erasing, what, False
     before = await store.query(
-        "SELECT 1 FROM erasures WHERE tenant = ? AND what = ? AND what <> '' LIMIT 1",
-        (tenant, what),
+        "SELECT 1 FROM erasures WHERE tenant = ? AND what = ? AND what <> '' LIMIT 1", (tenant, what)
     )
     if before or values:
         return Erasing(tenant=tenant), what, True
     raise NotFound(
         f"nothing is stored of this subject in tenant {tenant!r}",
-        expected="the subject of a run, or a value that the vault knows", got=repr(subject)[:80],
+        expected="the subject of a run, or a value that the vault knows",
+        got=repr(subject)[:80],
         hint="Values are found only with the ARTELIER_VAULT_KEY that they were stored with.",
-    )  # fmt: skip
+    )
 
 
 async def _values(
@@ -330,8 +347,7 @@ class _Undriven:
     def __call__(self, tx: Tx) -> None:
         prefix = f"{self._wanted.tenant}/"
         leases = tx.execute(
-            "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
-            " WHERE substr(stream, 1, ?) = ?",
+            "SELECT stream, holder, expires_us, expires_uptime_us FROM leases WHERE substr(stream, 1, ?) = ?",
             (len(prefix), prefix),
         ).fetchall()
         for stream, holder, *end in leases:
@@ -339,16 +355,14 @@ class _Undriven:
             if self._services.is_driving(holder, end) and self._concerns(tx, run):
                 raise LeaseHeld(
                     f"run {run!r} is at work, and what it stores would be erased under it",
-                    expected="a run that nobody drives", got=holder,
+                    expected="a run that nobody drives",
+                    got=holder,
                     hint=f"Nothing was erased. Cancel or pause it first: `artelier cancel {run}`.",
                     holder=holder,
-                )  # fmt: skip
+                )
 
     def _concerns(self, tx: Tx, run: str) -> bool:
         if self._wanted.whole:
             return True
-        row = tx.one(
-            f"SELECT k.key_id {KEYED} AND r.run = ?",
-            (self._wanted.tenant, run),
-        )
+        row = tx.one(f"SELECT k.key_id {KEYED} AND r.run = ?", (self._wanted.tenant, run))
         return row is not None and row[0] in self._wanted.keys

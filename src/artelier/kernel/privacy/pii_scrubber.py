@@ -89,9 +89,7 @@ def _apply_received(applied: Applied, tx: Tx) -> None:
     data = applied.data
     assert isinstance(data, PersonalReceived)
     for one in data.placeholders:
-        tx.execute(
-            "INSERT INTO received VALUES (?, ?) ON CONFLICT DO NOTHING", (applied.stream_id, one)
-        )
+        tx.execute("INSERT INTO received VALUES (?, ?) ON CONFLICT DO NOTHING", (applied.stream_id, one))
 
 
 @personal_view.on(PatternsChanged)
@@ -109,14 +107,11 @@ def patterns_changed(patterns: object) -> PatternsChanged:
     given = cast("Mapping[str, str]", patterns) if isinstance(patterns, Mapping) else None
     if given is None or len(given) > PATTERNS_MAX:
         raise InvalidRequest(
-            "patterns are a mapping", got=sort,
+            "patterns are a mapping",
+            got=sort,
             expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
-        )  # fmt: skip
-    from artelier.pii.detectors import (  # its expressions take 60 ms to compile
-        find_all,
-        pattern,
-        shipped,
-    )
+        )
+    from artelier.pii.detectors import find_all, pattern, shipped  # its expressions take 60 ms to compile
 
     for kind, expression in given.items():
         pattern(kind, expression)
@@ -191,9 +186,7 @@ class Personal:
     async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
         """Return content as `clean` does; large content is searched off the event loop."""
         if len(content) > LARGE_BYTES:
-            with self._core.flight(
-                harmless=True
-            ):  # the run is at work until it knows what it was told
+            with self._core.flight(harmless=True):  # the run is at work until it knows what it was told
                 if foreign and _MAYBE.search(content):
                     content = await asyncio.to_thread(self._escaped, content)
                     foreign = False
@@ -290,9 +283,7 @@ class Personal:
             self._received.update(new)
             self._core.actor.note(PersonalReceived(placeholders=tuple(new)))
 
-    async def result(
-        self, content: bytes, tool: ToolPort | None, *, is_error: bool = False
-    ) -> bytes:
+    async def result(self, content: bytes, tool: ToolPort | None, *, is_error: bool = False) -> bytes:
         """A tool's result. One that reads what this store holds shows placeholders of other runs, too.
 
         An error may say again what was typed: that was read nowhere, whatever it looks like.
@@ -313,9 +304,7 @@ class Personal:
         if b"<" in content:
             self.receive(placeholders_in(content.decode(errors="replace")))
 
-    def shown(
-        self, messages: tuple[ChatMessage, ...], counts: Counter[str]
-    ) -> tuple[ChatMessage, ...]:
+    def shown(self, messages: tuple[ChatMessage, ...], counts: Counter[str]) -> tuple[ChatMessage, ...]:
         """Messages as a model may see them; `counts` grows by what was replaced in them, by kind."""
         return tuple([self._message(message, counts) for message in messages])
 
@@ -333,10 +322,11 @@ class Personal:
             clean: Any = self.text(content, counts)
         else:
             clean = tuple(
-                part if part.text is None
+                part
+                if part.text is None
                 else msgspec.structs.replace(part, text=self.text(part.text, counts))
                 for part in content
-            )  # fmt: skip
+            )
         if clean != content:
             message = msgspec.structs.replace(message, content=clean)
         if not message.tool_calls:

@@ -56,14 +56,7 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
 from artelier.log.blobs import DataKey, blob_ref, name_blob
-from artelier.ports.model import (
-    ChatMessage,
-    ModelReply,
-    ModelRequest,
-    Role,
-    ToolSchema,
-    messages_from,
-)
+from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Role, ToolSchema, messages_from
 from artelier.tokens import estimate_tokens
 
 _ROLES: dict[str, Role] = {"m": "user", "r": "assistant"}
@@ -96,9 +89,10 @@ def prompt_of(core: RunCore, messages: Messages, *, key: str) -> Prompt:
         return Prompt(parts=(messages,))
     if isinstance(messages, str | bytes | Mapping):
         raise InvalidRequest(
-            "messages are a list", expected="a list of messages, or a conversation",
+            "messages are a list",
+            expected="a list of messages, or a conversation",
             got=type(messages).__name__,
-        )  # fmt: skip
+        )
     parts: list[PromptPart] = []
     plain: list[ChatMessage] = []
     for item in messages:
@@ -187,9 +181,12 @@ def assemble(
         output_schema = msgspec.json.decode(core.clean(comparable(output_schema)))
         parts = tuple([_scrub_part(core.pii, part, pii) for part in parts])
     request = compose(
-        model=model, params=params, tools=tools, output_schema=output_schema,
+        model=model,
+        params=params,
+        tools=tools,
+        output_schema=output_schema,
         contents=[part_content(part) for part in parts],
-    )  # fmt: skip
+    )
     body = comparable(request)
     blobs: list[Blob] = []
     records = [_record(core, part, blobs) for part in parts]
@@ -197,18 +194,24 @@ def assemble(
     while stable < len(records) and records[stable].stability in STABLE:
         stable += 1
     head = Head(
-        model=model, params=params,
+        model=model,
+        params=params,
         tools=_keep(core, comparable(tools), blobs) if tools else None,
         output_schema=_keep(core, comparable(output_schema), blobs) if output_schema else None,
         parts=tuple(records[:stable]),
-    )  # fmt: skip
+    )
     added, new_blobs = core.take_added(recorded)
     blobs.extend(new_blobs)
     event = ev.ContextAssembled(
-        key=key, head=_keep(core, encode_head(head), blobs), parts=tuple(records[stable:]),
-        added=added, dropped=prompt.dropped, prices=prompt.prices, pii=dict(pii),
+        key=key,
+        head=_keep(core, encode_head(head), blobs),
+        parts=tuple(records[stable:]),
+        added=added,
+        dropped=prompt.dropped,
+        prices=prompt.prices,
+        pii=dict(pii),
         request=request_hash(core.key, body),
-    )  # fmt: skip
+    )
     return Assembled(request=request, event=event, blobs=blobs, size=CallSize.of(request, body))
 
 
@@ -236,17 +239,28 @@ def _keep(core: RunCore, content: bytes, blobs: list[Blob]) -> BlobRef:
 def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord:
     if isinstance(part, RangePart):
         record = ev.PartRecord(
-            tag=part.tag, conversation=part.conversation, start=part.start, end=part.end,
-            tokens=part.tokens, cut=part.cut, trust=trust_label(part.messages),
-        )  # fmt: skip
+            tag=part.tag,
+            conversation=part.conversation,
+            start=part.start,
+            end=part.end,
+            tokens=part.tokens,
+            cut=part.cut,
+            trust=trust_label(part.messages),
+        )
         return record if part.quote is None else _quoting(core, record, part.quote, blobs)
     is_text = part.attach or part.joined
     content = part.text.encode() if is_text else canonical(part.messages)
     return ev.PartRecord(
-        tag=part.tag, blob=_keep(core, content, blobs), stability=part.stability, src=part.src,
-        tokens=part.tokens or estimate_tokens(content), attach=part.attach,
-        joined=part.joined, trust=trust_label(part.messages, part.trust), cut=part.cut,
-    )  # fmt: skip
+        tag=part.tag,
+        blob=_keep(core, content, blobs),
+        stability=part.stability,
+        src=part.src,
+        tokens=part.tokens or estimate_tokens(content),
+        attach=part.attach,
+        joined=part.joined,
+        trust=trust_label(part.messages, part.trust),
+        cut=part.cut,
+    )
 
 
 def trust_label(messages: Sequence[ChatMessage], said: str = "") -> str:
@@ -265,13 +279,15 @@ def trust_label(messages: Sequence[ChatMessage], said: str = "") -> str:
     return "trusted"
 
 
-def _quoting(
-    core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blob]
-) -> ev.PartRecord:
+def _quoting(core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blob]) -> ev.PartRecord:
     return msgspec.structs.replace(
-        record, form=quote.form, line_tokens_max=quote.line_tokens_max, src=(quote.source,),
-        blob=_keep(core, canonical(quote.told), blobs) if quote.told else None, trust="untrusted",
-    )  # fmt: skip
+        record,
+        form=quote.form,
+        line_tokens_max=quote.line_tokens_max,
+        src=(quote.source,),
+        blob=_keep(core, canonical(quote.told), blobs) if quote.told else None,
+        trust="untrusted",
+    )
 
 
 def request_hash(key: DataKey, body: bytes) -> str:
@@ -290,9 +306,15 @@ class Renderer:
     """
 
     def __init__(
-        self, services: Services, tenant: str, run_id: str, places: list[Place], key: DataKey,
-        *, forgiving: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        services: Services,
+        tenant: str,
+        run_id: str,
+        places: list[Place],
+        key: DataKey,
+        *,
+        forgiving: bool = False,
+    ) -> None:
         self._services = services
         self._tenant = tenant
         self.run_id = run_id
@@ -306,9 +328,7 @@ class Renderer:
         self._mark = ERASED
 
     @classmethod
-    async def open(
-        cls, services: Services, tenant: str, run_id: str, *, forgiving: bool = False
-    ) -> Renderer:
+    async def open(cls, services: Services, tenant: str, run_id: str, *, forgiving: bool = False) -> Renderer:
         """Errors: `NotFound`; `Erased`, unless it is forgiving."""
         places = await lineage(services, tenant, run_id)
         try:
@@ -333,13 +353,9 @@ class Renderer:
                 return decode_stored(rows[0][2], type=ev.ContextAssembled)
         for place in self._places[1:]:
             # The origin may have asked again since the fork, which the view alone tells of.
-            found = await earlier_events(
-                self._services, place, key, kinds=(ev.ContextAssembled.KIND,)
-            )
+            found = await earlier_events(self._services, place, key, kinds=(ev.ContextAssembled.KIND,))
             if found:
-                stored = await self._services.store.read(
-                    place.stream, after=found[-1][0] - 1, limit=1
-                )
+                stored = await self._services.store.read(place.stream, after=found[-1][0] - 1, limit=1)
                 return cast(ev.ContextAssembled, stored[0].decode())
         raise NotFound(
             f"no model step {key!r} in run {self.run_id}",
@@ -352,13 +368,22 @@ class Renderer:
         ranges = sum(1 for part in event.parts if part.conversation and not part.form)
         sent = await self._find_outcome(key)
         return Manifest(
-            run_id=self.run_id, key=key, model=head.model, params=head.params, tools=head.tools,
-            output_schema=head.output_schema, parts=(*head.parts, *event.parts),
-            dropped=event.dropped, cache_boundary=len(head.parts) + ranges, pii=event.pii,
-            inclusion_prices=event.prices, request=event.request,
-            adapter=sent.adapter if sent else "", body=sent.body if sent else "",
+            run_id=self.run_id,
+            key=key,
+            model=head.model,
+            params=head.params,
+            tools=head.tools,
+            output_schema=head.output_schema,
+            parts=(*head.parts, *event.parts),
+            dropped=event.dropped,
+            cache_boundary=len(head.parts) + ranges,
+            pii=event.pii,
+            inclusion_prices=event.prices,
+            request=event.request,
+            adapter=sent.adapter if sent else "",
+            body=sent.body if sent else "",
             not_sent=sent.not_sent if sent else (),
-        )  # fmt: skip
+        )
 
     async def _find_outcome(self, key: str) -> ev.ModelCompleted | ev.ModelFailed | None:
         """Return what came of a step, which says what was sent for it; None without a reply."""
@@ -383,11 +408,12 @@ class Renderer:
         schema = await self._settings("output schema", head.output_schema)
         tools = await self._settings("tools", head.tools)
         request = compose(
-            model=head.model, params=head.params,
+            model=head.model,
+            params=head.params,
             tools=decode_tools(tools) if tools else (),
             output_schema=decode_stored(schema) if schema else None,
             contents=contents or [(ChatMessage(role="user", content=self._mark),)],
-        )  # fmt: skip
+        )
         if not self.erased and request_hash(self._key, request.canonical()) != event.request:
             raise CorruptStore(
                 f"the prompt of {self.run_id}:{event.key} does not render to the bytes that were sent",
@@ -437,9 +463,11 @@ class Renderer:
                 return tuple(messages)
             told = await self._blob(part.blob) if part.blob is not None else b'""'
             quote = Quote(
-                form=part.form, line_tokens_max=part.line_tokens_max, source="".join(part.src),
+                form=part.form,
+                line_tokens_max=part.line_tokens_max,
+                source="".join(part.src),
                 told=decode_stored(told, type=str),
-            )  # fmt: skip
+            )
             return (quoted(messages, first=part.start, quote=quote),)
         if part.blob is None:
             return ()
@@ -464,9 +492,7 @@ class Renderer:
             first = start if base is None else max(start, base.upto + 1)
             missing = next((n for n in range(first, end_here + 1) if n not in found), None)
             if missing is not None:
-                raise CorruptStore(
-                    f"message {missing} of conversation {name[:80]!r} of {run_id} is missing"
-                )
+                raise CorruptStore(f"message {missing} of conversation {name[:80]!r} of {run_id} is missing")
             if base is None or base.upto < start:
                 return [found[n] for n in range(start, end + 1)]
             below = next_base(base, below=below).upto
@@ -482,9 +508,7 @@ class Renderer:
             places = self._others[run_id] = await lineage(self._services, self._tenant, run_id)
         return places
 
-    async def _message_or_gone(
-        self, places: list[Place], row: MessageRow, conversation: str
-    ) -> ChatMessage:
+    async def _message_or_gone(self, places: list[Place], row: MessageRow, conversation: str) -> ChatMessage:
         try:
             return await self._message(places, row)
         except Erased as error:
@@ -522,13 +546,7 @@ class Renderer:
 
 
 async def continue_conversation(
-    core: RunCore,
-    name: str,
-    base_run_id: str,
-    base_conversation: str,
-    upto: int,
-    *,
-    keep_last: int,
+    core: RunCore, name: str, base_run_id: str, base_conversation: str, upto: int, *, keep_last: int
 ) -> Conversation:
     """See `Run.continue_conversation`."""
     conversation = core.conversation(name)
@@ -544,8 +562,9 @@ async def continue_conversation(
     ):
         raise InvalidRequest(
             f"conversation {name!r} cannot go on from this",
-            expected="the name of another conversation", got=repr(base_conversation)[:80],
-        )  # fmt: skip
+            expected="the name of another conversation",
+            got=repr(base_conversation)[:80],
+        )
     services, tenant = core.services, core.tenant.id
     owner = await owner_of(services, tenant, base_run_id, base_conversation, number=upto)
     renderer = await Renderer.open(services, tenant, base_run_id)

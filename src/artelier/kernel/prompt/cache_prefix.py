@@ -52,10 +52,11 @@ def shared_prefix(earlier: Manifest, later: Manifest) -> SharedPrefix:
             shared += part.tokens
             continue
         return SharedPrefix(
-            shared_tokens=shared, previous_tokens=total,
+            shared_tokens=shared,
+            previous_tokens=total,
             broken_by=following.tag if following.tag != part.tag else part.tag,
             why=_why(part, following),
-        )  # fmt: skip
+        )
     return SharedPrefix(shared_tokens=shared, previous_tokens=total)
 
 

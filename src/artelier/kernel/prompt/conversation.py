@@ -52,9 +52,13 @@ class Conversation:
     """
 
     def __init__(
-        self, name: str, *, keep: Keep, grown: Callable[[Conversation], None] = lambda _: None,
+        self,
+        name: str,
+        *,
+        keep: Keep,
+        grown: Callable[[Conversation], None] = lambda _: None,
         clean: Cleaner | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`grown` is told of the first message since `take_new`; `clean` is asked about every message.
 
         Errors: `InvalidRequest` for a name that `clean` would change: it stands in events.
@@ -89,10 +93,7 @@ class Conversation:
         return self._first - 1 + len(self._messages)
 
     def append(
-        self,
-        item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult,
-        *,
-        is_recorded: bool = False,
+        self, item: ChatMessage | Mapping[str, Any] | ModelResult | ToolResult, *, is_recorded: bool = False
     ) -> None:
         """Add a message, a model's reply or a tool's result.
 
@@ -159,9 +160,10 @@ class Conversation:
         """
         if len(self) or self._new:
             raise InvalidRequest(
-                f"conversation {self.name!r} has begun", got=f"{len(self)} messages",
+                f"conversation {self.name!r} has begun",
+                got=f"{len(self)} messages",
                 hint="What it goes on from is said before its first message.",
-            )  # fmt: skip
+            )
         self.restore(upto - len(messages) + 1, messages)
         self._base = (upto, base)
         self._remember(base, None)
@@ -210,9 +212,13 @@ class Conversation:
             )
         messages = tuple(self._messages[start - self._first : end - self._first + 1])
         return RangePart(
-            tag=tag, conversation=self.name, start=start, end=end, messages=messages,
+            tag=tag,
+            conversation=self.name,
+            start=start,
+            end=end,
+            messages=messages,
             tokens=self.tokens(start, end),
-        )  # fmt: skip
+        )
 
     def aligned(self, start: int, end: int) -> RangePart:
         """Like `range`, beginning at or after `start` with a message that answers no earlier one.
@@ -312,9 +318,7 @@ class _KnownList:
                 return start
         return None
 
-    def grow(
-        self, start: int, messages: tuple[ChatMessage, ...], contents: list[bytes]
-    ) -> RangePart:
+    def grow(self, start: int, messages: tuple[ChatMessage, ...], contents: list[bytes]) -> RangePart:
         count = len(self._known) - start
         for message, content in zip(messages[count:], contents[count:], strict=True):
             self._places.setdefault(content, []).append(len(self._known))

@@ -181,11 +181,7 @@ def compose(
     if added := [*joined, *attached]:
         messages[-1] = _attach(messages[-1], "\n\n".join(added))
     return ModelRequest(
-        model=model,
-        messages=tuple(messages),
-        tools=tools,
-        output_schema=output_schema,
-        params=params,
+        model=model, messages=tuple(messages), tools=tools, output_schema=output_schema, params=params
     )
 
 

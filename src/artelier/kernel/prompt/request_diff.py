@@ -70,9 +70,7 @@ def difference(
     return None
 
 
-def _tag(
-    parts: Sequence[Shape], index: int, old: ChatMessage | None, new: ChatMessage | None
-) -> str:
+def _tag(parts: Sequence[Shape], index: int, old: ChatMessage | None, new: ChatMessage | None) -> str:
     """The part that a message of the left prompt stands in; beyond its end, the last one."""
     tag = "messages"
     for number, part in enumerate(parts):

@@ -44,9 +44,7 @@ def lines(messages: Sequence[ChatMessage], *, first: int, tokens_each: int) -> l
 
 def _line(message: ChatMessage, number: int) -> str:
     if message.role == "assistant" and message.tool_calls:
-        calls = ", ".join(
-            f"{call.name}({_encode(call.arguments).decode()})" for call in message.tool_calls
-        )
+        calls = ", ".join(f"{call.name}({_encode(call.arguments).decode()})" for call in message.tool_calls)
         said = f"{message.text}\n" if message.text else ""
         return f"[{number}] assistant: {said}calls {calls}"
     return f"[{number}] {message.role}: {message.text}"
@@ -56,9 +54,11 @@ def quoted(messages: Sequence[ChatMessage], *, first: int, quote: Quote) -> Chat
     """The message that quotes these. Errors: `CorruptStore` for a form that this version does not know."""
     if quote.form != TRANSCRIPT:
         raise CorruptStore(
-            "messages are quoted in a form of another version", expected=TRANSCRIPT, got=quote.form,
+            "messages are quoted in a form of another version",
+            expected=TRANSCRIPT,
+            got=quote.form,
             hint="Update artelier.",
-        )  # fmt: skip
+        )
     text = "\n".join(lines(messages, first=first, tokens_each=quote.line_tokens_max))
     if quote.told:
         text = f"Summary of what came before:\n{quote.told}\n\nThen:\n{text}"

@@ -37,16 +37,7 @@ from artelier.kernel.run.services import Services
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import StepKeys
 from artelier.kernel.tool_calls.tool_restrictions import ToolBounds, VisibleTools
-from artelier.log import (
-    Blob,
-    BlobRef,
-    DataKey,
-    Stream,
-    control_stream,
-    decode_stored,
-    make_blob,
-    stored_blob,
-)
+from artelier.log import Blob, BlobRef, DataKey, Stream, control_stream, decode_stored, make_blob, stored_blob
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
 
@@ -417,9 +408,7 @@ class RunCore(ToolBounds):
             await self.delivery.found(found)
         return found
 
-    def mismatch(
-        self, key: str, section: str, *, expected: str = "", got: str = ""
-    ) -> ReplayMismatch:
+    def mismatch(self, key: str, section: str, *, expected: str = "", got: str = "") -> ReplayMismatch:
         """Return what to raise when the code asks for something else than was recorded."""
         return ReplayMismatch(
             f"step {key} of {self.run_id} asks for something else than was recorded",
@@ -436,9 +425,7 @@ class RunCore(ToolBounds):
             why = self.closed_because or f"is {self.status}"
             ended = RunEnded(
                 f"run {self.run_id} {why}; it takes no new steps",
-                hint=_ended_hint(
-                    self.run_id, self.status, is_imported=self.closed_because == "was imported"
-                ),
+                hint=_ended_hint(self.run_id, self.status, is_imported=self.closed_because == "was imported"),
             )
             self.refused_step = self.refused_step or ended
             raise ended

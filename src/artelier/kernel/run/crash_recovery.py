@@ -92,6 +92,4 @@ async def abandoned_calls(core: RunCore) -> list[EventData]:
             (core.tenant.id, core.run_id),
         )
         held |= {key: core.held[key] for (key,) in asked if key in core.held}
-    return [
-        abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()
-    ]
+    return [abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()]

@@ -253,16 +253,12 @@ class Delivery:
             step.is_noted = True
             self._noted.pop(key, None)
             self._noted[key] = self.core.actor.count
-            if (
-                had_ended
-            ):  # in a fork, which settles it anew: what came after it waits for it no more
+            if had_ended:  # in a fork, which settles it anew: what came after it waits for it no more
                 self._announce()
 
     def taken_back(self, upto: int, number: int) -> None:
         """A limit has refused some of the first `upto` requests and outcomes that were counted."""
-        self._noted = {
-            key: count - number if count >= upto else count for key, count in self._noted.items()
-        }
+        self._noted = {key: count - number if count >= upto else count for key, count in self._noted.items()}
         cancelled = (*self.pending, *self._taking_back)
         for one in cancelled:
             if one.since >= upto:
@@ -359,9 +355,7 @@ class Delivery:
 
     def _give_up(self, key: str) -> None:
         self._timers.pop(key, None)
-        self._patience_s = min(
-            self._patience_s, 0.05
-        )  # code that left out one step leaves out more
+        self._patience_s = min(self._patience_s, 0.05)  # code that left out one step leaves out more
         self.core.history.skip(key)
         self._announce()
 
@@ -677,10 +671,7 @@ class at_step:
         return self._step
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         delivery, step = self._core.delivery, self._step
         try:

@@ -71,10 +71,7 @@ class DetachedRuns:
             return value
 
     async def _open_queue(
-        self,
-        queue: _RunQueue,
-        open_run: Callable[[], OpenRun],
-        active: Callable[[], RunCore | None],
+        self, queue: _RunQueue, open_run: Callable[[], OpenRun], active: Callable[[], RunCore | None]
     ) -> Run:
         async with queue.opening:
             if queue.run is None:
@@ -139,12 +136,8 @@ async def _recall(core: RunCore, key: str) -> None:
         if completed is not None and completed != requested:
             stretches.append((completed - 1, completed))
         history = History(
-            core.store,
-            [
-                Segment(place.stream, max(0, after), upto, number > 0)
-                for after, upto in stretches
-            ],
-        )  # fmt: skip
+            core.store, [Segment(place.stream, max(0, after), upto, number > 0) for after, upto in stretches]
+        )
         if (found := await history.find(full)) is not None:
             core.history.put_back(found)
         break

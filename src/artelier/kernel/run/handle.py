@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar, cast
 
@@ -102,12 +94,15 @@ class Run:
         `External` errors at once; `ReplayMismatch`; `RunSuspended` when the budget is exhausted.
         """
         call = ModelCall(
-            model=model, messages=messages,
-            output=output if output is not None else output_schema, tools=tools or (),
+            model=model,
+            messages=messages,
+            output=output if output is not None else output_schema,
+            tools=tools or (),
             visible_tools=tools is None,
             params={name: value for name, value in params.items() if value is not None},
-            timeout_s=timeout_s, aside=tuple(aside),
-        )  # fmt: skip
+            timeout_s=timeout_s,
+            aside=tuple(aside),
+        )
         with self._branch():
             return await model_step.model_step(self._core, call, key=key)
 
@@ -129,20 +124,19 @@ class Run:
         the step (`step.cancelled`): a replay gives the pieces that he was given.
         """
         call = ModelCall(
-            model=model, messages=messages, output=output, tools=tools or (),
+            model=model,
+            messages=messages,
+            output=output,
+            tools=tools or (),
             visible_tools=tools is None,
             params={name: value for name, value in params.items() if value is not None},
-            timeout_s=timeout_s, is_streamed=True,
-        )  # fmt: skip
+            timeout_s=timeout_s,
+            is_streamed=True,
+        )
         return ModelStream(self._core, call, key=key, branch=self._branch)
 
     async def step_tool(
-        self,
-        name: str,
-        arguments: Any = None,
-        *,
-        key: str | None = None,
-        call: ToolCall | None = None,
+        self, name: str, arguments: Any = None, *, key: str | None = None, call: ToolCall | None = None
     ) -> ToolResult:
         """Call a tool, once. A tool's error is a value (`is_error`), not an exception.
 
@@ -167,9 +161,7 @@ class Run:
         """
         core = self._core
         if not isinstance(cast(object, name), str) or not 0 < len(name) <= 200:
-            raise InvalidRequest(
-                "a step needs a name", expected="1-200 characters", got=repr(name)[:80]
-            )
+            raise InvalidRequest("a step needs a name", expected="1-200 characters", got=repr(name)[:80])
         if core.pii is not None:
             core.pii.check_name(name)
         with self._branch():
@@ -206,9 +198,7 @@ class Run:
             again = repeatable(error)
             ref, blobs = core.keep_json(words(error))
             beside = core.delivery.is_beside(key)
-            failed = ev.StepFailed(
-                key=key, name=name, code=code_of(again), message=ref, beside=beside
-            )
+            failed = ev.StepFailed(key=key, name=name, code=code_of(again), message=ref, beside=beside)
             writer.note(failed, blobs)
             if again is error:
                 raise
@@ -218,8 +208,9 @@ class Run:
         except UNENCODABLE as error:
             raise InvalidRequest(
                 f"the value of step {name!r} cannot be recorded: {error}",
-                expected="JSON data", got=type(value).__name__,
-            ) from None  # fmt: skip
+                expected="JSON data",
+                got=type(value).__name__,
+            ) from None
         if core.pii is not None:
             content = await core.pii.clean_aside(content)
         ref, blob = core.keep(content)
@@ -279,9 +270,7 @@ class Run:
         Errors: that of the piece that ended first; `InvalidRequest` for no work.
         """
         if not work:
-            raise InvalidRequest(
-                "there is no first of nothing", expected="one piece of work or more"
-            )
+            raise InvalidRequest("there is no first of nothing", expected="one piece of work or more")
         gate = asyncio.Semaphore(len(work))
         with self._branch(), _closing(work):
             return await first_of(
@@ -303,10 +292,7 @@ class Run:
         return RunTimeout(self._core, seconds, key=key, branch=self._branch)
 
     async def _nth(
-        self,
-        gate: asyncio.Semaphore,
-        parent_key: str,
-        item: Awaitable[Any] | Callable[[Run], Awaitable[Any]],
+        self, gate: asyncio.Semaphore, parent_key: str, item: Awaitable[Any] | Callable[[Run], Awaitable[Any]]
     ) -> Any:
         async with gate:
             branch_key.set((self._core, parent_key))
@@ -362,31 +348,23 @@ class Run:
             async with at_step(core, key, "approval") as step:
                 full = step.key
                 try:
-                    return await waits.approve(
-                        core, question, details, key=full, expires_s=expires_s
-                    )
+                    return await waits.approve(core, question, details, key=full, expires_s=expires_s)
                 except ReplayMismatch as mismatch:
                     await go_on_in_fork(core, mismatch)
-                    return await waits.approve(
-                        core, question, details, key=full, expires_s=expires_s
-                    )
+                    return await waits.approve(core, question, details, key=full, expires_s=expires_s)
 
     async def sleep(self, seconds: float, *, key: str | None = None) -> None:
         """Wait durably: after a restart only what is left of the time."""
         await self._wait(key=key, seconds=seconds)
 
-    async def wait_for(
-        self, name: str, *, timeout_s: float | None = None, key: str | None = None
-    ) -> Any:
+    async def wait_for(self, name: str, *, timeout_s: float | None = None, key: str | None = None) -> Any:
         """The data of the next signal called `name`. Errors: `TimeoutError` after `timeout_s`."""
         outcome, data = await self._wait(key=key, name=name, seconds=timeout_s)
         if outcome == "timeout":
             raise TimeoutError(f"no signal {name!r} within {timeout_s} s")
         return data
 
-    async def _wait(
-        self, *, key: str | None, name: str = "", seconds: float | None
-    ) -> tuple[str, Any]:
+    async def _wait(self, *, key: str | None, name: str = "", seconds: float | None) -> tuple[str, Any]:
         with self._branch():
             core = self._core
             if core.pii is not None:

@@ -365,9 +365,7 @@ class OpenRun:
         opening, tenant = self._opening, self._tenant
         stream = run_stream(tenant.id, opening.run_id)
         imported = await is_imported(self._services, tenant.id, opening.run_id)
-        read_only = opening.read_only or (
-            opening.parent is not None and opening.parent.actor is None
-        )
+        read_only = opening.read_only or (opening.parent is not None and opening.parent.actor is None)
         ended = is_final(row["status"]) and not opening.compensating
         final = ended or read_only or imported
         token = 0
@@ -456,9 +454,7 @@ class OpenRun:
         core.scopes, core.counted = await limits_of(services, tenant, core.run_id, extra=extra)
         core.deadlines = await deadlines(services, tenant, core.scopes)
 
-    def _core(
-        self, history: History, *, grants: tuple[str, ...], replay: str, loop: str
-    ) -> RunCore:
+    def _core(self, history: History, *, grants: tuple[str, ...], replay: str, loop: str) -> RunCore:
         opening, tenant = self._opening, self._tenant
         core = RunCore(
             self._services, run_id=opening.run_id, tenant=tenant,
@@ -481,10 +477,7 @@ class OpenRun:
         core.actor.taken_back = core.delivery.taken_back
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._run is not None
         core = self._run.core
@@ -602,9 +595,7 @@ _WAITING = frozenset(("waiting", "waiting_approval", "unknown_outcome"))
 """What a run goes on being when its process is interrupted."""
 
 
-def _last_word(
-    core: RunCore, run: Run, error: BaseException | None
-) -> tuple[EventData | None, list[Blob]]:
+def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[EventData | None, list[Blob]]:
     """The event that ends a drive; None if a command has said it already."""
     if core.cancelled_reason is not None:
         core.status = "cancelled"
@@ -653,8 +644,7 @@ async def unread_notes(services: Services, stream: int) -> list[Any]:
     Not only those after a loop's snapshot: a note that came in the middle of a cycle is older than its end.
     """
     notes = await services.store.query(
-        "SELECT seq, data FROM events WHERE stream = ? AND kind = 'note.injected' ORDER BY seq",
-        (stream,),
+        "SELECT seq, data FROM events WHERE stream = ? AND kind = 'note.injected' ORDER BY seq", (stream,)
     )
     if not notes:
         return []
@@ -664,6 +654,4 @@ async def unread_notes(services: Services, stream: int) -> list[Any]:
         (stream, notes[0][0]),
     )
     took = decode_stored(taken[0][0], type=ev.StepCompleted).took if taken else 0
-    return [
-        (seq, decode_stored(data, type=ev.NoteInjected).text) for seq, data in notes if seq > took
-    ]
+    return [(seq, decode_stored(data, type=ev.NoteInjected).text) for seq, data in notes if seq > took]

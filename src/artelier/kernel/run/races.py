@@ -27,9 +27,13 @@ class RunTimeout:
     """
 
     def __init__(
-        self, core: RunCore, seconds: float, *, key: str | None,
+        self,
+        core: RunCore,
+        seconds: float,
+        *,
+        key: str | None,
         branch: Callable[[], AbstractContextManager[None]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         microseconds(seconds)
         self._core = core
         self._seconds = seconds
@@ -102,10 +106,7 @@ class RunTimeout:
             delivery.end(scope)
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._watch is not None and self._task is not None
         self._watch.cancel()

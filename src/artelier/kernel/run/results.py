@@ -9,15 +9,7 @@ from artelier.errors import ToolFailed
 from artelier.ports.model import ModelReply, ToolCall, Usage
 
 RESUMABLE = frozenset(
-    (
-        "pending",
-        "running",
-        "paused",
-        "waiting",
-        "waiting_approval",
-        "unknown_outcome",
-        "budget_exhausted",
-    )
+    ("pending", "running", "paused", "waiting", "waiting_approval", "unknown_outcome", "budget_exhausted")
 )
 FINAL = frozenset(("completed", "failed", "cancelled"))
 DRIFTED = "drifted"
@@ -73,9 +65,11 @@ class ToolResult:
         wire = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
         raise ToolFailed(
             f"tool step {self.key} failed: {wire.get('message') or value}",
-            expected=wire.get("expected"), got=wire.get("got"), hint=wire.get("hint"),
+            expected=wire.get("expected"),
+            got=wire.get("got"),
+            hint=wire.get("hint"),
             code=wire.get("code", ToolFailed.code),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

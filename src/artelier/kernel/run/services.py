@@ -73,9 +73,7 @@ class Services:
     """How much of this server a tenant may take."""
     turns: Turns | None = None
     """Calls that wait for a rate limit, and those that took of one; None as long as none has."""
-    active: dict[tuple[str, str], RunCore] = field(
-        default_factory=dict["tuple[str, str]", "RunCore"]
-    )
+    active: dict[tuple[str, str], RunCore] = field(default_factory=dict["tuple[str, str]", "RunCore"])
     """Runs driven by this kernel, by (tenant, run id)."""
     fork_effects: WeakValueDictionary[tuple[str, str], ForkEffects] = field(
         default_factory=WeakValueDictionary["tuple[str, str]", "ForkEffects"]
@@ -94,16 +92,18 @@ class Services:
     def lease(self, stream: Stream, *, holder: str = "") -> LeaseRequest:
         """Return the request for the lease of a run's stream, from now on."""
         return LeaseRequest(
-            stream=stream, holder=holder or self.holder, now_us=self.clock.now_us(),
-            ttl_us=LEASE_TTL_US, is_dead=self.is_dead, uptime_us=self.uptime_us,
-        )  # fmt: skip
+            stream=stream,
+            holder=holder or self.holder,
+            now_us=self.clock.now_us(),
+            ttl_us=LEASE_TTL_US,
+            is_dead=self.is_dead,
+            uptime_us=self.uptime_us,
+        )
 
     def lease_end(self, ttl_us: int = LEASE_TTL_US) -> LeaseEnd:
         """Return when a lease of this kernel ends that is taken or renewed now."""
         uptime_us = self.uptime_us(self.holder)
-        return LeaseEnd(
-            self.clock.now_us() + ttl_us, None if uptime_us is None else uptime_us + ttl_us
-        )
+        return LeaseEnd(self.clock.now_us() + ttl_us, None if uptime_us is None else uptime_us + ttl_us)
 
     def is_driving(self, holder: str | None, end: Sequence[Any]) -> bool:
         """Return whether a stored lease holds: `end` is its `expires_us` and `expires_uptime_us`."""

@@ -25,9 +25,7 @@ ASKED_MAX = 100
 """Open questions of descendants that are told."""
 
 
-async def totals(
-    services: Services, tenant: str, run_ids: Sequence[str]
-) -> dict[str, dict[str, Any]]:
+async def totals(services: Services, tenant: str, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return `{total_cost_microusd, total_usage, runs}` of each run with all its descendants, by run.
 
     Cost: one query, however deep the trees are.
@@ -41,13 +39,11 @@ async def totals(
     return {
         run: {
             "total_cost_microusd": cost,
-            "total_usage": {
-                "input_tokens": inputs, "cached_input_tokens": cached, "output_tokens": outputs,
-            },
+            "total_usage": {"input_tokens": inputs, "cached_input_tokens": cached, "output_tokens": outputs},
             "runs": count,
         }
         for run, count, cost, inputs, cached, outputs in rows
-    }  # fmt: skip
+    }
 
 
 async def asked_below(services: Services, tenant: str, run_id: str) -> list[tuple[str, str]]:

@@ -54,9 +54,7 @@ async def approve(
             key=key, question=ref, expires_us=expires_us, before_acting=before_acting
         )
         recorded = Recorded(key=key, kind="approval", request=requested)
-        if (
-            before is not None
-        ):  # the origin's answer is none here: what came after it waits for it no more
+        if before is not None:  # the origin's answer is none here: what came after it waits for it no more
             recorded.began = before.began
             core.delivery.asked(recorded)
         if by_tool:
@@ -91,15 +89,12 @@ def microseconds(seconds: object) -> int:
     number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not number or not 0 <= cast(float, seconds) <= WAIT_S_MAX:
         raise InvalidRequest(
-            "not a time to wait", expected="a number of seconds from 0 to 100 years",
-            got=repr(seconds)[:80],
-        )  # fmt: skip
+            "not a time to wait", expected="a number of seconds from 0 to 100 years", got=repr(seconds)[:80]
+        )
     return int(cast(float, seconds) * 1_000_000)
 
 
-def _same_question(
-    core: RunCore, recorded: Recorded, question: str, *, exact: bool
-) -> Recorded | None:
+def _same_question(core: RunCore, recorded: Recorded, question: str, *, exact: bool) -> Recorded | None:
     """The recorded question if it is the one that is asked now; None if a fork must ask anew."""
     request = recorded.request
     if not isinstance(request, ev.ApprovalRequested) or request.question == question:
@@ -116,14 +111,15 @@ def _same_question(
 async def _approval_of(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
     content: dict[str, Any] = await told_json(core, answer.answer) or {}
     return Approval(
-        decision=cast(Any, answer.decision), arguments=content.get("arguments"), by=by, at=at_us,
+        decision=cast(Any, answer.decision),
+        arguments=content.get("arguments"),
+        by=by,
+        at=at_us,
         note=content.get("note", ""),
-    )  # fmt: skip
+    )
 
 
-async def wait(
-    core: RunCore, *, key: str, name: str = "", seconds: float | None = None
-) -> tuple[str, Any]:
+async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None = None) -> tuple[str, Any]:
     """Wait for time, for a signal called `name`, or for whichever comes first: `(outcome, data)`."""
     recorded = await core.recorded(key, "wait")
     request = recorded.request if recorded is not None else None
@@ -154,9 +150,7 @@ async def wait(
 
 
 async def _is_shown(core: RunCore, key: str) -> bool:
-    rows = await core.store.query(
-        "SELECT 1 FROM waits WHERE run = ? AND key = ?", (core.row_id, key)
-    )
+    rows = await core.store.query("SELECT 1 FROM waits WHERE run = ? AND key = ?", (core.row_id, key))
     return bool(rows)
 
 

@@ -18,9 +18,13 @@ STALLED_MAX = 2
 """Drives without progress, in a row, after which a run is not driven any more until a person resumes it."""
 
 OF_RESUMING = (
-    ev.RunResumed, ev.RunSuspendedEvent, ev.ToolsChanged, ev.PromptDrifted, ev.ModelAttempted,
+    ev.RunResumed,
+    ev.RunSuspendedEvent,
+    ev.ToolsChanged,
+    ev.PromptDrifted,
+    ev.ModelAttempted,
     ev.ToolRetried,
-)  # fmt: skip
+)
 """What every drive records again before it gets anywhere: none of it is progress."""
 
 STALLED = "two drives ended without progress"

@@ -44,14 +44,7 @@ class Actor:
     """Appends to one run's stream under its lease. Not safe outside the event loop that made it."""
 
     def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        stream: Stream,
-        fence: Fence,
-        name: str,
-        *,
-        lease_end: LeaseEnd,
+        self, store: Store, clock: Clock, stream: Stream, fence: Fence, name: str, *, lease_end: LeaseEnd
     ) -> None:
         """`lease_end`: until then nobody else takes the lease, unless he knows this process is gone."""
         self._store = store
@@ -147,9 +140,14 @@ class Actor:
         appends = [StreamAppend(self.stream, self._drafts)] if self._drafts else []
         blobs = [blob for blob in self._blobs if blob.name not in self._stored]
         batch = Batch(
-            appends=[*appends, *self._side], blobs=blobs, fence=self.fence, builds=True,
-            release=release, is_optional=is_optional, guard=guard,
-        )  # fmt: skip
+            appends=[*appends, *self._side],
+            blobs=blobs,
+            fence=self.fence,
+            builds=True,
+            release=release,
+            is_optional=is_optional,
+            guard=guard,
+        )
         self._drafts, self._blobs, self._side = [], [], []
         return batch
 
@@ -223,9 +221,7 @@ class Actor:
         if not release and not self._drafts and not self._side:
             await self.settled()
             return 0
-        batch = self._batch(
-            release=self.fence if release else None, is_optional=refusable, guard=guard
-        )
+        batch = self._batch(release=self.fence if release else None, is_optional=refusable, guard=guard)
         try:
             if notes is not None:
                 noted, waiting = self._store.submit_all((notes, batch))
@@ -253,9 +249,7 @@ class Actor:
         self.check()
         return receipt.seqs[0] if receipt.seqs else 0
 
-    async def _wait_decision(
-        self, waiting: Awaitable[Receipt], batch: Batch, *, refusable: bool
-    ) -> Receipt:
+    async def _wait_decision(self, waiting: Awaitable[Receipt], batch: Batch, *, refusable: bool) -> Receipt:
         """The receipt of a batch. If the caller is cancelled, what becomes of the batch is still noticed."""
         assert isinstance(waiting, asyncio.Future)
         try:

@@ -28,9 +28,7 @@ DIGITS = 7
 class RunPayer:
     """Pays for the embedders that are asked in one step of a run. `aside()` holds while one answers."""
 
-    def __init__(
-        self, core: RunCore, key: str, aside: Callable[[], AbstractContextManager[None]]
-    ) -> None:
+    def __init__(self, core: RunCore, key: str, aside: Callable[[], AbstractContextManager[None]]) -> None:
         self._core = core
         self._key = key
         self._aside = aside

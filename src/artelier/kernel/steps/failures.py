@@ -28,8 +28,12 @@ def family_of(error: BaseException) -> str:
 
 
 BREAKING_OFF = (
-    errors.Flow, errors.LeaseLost, errors.ReplayMismatch, errors.RunEnded, errors.StoreUnavailable,
-)  # fmt: skip
+    errors.Flow,
+    errors.LeaseLost,
+    errors.ReplayMismatch,
+    errors.RunEnded,
+    errors.StoreUnavailable,
+)
 """Errors that break a drive off and say nothing about the work that they came through."""
 
 
@@ -101,13 +105,33 @@ def code_of(error: BaseException) -> str:
 _BUILT_IN: dict[str, type[Exception]] = {
     cls.__name__: cls
     for cls in (
-        ArithmeticError, AssertionError, AttributeError, BufferError, ConnectionError, EOFError,
-        FileExistsError, FileNotFoundError, ImportError, IndexError, KeyError, LookupError,
-        MemoryError, NameError, NotImplementedError, OSError, OverflowError, PermissionError,
-        RecursionError, RuntimeError, TimeoutError, TypeError, UnicodeError, ValueError,
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        BufferError,
+        ConnectionError,
+        EOFError,
+        FileExistsError,
+        FileNotFoundError,
+        ImportError,
+        IndexError,
+        KeyError,
+        LookupError,
+        MemoryError,
+        NameError,
+        NotImplementedError,
+        OSError,
+        OverflowError,
+        PermissionError,
+        RecursionError,
+        RuntimeError,
+        TimeoutError,
+        TypeError,
+        UnicodeError,
+        ValueError,
         ZeroDivisionError,
     )
-}  # fmt: skip
+}
 """Exceptions of Python that can be raised again from a name in the log: a closed list."""
 
 

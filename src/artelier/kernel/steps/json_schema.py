@@ -26,25 +26,65 @@ PATTERNS_CHARS_MAX = 16_000
 """Of all patterns of a schema together (a guess: some ten times what honest ones have)."""
 
 _ONE = (
-    "items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-    "unevaluatedItems", "unevaluatedProperties", "additionalItems", "contentSchema",
-)  # fmt: skip
+    "items",
+    "additionalProperties",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contains",
+    "propertyNames",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "additionalItems",
+    "contentSchema",
+)
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _MAPPINGS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 _COUNTS = (
-    "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties",
-    "minContains", "maxContains",
-)  # fmt: skip
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "minProperties",
+    "maxProperties",
+    "minContains",
+    "maxContains",
+)
 _NUMBERS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _SAME_VALUE = ("anyOf", "oneOf", "allOf")
 _KNOWN = frozenset(
     (
-        *_ONE, *_LISTS, *_MAPPINGS, *_COUNTS, *_NUMBERS, "type", "enum", "const", "required",
-        "pattern", "$ref", "title", "description", "default", "examples", "format", "deprecated",
-        "readOnly", "writeOnly", "uniqueItems", "discriminator", "dependentRequired", "$comment",
-        "$schema", "$id", "$anchor", "contentEncoding", "contentMediaType",
+        *_ONE,
+        *_LISTS,
+        *_MAPPINGS,
+        *_COUNTS,
+        *_NUMBERS,
+        "type",
+        "enum",
+        "const",
+        "required",
+        "pattern",
+        "$ref",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "format",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "uniqueItems",
+        "discriminator",
+        "dependentRequired",
+        "$comment",
+        "$schema",
+        "$id",
+        "$anchor",
+        "contentEncoding",
+        "contentMediaType",
     )
-)  # fmt: skip
+)
 _OTHER_DIALECT = re.compile(r"\\[pPzuk]|\(\?<[A-Za-z]")
 """What other engines of patterns know and ours does not."""
 
@@ -85,9 +125,7 @@ def _check(schema: object, path: str, *, count: int = 0) -> int:
         at, part, depth = waiting.pop()
         count += 1
         if depth > DEPTH_MAX or count > SCHEMAS_MAX:
-            raise _wrong(
-                at[:80], f"at most {DEPTH_MAX} levels and {SCHEMAS_MAX} schemas in all", "more"
-            )
+            raise _wrong(at[:80], f"at most {DEPTH_MAX} levels and {SCHEMAS_MAX} schemas in all", "more")
         if isinstance(part, bool):
             continue
         one = _one(part, at)
@@ -229,9 +267,14 @@ def _check_references(root: dict[str, Any]) -> None:
 
 
 def _check_ends(
-    root: dict[str, Any], schema: Mapping[str, Any], path: str, *, above: list[int], done: set[int],
+    root: dict[str, Any],
+    schema: Mapping[str, Any],
+    path: str,
+    *,
+    above: list[int],
+    done: set[int],
     seen: list[int],
-) -> None:  # fmt: skip
+) -> None:
     """Check that no value is checked by a schema within a check by the same schema.
 
     `seen`: how many schemas references have led to; they may lead to the same place repeatedly.
@@ -254,9 +297,7 @@ def _check_ends(
     parts = [part for word in _SAME_VALUE for part in schema.get(word, ())]
     for part in [*parts, schema.get("not")]:
         if isinstance(part, Mapping):
-            _check_ends(
-                root, cast(Mapping[str, Any], part), path, above=above, done=done, seen=seen
-            )
+            _check_ends(root, cast(Mapping[str, Any], part), path, above=above, done=done, seen=seen)
     above.pop()
     done.add(id(schema))
 

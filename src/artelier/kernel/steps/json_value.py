@@ -34,13 +34,7 @@ PATTERN_TEXT_CHARS_MAX = 5_000
 """Of a text that a pattern is tried on: some patterns take the square of it."""
 
 _BRIEF = Repr()
-_BRIEF.maxstring, _BRIEF.maxother, _BRIEF.maxlist, _BRIEF.maxdict, _BRIEF.maxlevel = (
-    80,
-    80,
-    20,
-    20,
-    4,
-)
+_BRIEF.maxstring, _BRIEF.maxother, _BRIEF.maxlist, _BRIEF.maxdict, _BRIEF.maxlevel = (80, 80, 20, 20, 4)
 
 _PYTHON: dict[str, type | tuple[type, ...]] = {
     "object": dict,
@@ -64,9 +58,7 @@ class TooMuchAtOnce(Exception):
     """A check that an event loop has no time for."""
 
 
-def check_json(
-    value: Any, schema: Mapping[str, Any], path: str = "$", *, quick: bool = False
-) -> Any:
+def check_json(value: Any, schema: Mapping[str, Any], path: str = "$", *, quick: bool = False) -> Any:
     """Return the value, if it fits the schema.
 
     `quick`: on an event loop. Errors: `OutputInvalid` with the path of the first misfit; `TooMuchAtOnce`
@@ -153,8 +145,9 @@ class _ValueCheck:
             if (fitting := found.count("")) != 1:
                 _misfit(
                     f"{path} has to fit one of the allowed forms: {next(filter(None, found), '')[:300]}",
-                    expected="exactly one", got=fitting,
-                )  # fmt: skip
+                    expected="exactly one",
+                    got=fitting,
+                )
         if "not" in rules and not self._fits(value, rules["not"], path, refs=refs):
             _misfit(f"{path} has a form that is not allowed", got=_format_value(value))
 
@@ -165,8 +158,9 @@ class _ValueCheck:
         if len(value) > PATTERN_TEXT_CHARS_MAX:
             _misfit(
                 f"{path} is too long for its pattern",
-                expected=f"at most {PATTERN_TEXT_CHARS_MAX} characters", got=len(value),
-            )  # fmt: skip
+                expected=f"at most {PATTERN_TEXT_CHARS_MAX} characters",
+                got=len(value),
+            )
         if not self._matches(pattern, value, path):
             _misfit(f"{path} does not match its pattern", expected=rules["pattern"], got=value[:80])
 
@@ -227,9 +221,7 @@ def _check_plain(value: Any, rules: Mapping[str, Any], path: str) -> None:
         _misfit(f"{path} is not one of the allowed values", got=_format_value(value))
     if "const" in rules and not _is_same(value, rules["const"]):
         _misfit(
-            f"{path} is not the allowed value",
-            expected=repr(rules["const"])[:80],
-            got=_format_value(value),
+            f"{path} is not the allowed value", expected=repr(rules["const"])[:80], got=_format_value(value)
         )
     kind = rules.get("type")
     if kind is None:

@@ -104,9 +104,8 @@ async def ask(
     claims = claims_for(core, model, assembled.size.tokens_max)
     reservation = reserve(core, price=price, size=assembled.size)
     requested = ev.ModelRequested(
-        key=key, model=model, postings=reservation.postings, counts=reservation.counts,
-        **reservation.estimate,
-    )  # fmt: skip
+        key=key, model=model, postings=reservation.postings, counts=reservation.counts, **reservation.estimate
+    )
     writer = core.writer
     core.services.at("model.before_request")
     refusable = reservation.is_limited or bool(aside)
@@ -119,9 +118,13 @@ async def ask(
         core.unsent.add(key)
         try:
             await writer.commit(
-                assembled.event, requested, blobs=assembled.blobs, aside=aside,
-                refusable=refusable, guard=guard,
-            )  # fmt: skip
+                assembled.event,
+                requested,
+                blobs=assembled.blobs,
+                aside=aside,
+                refusable=refusable,
+                guard=guard,
+            )
         except BaseException:
             end_turn(core, key, tokens=None)
             raise
@@ -316,9 +319,7 @@ async def _ask_anew(core: RunCore, ready: Ready) -> Ready:
     return replace(ready, assembled=again, reservation=reservation)
 
 
-def bill_cut(
-    core: RunCore, ready: Ready, *, output_tokens: int = 0, came: ModelReply | None = None
-) -> None:
+def bill_cut(core: RunCore, ready: Ready, *, output_tokens: int = 0, came: ModelReply | None = None) -> None:
     """Settle a call that was cut off, of which so much came: a provider may bill what it had begun.
 
     `came` is what the reader of a stream has seen of it before leaving.
@@ -401,14 +402,10 @@ async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[Model
     Errors: `ModelReplyBroken` for what is no reply or no JSON; `ModelRefusedCall` for one too large.
     """
     if not isinstance(reply, ModelReply):
-        raise errors.ModelReplyBroken(
-            "the model port returned no ModelReply", got=type(reply).__name__
-        )
+        raise errors.ModelReplyBroken("the model port returned no ModelReply", got=type(reply).__name__)
     usage = known_usage(reply.usage)
     if usage is None:
-        raise errors.ModelReplyBroken(
-            "the model's usage cannot be true", got=repr(reply.usage)[:200]
-        )
+        raise errors.ModelReplyBroken("the model's usage cannot be true", got=repr(reply.usage)[:200])
     try:
         content = canonical(msgspec.structs.replace(reply, usage=usage))
         check_reply_size(core, content, usage)
@@ -438,14 +435,13 @@ def _counted(ready: Ready, reply: ModelReply) -> Usage:
     size, written = ready.assembled.size, 0
     if not is_embedded:
         text = reply.text or ("" if reply.output is None else canonical(reply.output))
-        written = estimate_tokens(text) + sum(
-            estimate_tokens(call.canonical()) for call in reply.tool_calls
-        )
+        written = estimate_tokens(text) + sum(estimate_tokens(call.canonical()) for call in reply.tool_calls)
     ready.sent.is_counted = True
     return msgspec.structs.replace(
-        usage, input_tokens=usage.input_tokens if usage.prompt_tokens else size.input_tokens,
+        usage,
+        input_tokens=usage.input_tokens if usage.prompt_tokens else size.input_tokens,
         output_tokens=min(written, size.output_max),
-    )  # fmt: skip
+    )
 
 
 def check_reply_size(core: RunCore, content: bytes, usage: Usage) -> None:
@@ -453,18 +449,15 @@ def check_reply_size(core: RunCore, content: bytes, usage: Usage) -> None:
     if len(content) > core.policy.reply_bytes_max:
         raise errors.ModelRefusedCall(
             "the model's reply is too large; it was not kept",
-            expected=f"at most {core.policy.reply_bytes_max} bytes", got=len(content),
-            hint="Lower max_output_tokens.", usage=usage,
-        )  # fmt: skip
+            expected=f"at most {core.policy.reply_bytes_max} bytes",
+            got=len(content),
+            hint="Lower max_output_tokens.",
+            usage=usage,
+        )
 
 
 def settle_call(
-    core: RunCore,
-    ready: Ready,
-    *,
-    usage: Usage | None = None,
-    output_tokens: int = 0,
-    is_sent: bool = True,
+    core: RunCore, ready: Ready, *, usage: Usage | None = None, output_tokens: int = 0, is_sent: bool = True
 ) -> Settlement:
     """Settle a call that has ended, whichever way; `facts` of the result go into the event that says so.
 
@@ -473,9 +466,7 @@ def settle_call(
     in between, then `core.came_back()` called.
     """
     if is_sent and ready.key not in core.unsent:
-        settlement = settle(
-            ready.reservation, usage=usage, output_tokens=output_tokens, capped=core.counted
-        )
+        settlement = settle(ready.reservation, usage=usage, output_tokens=output_tokens, capped=core.counted)
         if _is_suspicious(ready, usage):
             settlement = replace(settlement, suspicious=True)
     else:
@@ -487,9 +478,7 @@ def settle_call(
     return settlement
 
 
-def note_end(
-    core: RunCore, settlement: Settlement, event: EventData, blobs: Sequence[Blob] = ()
-) -> None:
+def note_end(core: RunCore, settlement: Settlement, event: EventData, blobs: Sequence[Blob] = ()) -> None:
     """Note how a call ended. One that exceeds what it held is on its way before anything else is reserved."""
     core.writer.note(event, blobs)
     if settlement.is_over:
@@ -498,13 +487,7 @@ def note_end(
 
 
 def record(
-    core: RunCore,
-    ready: Ready,
-    reply: ModelReply,
-    content: bytes,
-    fit: Fitted,
-    *,
-    estimated: bool = False,
+    core: RunCore, ready: Ready, reply: ModelReply, content: bytes, fit: Fitted, *, estimated: bool = False
 ) -> ModelResult:
     """Note the reply and its cost; it is durable at the latest when the run's code next waits.
 
@@ -521,15 +504,22 @@ def record(
         settlement = replace(settlement, estimated=estimated)
     said, blobs = core.keep_json(words(misfit)) if misfit is not None else (None, [])
     note_end(
-        core, settlement,
+        core,
+        settlement,
         ev.ModelCompleted(
-            key=ready.key, reply=ref, input_tokens=usage.input_tokens,
-            cached_input_tokens=usage.cached_input_tokens, output_tokens=usage.output_tokens,
-            invalid=misfit is not None, misfit=said, unpriced=ready.reservation.price is None,
-            **settlement.facts, **_sent_fields(core, ready),
+            key=ready.key,
+            reply=ref,
+            input_tokens=usage.input_tokens,
+            cached_input_tokens=usage.cached_input_tokens,
+            output_tokens=usage.output_tokens,
+            invalid=misfit is not None,
+            misfit=said,
+            unpriced=ready.reservation.price is None,
+            **settlement.facts,
+            **_sent_fields(core, ready),
         ),
         [blob, *blobs],
-    )  # fmt: skip
+    )
     if ready.span is not None:
         code = "" if misfit is None else misfit.code
         ready.span.completed(reply, cost_microusd=settlement.cost, code=code)
@@ -550,10 +540,17 @@ def result(
 ) -> ModelResult:
     """Return what a step gives back; `output` is the value that was asked for."""
     return ModelResult(
-        output=output, text=reply.text, tool_calls=reply.tool_calls,
-        usage=reply.usage, cost_microusd=cost, replayed=replayed,
-        manifest_id=f"{core.run_id}:{key}", finish_reason=reply.finish_reason, key=key, reply=reply,
-    )  # fmt: skip
+        output=output,
+        text=reply.text,
+        tool_calls=reply.tool_calls,
+        usage=reply.usage,
+        cost_microusd=cost,
+        replayed=replayed,
+        manifest_id=f"{core.run_id}:{key}",
+        finish_reason=reply.finish_reason,
+        key=key,
+        reply=reply,
+    )
 
 
 async def record_failure(
@@ -568,19 +565,29 @@ async def record_failure(
         ready.span.failed(code_of(error), usage=usage, cost_microusd=settlement.cost)
     await core.writer.commit(
         ev.ModelFailed(
-            key=ready.key, family=family_of(error), code=code_of(error), message=ref,
-            **settlement.facts, **_sent_fields(core, ready),
+            key=ready.key,
+            family=family_of(error),
+            code=code_of(error),
+            message=ref,
+            **settlement.facts,
+            **_sent_fields(core, ready),
         ),
         blobs=blobs,
-    )  # fmt: skip
+    )
     core.came_back()
     raise error
 
 
 def note_failure(
-    core: RunCore, ready: Ready, *, family: str, code: str, usage: Usage | None = None,
-    output_tokens: int = 0, came: ModelReply | None = None,
-) -> int:  # fmt: skip
+    core: RunCore,
+    ready: Ready,
+    *,
+    family: str,
+    code: str,
+    usage: Usage | None = None,
+    output_tokens: int = 0,
+    came: ModelReply | None = None,
+) -> int:
     """Record a failure without waiting for it. Return what it costs, in micro-dollars.
 
     To a watcher a stream that its reader left has not failed: it has what `came`.

@@ -7,13 +7,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, cast
 
-from artelier.errors import (
-    ArtelierError,
-    InvalidRequest,
-    NotGranted,
-    OutputInvalid,
-    ReplayMismatch,
-)
+from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid, ReplayMismatch
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
@@ -28,14 +22,7 @@ from artelier.kernel.prompt.assembly import (
     prompt_of,
     settle_numbers,
 )
-from artelier.kernel.prompt.manifest import (
-    Head,
-    comparable,
-    decode_head,
-    decode_reply,
-    decode_tools,
-    encoded,
-)
+from artelier.kernel.prompt.manifest import Head, comparable, decode_head, decode_reply, decode_tools, encoded
 from artelier.kernel.prompt.request_diff import Shape, joined_tag, with_joined
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import AtWork, at_step
@@ -71,9 +58,7 @@ async def exact_model_step(core: RunCore, call: ModelCall, *, key: str) -> Model
     return ready if isinstance(ready, ModelResult) else await call_until_reply(core, ready)
 
 
-async def stream_step(
-    core: RunCore, call: ModelCall, step: AtWork
-) -> AsyncGenerator[Delta | ModelResult]:
+async def stream_step(core: RunCore, call: ModelCall, step: AtWork) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas as they come, then the result. A stream that a command cuts keeps what came, with its cost."""
     try:
         ready = await _ready(core, call, step.key)
@@ -115,9 +100,7 @@ async def _pieces_again(
     pieces: list[str] = await core.load_json(outcome.came) or []
     for number, piece in enumerate(pieces, 1):
         if outcome.left and number == len(pieces):
-            await core.delivery.due(
-                step
-            )  # he leaves with this one, and may do so because of another step
+            await core.delivery.due(step)  # he leaves with this one, and may do so because of another step
         yield Delta(text=piece)
     await core.delivery.until_cancelled(recorded)
 
@@ -166,9 +149,15 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     if again is not None and not replaying:
         core.held[key] = cast(ev.ModelRequested, again.request)
     assembled = assemble(
-        core, prompt, key=key, model=name, params=params, tools=tools, output_schema=schema,
+        core,
+        prompt,
+        key=key,
+        model=name,
+        params=params,
+        tools=tools,
+        output_schema=schema,
         recorded=again.context if again is not None else None,
-    )  # fmt: skip
+    )
     if recorded is not None and again is not None:
         assembled = await _compare(core, recorded, assembled, call)
         if replaying:
@@ -187,13 +176,10 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
     span = None
     if (telemetry := core.services.telemetry) is not None:
-        span = telemetry.model_call(
-            core, ModelFacts(key=key, model=name, request=assembled.request)
-        )
+        span = telemetry.model_call(core, ModelFacts(key=key, model=name, request=assembled.request))
     ready = Ready(
-        key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation,
-        span=span,
-    )  # fmt: skip
+        key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation, span=span
+    )
     is_asked = recorded is not None and recorded.status == "requested"
     return await asked_before(core, ready) if is_asked else ready
 
@@ -212,15 +198,11 @@ def _granted_model(core: RunCore, asked: str, own: ModelPort | None) -> tuple[st
         )
     name, port = (name, own) if own is not None else core.services.model(asked)
     if not core.may_use_model(name):
-        raise NotGranted(
-            f"model {name!r} is not granted to this run", expected=", ".join(core.grants)
-        )
+        raise NotGranted(f"model {name!r} is not granted to this run", expected=", ".join(core.grants))
     return name, port
 
 
-async def _tools_of(
-    core: RunCore, call: ModelCall, recorded: Recorded | None
-) -> tuple[ToolSchema, ...]:
+async def _tools_of(core: RunCore, call: ModelCall, recorded: Recorded | None) -> tuple[ToolSchema, ...]:
     head = await _recorded_head(core, recorded)
     then: tuple[ToolSchema, ...] = ()
     if head is not None and head.tools is not None:
@@ -280,9 +262,7 @@ def _recorded_model(recorded: Recorded | None) -> str:
 # Replay
 
 
-async def _compare(
-    core: RunCore, recorded: Recorded, assembled: Assembled, call: ModelCall
-) -> Assembled:
+async def _compare(core: RunCore, recorded: Recorded, assembled: Assembled, call: ModelCall) -> Assembled:
     """Hold a recorded request against what the code asks for now, and act by the replay policy."""
     context = recorded.context
     name = _recorded_model(recorded)
@@ -328,8 +308,7 @@ async def _first_difference(
     parts = (await renderer.manifest(context.key)).parts
     contents = [await renderer.content(part) for part in parts]
     shapes = [
-        Shape.of(part.tag, content, joined=part.joined)
-        for part, content in zip(parts, contents, strict=True)
+        Shape.of(part.tag, content, joined=part.joined) for part, content in zip(parts, contents, strict=True)
     ]
     recorded, now = list[tuple[str, bytes]](), list[tuple[str, bytes]]()
     position = 0

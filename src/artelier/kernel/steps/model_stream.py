@@ -50,16 +50,12 @@ async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelR
                     continue
                 for at in range(0, len(item.text), PIECE_CHARS):
                     if at:
-                        await asyncio.sleep(
-                            0
-                        )  # a large piece is searched in parts, others in between
+                        await asyncio.sleep(0)  # a large piece is searched in parts, others in between
                     if text := live.add(item.text[at : at + PIECE_CHARS]):
                         yield Delta(text=text)
             elif item is not None:
                 result = await stream.end(item)
-                if (
-                    not stream.has_begun and result.text
-                ):  # it came whole: a replay gives it as a piece
+                if not stream.has_begun and result.text:  # it came whole: a replay gives it as a piece
                     yield Delta(text=result.text)
                 elif live is not None and (text := live.rest()):
                     yield Delta(text=text)
@@ -164,9 +160,7 @@ class _StreamAttempts:
 
     def cut(self) -> ModelReply:
         """Return what came before the stream was cut, with its cost by estimate."""
-        usage = Usage(
-            input_tokens=self._ready.assembled.size.input_tokens, output_tokens=self._meter.tokens
-        )
+        usage = Usage(input_tokens=self._ready.assembled.size.input_tokens, output_tokens=self._meter.tokens)
         text = "".join(self._pieces)
         self._cut = ModelReply(text=text, usage=usage, finish_reason="cut")
         return self._cut

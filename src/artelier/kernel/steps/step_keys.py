@@ -43,15 +43,14 @@ class StepKeys:
             if self.check is not None:
                 self.check(full)
             above, _, last = full.rpartition("/")
-            used = full in self.taken or (
-                last.isdecimal() and 1 <= int(last) <= self.counters.get(above, 0)
-            )
+            used = full in self.taken or (last.isdecimal() and 1 <= int(last) <= self.counters.get(above, 0))
             self.taken.add(full)
         if used:
             raise StepConflict(
                 f"two steps of this run have the key {full!r}",
-                hint="Give each step a key of its own, or none.", key=full,
-            )  # fmt: skip
+                hint="Give each step a key of its own, or none.",
+                key=full,
+            )
         self.in_flight[parent] = busy + 1
         return full
 

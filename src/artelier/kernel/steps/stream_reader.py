@@ -24,9 +24,13 @@ class ModelStream:
     """
 
     def __init__(
-        self, core: RunCore, call: ModelCall, *, key: str | None,
+        self,
+        core: RunCore,
+        call: ModelCall,
+        *,
+        key: str | None,
         branch: Callable[[], AbstractContextManager[None]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._reading = _StreamAtWork(core, call, key)
         self._branch = branch
 

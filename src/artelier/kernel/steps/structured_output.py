@@ -84,9 +84,11 @@ def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | Non
     is_model = hasattr(output, "model_json_schema")
     if is_model and not isinstance(output, type):
         raise InvalidRequest(
-            "the output type is an instance", expected=f"the class {type(output).__name__}",
-            got=repr(output)[:100], hint="Pass the class itself.",
-        )  # fmt: skip
+            "the output type is an instance",
+            expected=f"the class {type(output).__name__}",
+            got=repr(output)[:100],
+            hint="Pass the class itself.",
+        )
     if is_model:  # pydantic, without importing it
         return cast(Any, output).model_json_schema()
     try:
@@ -99,9 +101,7 @@ def schema_of(output: Any, *, is_recorded: bool = False) -> dict[str, Any] | Non
         ) from None
 
 
-def value_of(
-    reply: ModelReply, output: Any, *, is_recorded: bool = False, quick: bool = False
-) -> Any:
+def value_of(reply: ModelReply, output: Any, *, is_recorded: bool = False, quick: bool = False) -> Any:
     """The reply's structured output as `output`. A reply that calls tools has none yet: None.
 
     An output with `value_of_reply(reply)` takes any reply: what does not fit is then no misfit of the step.
@@ -133,8 +133,9 @@ def _value_of(reply: ModelReply, output: Any, *, is_recorded: bool, quick: bool)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise OutputInvalid(
                 "the reply is not the JSON that was asked for",
-                expected="one JSON value", got=f"{reply.text[:80]!r} ({error})",
-            ) from None  # fmt: skip
+                expected="one JSON value",
+                got=f"{reply.text[:80]!r} ({error})",
+            ) from None
     if isinstance(output, Mapping):
         schema = cast(Mapping[str, Any], output)
         return value if is_recorded else check_json(value, schema, quick=quick)

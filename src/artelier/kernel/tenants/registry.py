@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    NotFound,
-    SequenceConflict,
-    StoreUnavailable,
-)
+from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, StoreUnavailable
 from artelier.ids import MAIN_SPACE, check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.limits.budget import TENANT, UNLIMITED
@@ -25,16 +19,7 @@ from artelier.kernel.privacy.pii_scrubber import patterns_changed
 from artelier.kernel.run.context import TenantState
 from artelier.kernel.run.services import Services
 from artelier.ledger import AMOUNT_MAX, DEBT, Posting, check_available
-from artelier.log import (
-    Batch,
-    DataKey,
-    Draft,
-    EventData,
-    StreamAppend,
-    Tx,
-    decode_stored,
-    tenant_stream,
-)
+from artelier.log import Batch, DataKey, Draft, EventData, StreamAppend, Tx, decode_stored, tenant_stream
 from artelier.money import USD, format_usd, parse_usd
 from artelier.pii.vault import PATTERNS_SQL
 
@@ -56,9 +41,7 @@ class Tenant:
     """
 
     id: str
-    grants: frozenset[str] | set[str] | tuple[str, ...] | list[str] | None = field(
-        default=None, kw_only=True
-    )
+    grants: frozenset[str] | set[str] | tuple[str, ...] | list[str] | None = field(default=None, kw_only=True)
     """Patterns such as `tools:*`, `payments:send`, `models:openai:*`, `pii:restore`."""
     budget_usd: str | Decimal | None = field(default=None, kw_only=True)
     """Dollars, such as `"5.00"`. None: no limit."""
@@ -137,9 +120,10 @@ class Tenants:
     async def _declare(self, tenant: str, said: ev.TenantDeclared, state: TenantState) -> None:
         """Record what a program says of a tenant, once, if it is not what is stored."""
         stored = ev.TenantDeclared(
-            grants=tuple(sorted(state.grants)), budget=state.budget,
+            grants=tuple(sorted(state.grants)),
+            budget=state.budget,
             allow_unknown_price=state.allow_unknown_price,
-        )  # fmt: skip
+        )
         names = ev.TenantDeclared.__struct_fields__
         is_stored = all(getattr(said, name) in (None, getattr(stored, name)) for name in names)
         if is_stored or self._declared.get(tenant) == said:
@@ -162,18 +146,21 @@ class Tenants:
             return None
         grants, budget, unknown = rows[0]
         return TenantState(
-            id=tenant, grants=decode_stored(grants, type=tuple[str, ...]), budget=budget,
+            id=tenant,
+            grants=decode_stored(grants, type=tuple[str, ...]),
+            budget=budget,
             allow_unknown_price=bool(unknown),
             key=key or await self._services.store.data_key(tenant),
             rates=stored_rates(await self._services.store.query(RATES_SQL, (tenant,))),
-        )  # fmt: skip
+        )
 
     async def _create(self, tenant: str, said: ev.TenantDeclared) -> TenantState:
         created = ev.TenantCreated(
-            grants=said.grants if said.grants is not None else DEFAULT_GRANTS, budget=said.budget,
+            grants=said.grants if said.grants is not None else DEFAULT_GRANTS,
+            budget=said.budget,
             allow_unknown_price=bool(said.allow_unknown_price),
             postings=_change(0, 0, said.budget),
-        )  # fmt: skip
+        )
         try:
             await self._append(tenant, created, expected_seq=0)
         except SequenceConflict:
@@ -217,18 +204,17 @@ class Tenants:
                 budget = None
             unknown = state.allow_unknown_price
             updated = ev.TenantUpdated(
-                grants=state.grants if grants is None else check_grants(grants), budget=budget,
+                grants=state.grants if grants is None else check_grants(grants),
+                budget=budget,
                 allow_unknown_price=unknown if allow_unknown_price is None else allow_unknown_price,
                 postings=_change(*await self._read_issued(tenant), budget),
-            )  # fmt: skip
+            )
             guard = _lowering_guard(tenant, updated.postings)
             with suppress(SequenceConflict):  # somebody else changed it: decide anew
                 await self._append(tenant, updated, *more, expected_seq=seq, by=by, guard=guard)
                 break
         else:
-            raise Conflict(
-                f"tenant {tenant!r} is changed by others all the time", hint="Try again."
-            )
+            raise Conflict(f"tenant {tenant!r} is changed by others all the time", hint="Try again.")
         await self._refresh(tenant)
         return await self.show(tenant)
 
@@ -262,9 +248,7 @@ class Tenants:
             "spent_usd": format_usd(balances.get("spent", 0)),
             "held_usd": format_usd(held),
             "debt_usd": format_usd(debt),
-            "available_usd": (
-                None if state.budget is None else format_usd(balances.get(TENANT, 0) - debt)
-            ),
+            "available_usd": (None if state.budget is None else format_usd(balances.get(TENANT, 0) - debt)),
             "allow_unknown_price": state.allow_unknown_price,
             "rates": {name: rate.plain() for name, rate in state.rates.items()},
             "patterns": dict(await self._services.store.query(PATTERNS_SQL, (tenant,))),
@@ -298,9 +282,11 @@ def _budget(usd: str | Decimal) -> int:
     micro = parse_usd(usd)
     if micro > AMOUNT_MAX:
         raise InvalidRequest(
-            "too large a budget", expected=f"at most {format_usd(AMOUNT_MAX)} USD",
-            got=repr(usd)[:80], hint="Say unlimited instead.",
-        )  # fmt: skip
+            "too large a budget",
+            expected=f"at most {format_usd(AMOUNT_MAX)} USD",
+            got=repr(usd)[:80],
+            hint="Say unlimited instead.",
+        )
     return micro
 
 

@@ -23,9 +23,13 @@ class Workspaces:
     """The folders a tenant may use: any (one person's own machine), or those below a root of its own."""
 
     def __init__(
-        self, *, roots: Mapping[str, Path] | None = None, base: Path | None = None,
-        default: Path | None = None, is_confined: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        roots: Mapping[str, Path] | None = None,
+        base: Path | None = None,
+        default: Path | None = None,
+        is_confined: bool = False,
+    ) -> None:
         """Describe the folders of all tenants.
 
         `roots` names a folder for each tenant. `base` holds one folder for each other tenant, named after it
@@ -43,8 +47,9 @@ class Workspaces:
         if self.is_confined and self._default:
             raise InvalidConfig(
                 "one workspace for all and one for each tenant exclude each other",
-                expected="roots or base, or default", got="both",
-            )  # fmt: skip
+                expected="roots or base, or default",
+                got="both",
+            )
         self._check_apart()
 
     @property
@@ -93,11 +98,12 @@ class Workspaces:
         place = os.path.realpath(os.path.join(root, workspace))
         if self.is_confined and not (root and is_within(place, root)):
             raise AccessDenied(
-                f"the workspace is outside of the folder of tenant {tenant}" if root
+                f"the workspace is outside of the folder of tenant {tenant}"
+                if root
                 else f"tenant {tenant} has no folder for workspaces",
                 expected="the tenant's own folder, or one in it",
                 hint="Leave the workspace out; whoever runs the server sets --workspace TENANT=DIR.",
-            )  # fmt: skip
+            )
         if not os.path.isdir(place):
             raise NotFound("the workspace is not there", hint="Name a folder that exists.")
         return place
@@ -132,8 +138,9 @@ class Workspaces:
                 continue  # beside the tenants' folders, or hidden from every tool
             raise InvalidConfig(
                 "a file of the server lies in the workspace of a tenant, whose tools would read it",
-                got=str(path), hint="Keep it elsewhere, or in a folder whose name begins with a dot.",
-            )  # fmt: skip
+                got=str(path),
+                hint="Keep it elsewhere, or in a folder whose name begins with a dot.",
+            )
 
     def _check_apart(self) -> None:
         """Errors: `InvalidConfig` if one tenant's folder holds another's."""

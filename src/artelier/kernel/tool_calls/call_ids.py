@@ -10,9 +10,7 @@ import msgspec
 from artelier.ports.model import ChatMessage, ModelReply, ToolCall
 
 
-def with_call_ids(
-    reply: ModelReply, *, run_id: str, key: str, messages: Sequence[ChatMessage]
-) -> ModelReply:
+def with_call_ids(reply: ModelReply, *, run_id: str, key: str, messages: Sequence[ChatMessage]) -> ModelReply:
     """Return the reply with an id of its own for each call.
 
     `messages` are those that the model was sent. An id stays as the port gave it unless it is empty or taken;

@@ -29,15 +29,7 @@ from artelier.kernel.tool_calls.tool_step import undo_step
 from artelier.log import decode_stored
 from artelier.log.event import decode_data
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import (
-    Compensate,
-    PerCallTool,
-    Reversible,
-    Risk,
-    ToolContext,
-    ToolPort,
-    for_call,
-)
+from artelier.ports.tool import Compensate, PerCallTool, Reversible, Risk, ToolContext, ToolPort, for_call
 
 NOTE_CHARS_MAX = 4_000
 DEPTH_MAX = 64
@@ -98,19 +90,11 @@ class UndoPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def compensate(
-    core: RunCore,
-    key: str,
-    *,
-    upto: str | None = None,
-    since: int = 0,
-    note: str = "",
-    asked: bool = False,
+    core: RunCore, key: str, *, upto: str | None = None, since: int = 0, note: str = "", asked: bool = False
 ) -> Compensated:
     """Undo what the run has done. `key` is the full key of the plan. Errors: see `Run.compensate`."""
     if core.compensating:
-        raise Conflict(
-            f"run {core.run_id} is being compensated already", hint="Wait until that is done."
-        )
+        raise Conflict(f"run {core.run_id} is being compensated already", hint="Wait until that is done.")
     core.compensating = True
     try:
         recorded = await core.recorded(key, "compute")
@@ -193,9 +177,13 @@ async def plan_compensation(
                 kept.append((call.position, stays))
             continue
         item = UndoItem(
-            key=call.key, run=name, undo=_undo_key(call.key, name, tried, taken),
-            tool=call.request.name, arguments=call.request.arguments, result=call.result,
-        )  # fmt: skip
+            key=call.key,
+            run=name,
+            undo=_undo_key(call.key, name, tried, taken),
+            tool=call.request.name,
+            arguments=call.request.arguments,
+            result=call.result,
+        )
         if row["origin"] is not None and not name:
             owner = await dispatcher_of(services, tenant, run_id, call.key)
             item = msgspec.structs.replace(item, owner="" if owner == run_id else owner)
@@ -208,9 +196,7 @@ async def plan_compensation(
     found.sort(key=lambda one: -one[0])
     kept.sort(key=lambda one: -one[0])
     return UndoPlan(
-        items=tuple(item for _, item in found),
-        not_undone=tuple(one for _, one in kept),
-        since=since,
+        items=tuple(item for _, item in found), not_undone=tuple(one for _, one in kept), since=since
     )
 
 
@@ -279,9 +265,16 @@ async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
         elif isinstance(end, ev.ToolReconciled):
             result, is_error = end.result, end.answer == "failed"
         found.append(
-            _RecordedToolStep(stream=stream, key=key, status=status, position=position, request=request,
-                  result=result, is_error=is_error)
-        )  # fmt: skip
+            _RecordedToolStep(
+                stream=stream,
+                key=key,
+                status=status,
+                position=position,
+                request=request,
+                result=result,
+                is_error=is_error,
+            )
+        )
     return found
 
 
@@ -344,7 +337,7 @@ def _undo_key(key: str, run: str, tried: list[_RecordedToolStep], taken: set[str
 
 async def _children(
     services: Services, tenant: str, run_id: str, tools: Mapping[str, ToolPort], since: int, depth: int
-) -> list[tuple[int, UndoItem | KeptEffect]]:  # fmt: skip
+) -> list[tuple[int, UndoItem | KeptEffect]]:
     """Children that have something to undo, each where the newest of it stands; of others, what stays."""
     rows = await services.store.query(
         "SELECT run, id, status FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
@@ -357,8 +350,9 @@ async def _children(
         if plan.items and status not in ("completed", "failed", "cancelled"):
             raise Conflict(
                 f"run {child!r} has not ended, and what it has done cannot be undone yet",
-                got=status, hint="Let it end, or cancel it.",
-            )  # fmt: skip
+                got=status,
+                hint="Let it end, or cancel it.",
+            )
         newest = await services.store.query(
             "SELECT max(e.position) FROM steps s JOIN events e ON e.stream = s.run"
             " AND e.seq = s.completed WHERE s.run = ? AND s.kind <> 'undo'",
@@ -422,9 +416,7 @@ async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | Non
     return None
 
 
-async def _carry_out(
-    core: RunCore, key: str, plan: UndoPlan, *, inherited: bool, asked: bool
-) -> Compensated:
+async def _carry_out(core: RunCore, key: str, plan: UndoPlan, *, inherited: bool, asked: bool) -> Compensated:
     """Undo what a plan says, one after the other. With `inherited`, only what the origin had begun with."""
     undone: list[str] = []
     kept = [one.name for one in plan.not_undone]
@@ -459,22 +451,23 @@ async def _undo(core: RunCore, item: UndoItem) -> ToolResult:
     if item.owner or item.run:
         core.owners[item.undo] = item.owner or item.run
     asked = ToolAsk(
-        name=item.tool, arguments=arguments,
+        name=item.tool,
+        arguments=arguments,
         undo=Undo(step=item.key, port=port, run_id=item.run, gone=tuple(gone)),
-    )  # fmt: skip
+    )
     return await undo_step(core, asked, item.undo)
 
 
-def _failure_of(
-    core: RunCore, item: UndoItem, result: ToolResult, undone: list[str]
-) -> CompensationFailed:
+def _failure_of(core: RunCore, item: UndoItem, result: ToolResult, undone: list[str]) -> CompensationFailed:
     said = _error_of(result)
     return CompensationFailed(
         f"step {item.name} of {core.run_id} was not undone: {str(said.get('message'))[:500]}",
         got=str(said.get("code", "error")),
         hint=f"What came after it is undone. Try again: `artelier runs compensate {core.run_id}`.",
-        run=core.run_id, step=item.name, undone=tuple(undone),
-    )  # fmt: skip
+        run=core.run_id,
+        step=item.name,
+        undone=tuple(undone),
+    )
 
 
 def _error_of(result: ToolResult) -> dict[str, Any]:
@@ -504,9 +497,16 @@ async def _undo_child(
     await core.boundary()
     try:
         below = await compensate_ended(
-            core.services, core.tenant, item.child, tools=core.tools, since=plan.since,
-            note=plan.note, by=core.writer.name, on_wait=core.on_wait, store_result=core.store_result,
-        )  # fmt: skip
+            core.services,
+            core.tenant,
+            item.child,
+            tools=core.tools,
+            since=plan.since,
+            note=plan.note,
+            by=core.writer.name,
+            on_wait=core.on_wait,
+            store_result=core.store_result,
+        )
     except Erased:  # since the plan was made
         left = await plan_compensation(
             core.services, core.tenant.id, item.child, core.tools, since=plan.since
@@ -530,9 +530,7 @@ async def _undo_child(
     return below
 
 
-async def _undone_since(
-    services: Services, tenant: str, run_id: str, since: int
-) -> list[tuple[int, str]]:
+async def _undone_since(services: Services, tenant: str, run_id: str, since: int) -> list[tuple[int, str]]:
     """Steps of a run and of those below it that were undone after a position, with the position of each."""
     row = await run_row(services, tenant, run_id)
     found = [

@@ -31,9 +31,10 @@ async def compensate_ended(
     if not is_final(row["status"]):
         raise Conflict(
             f"run {run_id!r} has not ended, and would go on as if nothing had been undone",
-            expected="a run that is completed, failed or cancelled", got=row["status"],
+            expected="a run that is completed, failed or cancelled",
+            got=row["status"],
             hint="Cancel it first, or call `run.compensate()` in its code.",
-        )  # fmt: skip
+        )
     if row["status"] == "cancelled" and row["reason"] == DRIFTED:
         raise Conflict(
             f"run {run_id!r} goes on as a fork of itself, which answers for what it has done",
@@ -47,6 +48,4 @@ async def compensate_ended(
     async with OpenRun(services, found, opening, store_result) as run:
         core = run.core
         head, _ = await core.store.head(core.stream)
-        return await compensate(
-            core, f"compensate/{head}", upto=upto, since=since, note=note, asked=True
-        )
+        return await compensate(core, f"compensate/{head}", upto=upto, since=since, note=note, asked=True)

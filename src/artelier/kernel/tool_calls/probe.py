@@ -63,6 +63,4 @@ async def ask_probe(tool: ToolPort, key: str, arguments: dict[str, Any]) -> Prob
         return Probed(answer="unsure")
     if answer is not_happened:
         return Probed(answer="not_happened")
-    return Probed(
-        answer="happened", value=answer.result if isinstance(answer, Happened) else answer
-    )
+    return Probed(answer="happened", value=answer.result if isinstance(answer, Happened) else answer)

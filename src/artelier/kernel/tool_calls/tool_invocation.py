@@ -38,9 +38,7 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
     once = tool.side_effect and not tool.idempotent
     beat = Heartbeat(core)
     attempts = 1 if once else core.policy.attempts_max
-    calls = (
-        core.services.dispatches if once else Dispatches()
-    )  # of what may be repeated, nobody asks
+    calls = core.services.dispatches if once else Dispatches()  # of what may be repeated, nobody asks
     for attempt in range(1, attempts + 1):
         if once:
             await core.writer.hold(core.services)
@@ -115,9 +113,7 @@ class Heartbeat:
             work.cancel()
 
 
-def context_of(
-    core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: Dispatch
-) -> ToolContext:
+def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: Dispatch) -> ToolContext:
     questions = 0
 
     async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> Answer:
@@ -125,13 +121,15 @@ def context_of(
         questions += 1
         with beat.asking():
             approval = await approve(
-                core, question, details, key=question_key(key, questions), by_tool=True,
+                core,
+                question,
+                details,
+                key=question_key(key, questions),
+                by_tool=True,
                 before_acting=before_acting,
-            )  # fmt: skip
+            )
         decision = "deny" if approval.decision == "expired" else approval.decision
-        return Answer(
-            decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
-        )
+        return Answer(decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by)
 
     spent, charged = Counter[int](), core.charged[key]
 
@@ -158,13 +156,17 @@ def context_of(
     if tool.timeout_s:
         times.append(core.clock.now_us() + int(tool.timeout_s * 1_000_000))
     return ToolContext(
-        run_id=core.run_id, tenant_id=core.tenant.id, principal=core.actor.name if core.actor else "",
+        run_id=core.run_id,
+        tenant_id=core.tenant.id,
+        principal=core.actor.name if core.actor else "",
         idempotency_key=idempotency_key(core, key),
         deadline_us=min(times, default=None),
-        progress=beat.beat, spend=spend, ask=ask,
+        progress=beat.beat,
+        spend=spend,
+        ask=ask,
         cancelled=lambda: core.cancelled_reason is not None or core.stopping,
         in_thread=call.in_thread,
-    )  # fmt: skip
+    )
 
 
 def is_untouched(core: RunCore, key: str) -> bool:
@@ -179,16 +181,10 @@ def is_untouched(core: RunCore, key: str) -> bool:
 async def _charge(core: RunCore, key: str, amount: int, *, refused: Callable[[], None]) -> None:
     """Charge what a tool spends. Errors: `InsufficientFunds`, `LimitReached`, before it is spent."""
     source = source_for(core)
-    counts = tuple(
-        Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd"
-    )
+    counts = tuple(Count(scope, unit, use=amount) for scope, unit in sorted(core.counted) if unit == "usd")
     await core.writer.commit(
         ev.ToolCharged(
-            key=key,
-            cost=amount,
-            once=True,
-            counts=counts,
-            postings=(Posting(source, "spent", USD, amount),),
+            key=key, cost=amount, once=True, counts=counts, postings=(Posting(source, "spent", USD, amount),)
         ),
         refusable=True,
         refused=refused,

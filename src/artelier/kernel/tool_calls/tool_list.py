@@ -20,11 +20,7 @@ def tool_list(core: RunCore) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = []
     for schema in core.visible_tools():
         body = schema.canonical()
-        item = {
-            "name": schema.name,
-            "hash": sha256(body).hexdigest(),
-            "schema": msgspec.to_builtins(schema),
-        }
+        item = {"name": schema.name, "hash": sha256(body).hexdigest(), "schema": msgspec.to_builtins(schema)}
         if getattr(core.tools.get(schema.name), "poll", False):
             item["poll"] = True
         listed.append(item)

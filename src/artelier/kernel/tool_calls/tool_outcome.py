@@ -59,14 +59,7 @@ def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolR
 
 
 async def complete(
-    core: RunCore,
-    ask: ToolAsk,
-    key: str,
-    value: Any,
-    *,
-    ms: int,
-    settled_by: str = "",
-    wait: bool = False,
+    core: RunCore, ask: ToolAsk, key: str, value: Any, *, ms: int, settled_by: str = "", wait: bool = False
 ) -> ToolResult:
     """Record an outcome: of a side effect on arrival, of anything else with the next request."""
     is_error = isinstance(value, ArtelierError)
@@ -89,9 +82,14 @@ async def complete(
     if len(content) > core.result_bytes_max:
         artifact, shown = await _as_artifact(core, key, content)
     event = ev.ToolCompleted(
-        key=key, result=ref, is_error=is_error, ms=ms, artifact=artifact,
-        preview=shown is not None and not artifact, settled_by=settled_by,
-    )  # fmt: skip
+        key=key,
+        result=ref,
+        is_error=is_error,
+        ms=ms,
+        artifact=artifact,
+        preview=shown is not None and not artifact,
+        settled_by=settled_by,
+    )
     blobs = [blob]
     if wait:
         await core.writer.commit(event, blobs=blobs)
@@ -99,9 +97,15 @@ async def complete(
     else:
         core.writer.note(event, blobs)
     return ToolResult(
-        value=value, ref=artifact or None, is_error=is_error, key=key, call_id=ask.call_id,
-        content=content, shown=shown, settled_by=settled_by,
-    )  # fmt: skip
+        value=value,
+        ref=artifact or None,
+        is_error=is_error,
+        key=key,
+        call_id=ask.call_id,
+        content=content,
+        shown=shown,
+        settled_by=settled_by,
+    )
 
 
 async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, bytes]:
@@ -127,9 +131,14 @@ def preview(content: bytes, ref: str) -> bytes:
 
 
 async def return_recorded(
-    core: RunCore, ask: ToolAsk, key: str, call: RecordedCall, *, counts: Sequence[Count],
+    core: RunCore,
+    ask: ToolAsk,
+    key: str,
+    call: RecordedCall,
+    *,
+    counts: Sequence[Count],
     guard: Callable[[Tx], None],
-) -> ToolResult:  # fmt: skip
+) -> ToolResult:
     """Record a step whose outcome is that of an origin's call: asked and answered in one batch, so that it
     is never found without an outcome. Errors: `Exhausted` if a cap has no room for it; those of `guard`.
     """
@@ -139,17 +148,28 @@ async def return_recorded(
     await core.writer.commit(
         ev.ToolRequested(key=key, name=ask.name, arguments=arguments, counts=tuple(counts)),
         ev.ToolCompleted(
-            key=key, result=result, is_error=call.is_error, artifact=call.artifact,
-            preview=call.preview, settled_by=RECORD,
+            key=key,
+            result=result,
+            is_error=call.is_error,
+            artifact=call.artifact,
+            preview=call.preview,
+            settled_by=RECORD,
             recorded=ev.RecordedStep(run=call.run_id, key=call.key),
         ),
-        blobs=[*blobs, blob], refusable=True, guard=guard,
-    )  # fmt: skip
+        blobs=[*blobs, blob],
+        refusable=True,
+        guard=guard,
+    )
     return ToolResult(
-        value=msgspec.json.decode(content), ref=call.artifact or None, is_error=call.is_error,
-        key=key, call_id=ask.call_id, content=content, settled_by=RECORD,
+        value=msgspec.json.decode(content),
+        ref=call.artifact or None,
+        is_error=call.is_error,
+        key=key,
+        call_id=ask.call_id,
+        content=content,
+        settled_by=RECORD,
         shown=preview(content, call.artifact) if call.artifact or call.preview else None,
-    )  # fmt: skip
+    )
 
 
 async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> ToolResult:
@@ -169,10 +189,16 @@ async def replay_result(core: RunCore, recorded: Recorded, ask: ToolAsk) -> Tool
         large = bool(artifact) or completed.preview
     check_arguments(core, recorded, ask)
     return ToolResult(
-        value=msgspec.json.decode(content), ref=artifact or None, is_error=is_error, replayed=True,
-        key=recorded.key, call_id=ask.call_id, content=content,
-        shown=preview(content, artifact) if large else None, settled_by=settled_by,
-    )  # fmt: skip
+        value=msgspec.json.decode(content),
+        ref=artifact or None,
+        is_error=is_error,
+        replayed=True,
+        key=recorded.key,
+        call_id=ask.call_id,
+        content=content,
+        shown=preview(content, artifact) if large else None,
+        settled_by=settled_by,
+    )
 
 
 def check_arguments(core: RunCore, recorded: Recorded, ask: ToolAsk) -> None:

@@ -114,9 +114,13 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     # Who entered it last is who may still be at it.
     core.writer.note(msgspec.structs.replace(request, counts=(), process=recorded.process))
     return Recorded(
-        key=recorded.key, kind="tool", request=request, process=recorded.process,
-        redispatched=recorded.redispatched, charged=recorded.charged,
-    )  # fmt: skip
+        key=recorded.key,
+        kind="tool",
+        request=request,
+        process=recorded.process,
+        redispatched=recorded.redispatched,
+        charged=recorded.charged,
+    )
 
 
 async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None) -> ToolResult:
@@ -169,11 +173,16 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     once = tool.side_effect and not tool.idempotent
     counts = () if ask.undo is not None else _step_counts(core)
     requested = ev.ToolRequested(
-        key=key, name=ask.name, arguments=ref, asked=asked, side_effect=once, counts=counts,
+        key=key,
+        name=ask.name,
+        arguments=ref,
+        asked=asked,
+        side_effect=once,
+        counts=counts,
         undoes=ask.undo.step if ask.undo is not None else "",
         undoes_in=ask.undo.run_id if ask.undo is not None else "",
         process=core.services.process if once else (),
-    )  # fmt: skip
+    )
     if counts:
         await _commit_counted(core, requested, blobs)
     elif once:
@@ -186,9 +195,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
     return await _dispatch(core, tool, arguments, ask, key)
 
 
-async def _from_record(
-    core: RunCore, ask: ToolAsk, key: str, *, step: str = ""
-) -> ToolResult | None:
+async def _from_record(core: RunCore, ask: ToolAsk, key: str, *, step: str = "") -> ToolResult | None:
     """Return the outcome of an equal call that the origin of this fork made, and record that it is used.
 
     `step`: only of this step, which the fork shares and whose outcome is behind the branch.
@@ -215,9 +222,7 @@ async def _from_record(
 
 
 def _step_counts(core: RunCore) -> tuple[Count, ...]:
-    return tuple(
-        Count(scope, unit, use=1) for scope, unit in sorted(core.counted) if unit == "steps"
-    )
+    return tuple(Count(scope, unit, use=1) for scope, unit in sorted(core.counted) if unit == "steps")
 
 
 async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: list[Blob]) -> None:
@@ -233,8 +238,9 @@ def _check(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort
     if tool is None and ask.undo is not None:
         raise ToolFailed(
             f"a call of {ask.name!r} cannot be undone here",
-            expected="a tool of that name with `compensate`", got="none is registered",
-        )  # fmt: skip
+            expected="a tool of that name with `compensate`",
+            got="none is registered",
+        )
     if ask.undo is not None and ask.undo.gone:
         raise Erased(
             f"what step {ask.undo.step} was given, or gave, was erased, and cannot be undone any more",
@@ -350,9 +356,7 @@ async def _settle_unknown(
             core.writer.flush()
         raise
     if found.answer != "unsure":
-        core.deciding.add(
-            key
-        )  # from here on, no person's word is taken: it would be a second outcome
+        core.deciding.add(key)  # from here on, no person's word is taken: it would be a second outcome
     if found.answer in ("happened", "failed"):
         done = complete(core, ask, key, found.value, ms=0, settled_by="probe", wait=True)
         return await effects.kept(done)
@@ -419,9 +423,10 @@ async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, aga
     port = await undoing_of(core, request) if request.undoes else None
     undo = Undo(step=request.undoes, port=port, run_id=request.undoes_in)
     ask = ToolAsk(
-        name=request.name, arguments=await core.load_json(request.arguments),
+        name=request.name,
+        arguments=await core.load_json(request.arguments),
         undo=undo if request.undoes else None,
-    )  # fmt: skip
+    )
     tool: ToolPort | None = None
     arguments: dict[str, Any] = {}
     with suppress(ArtelierError):
@@ -474,9 +479,7 @@ async def _call(
         await core.out_of_time()
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except (
-        BaseException
-    ) as error:  # such as the outcomes of a test library, or of another event loop
+    except BaseException as error:  # such as the outcomes of a test library, or of another event loop
         if once and code_of(error) == RESULT_INVALID:
             value = _as_error(error)
         else:
@@ -488,9 +491,15 @@ async def _call(
 
 
 async def _broken(
-    core: RunCore, tool: ToolPort, arguments: dict[str, Any], ask: ToolAsk, key: str,
-    error: BaseException, *, once: bool,
-) -> ToolResult:  # fmt: skip
+    core: RunCore,
+    tool: ToolPort,
+    arguments: dict[str, Any],
+    ask: ToolAsk,
+    key: str,
+    error: BaseException,
+    *,
+    once: bool,
+) -> ToolResult:
     """Return what became of a call that has raised: of a side effect, what its probe says."""
     core.writer.check()  # what the store refused the tool's own questions is no error of the tool
     if once:

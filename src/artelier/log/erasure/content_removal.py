@@ -103,9 +103,7 @@ def measure(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
         blobs, size_bytes = blobs + count, size_bytes + size
     values = 0
     for condition, parameters in _values(wanted):
-        (count,) = db.execute(
-            f"SELECT count(*) FROM vault WHERE {condition}", parameters
-        ).fetchone()
+        (count,) = db.execute(f"SELECT count(*) FROM vault WHERE {condition}", parameters).fetchone()
         values += count
     return Wiped(keys=len(keys), blobs=blobs, size_bytes=size_bytes, values=values)
 
@@ -120,15 +118,14 @@ def wipe(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
     done = measure(db, wanted)
     if wanted.expected is not None and done != wanted.expected:
         raise Conflict(
-            "what is to be erased has changed since it was measured", hint="Ask again.",
-            expected=wanted.expected, got=done,
-        )  # fmt: skip
+            "what is to be erased has changed since it was measured",
+            hint="Ask again.",
+            expected=wanted.expected,
+            got=done,
+        )
     keys = _keys(db, wanted)
     for condition, parameters in _contents(wanted, keys):
-        db.execute(
-            f"UPDATE blobs SET content = zeroblob(0), codec = {ERASED} WHERE {condition}",
-            parameters,
-        )
+        db.execute(f"UPDATE blobs SET content = zeroblob(0), codec = {ERASED} WHERE {condition}", parameters)
     db.executemany("DELETE FROM keys WHERE key_id = ?", [(key,) for key in keys])
     for condition, parameters in _values(wanted):
         db.execute(f"UPDATE vault SET sealed = NULL WHERE {condition}", parameters)
@@ -144,9 +141,7 @@ def _keys(db: sqlite3.Connection, wanted: Erasing) -> list[int]:
     rows = db.execute("SELECT key_id FROM keys WHERE tenant = ?", (wanted.tenant,)).fetchall()
     bound = wanted.upto_key
     return [
-        key
-        for (key,) in rows
-        if (wanted.whole or key in wanted.keys) and (bound is None or key <= bound)
+        key for (key,) in rows if (wanted.whole or key in wanted.keys) and (bound is None or key <= bound)
     ]
 
 
@@ -162,10 +157,7 @@ def _contents(wanted: Erasing, keys: list[int]) -> Iterable[Condition]:
         return
     for some in _parts(keys):
         marks = ", ".join("?" * len(some))
-        yield (
-            f"tenant = ? AND key_id IN ({marks}) AND codec <> {ERASED}",
-            (wanted.tenant, *some),
-        )
+        yield (f"tenant = ? AND key_id IN ({marks}) AND codec <> {ERASED}", (wanted.tenant, *some))
 
 
 def _values(wanted: Erasing) -> Iterable[Condition]:
@@ -174,10 +166,7 @@ def _values(wanted: Erasing) -> Iterable[Condition]:
         return
     for some in _parts(wanted.placeholders):
         marks = ", ".join("?" * len(some))
-        yield (
-            f"tenant = ? AND placeholder IN ({marks}) AND sealed IS NOT NULL",
-            (wanted.tenant, *some),
-        )
+        yield (f"tenant = ? AND placeholder IN ({marks}) AND sealed IS NOT NULL", (wanted.tenant, *some))
 
 
 def _parts(items: Sequence[T]) -> Iterable[list[T]]:

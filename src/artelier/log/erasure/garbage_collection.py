@@ -73,9 +73,8 @@ def find_unreferenced(db: sqlite3.Connection, keyring: Keyring) -> tuple[set[Nam
 
 
 def remove(
-    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], *, after: int,
-    is_driving: Driving,
-) -> tuple[int, int, tuple[str, ...]]:  # fmt: skip
+    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], *, after: int, is_driving: Driving
+) -> tuple[int, int, tuple[str, ...]]:
     """Delete garbage in the transaction that is open: how many, their bytes, and the tenants left out.
 
     What an event after position `after` refers to again is spared. So is all of a tenant whose runs are
@@ -118,9 +117,8 @@ def _events_after(db: sqlite3.Connection, position: int) -> Iterable[tuple[str, 
 
 
 def _spare(
-    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named],
-    said: Iterable[tuple[str, bytes]],
-) -> None:  # fmt: skip
+    db: sqlite3.Connection, keyring: Keyring, garbage: set[Named], said: Iterable[tuple[str, bytes]]
+) -> None:
     """Take out of `garbage` what is referred to, and what that refers to."""
     waiting: list[Named] = []
     for tenant, data in said:
@@ -155,8 +153,9 @@ def _check_readable(db: sqlite3.Connection, keyring: Keyring) -> None:
     if sealed is not None:
         raise MissingKey(
             f"the content of tenant {sealed[0]!r} is encrypted: what it refers to cannot be seen",
-            expected="ARTELIER_VAULT_KEY in the environment", hint="Nothing was removed.",
-        )  # fmt: skip
+            expected="ARTELIER_VAULT_KEY in the environment",
+            hint="Nothing was removed.",
+        )
 
 
 def count_plain(db: sqlite3.Connection, keyring: Keyring) -> int:
@@ -167,8 +166,7 @@ def count_plain(db: sqlite3.Connection, keyring: Keyring) -> int:
 
 
 _PLAIN = (
-    "FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-    f" WHERE b.codec & {SEALED} = 0 AND b.codec <> {ERASED}"
+    f"FROM blobs b JOIN keys k ON k.key_id = b.key_id WHERE b.codec & {SEALED} = 0 AND b.codec <> {ERASED}"
 )
 
 
@@ -192,7 +190,7 @@ def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
             (codec | SEALED, sealer.seal(keyring.secret_of(tenant, secret), name, content), tenant, name)
             for tenant, name, codec, content, secret, _ in rows
         ],
-    )  # fmt: skip
+    )
     return len(rows)
 
 

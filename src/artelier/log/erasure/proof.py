@@ -27,9 +27,7 @@ class GoneKeys:
         self._unnamed: Counter[tuple[str, int]] = Counter()
         self._unsure: dict[tuple[str, int], int] = {}
 
-    def content(
-        self, tenant: str, key_id: int | None, where: str, *, is_empty: bool
-    ) -> Iterator[str]:
+    def content(self, tenant: str, key_id: int | None, where: str, *, is_empty: bool) -> Iterator[str]:
         """Yield what is wrong with one content whose key is gone, or that was emptied."""
         reach = self._reach.get(tenant, ErasureReach())
         if key_id is None:
@@ -65,9 +63,7 @@ class GoneKeys:
         for tenant in sorted(found.keys() | self._reach.keys()):
             said, count = self._reach.get(tenant, ErasureReach()).values, found.get(tenant, 0)
             if said is not None and said != count:
-                yield (
-                    f"the vault of {tenant} has lost {count} values, and its erasures took {said}"
-                )
+                yield (f"the vault of {tenant} has lost {count} values, and its erasures took {said}")
 
     def unchecked(self) -> Iterator[str]:
         """Yield what only events of an older version account for."""

@@ -20,14 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from artelier.errors import (
-    ArtelierError,
-    CorruptStore,
-    Erased,
-    NotFound,
-    StoreClosed,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
 from artelier.log.blobs import Blob, DataKey, blob_ref
 from artelier.log.chain import GENESIS
@@ -166,8 +159,7 @@ SHRED_STEP = 100
 """Instructions of SQLite between two instants at which a test may stop a file that is written anew."""
 
 _KEYS_GONE = (
-    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'keys'), 0)"
-    " - (SELECT count(*) FROM keys)"
+    "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'keys'), 0) - (SELECT count(*) FROM keys)"
 )
 
 
@@ -216,8 +208,7 @@ class SqliteStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreUnavailable(
-                f"the folder of the database cannot be made: {error.strerror}",
-                got=str(self.path.parent),
+                f"the folder of the database cannot be made: {error.strerror}", got=str(self.path.parent)
             ) from error
         self.views = tuple(views)
         db = connect(str(self.path), read_only=not is_scratch and _is_read_only(self.path))
@@ -249,9 +240,15 @@ class SqliteStore:
         self.on_keys: list[Callable[[], None]] = []
         """Called when something may have been erased, here or by another process; from any thread."""
         self._writer = Writer(
-            db, dispatch(self.views), on_commit=self._tell, versions=versions, identity=identity,
-            fault=fault, keyring=self.keyring, on_keys=self._keys_changed,
-        )  # fmt: skip
+            db,
+            dispatch(self.views),
+            on_commit=self._tell,
+            versions=versions,
+            identity=identity,
+            fault=fault,
+            keyring=self.keyring,
+            on_keys=self._keys_changed,
+        )
         self._closed = False
 
     def _tell(self, position: int, abroad: bool) -> None:
@@ -338,13 +335,9 @@ class SqliteStore:
         )
         return [event_from_row(row) for row in rows]
 
-    async def read_all(
-        self, *, after: int = 0, limit: int = 1000, tenant: str | None = None
-    ) -> list[Event]:
+    async def read_all(self, *, after: int = 0, limit: int = 1000, tenant: str | None = None) -> list[Event]:
         if tenant is None:
-            rows = self._rows(
-                f"{_EVENT} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, limit)
-            )
+            rows = self._rows(f"{_EVENT} WHERE e.position > ? ORDER BY e.position LIMIT ?", (after, limit))
             return [event_from_row(row) for row in rows]
         found: list[Event] = []
         newest = self._rows("SELECT max(position) FROM events", ())[0][0] or 0
@@ -380,9 +373,7 @@ class SqliteStore:
     async def blobs(self, tenant: str, names: Sequence[bytes]) -> dict[bytes, bytes]:
         marks = ",".join("?" * len(names))
         found: dict[bytes, bytes] = {}
-        for row in self._rows(
-            f"{_CONTENT} WHERE b.name IN ({marks}) AND b.tenant = ?", (*names, tenant)
-        ):
+        for row in self._rows(f"{_CONTENT} WHERE b.name IN ({marks}) AND b.tenant = ?", (*names, tenant)):
             with suppress(CorruptStore, Erased):
                 found[row[0]] = self.keyring.opened(*row)
         return found
@@ -403,8 +394,7 @@ class SqliteStore:
                 return row
             stored = self.keyring.stored(self._entropy(SECRET_BYTES))
             key_id = db.execute(
-                "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?)",
-                (tenant, names[0], stored),
+                "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?)", (tenant, names[0], stored)
             ).lastrowid
             return int(key_id or 0), stored
 
@@ -466,9 +456,7 @@ class SqliteStore:
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         return self._rows(sql, parameters)
 
-    async def renew(
-        self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None
-    ) -> None:
+    async def renew(self, holder: str, *, until: LeaseEnd, streams: Sequence[Stream] | None = None) -> None:
         sql = "UPDATE leases SET expires_us = ?, expires_uptime_us = ? WHERE holder = ?"
 
         def extend(db: sqlite3.Connection) -> None:
@@ -481,15 +469,11 @@ class SqliteStore:
         await self._writer.call(extend)
 
     async def root(self) -> tuple[int, bytes]:
-        rows = self._rows(
-            "SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1"
-        )
+        rows = self._rows("SELECT last_position, root FROM commits ORDER BY first_position DESC LIMIT 1")
         return (rows[0][0], rows[0][1]) if rows else (0, GENESIS)
 
     async def take_turns(self, asked: Sequence[Asked], *, now_us: int, holder: str) -> list[Taken]:
-        return await self._writer.call(
-            lambda db: take_turns(db, asked, now_us=now_us, holder=holder)
-        )
+        return await self._writer.call(lambda db: take_turns(db, asked, now_us=now_us, holder=holder))
 
     def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
         return self._writer.call(lambda db: change_turns(db, changes))
@@ -497,9 +481,7 @@ class SqliteStore:
     async def measure(self, wanted: content_removal.Erasing) -> content_removal.Wiped:
         return await self._writer.call(lambda db: content_removal.measure(db, wanted))
 
-    async def erase(
-        self, wanted: content_removal.Erasing, *, record: Batch
-    ) -> content_removal.Wiped:
+    async def erase(self, wanted: content_removal.Erasing, *, record: Batch) -> content_removal.Wiped:
         if self.names is not None:
             record = self.names.admit(record)
         done = await self._writer.submit_with(record, lambda db: content_removal.wipe(db, wanted))
@@ -550,9 +532,7 @@ class SqliteStore:
                 blobs=len(garbage), size_bytes=size, resealed=plain, rates=rates, cleaned=False
             )
         blobs, size, busy = await self._writer.call(
-            lambda db: garbage_collection.remove(
-                db, keyring, garbage, after=position, is_driving=is_driving
-            )
+            lambda db: garbage_collection.remove(db, keyring, garbage, after=position, is_driving=is_driving)
         )
         resealed = 0
         while some := await self._writer.call(lambda db: garbage_collection.reseal(db, keyring)):

@@ -36,15 +36,7 @@ from artelier.errors import (
 )
 from artelier.log.blobs import ERASED, Blob
 from artelier.log.chain import GENESIS, commit_root, event_hash
-from artelier.log.contract import (
-    Applied,
-    Batch,
-    Fence,
-    LeaseEnd,
-    LeaseRequest,
-    Receipt,
-    StreamAppend,
-)
+from artelier.log.contract import Applied, Batch, Fence, LeaseEnd, LeaseRequest, Receipt, StreamAppend
 from artelier.log.event import Draft, Stream, decode_import, encode_data
 from artelier.log.keyring import Keyring
 from artelier.log.sqlite.file_identity import FileIdentity
@@ -92,9 +84,7 @@ class _WriterJob:
 
     __slots__ = ("batch", "call", "error", "future", "loop", "result")
 
-    def __init__(
-        self, batch: Batch | None, call: Callable[[sqlite3.Connection], Any] | None
-    ) -> None:
+    def __init__(self, batch: Batch | None, call: Callable[[sqlite3.Connection], Any] | None) -> None:
         self.batch = batch
         self.call = call
         self.loop = asyncio.get_running_loop()
@@ -121,19 +111,14 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
         return CorruptStore("the database file is damaged: a name in it is no UTF-8", hint=RESTORE)
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
-        return StoreFull(
-            "the disk is full; nothing was written", hint="Free some space and run it again."
-        )
+        return StoreFull("the disk is full; nothing was written", hint="Free some space and run it again.")
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return StoreLocked(
             "the database is locked by another process",
             hint="Wait for it to finish, or stop it; nothing was written.",
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return CorruptStore(
-            f"the database file is damaged: {error}",
-            hint=RESTORE,
-        )
+        return CorruptStore(f"the database file is damaged: {error}", hint=RESTORE)
     if code == sqlite3.SQLITE_READONLY:
         return StoreUnavailable(
             "the database is read-only here; nothing was written",
@@ -142,8 +127,7 @@ def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
         )
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR):
         return StoreUnavailable(
-            f"the database cannot be written: {error}",
-            hint="Check the path, its rights and the disk.",
+            f"the database cannot be written: {error}", hint="Check the path, its rights and the disk."
         )
     if str(error).startswith(("no such table", "no such column", "no such index")):
         return CorruptStore(f"a part of the database is missing: {error}", hint=RESTORE)
@@ -159,12 +143,7 @@ def another_process(path: object = None) -> StoreUnavailable:
     )
 
 
-_OWN_FAULTS = (
-    sqlite3.IntegrityError,
-    sqlite3.InterfaceError,
-    sqlite3.ProgrammingError,
-    sqlite3.DataError,
-)
+_OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
 """Errors of SQLite that one batch brings upon itself: its neighbours in the group go on."""
 
 
@@ -243,9 +222,7 @@ class Writer:
         """Run a function in a write transaction, in order with the batches."""
         return self._enqueue(_WriterJob(None, function))
 
-    def submit_with(
-        self, batch: Batch, function: Callable[[sqlite3.Connection], Any]
-    ) -> asyncio.Future[Any]:
+    def submit_with(self, batch: Batch, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
         """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
         return self._enqueue(_WriterJob(batch, function))
 
@@ -340,9 +317,7 @@ class Writer:
                 )
             if self._fault:
                 self._fault("commit.before")
-            if (
-                self._identity is not None
-            ):  # as late as can be, so that little can happen in between
+            if self._identity is not None:  # as late as can be, so that little can happen in between
                 self._identity.check()
             self._db.execute("COMMIT")
             moved = bool(hashes)
@@ -363,9 +338,10 @@ class Writer:
         if self._newer:
             raise NewerSchema(
                 "this database was taken over by a newer Artelier while it was open; nothing was written",
-                expected="the views that this process keeps", got=self._newer,
+                expected="the views that this process keeps",
+                got=self._newer,
                 hint="Stop this process, upgrade Artelier, and start it again.",
-            )  # fmt: skip
+            )
 
     def _changed_by_newer(self) -> str:
         """Return what differs from the schema and the views that this process keeps; empty for nothing.
@@ -377,9 +353,10 @@ class Writer:
         changed = [f"schema {schema}"] if schema > SCHEMA_VERSION else []
         stored = stored_versions(self._db)
         changed += [
-            f"{name} version {version}" for name, version in sorted(stored.items())
+            f"{name} version {version}"
+            for name, version in sorted(stored.items())
             if version > self._versions.get(name, 0)
-        ]  # fmt: skip
+        ]
         return ", ".join(changed)
 
     def _abandon(self, group: list[_WriterJob], error: BaseException) -> None:
@@ -482,14 +459,9 @@ class Writer:
         if batch.blobs:
             self._check_keys(batch.blobs)
             self._keyring.wrap(self._db, {blob.key_id for blob in batch.blobs})
-            self._db.executemany(
-                _KEEP_BLOB,
-                [self._keyring.row(blob) for blob in batch.blobs],
-            )
+            self._db.executemany(_KEEP_BLOB, [self._keyring.row(blob) for blob in batch.blobs])
         if vault := [*batch.vault, *(secret for blob in batch.blobs for secret in blob.vault)]:
-            self._db.executemany(
-                "INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault
-            )
+            self._db.executemany("INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault)
         seqs = tuple(self._append(append, hashes) for append in batch.appends)
         if batch.release is not None:
             self._release(batch.release, token)
@@ -502,9 +474,10 @@ class Writer:
                 continue
             if self._tx.one("SELECT 1 FROM keys WHERE key_id = ?", (key_id,)) is None:
                 raise Erased(
-                    "what this would be stored under was erased", got=f"key {key_id}",
+                    "what this would be stored under was erased",
+                    got=f"key {key_id}",
                     hint="Open the run, or the tenant, again.",
-                )  # fmt: skip
+                )
             self._live_keys.add(key_id)
 
     def _append(self, append: StreamAppend, hashes: list[tuple[bytes, bytes]]) -> int:
@@ -530,17 +503,32 @@ class Writer:
             self._position += 1
             head.seq += 1
             head.hash = event_hash(
-                head.hash, stream=stream.local, seq=head.seq, kind=kind, version=version,
-                data=encoded, at_us=draft.at_us, actor=draft.actor, cause=draft.cause,
-            )  # fmt: skip
+                head.hash,
+                stream=stream.local,
+                seq=head.seq,
+                kind=kind,
+                version=version,
+                data=encoded,
+                at_us=draft.at_us,
+                actor=draft.actor,
+                cause=draft.cause,
+            )
             hashes.append((head.hash, head.name))
             rows.append(
-                (self._position, head.id, head.seq, kind, version, encoded.decode(),
-                 draft.at_us, draft.actor, draft.cause, head.hash)
-            )  # fmt: skip
-            applied.append(
-                Applied(stream, head.id, head.seq, self._position, draft.at_us, draft.actor, data)
+                (
+                    self._position,
+                    head.id,
+                    head.seq,
+                    kind,
+                    version,
+                    encoded.decode(),
+                    draft.at_us,
+                    draft.actor,
+                    draft.cause,
+                    head.hash,
+                )
             )
+            applied.append(Applied(stream, head.id, head.seq, self._position, draft.at_us, draft.actor, data))
         self._db.executemany("INSERT INTO events VALUES (?,?,?,?,?,?,?,?,?,?)", rows)
         self._show(applied)
         return head.seq
@@ -553,9 +541,7 @@ class Writer:
 
     def _find_head(self, stream: Stream, *, make: bool) -> _StreamHead:
         """Read a head. A stream that is not there is made only for events: it is never empty."""
-        row = self._tx.one(
-            "SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream
-        )
+        row = self._tx.one("SELECT id FROM streams WHERE tenant = ? AND space = ? AND name = ?", stream)
         name = stream.name.encode()
         if row is None and not make:
             return _StreamHead(0, name, 0, GENESIS)
@@ -581,8 +567,7 @@ class Writer:
         """Return the token and how many holders before it have stalled. Errors: `LeaseHeld`."""
         name = request.stream.name
         row = self._tx.one(
-            "SELECT holder, expires_us, expires_uptime_us, progress, stalled FROM leases"
-            " WHERE stream = ?",
+            "SELECT holder, expires_us, expires_uptime_us, progress, stalled FROM leases WHERE stream = ?",
             (name,),
         )
         progress, stalled = request.progress(self._tx), 0

@@ -71,14 +71,10 @@ async def _facts(store: Store, tenant: str, loss: str | None) -> set[str]:
     if loss is None:
         return set()
     try:
-        report = msgspec.json.decode(
-            await store.blob(tenant, blob_name(loss)), type=dict[str, list[str]]
-        )
+        report = msgspec.json.decode(await store.blob(tenant, blob_name(loss)), type=dict[str, list[str]])
     except (NotFound, msgspec.MsgspecError):
         return set()  # erased, or of another version
-    return {
-        fact.casefold() for kind, facts in report.items() if kind != "questions" for fact in facts
-    }
+    return {fact.casefold() for kind, facts in report.items() if kind != "questions" for fact in facts}
 
 
 def _telling(text: str, facts: set[str]) -> list[str]:

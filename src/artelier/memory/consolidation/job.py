@@ -132,9 +132,11 @@ async def consolidate(
             return _skipped(driven)  # it began while this looked at the entries
         try:
             receipt = await scope.record(
-                plan.events(asked), blobs=plan.blobs, by=by,
+                plan.events(asked),
+                blobs=plan.blobs,
+                by=by,
                 guard=_guard(memory) if runs in (None, scope.store) else None,
-            )  # fmt: skip
+            )
             return plan.outcome(receipt.seqs[0])
         except _RunAtWork as at_work:
             return _skipped(str(at_work))
@@ -147,12 +149,7 @@ class _PlanAttempt:
     """One attempt."""
 
     def __init__(
-        self,
-        memory: LogMemory,
-        cards: Sequence[EntryCard],
-        sifted: Sifted,
-        passages: Passages,
-        key: str,
+        self, memory: LogMemory, cards: Sequence[EntryCard], sifted: Sifted, passages: Passages, key: str
     ) -> None:
         self._memory = memory
         self._cards = cards
@@ -198,14 +195,16 @@ class _PlanAttempt:
             id_ = entry_id(scope.artifact, f"{self._key}/{number}", n)
             if id_ not in ids and not await entries.is_taken(id_):
                 return ev.MemoryAdded(
-                    store=scope.artifact, id=id_, mark=await scope.mark(words, under=own),
+                    store=scope.artifact,
+                    id=id_,
+                    mark=await scope.mark(words, under=own),
                     embedder=entries.embedder.name,
                     content=await scope.keep(wanted.content(), self.blobs, under=own),
-                    vector=await scope.keep(
-                        await entries.vector(wanted.text), self.blobs, under=own
-                    ),
-                    importance=wanted.importance, trust=wanted.trust, within=True,
-                )  # fmt: skip
+                    vector=await scope.keep(await entries.vector(wanted.text), self.blobs, under=own),
+                    importance=wanted.importance,
+                    trust=wanted.trust,
+                    within=True,
+                )
         raise IdTaken("no free id for a promoted fact")
 
     def events(self, asked: str) -> list[EventData]:
@@ -214,9 +213,7 @@ class _PlanAttempt:
             store=store,
             key=self._key,
             asked=asked,
-            merged=tuple(
-                ev.Merged(kept=kept, removed=tuple(ids)) for kept, ids in sifted.merged.items()
-            ),
+            merged=tuple(ev.Merged(kept=kept, removed=tuple(ids)) for kept, ids in sifted.merged.items()),
             aged=tuple(sifted.aged),
             boot=tuple(sifted.boot),
             promoted=tuple(event.id for event in self._added),
@@ -230,20 +227,28 @@ class _PlanAttempt:
     def outcome(self, change_id: int | None) -> Consolidation:
         sifted, before = self._sifted, len(self._cards)
         return Consolidation(
-            change_id=change_id, before=before, after=before - sifted.gone + len(self._added),
-            merged=sum(map(len, sifted.merged.values())), aged=len(sifted.aged),
-            boot=len(sifted.boot), promoted=len(self._added), known=self._known,
+            change_id=change_id,
+            before=before,
+            after=before - sifted.gone + len(self._added),
+            merged=sum(map(len, sifted.merged.values())),
+            aged=len(sifted.aged),
+            boot=len(sifted.boot),
+            promoted=len(self._added),
+            known=self._known,
             refused=self._refused,
-        )  # fmt: skip
+        )
 
 
 def _recorded(change_id: int, event: EventData) -> Consolidation:
     """Return what a key led to when it was applied; how many entries there were is not told again."""
     assert isinstance(event, ev.MemoryConsolidated)
     return Consolidation(
-        change_id=change_id, merged=sum(len(one.removed) for one in event.merged),
-        aged=len(event.aged), boot=len(event.boot), promoted=len(event.promoted),
-    )  # fmt: skip
+        change_id=change_id,
+        merged=sum(len(one.removed) for one in event.merged),
+        aged=len(event.aged),
+        boot=len(event.boot),
+        promoted=len(event.promoted),
+    )
 
 
 def _skipped(run_id: str) -> Consolidation:
@@ -253,9 +258,7 @@ def _skipped(run_id: str) -> Consolidation:
 async def _driven_run(memory: LogMemory, runs: Store | None) -> str | None:
     """A run of the agent that some process drives now."""
     scope = memory.scope
-    rows = await (runs or scope.store).query(
-        _DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us())
-    )
+    rows = await (runs or scope.store).query(_DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us()))
     return rows[0][0] if rows else None
 
 

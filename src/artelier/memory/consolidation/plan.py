@@ -12,13 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from artelier.memory.index.index_cache import EntryCard
-from artelier.memory.index.near_duplicates import (
-    Gist,
-    Passages,
-    framing_terms,
-    gist_of,
-    say_the_same,
-)
+from artelier.memory.index.near_duplicates import Gist, Passages, framing_terms, gist_of, say_the_same
 
 CANDIDATES_MAX = 200
 """Entries that one is compared with."""
@@ -55,12 +49,7 @@ class _PlannedEntry(NamedTuple):
 
 
 def sift(
-    cards: Sequence[EntryCard],
-    passages: Passages,
-    *,
-    target: int,
-    fresh_after: int | None,
-    changes_max: int,
+    cards: Sequence[EntryCard], passages: Passages, *, target: int, fresh_after: int | None, changes_max: int
 ) -> Sifted:
     """Sift entries, given in the order of adding.
 
@@ -98,10 +87,7 @@ def _is_idle(item: _PlannedEntry) -> bool:
     """Return True if nothing about an entry says that it matters."""
     card = item.card
     return (
-        card.importance <= IDLE_IMPORTANCE
-        and not card.tags
-        and not item.gist.numbers
-        and not item.is_named
+        card.importance <= IDLE_IMPORTANCE and not card.tags and not item.gist.numbers and not item.is_named
     )
 
 
@@ -181,8 +167,7 @@ def _by_worth(kept: list[_PlannedEntry]) -> list[_PlannedEntry]:
     """Return what is worth least first."""
     frequency = Counter(term for item in kept for term in item.gist.terms)
     worth = {
-        item.card.id: _worth(item, place / len(kept), frequency, len(kept))
-        for place, item in enumerate(kept)
+        item.card.id: _worth(item, place / len(kept), frequency, len(kept)) for place, item in enumerate(kept)
     }
     return sorted(kept, key=lambda item: (worth[item.card.id], item.card.position))
 

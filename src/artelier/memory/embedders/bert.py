@@ -58,8 +58,9 @@ class Bert:
         return states
 
     def _layer(self, states: Matrix, hidden: Matrix, name: str) -> Matrix:
-        seen = self._dense(self._attend(states, hidden, f"{name}.attention.self"),
-                           f"{name}.attention.output.dense")  # fmt: skip
+        seen = self._dense(
+            self._attend(states, hidden, f"{name}.attention.self"), f"{name}.attention.output.dense"
+        )
         states = self._norm(states + seen, f"{name}.attention.output.LayerNorm")
         inner = _gelu(self._dense(states, f"{name}.intermediate.dense"))
         outer = self._dense(inner, f"{name}.output.dense")

@@ -61,25 +61,25 @@ def _install(package: str) -> None:
         _run([*pip, *options])
     else:
         raise ProviderUnavailable(
-            "nothing here can install a package", expected="pip, uv or ensurepip",
+            "nothing here can install a package",
+            expected="pip, uv or ensurepip",
             hint=f"Install {package} by hand, without its dependencies.",
-        )  # fmt: skip
+        )
 
 
 def _run(command: list[str]) -> None:
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise ProviderUnavailable(
             "the installer did not end in time", expected=f"{TIMEOUT_S:.0f} s"
         ) from error
     if done.returncode:
         raise ProviderUnavailable(
-            "the installer failed", got=(done.stderr or done.stdout).strip()[-TOLD_CHARS:],
+            "the installer failed",
+            got=(done.stderr or done.stdout).strip()[-TOLD_CHARS:],
             hint=f"By hand: {' '.join(command)}",
-        )  # fmt: skip
+        )
 
 
 def _check_weights(path: Path) -> None:
@@ -88,5 +88,7 @@ def _check_weights(path: Path) -> None:
     if found != WEIGHTS_SHA256:
         raise CorruptStore(
             "the weights of the model are not those that are known",
-            expected=WEIGHTS_SHA256, got=found, hint=f"Remove {path} and install the model again.",
-        )  # fmt: skip
+            expected=WEIGHTS_SHA256,
+            got=found,
+            hint=f"Remove {path} and install the model again.",
+        )

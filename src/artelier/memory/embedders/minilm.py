@@ -58,15 +58,10 @@ class MiniLMEmbedder:
         # One batch at a time: two would share the same cores and double the memory.
         with self._lock:
             tokenizer, bert = self._loaded or self._load()
-            tokens = [
-                item.ids
-                for item in tokenizer.encode_batch([text[:TEXT_CHARS_MAX] for text in texts])
-            ]
+            tokens = [item.ids for item in tokenizer.encode_batch([text[:TEXT_CHARS_MAX] for text in texts])]
             vectors: list[Vector | None] = [None] * len(texts)
             for rows in _batches(tokens):
-                for row, vector in zip(
-                    rows, bert.sentences([tokens[row] for row in rows]), strict=True
-                ):
+                for row, vector in zip(rows, bert.sentences([tokens[row] for row in rows]), strict=True):
                     vectors[row] = vector
         return [vector for vector in vectors if vector is not None]
 

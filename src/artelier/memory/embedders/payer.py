@@ -28,9 +28,7 @@ class DeskPayer:
         self._asks_again = asks_again
         self._scope = scope
 
-    async def vectors(
-        self, model: str, texts: Sequence[str], ask: Ask
-    ) -> Sequence[Sequence[float]]:
+    async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
         from artelier.kernel.limits.scopes import count_also, counters_of
         from artelier.kernel.steps.embedding_step import embed_step

@@ -80,9 +80,7 @@ class ProviderEmbedder:
             vectors += [self._checked(row) for row in rows]
         return vectors
 
-    async def _asked(
-        self, texts: Sequence[str], *, retries: int = 0
-    ) -> tuple[list[list[float]], int]:
+    async def _asked(self, texts: Sequence[str], *, retries: int = 0) -> tuple[list[list[float]], int]:
         """One request: what the server sent for each text, and the tokens that it counted."""
         import openai
 
@@ -123,9 +121,7 @@ class ProviderEmbedder:
 
     def _broken(self, got: str) -> ModelReplyBroken:
         expected = f"one vector{f' of {self.dims} numbers' if self.dims else ''} for each text"
-        return ModelReplyBroken(
-            f"{self.name} did not answer with vectors", expected=expected, got=got
-        )
+        return ModelReplyBroken(f"{self.name} did not answer with vectors", expected=expected, got=got)
 
     def _client(self, retries: int) -> AsyncOpenAI:
         try:
@@ -133,16 +129,18 @@ class ProviderEmbedder:
         except ImportError as error:
             raise InvalidConfig(
                 f"the embedder {self.name} needs a package that is not installed",
-                got=error.name, hint="Install it: pip install 'artelier[openai]'.",
-            ) from error  # fmt: skip
+                got=error.name,
+                hint="Install it: pip install 'artelier[openai]'.",
+            ) from error
         key = (self._api_key or os.environ.get(KEY_NAME, "")).strip()
         base_url = self._base_url or os.environ.get(URL_NAME, "").strip() or None
         if not key and base_url is None:
             raise MissingKey(
                 f"{self.name}: needs a key",
-                expected=f"the environment variable {KEY_NAME}", got="nothing",
+                expected=f"the environment variable {KEY_NAME}",
+                got="nothing",
                 hint="Set it, or use the embedder hashing, which needs none.",
-            )  # fmt: skip
+            )
         return AsyncOpenAI(
             api_key=key or NO_KEY, base_url=base_url, timeout=self._timeout_s, max_retries=retries
         )
@@ -168,8 +166,7 @@ def _failure(error: OpenAIError, name: str) -> ArtelierError:
             return ProviderUnavailable(f"{name} failed", got=f"status {error.status_code}")
         case openai.APIStatusError():
             return ModelRefusedCall(
-                f"{name} refused the request: {error.message:.200}",
-                got=f"status {error.status_code}",
+                f"{name} refused the request: {error.message:.200}", got=f"status {error.status_code}"
             )
         case openai.APIConnectionError():
             return ProviderUnavailable(f"{name} cannot be reached")

@@ -10,17 +10,28 @@ from functools import lru_cache
 MONTHS = {
     name: number
     for number, names in enumerate(
-        ("january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul",
-         "august aug", "september sep sept", "october oct", "november nov", "december dec"), 1,
+        (
+            "january jan",
+            "february feb",
+            "march mar",
+            "april apr",
+            "may",
+            "june jun",
+            "july jul",
+            "august aug",
+            "september sep sept",
+            "october oct",
+            "november nov",
+            "december dec",
+        ),
+        1,
     )
     for name in names.split()
-}  # fmt: skip
+}
 
 _MONTH = "|".join(sorted(MONTHS, key=len, reverse=True))
 _ISO = re.compile(r"\b(\d{4})-(\d{2})-(\d{2})(?!\d)")
-_DAY_MONTH = re.compile(
-    rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b\.?,?(?: (\d{{4}}))?", re.I
-)
+_DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)?(?: of)? ({_MONTH})\b\.?,?(?: (\d{{4}}))?", re.I)
 _MONTH_DAY = re.compile(rf"\b({_MONTH})\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?:,? (\d{{4}}))?", re.I)
 _MONTH_ONLY = re.compile(rf"\b({_MONTH})\b\.?,?(?: (?:of )?(\d{{4}}))?", re.I)
 _HINT = re.compile(rf"\d|\b(?:{_MONTH})\b", re.I)
@@ -29,8 +40,15 @@ _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _AGO = re.compile(r"\b(\d{1,3}|a|an|one|two|three|four|five|six) (day|week|month)s? ago\b", re.I)
 _COUNTS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _DAYS = {"day": 1, "week": 7, "month": 30}
-_SAID = (("today", 0, 0), ("yesterday", 1, 1), ("this week", 6, 0), ("last week", 13, 5),
-         ("this month", 30, 0), ("last month", 61, 28), ("last year", 730, 300))  # fmt: skip
+_SAID = (
+    ("today", 0, 0),
+    ("yesterday", 1, 1),
+    ("this week", 6, 0),
+    ("last week", 13, 5),
+    ("this month", 30, 0),
+    ("last month", 61, 28),
+    ("last year", 730, 300),
+)
 """Phrases, and the days before now that they mean: from, to. Generous, as people are."""
 
 MICROSECONDS_SINCE = 10**14

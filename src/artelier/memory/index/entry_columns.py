@@ -22,10 +22,18 @@ if TYPE_CHECKING:
     Slots = NDArray[np.int64]
 
 _TYPES: dict[str, type[np.generic]] = {
-    "session": np.int32, "speaker": np.int32, "day": np.int32, "month": np.int8,
-    "length": np.float32, "asks": np.bool_, "time": np.bool_,
-    "number": np.bool_, "importance": np.float32, "tick": np.int64, "trust": np.int32,
-}  # fmt: skip
+    "session": np.int32,
+    "speaker": np.int32,
+    "day": np.int32,
+    "month": np.int8,
+    "length": np.float32,
+    "asks": np.bool_,
+    "time": np.bool_,
+    "number": np.bool_,
+    "importance": np.float32,
+    "tick": np.int64,
+    "trust": np.int32,
+}
 NOBODY = -1
 
 
@@ -53,14 +61,18 @@ class FactTable:
         day = day_of(record.date) if record.date else 0
         self.newest_day = max(self.newest_day, day)
         row = {
-            "session": self._session(day), "speaker": self._speaker(record.speaker),
-            "day": day, "month": month_of(day),
+            "session": self._session(day),
+            "speaker": self._speaker(record.speaker),
+            "day": day,
+            "month": month_of(day),
             "length": math.log1p(len(said)) / 4,
-            "asks": "?" in record.text, "time": not TIME_WORDS.isdisjoint(said),
+            "asks": "?" in record.text,
+            "time": not TIME_WORDS.isdisjoint(said),
             "number": not NUMBER_WORDS.isdisjoint(said) or any(map(str.isdigit, record.text)),
-            "importance": record.importance, "tick": record.tick,
+            "importance": record.importance,
+            "tick": record.tick,
             "trust": self._trusts.setdefault(record.trust, len(self._trusts)),
-        }  # fmt: skip
+        }
         for name, value in row.items():
             self._columns[name].append(value)
         for tag in set(record.tags):

@@ -122,9 +122,7 @@ class VectorColumn:
         rows[:] = numbers
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         if not (np.isfinite(lengths) & (lengths > 0)).all():
-            raise InvalidRequest(
-                "a vector must have a direction", expected="finite numbers, not all zero"
-            )
+            raise InvalidRequest("a vector must have a direction", expected="finite numbers, not all zero")
         # Float16 keeps a length of 1 to three digits; only vectors that never had it are scaled.
         if np.abs(lengths - 1.0).max() > 2e-3:
             rows /= lengths[:, None]
@@ -138,6 +136,4 @@ class VectorColumn:
 
 
 def _other_length(expected: int, got: object) -> InvalidRequest:
-    return InvalidRequest(
-        "vectors of one index have one length", expected=f"{expected} numbers", got=got
-    )
+    return InvalidRequest("vectors of one index have one length", expected=f"{expected} numbers", got=got)

@@ -53,16 +53,31 @@ class EntryCard(NamedTuple):
     def entry(self, *, with_embedding: bool = False) -> Entry:
         embedding = tuple(as_list(self.vector)) if with_embedding and self.vector else None
         return Entry(
-            id=self.id, text=self.text, tick=self.at_us, tags=self.tags,
-            importance=self.importance, speaker=self.speaker, date=self.date, trust=self.trust,
-            run_id=self.run_id, embedder=self.embedder, embedding=embedding,
-        )  # fmt: skip
+            id=self.id,
+            text=self.text,
+            tick=self.at_us,
+            tags=self.tags,
+            importance=self.importance,
+            speaker=self.speaker,
+            date=self.date,
+            trust=self.trust,
+            run_id=self.run_id,
+            embedder=self.embedder,
+            embedding=embedding,
+        )
 
     def recalled(self, score: float) -> Recalled:
         return Recalled(
-            id=self.id, text=self.text, score=score, tick=self.at_us, tags=self.tags,
-            importance=self.importance, speaker=self.speaker, date=self.date, trust=self.trust,
-        )  # fmt: skip
+            id=self.id,
+            text=self.text,
+            score=score,
+            tick=self.at_us,
+            tags=self.tags,
+            importance=self.importance,
+            speaker=self.speaker,
+            date=self.date,
+            trust=self.trust,
+        )
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -75,9 +90,7 @@ class _Content(msgspec.Struct, frozen=True):
 _content = msgspec.json.Decoder(_Content)
 
 
-async def cards_from(
-    scope: MemoryScope, rows: Sequence[tuple[Any, ...]], *, sight: Sight
-) -> list[EntryCard]:
+async def cards_from(scope: MemoryScope, rows: Sequence[tuple[Any, ...]], *, sight: Sight) -> list[EntryCard]:
     """Rows of `CARDS` with their content, as far as they may be seen. Errors: `CorruptStore`."""
     names = list({name for row in rows for name in row[-2:] if name is not None})
     found: dict[bytes, bytes] = {}
@@ -97,10 +110,23 @@ async def cards_from(
         else:
             content = _content.decode(found[name])
         card = EntryCard(
-            id_, embedder, importance / 1000, trust, run_id, at_us, position, gone, moved,
-            content.text, content.tags, content.speaker, content.date, found.get(vector), is_erased,
+            id_,
+            embedder,
+            importance / 1000,
+            trust,
+            run_id,
+            at_us,
+            position,
+            gone,
+            moved,
+            content.text,
+            content.tags,
+            content.speaker,
+            content.date,
+            found.get(vector),
+            is_erased,
             about,
-        )  # fmt: skip
+        )
         cards.append(card)
     return cards
 
@@ -152,8 +178,7 @@ class CachedIndex:
     async def _take_away(self, index: MemoryIndex, opened: Opened) -> bool:
         """Remove what went; False if something came back or changed."""
         rows = await self._scope.store.query(
-            "SELECT id, gone FROM memory_entries WHERE store = ? AND moved > ?"
-            " AND moved <> position",
+            "SELECT id, gone FROM memory_entries WHERE store = ? AND moved > ? AND moved <> position",
             (opened.id, self._seen),
         )
         if any(not gone for _, gone in rows):
@@ -169,8 +194,7 @@ class CachedIndex:
         position = self._seen
         while True:
             rows = await self._scope.store.query(
-                f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ?"
-                " ORDER BY e.position LIMIT ?",
+                f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ? ORDER BY e.position LIMIT ?",
                 (opened.id, position, PAGE),
             )
             cards = await cards_from(self._scope, rows, sight=self._sight)
@@ -188,9 +212,15 @@ class CachedIndex:
         if card.is_erased:
             return
         record = Record(
-            id=card.id, text=card.text, speaker=card.speaker, date=card.date, tags=card.tags,
-            importance=card.importance, tick=card.at_us, trust=card.trust,
-        )  # fmt: skip
+            id=card.id,
+            text=card.text,
+            speaker=card.speaker,
+            date=card.date,
+            tags=card.tags,
+            importance=card.importance,
+            tick=card.at_us,
+            trust=card.trust,
+        )
         # One that came back after the embedder was changed is found by its words alone.
         index.add(record, card.vector if card.embedder == self._embedder else None)
         self._cards[card.id] = card

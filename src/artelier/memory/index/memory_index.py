@@ -54,9 +54,7 @@ class MemoryIndex:
     Neighbours are entries that were added one after the other, on the same day if they have dates.
     """
 
-    def __init__(
-        self, *, embedder: str = "hashing", dims: int = 0, weights: Weights | None = None
-    ) -> None:
+    def __init__(self, *, embedder: str = "hashing", dims: int = 0, weights: Weights | None = None) -> None:
         """`dims`: length of the vectors, else that of the first. `weights`: else measured ones."""
         if not 0 <= dims <= DIMS_MAX:
             raise InvalidRequest("dims", expected=f"0 to {DIMS_MAX}", got=dims)
@@ -81,9 +79,7 @@ class MemoryIndex:
         """Length of the vectors; 0 before the first one."""
         return self._vectors.dims
 
-    def add(
-        self, record: Record, vector: AnyVector | None = None, *, embedder: str | None = None
-    ) -> None:
+    def add(self, record: Record, vector: AnyVector | None = None, *, embedder: str | None = None) -> None:
         """Add an entry at the end.
 
         `vector`: numbers, or float16 as stored. `embedder`: who made it, where that is known.
@@ -142,9 +138,12 @@ class MemoryIndex:
             raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
         near = None if vector is None else self._asked(vector)
         passing = self._facts.passing(
-            tags=(tags,) if isinstance(tags, str) else tags, min_importance=min_importance,
-            since=since, until=until, trust=(trust,) if isinstance(trust, str) else trust,
-        )  # fmt: skip
+            tags=(tags,) if isinstance(tags, str) else tags,
+            min_importance=min_importance,
+            since=since,
+            until=until,
+            trust=(trust,) if isinstance(trust, str) else trust,
+        )
         question = read_question(query, self._facts.names, newest=self._facts.newest_day, now=now)
         slots = self._living(passing)
         count = len(self._ids) if slots is None else len(slots)
@@ -201,11 +200,12 @@ class MemoryIndex:
         }
         return [
             Hit(
-                id=self._ids[slot], score=scores[rank],
+                id=self._ids[slot],
+                score=scores[rank],
                 parts={name: values[rank] for name, values in made_of.items() if values[rank]},
             )
             for rank, slot in enumerate(found)
-        ]  # fmt: skip
+        ]
 
     def _asked(self, vector: AnyVector) -> Vector:
         self._check_source(vector, None)

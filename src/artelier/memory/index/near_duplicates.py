@@ -23,9 +23,11 @@ FILLERS = frozenset(
 """Words that change nothing about a fact (guess, kept short on purpose)."""
 
 _TOKEN = re.compile(r"[-+]?\d+(?:[.,:/-]\d+)*|\w+|[^\w\s]")
-_IGNORED = frozenset(".,;:!'\"()[]{}`*-\N{EN DASH}\N{EM DASH}\N{HORIZONTAL ELLIPSIS}"
-                     "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
-                     "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}")  # fmt: skip
+_IGNORED = frozenset(
+    ".,;:!'\"()[]{}`*-\N{EN DASH}\N{EM DASH}\N{HORIZONTAL ELLIPSIS}"
+    "\N{LEFT SINGLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
+    "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}"
+)
 
 
 def tokens_of(text: str) -> list[str]:
@@ -84,9 +86,7 @@ class Gist(NamedTuple):
 
 def gist_of(text: str) -> Gist:
     lowered = _NOT.sub(" not", text.casefold())
-    numbers = tuple(
-        found.strip(".:/@+-") for found in _NAME.findall(lowered) if _DIGIT.search(found)
-    )
+    numbers = tuple(found.strip(".:/@+-") for found in _NAME.findall(lowered) if _DIGIT.search(found))
     spoken = words(lowered)
     telling = dict.fromkeys(
         term_of(word)
@@ -131,9 +131,7 @@ def is_misspelling(a: str, b: str) -> bool:
     shorter, longer = sorted((a, b), key=len)
     if len(longer) - len(shorter) == 1:
         return any(longer[:n] + longer[n + 1 :] == shorter for n in range(len(longer)))
-    return len(a) == len(b) and any(
-        a[:n] + a[n + 1] + a[n] + a[n + 2 :] == b for n in range(len(a) - 1)
-    )
+    return len(a) == len(b) and any(a[:n] + a[n + 1] + a[n] + a[n + 2 :] == b for n in range(len(a) - 1))
 
 
 def _in_order(a: list[str], b: list[str]) -> int:

@@ -48,8 +48,7 @@ def read_question(
     found = {speakers[word] for word in said if word in speakers}
     kept = [word for word in said if word not in speakers and word not in stop_words()]
     terms = dict.fromkeys(
-        term_of(word)
-        for word in kept or [word for word in said if word not in stop_words()] or said
+        term_of(word) for word in kept or [word for word in said if word not in stop_words()] or said
     )
     weak = weak_terms()
     return ParsedQuery(

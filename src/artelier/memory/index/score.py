@@ -76,9 +76,21 @@ DEFAULT = Weights()
 """With the embedder `hashing`, or without vectors."""
 
 SEMANTIC = Weights(
-    words=1.6, near=4.5, reply=4.9, bm25=0.2, context=1.8, speaker=1.1, date=3.3, after=4.8,
-    length=1.6, asks=-0.85, time=2.1, number=1.9, vector=2.7, vector_context=3.6,
-)  # fmt: skip
+    words=1.6,
+    near=4.5,
+    reply=4.9,
+    bm25=0.2,
+    context=1.8,
+    speaker=1.1,
+    date=3.3,
+    after=4.8,
+    length=1.6,
+    asks=-0.85,
+    time=2.1,
+    number=1.9,
+    vector=2.7,
+    vector_context=3.6,
+)
 """With an embedder that knows meanings."""
 
 VECTOR_MIN = 0.2
@@ -113,11 +125,7 @@ class ScoreFacts:
 
 
 def parts_of(
-    question: ParsedQuery,
-    match: Match,
-    facts: ScoreFacts,
-    similarity: Floats | None,
-    weights: Weights,
+    question: ParsedQuery, match: Match, facts: ScoreFacts, similarity: Floats | None, weights: Weights
 ) -> Parts:
     """All parts that count, as arrays over the entries. Pure. Cost: O(entries x terms)."""
     nearness = _Nearness(facts)

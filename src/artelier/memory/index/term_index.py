@@ -120,9 +120,7 @@ class TermIndex:
         """
         if slots is not None and len(slots) * FEW > len(self._lengths):
             whole = self.match(question, None)
-            return Match(
-                strength=whole.strength[:, slots], weight=whole.weight, bm25=whole.bm25[slots]
-            )
+            return Match(strength=whole.strength[:, slots], weight=whole.weight, bm25=whole.bm25[slots])
         terms = list(question.terms)
         weight = np.array(
             [self.rarity(term) * worth for term, worth in question.terms.items()], dtype=np.float32
@@ -156,9 +154,7 @@ class TermIndex:
     def _rarity(self, with_it: int) -> float:
         return math.log1p((self._alive - with_it + 0.5) / (with_it + 0.5))
 
-    def _plan(
-        self, terms: list[str], question: ParsedQuery
-    ) -> tuple[Floats, Floats, NDArray[np.integer]]:
+    def _plan(self, terms: list[str], question: ParsedQuery) -> tuple[Floats, Floats, NDArray[np.integer]]:
         """Strengths (place 0 is no match) and BM25 factors of all terms that count, and where they stand."""
         rows: dict[int, dict[int, float]] = {}
         factors: dict[int, float] = {}

@@ -48,9 +48,7 @@ async def agent_facts(desk: Any, agent: str) -> dict[str, Any]:
         known = None
     if not await _assignable(desk, agent):
         if known is None:
-            raise NotFound(
-                f"no agent {agent!r:.140}", hint="GET /api/v1/agents names those there are."
-            )
+            raise NotFound(f"no agent {agent!r:.140}", hint="GET /api/v1/agents names those there are.")
         return known
     return _joined(agent, known, await agent_object(desk, agent))
 
@@ -63,9 +61,7 @@ def _joined(agent: str, known: dict[str, Any] | None, told: dict[str, Any]) -> d
     return {**PLAIN, **(known or {}), **told, "agent": agent, "is_assignable": True}
 
 
-async def _line(
-    desk: Any, agent: str, known: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
+async def _line(desk: Any, agent: str, known: dict[str, Any] | None = None) -> dict[str, Any] | None:
     """None for one that people may not read, or that was deleted right now."""
     try:
         told = await agent_line(desk, agent)
@@ -86,9 +82,7 @@ async def _known(desk: Any, agent: str) -> dict[str, Any]:
     return {"runs": count, "last_us": last_us, "last_run": last}
 
 
-async def _assignable(
-    desk: Any, agent: str | None = None, *, after: str = "", limit: int = 1
-) -> list[str]:
+async def _assignable(desk: Any, agent: str | None = None, *, after: str = "", limit: int = 1) -> list[str]:
     """Ids of artifacts that tasks can be assigned to, one or those after an id."""
     which, value = ("id > ?", after) if agent is None else ("id = ?", agent)
     rows = await desk.services.store.query(

@@ -29,9 +29,7 @@ async def change_agent(
     """
     known = ("name", "role", "model", "tools", "memory_artifact_id")
     if strange := sorted(set(changes) - set(known)):
-        raise InvalidRequest(
-            "an agent has no such field", expected=", ".join(known), got=strange[0]
-        )
+        raise InvalidRequest("an agent has no such field", expected=", ".join(known), got=strange[0])
     if (model := changes.get("model")) is not None:
         desk.services.model(model)
     if (memory := changes.get("memory_artifact_id")) is not None:
@@ -67,15 +65,19 @@ async def change_membrane(
     def changed(content: dict[str, Any]) -> dict[str, Any]:
         return {**content, **wanted}
 
-    await _amended(
-        desk, id, "membrane", changed, by=by, expected_version=expected_version, caps=caps
-    )
+    await _amended(desk, id, "membrane", changed, by=by, expected_version=expected_version, caps=caps)
 
 
 async def _amended(
-    desk: Any, id: str, kind: str, changed: Any, *, by: str, expected_version: int | None,
+    desk: Any,
+    id: str,
+    kind: str,
+    changed: Any,
+    *,
+    by: str,
+    expected_version: int | None,
     caps: Mapping[str, int | None] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     artifacts = desk.as_principal(OPERATOR).artifacts.by(by)
     services = desk.services
     for _ in range(ATTEMPTS_MAX):
@@ -84,14 +86,15 @@ async def _amended(
             raise InvalidRequest(f"{id} is no {kind}", expected=kind, got=stored.kind)
         if expected_version is not None and stored.version != expected_version:
             raise VersionConflict(
-                f"{id} was changed by somebody else", expected=f"version {expected_version}",
-                got=f"version {stored.version}", hint="Look at it again, then change it.",
-            )  # fmt: skip
+                f"{id} was changed by somebody else",
+                expected=f"version {expected_version}",
+                got=f"version {stored.version}",
+                hint="Look at it again, then change it.",
+            )
         try:
             append, blobs, _artifact = await artifacts.plan_write(
-                id, content=changed(cast("dict[str, Any]", stored.content)),
-                expected_version=stored.version,
-            )  # fmt: skip
+                id, content=changed(cast("dict[str, Any]", stored.content)), expected_version=stored.version
+            )
             appends: list[StreamAppend] = [append]
             for scope, cap in (caps or {}).items():
                 appends.append(await plan_cap(services, desk.id, scope, unit="usd", cap=cap, by=by))

@@ -29,9 +29,16 @@ TASKS_MAX = 1_000
 
 
 async def create_agent(
-    desk: Any, id: str, *, name: str, role: str = "", model: str | None = None,
-    tools: Sequence[str] = (), budget_usd: str | None = None, by: str = OPERATOR,
-) -> dict[str, Any]:  # fmt: skip
+    desk: Any,
+    id: str,
+    *,
+    name: str,
+    role: str = "",
+    model: str | None = None,
+    tools: Sequence[str] = (),
+    budget_usd: str | None = None,
+    by: str = OPERATOR,
+) -> dict[str, Any]:
     """Make an agent with its steering, as one batch; what `agent_object` says of it.
 
     Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
@@ -39,18 +46,21 @@ async def create_agent(
     check_name(id, what="an agent")
     content = checked(
         AgentContent,
-        {"name": name, "role": role, "model": model, "tools": list(tools),
-         "steering_artifact_id": f"{id}/steering",
-         "axes": {"x": list(AXES[0]), "y": list(AXES[1])}},
+        {
+            "name": name,
+            "role": role,
+            "model": model,
+            "tools": list(tools),
+            "steering_artifact_id": f"{id}/steering",
+            "axes": {"x": list(AXES[0]), "y": list(AXES[1])},
+        },
         what="the agent",
-    )  # fmt: skip
+    )
     if model is not None:
         desk.services.model(model)
     await desk.state()
     artifacts = desk.as_principal(OPERATOR).artifacts.by(by)
-    moved = steering(
-        tools=toggles(tools, desk.services.tools), budget_usd=budget_usd, iterations=20
-    )
+    moved = steering(tools=toggles(tools, desk.services.tools), budget_usd=budget_usd, iterations=20)
     wishes = ((id, "agent", content.model_dump(mode="json")), (f"{id}/steering", "steering", moved))
     appends: list[Any] = []
     blobs: list[Any] = []
@@ -86,13 +96,18 @@ async def agent_line(desk: Any, agent: str) -> dict[str, Any]:
     sums = await _sums(desk, agent)
     model = content.model or await _model_of(desk, mission)
     return {
-        "id": agent, "name": content.name, "mission": mission or None,
-        "status": _status(tasks["items"], at), "task": at["id"] if at else None,
+        "id": agent,
+        "name": content.name,
+        "mission": mission or None,
+        "status": _status(tasks["items"], at),
+        "task": at["id"] if at else None,
         "iteration": at["iteration_count"] if at else 0,
         "max_iterations": at["max_iterations"] if at else 0,
-        "last_iteration": at["last_iteration"] if at else 0, "model": model,
-        "tasks": [task["id"] for task in tasks["items"]], **sums,
-    }  # fmt: skip
+        "last_iteration": at["last_iteration"] if at else 0,
+        "model": model,
+        "tasks": [task["id"] for task in tasks["items"]],
+        **sums,
+    }
 
 
 async def _shown_content(desk: Any, agent: str) -> AgentContent:
@@ -117,14 +132,18 @@ async def agent_object(desk: Any, agent: str) -> dict[str, Any]:
     cap = used["cap"]
     steered = await _steering(desk, content.steering_artifact_id)
     return shown | {
-        "role": content.role, "version": artifact.version,
+        "role": content.role,
+        "version": artifact.version,
         "tools": await _tools(desk, agent, shown["mission"] or "", steered, groups),
-        "steering": steered, "membranes": list(groups), "memory": content.memory_artifact_id,
+        "steering": steered,
+        "membranes": list(groups),
+        "memory": content.memory_artifact_id,
         "budget": {
-            "usd": cap, "used": used["used"],
+            "usd": cap,
+            "used": used["used"],
             "left": None if cap is None else max(0, cap - used["used"] - used["reserved"]),
         },
-    }  # fmt: skip
+    }
 
 
 async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[AgentResult]:
@@ -137,13 +156,10 @@ async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[Ag
     results: list[AgentResult] = []
     tried: set[str] = set()
     while True:
-        page = await task_page(
-            desk, mission=None, agent=agent, status="pending", after=0, limit=TASKS_MAX
-        )
+        page = await task_page(desk, mission=None, agent=agent, status="pending", after=0, limit=TASKS_MAX)
         ready = [
-            task["id"] for task in page["items"]
-            if task["id"] not in tried and await _is_ready(desk, task)
-        ]  # fmt: skip
+            task["id"] for task in page["items"] if task["id"] not in tried and await _is_ready(desk, task)
+        ]
         if not ready:
             return results
         tried.add(ready[0])
@@ -169,8 +185,7 @@ async def mission_of(desk: Any, artifact: Artifact) -> str:
     named = [name for name in (artifact.provenance.run_id, *above[::-1]) if name]
     marks = ", ".join("?" * len(named))
     rows = await desk.services.store.query(
-        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})",
-        (desk.id, *named),
+        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})", (desk.id, *named)
     )
     found = {mission for (mission,) in rows}
     return next((name for name in named if name in found), "")
@@ -243,11 +258,14 @@ async def _tools(
         return []
     return [
         {
-            "name": tool.name, "risk": tool.risk, "side_effect": tool.side_effect,
-            "enabled": why is None, "why_off": why,
+            "name": tool.name,
+            "risk": tool.risk,
+            "side_effect": tool.side_effect,
+            "enabled": why is None,
+            "why_off": why,
         }
         for tool, why in sorted(there, key=lambda one: one.tool.name)
-    ]  # fmt: skip
+    ]
 
 
 def _parsed(steered: dict[str, Any] | None) -> Steering | None:

@@ -12,13 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from artelier.errors import (
-    ArtelierError,
-    Conflict,
-    LeaseHeld,
-    RunStopped,
-    RunSuspended,
-)
+from artelier.errors import ArtelierError, Conflict, LeaseHeld, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
 from artelier.kernel.commands.control_stream import heed_cap
@@ -60,14 +54,7 @@ OF_ITSELF = frozenset(("max_iterations", "stuck", "decision_invalid"))
 LOOK_S = 0.2
 """How often a mission looks for tasks that were added, and for children that only wait."""
 
-WAITING = (
-    "waiting_approval",
-    "unknown_outcome",
-    "budget_exhausted",
-    "waiting",
-    "paused",
-    "pending",
-)
+WAITING = ("waiting_approval", "unknown_outcome", "budget_exhausted", "waiting", "paused", "pending")
 """Statuses of children that hold a mission up, the one that is told first."""
 
 
@@ -139,16 +126,20 @@ class MissionLoop:
             guess = await self._run.step("estimate", self._estimated, plan, key="estimate")
             cost = guess[1]
         if self._job.at_most and cost is None:
-            self._run.fail(
-                "unknown_price", "the plan cannot be held to its estimate: a price is unknown"
-            )
+            self._run.fail("unknown_price", "the plan cannot be held to its estimate: a price is unknown")
             return None
 
         async def make(key: str) -> tuple[ev.MissionLaunched, list[Blob]]:
             launch = await launched(
-                self._desk, self._run.id, Plan.model_validate(plan), key=key, tools=names,
-                edited=edited, by=by, budget=cost if self._job.at_most else None,
-            )  # fmt: skip
+                self._desk,
+                self._run.id,
+                Plan.model_validate(plan),
+                key=key,
+                tools=names,
+                edited=edited,
+                by=by,
+                budget=cost if self._job.at_most else None,
+            )
             if launch.event.budget is not None:
                 await self._limit(launch.event.budget)
             for append in launch.appends:  # nothing waits from here on: it is one batch
@@ -174,9 +165,8 @@ class MissionLoop:
             found, guess = Plan.model_validate(plan), await self._estimated(plan)
             ref, blob = core.keep(encoded(found.model_dump(mode="json")))
             event = ev.MissionPlanned(
-                key=key, plan=ref, calls=guess.calls, cost=guess.cost_microusd,
-                is_limit=self._job.at_most,
-            )  # fmt: skip
+                key=key, plan=ref, calls=guess.calls, cost=guess.cost_microusd, is_limit=self._job.at_most
+            )
             return event, [blob]
 
         return make
@@ -194,8 +184,7 @@ class MissionLoop:
         await core.writer.commit()  # what planning has cost
         used = (await used_below(core.services, core.tenant.id, core.run_id))["usd"]
         rows = await core.store.query(
-            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'",
-            (core.tenant.id, scope),
+            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'", (core.tenant.id, scope)
         )
         before = rows[0][0] if rows else None
         if before is None or used + budget < before:
@@ -225,9 +214,10 @@ class MissionLoop:
             wanted = _plan_in(answer.arguments)
             names = [schema.name for schema in self._run.core.visible_tools()]
             wrong = await self._run.step(
-                "check", partial(mistakes_of, self._run.core.services, wanted, tools=names),
+                "check",
+                partial(mistakes_of, self._run.core.services, wanted, tools=names),
                 key=f"{key}/check",
-            )  # fmt: skip
+            )
             if not wrong:
                 return cast("dict[str, Any]", wanted), True, answer.by
             problem = "; ".join(wrong)[:2_000]
@@ -276,9 +266,10 @@ class MissionLoop:
                     raise self._waits()
                 return
             done, _ = await asyncio.wait(
-                self._working.values(), timeout=LOOK_S if self._is_live else None,
+                self._working.values(),
+                timeout=LOOK_S if self._is_live else None,
                 return_when=asyncio.FIRST_COMPLETED,
-            )  # fmt: skip
+            )
             for task in [id_ for id_, work in self._working.items() if work in done]:
                 self._take(task, self._working.pop(task))
             if not done and self._stop is None:
@@ -363,12 +354,13 @@ class MissionLoop:
             with suppress(Conflict):
                 await desk.retry(task.id, by="kernel")
         job = await task_job(
-            desk, task.id, model=run.core.model_override or self._job.model,
-            workspace=self._job.workspace, mission=run.id,
-        )  # fmt: skip
-        drive = partial(
-            drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched"
+            desk,
+            task.id,
+            model=run.core.model_override or self._job.model,
+            workspace=self._job.workspace,
+            mission=run.id,
         )
+        drive = partial(drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched")
         try:
             await when_free(run.core, drive)
         except LeaseHeld:
@@ -483,8 +475,7 @@ class MissionLoop:
         needed = {one for task in self._tasks.values() for one in task.depends_on}
         last = [id_ for id_ in self._tasks if id_ not in needed]
         outputs = [ref for id_ in last for ref in self._ended[id_].outputs]
-        result: dict[str, Any] = {"text": "", "output": {"tasks": tasks}, "artifact": "",
-                                  "outputs": outputs}  # fmt: skip
+        result: dict[str, Any] = {"text": "", "output": {"tasks": tasks}, "artifact": "", "outputs": outputs}
         if bad:
             said = ", ".join(
                 f"{self._slug(id_)} {one['status']} ({one['reason']})" for id_, one in bad.items()
@@ -496,7 +487,7 @@ class MissionLoop:
                 "tasks_failed",
                 f"{len(bad)} of {len(tasks)} tasks {'was' if len(bad) == 1 else 'were'} not done: {said}",
                 result=result,
-            )  # fmt: skip
+            )
             return
         result["text"] = await self._report(outputs)
         result["artifact"] = outputs[-1] if outputs else ""
@@ -540,6 +531,4 @@ def _below(core: RunCore) -> list[RunCore]:
 
 def _is_waiting(core: RunCore) -> bool:
     """Return True if a run can do nothing until a person, a signal or a time lets it."""
-    return (
-        core.paused or core.status in ("waiting", "waiting_approval") or core.suspended is not None
-    )
+    return core.paused or core.status in ("waiting", "waiting_approval") or core.suspended is not None

@@ -44,13 +44,20 @@ async def mission_page(
     sums = await totals(desk.services, desk.id, [row[1] for row in page])
     items = [
         {
-            "id": run, "goal": await shown_json(desk.services, desk.id, goal), "status": state,
-            "reason": reason, "model": model, "launched_us": launched_us, "started_us": started_us,
-            "ended_us": ended_us, "tasks": tasks, "done": done,
+            "id": run,
+            "goal": await shown_json(desk.services, desk.id, goal),
+            "status": state,
+            "reason": reason,
+            "model": model,
+            "launched_us": launched_us,
+            "started_us": started_us,
+            "ended_us": ended_us,
+            "tasks": tasks,
+            "done": done,
             "cost_microusd": sums[run]["total_cost_microusd"],
         }
         for _, run, goal, state, reason, model, launched_us, started_us, ended_us, tasks, done in page
-    ]  # fmt: skip
+    ]
     return {"items": items, "next": page[-1][0] if len(rows) > limit else None}
 
 
@@ -74,41 +81,46 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         " WHERE tenant = ? AND mission = ?",
         (desk.id, mission),
     )
-    plan, calls, cost, planned_us, launched_us, edited = (
-        found[0] if found else (None, 0, None, None, None, 0)
-    )
-    tasks = await task_page(
-        desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN
-    )
+    plan, calls, cost, planned_us, launched_us, edited = found[0] if found else (None, 0, None, None, None, 0)
+    tasks = await task_page(desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN)
     sums = (await totals(services, desk.id, [mission]))[mission]
-    asked = [
-        mission,
-        *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission)),
-    ]
+    asked = [mission, *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission))]
     ended = await _ended(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
     return {
-        "id": mission, "goal": await shown_json(services, desk.id, row["goal"]),
-        "status": ended["status"], "run_status": row["status"], "reason": ended["reason"],
-        "message": ended["message"], "model": row["model"], "workspace": settings.get("workspace", ""),
+        "id": mission,
+        "goal": await shown_json(services, desk.id, row["goal"]),
+        "status": ended["status"],
+        "run_status": row["status"],
+        "reason": ended["reason"],
+        "message": ended["message"],
+        "model": row["model"],
+        "workspace": settings.get("workspace", ""),
         "plan": await shown_json(services, desk.id, plan),
-        "estimate": None if plan is None else {
-            "calls": calls, "cost_microusd": cost,
+        "estimate": None
+        if plan is None
+        else {
+            "calls": calls,
+            "cost_microusd": cost,
             **({"is_limit": True} if settings.get("at_most") else {}),
         },
-        "edited": bool(edited), "planned_us": planned_us, "launched_us": launched_us,
-        "started_us": row["started_us"], "ended_us": row["ended_us"],
+        "edited": bool(edited),
+        "planned_us": planned_us,
+        "launched_us": launched_us,
+        "started_us": row["started_us"],
+        "ended_us": row["ended_us"],
         "agents": [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
-        if launched_us is not None else [],
+        if launched_us is not None
+        else [],
         "tasks": tasks["items"],
         "membranes": await Membranes(desk).list(mission) if launched_us is not None else [],
-        "cost_microusd": sums["total_cost_microusd"], "usage": sums["total_usage"],
+        "cost_microusd": sums["total_cost_microusd"],
+        "usage": sums["total_usage"],
         "budget_microusd": await _cap(desk, f"run:{mission}"),
-        "outputs": ended["outputs"], "text": ended["text"],
+        "outputs": ended["outputs"],
+        "text": ended["text"],
         "artifact": ended["outputs"][-1] if ended["outputs"] else None,
-        "approvals": [
-            one for run in asked for one in await approvals(services, desk.id, run_id=run)
-        ],
-    }  # fmt: skip
+        "approvals": [one for run in asked for one in await approvals(services, desk.id, run_id=run)],
+    }
 
 
 def _is_own(task: dict[str, Any]) -> bool:
@@ -123,17 +135,16 @@ async def _ended(
     status = goal_status((await standings(desk, row["run"])).values(), run_status=row["status"])
     message = await shown_json(desk.services, desk.id, row["message"])
     said = {
-        "status": status, "reason": row["reason"], "message": message or "",
-        "outputs": result.get("outputs", []), "text": result.get("text", ""),
-    }  # fmt: skip
+        "status": status,
+        "reason": row["reason"],
+        "message": message or "",
+        "outputs": result.get("outputs", []),
+        "text": result.get("text", ""),
+    }
     if row["status"] not in FINAL or not tasks:
         return said
     if status != row["status"]:  # its tasks have come to something else since
-        bad = [
-            f"{one['id']} {one['status']} ({one['reason']})"
-            for one in tasks
-            if one["status"] != "done"
-        ]
+        bad = [f"{one['id']} {one['status']} ({one['reason']})" for one in tasks if one["status"] != "done"]
         said["reason"] = "tasks_failed" if status == "failed" else ""
         said["message"] = f"not done: {', '.join(bad)}" if status == "failed" else ""
     needed = {before for one in tasks for before in one["depends_on"]}

@@ -28,22 +28,33 @@ def check_mission_id(value: str) -> str:
     if not _MISSION.fullmatch(value):
         check_run_id(value)
         raise InvalidRequest(
-            "invalid mission id", expected=f"1-{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ : / -",
-            got=repr(value)[:200], hint="What belongs to a mission is named after it.",
-        )  # fmt: skip
+            "invalid mission id",
+            expected=f"1-{ID_CHARS_MAX} characters of A-Z a-z 0-9 . _ : / -",
+            got=repr(value)[:200],
+            hint="What belongs to a mission is named after it.",
+        )
     if not {"", ".", ".."}.isdisjoint(value.split("/")):
         raise InvalidRequest(
-            "invalid mission id", expected="parts between `/` that are neither empty nor `.` nor `..`",
-            got=repr(value)[:200], hint="Paths of pages and files would lead elsewhere.",
-        )  # fmt: skip
+            "invalid mission id",
+            expected="parts between `/` that are neither empty nor `.` nor `..`",
+            got=repr(value)[:200],
+            hint="Paths of pages and files would lead elsewhere.",
+        )
     return check_name(value, what="a mission")
 
 
 async def conduct(
-    desk: Any, mission: str, job: MissionJob | None = None, *, on_wait: str = "await",
-    limits: Limits | None = None, until_launch: bool = False, by: str = "", subject: str = "",
+    desk: Any,
+    mission: str,
+    job: MissionJob | None = None,
+    *,
+    on_wait: str = "await",
+    limits: Limits | None = None,
+    until_launch: bool = False,
+    by: str = "",
+    subject: str = "",
     key_id: int | None = None,
-) -> AgentResult:  # fmt: skip
+) -> AgentResult:
     """Start a mission's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first. With `until_launch`, a drive
@@ -62,26 +73,43 @@ async def conduct(
         if stored is not None and (needed := await code_needed(desk, mission)) is not None:
             raise needed
         on_wait = "suspend" if on_wait == "return" or until_launch else on_wait
-        work = _driven(desk, mission, job, limits=limits, on_wait=on_wait, by=by,
-                       subject=subject, key_id=key_id)  # fmt: skip
+        work = _driven(
+            desk, mission, job, limits=limits, on_wait=on_wait, by=by, subject=subject, key_id=key_id
+        )
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
             message = await go(desk.services, desk.id, mission, work)
     return await agent_result(desk.services, desk.id, mission, message=message)
 
 
 async def _driven(
-    desk: Any, mission: str, job: MissionJob, *, limits: Limits | None, on_wait: str, by: str,
-    subject: str, key_id: int | None,
-) -> None:  # fmt: skip
+    desk: Any,
+    mission: str,
+    job: MissionJob,
+    *,
+    limits: Limits | None,
+    on_wait: str,
+    by: str,
+    subject: str,
+    key_id: int | None,
+) -> None:
     if await recorded_job(desk, mission) is None:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
     else:
         await check_workspace(desk.services, desk.id, mission, job.workspace)
     opened = desk.run(
-        mission, loop=LOOP, model=job.model, goal=job.goal, settings=job.settings(), limits=limits,
-        tools=kit(desk, job.workspace), on_wait=on_wait, principal=f"mission:{mission}",
-        by=by, subject=subject, key_id=key_id,
-    )  # fmt: skip
+        mission,
+        loop=LOOP,
+        model=job.model,
+        goal=job.goal,
+        settings=job.settings(),
+        limits=limits,
+        tools=kit(desk, job.workspace),
+        on_wait=on_wait,
+        principal=f"mission:{mission}",
+        by=by,
+        subject=subject,
+        key_id=key_id,
+    )
     async with opened as run:
         if is_final(run.status):
             return
@@ -99,11 +127,15 @@ async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
     loop.
     """
     return await recorded(
-        desk.services, desk.id, mission, loop=LOOP, job=MissionJob.restored,
+        desk.services,
+        desk.id,
+        mission,
+        loop=LOOP,
+        job=MissionJob.restored,
         other=lambda loop: Conflict(
             f"run {mission!r} is no mission", got=loop, hint="Give the mission another id."
         ),
-    )  # fmt: skip
+    )
 
 
 async def code_needed(desk: Any, mission: str) -> InvalidRequest | None:
@@ -112,9 +144,14 @@ async def code_needed(desk: Any, mission: str) -> InvalidRequest | None:
     if job is None:
         raise NotFound(f"no mission {mission!r}")
     return await code_missing(
-        desk.services, desk.id, mission, what="mission", workspace=job.workspace,
-        own=("read_artifact",), hint="Plan it anew here: `artelier do GOAL --workspace DIR`.",
-    )  # fmt: skip
+        desk.services,
+        desk.id,
+        mission,
+        what="mission",
+        workspace=job.workspace,
+        own=("read_artifact",),
+        hint="Plan it anew here: `artelier do GOAL --workspace DIR`.",
+    )
 
 
 async def replay_mission(run: Run, settings: dict[str, Any]) -> None:

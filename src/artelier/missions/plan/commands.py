@@ -23,32 +23,50 @@ from artelier.missions.task.task_config import LOOP as TASK_LOOP
 
 
 async def plan_mission(
-    desk: Any, goal: str, *, mission_id: str | None, model: str | None, workspace: str,
-    auto_launch: bool, budget_usd: str | None, plan: Mapping[str, Any] | None,
-    limits: Limits | None, by: str, subject: str = "", at_most: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+    desk: Any,
+    goal: str,
+    *,
+    mission_id: str | None,
+    model: str | None,
+    workspace: str,
+    auto_launch: bool,
+    budget_usd: str | None,
+    plan: Mapping[str, Any] | None,
+    limits: Limits | None,
+    by: str,
+    subject: str = "",
+    at_most: bool = False,
+) -> dict[str, Any]:
     """See `MissionsHandle.plan`."""
     job = mission_job(
-        desk, goal, model=model, workspace=workspace, auto_launch=auto_launch, plan=plan,
-        at_most=at_most,
-    )  # fmt: skip
+        desk, goal, model=model, workspace=workspace, auto_launch=auto_launch, plan=plan, at_most=at_most
+    )
     mission = check_mission_id(mission_id) if mission_id else fresh_mission_id(goal)
     await check_same(desk, mission, job)
     if budget_usd is not None:
         limits = replace(limits or Limits(), usd=budget_usd)
-    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch, by=by,
-                  subject=subject)  # fmt: skip
+    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch, by=by, subject=subject)
     shown = await mission_object(desk, mission)
     return {
-        "mission": mission, "status": shown["status"], "reason": shown["reason"],
-        "message": shown["message"], "plan": shown["plan"], "estimate": shown["estimate"],
-    }  # fmt: skip
+        "mission": mission,
+        "status": shown["status"],
+        "reason": shown["reason"],
+        "message": shown["message"],
+        "plan": shown["plan"],
+        "estimate": shown["estimate"],
+    }
 
 
 def mission_job(
-    desk: Any, goal: str, *, model: str | None, workspace: str, auto_launch: bool,
-    plan: Mapping[str, Any] | None = None, at_most: bool = False,
-) -> MissionJob:  # fmt: skip
+    desk: Any,
+    goal: str,
+    *,
+    model: str | None,
+    workspace: str,
+    auto_launch: bool,
+    plan: Mapping[str, Any] | None = None,
+    at_most: bool = False,
+) -> MissionJob:
     """Return what a mission is asked to do. Errors: `InvalidRequest`; `NotFound` for a folder that is not
     there.
     """
@@ -63,12 +81,7 @@ def mission_job(
         given = checked_plan(dict(plan))
         usable(desk.services, given, tools=kit(desk, folder))
     return MissionJob(
-        goal=goal,
-        model=model,
-        workspace=folder,
-        auto_launch=auto_launch,
-        plan=given,
-        at_most=at_most,
+        goal=goal, model=model, workspace=folder, auto_launch=auto_launch, plan=given, at_most=at_most
     )
 
 
@@ -85,10 +98,11 @@ async def check_same(desk: Any, mission: str, job: MissionJob) -> None:
             have, want = canonical_name(have), canonical_name(want)
         if not desk.services.is_stored(desk.id, name, want, as_=have):
             raise Conflict(
-                f"run {mission} exists with another {what}", expected=repr(have)[:200],
+                f"run {mission} exists with another {what}",
+                expected=repr(have)[:200],
                 got=repr(want)[:200],
                 hint="Give the same one to go on with it, or another id to start anew.",
-            )  # fmt: skip
+            )
 
 
 async def launch_mission(
@@ -104,10 +118,12 @@ async def launch_mission(
     row = await run_row(desk.services, desk.id, mission)
     if (rows and rows[0][0] is not None) or is_final(row["status"]):
         raise Conflict(
-            f"mission {mission!r} was launched already" if rows and rows[0][0] is not None
-            else f"mission {mission!r} has ended", got=row["status"],
+            f"mission {mission!r} was launched already"
+            if rows and rows[0][0] is not None
+            else f"mission {mission!r} has ended",
+            got=row["status"],
             hint="Plan another mission; a fork of this one from before its launch can be edited.",
-        )  # fmt: skip
+        )
     asked = await open_question(desk, row["id"])
     edited = None
     if plan is not None:
@@ -136,9 +152,7 @@ async def open_question(desk: Any, run: int) -> tuple[str, str]:
     return rows[0][0], rows[0][1]
 
 
-async def check_fork(
-    desk: Any, run_id: str, *, at: int | None, changes: Mapping[str, Any] | None
-) -> None:
+async def check_fork(desk: Any, run_id: str, *, at: int | None, changes: Mapping[str, Any] | None) -> None:
     """Errors: `Conflict` for a fork of a mission from after its launch; `NotFound` for other steering of a
     run of a loop that goes by none, `InvalidRequest` for what is no steering of a task.
     """
@@ -155,10 +169,11 @@ async def check_fork(
         return
     raise Conflict(
         f"mission {run_id!r} was launched, and its tasks are runs that a fork does not share",
-        expected=f"a fork from before event {rows[0][0]}", got=at or "its newest event",
+        expected=f"a fork from before event {rows[0][0]}",
+        got=at or "its newest event",
         hint="Fork one of its tasks (`artelier runs tree` names them), or the mission with --at"
         f" {rows[0][0] - 1}.",
-    )  # fmt: skip
+    )
 
 
 async def _check_steering(desk: Any, run_id: str, given: Any) -> None:
@@ -168,9 +183,10 @@ async def _check_steering(desk: Any, run_id: str, given: Any) -> None:
     elif loop:  # code that is written by hand may read it
         raise NotFound(
             f"run {run_id!r} goes by no steering, so that this fork would change nothing",
-            expected="a run of a task", got=f"a run of the loop {loop!r}",
+            expected="a run of a task",
+            got=f"a run of the loop {loop!r}",
             hint="Fork one of the mission's tasks (`artelier runs tree` names them), or another model.",
-        )  # fmt: skip
+        )
 
 
 def fresh_mission_id(goal: str) -> str:

@@ -45,9 +45,16 @@ class LaunchEffects(NamedTuple):
 
 
 async def launched(
-    desk: Any, mission: str, plan: Plan, *, key: str, tools: Collection[str], edited: bool, by: str,
+    desk: Any,
+    mission: str,
+    plan: Plan,
+    *,
+    key: str,
+    tools: Collection[str],
+    edited: bool,
+    by: str,
     budget: int | None = None,
-) -> LaunchEffects:  # fmt: skip
+) -> LaunchEffects:
     """The appends of a launch. `budget`: what its plan may cost at most, if that is a limit.
 
     Errors: `VersionConflict` if something of that name is there already; `InvalidRequest` for a name that
@@ -65,23 +72,21 @@ async def launched(
         await maker.task(task)
     state = await desk.state()
     own = await writing_key(desk.services.store, desk.id, mission)
-    ref, blob = await prepared_blob(
-        desk.id, own or state.key, encoded(plan.model_dump(mode="json"))
-    )
+    ref, blob = await prepared_blob(desk.id, own or state.key, encoded(plan.model_dump(mode="json")))
     event = ev.MissionLaunched(
-        key=key, plan=ref, edited=edited, budget=budget,
+        key=key,
+        plan=ref,
+        edited=edited,
+        budget=budget,
         agents=tuple(f"{mission}/{one.slug}" for one in plan.agents),
         tasks=tuple(f"{mission}/{one.slug}" for one in plan.tasks),
         membranes=tuple(f"{mission}/{slug}" for slug, *_ in membranes),
-    )  # fmt: skip
+    )
     return LaunchEffects(event, maker.appends, [blob, *maker.blobs], maker.caps)
 
 
 def steering(
-    *,
-    tools: Mapping[str, bool],
-    budget_usd: str | None = None,
-    iterations: int = ITERATIONS_DEFAULT,
+    *, tools: Mapping[str, bool], budget_usd: str | None = None, iterations: int = ITERATIONS_DEFAULT
 ) -> dict[str, Any]:
     """The content of a steering artifact that nobody has moved yet."""
     budget = None if budget_usd is None else parse_usd(budget_usd)
@@ -113,27 +118,37 @@ class _LaunchMaker:
         id_ = self._id(agent.slug)
         most = [task.max_iterations for task in plan.tasks if task.agent == agent.slug]
         content = AgentContent(
-            name=agent.name, role=agent.role, model=agent.model, tools=agent.tools,
-            steering_artifact_id=f"{id_}/steering", axes={"x": list(AXES[0]), "y": list(AXES[1])},
-        )  # fmt: skip
+            name=agent.name,
+            role=agent.role,
+            model=agent.model,
+            tools=agent.tools,
+            steering_artifact_id=f"{id_}/steering",
+            axes={"x": list(AXES[0]), "y": list(AXES[1])},
+        )
         await self._write(id_, "agent", content.model_dump(mode="json"), readers=[id_])
         await self._write(
-            f"{id_}/steering", "steering",
-            steering(tools=toggles(agent.tools, tools), budget_usd=agent.budget_usd,
-                     iterations=max([ITERATIONS_DEFAULT, *most])),
+            f"{id_}/steering",
+            "steering",
+            steering(
+                tools=toggles(agent.tools, tools),
+                budget_usd=agent.budget_usd,
+                iterations=max([ITERATIONS_DEFAULT, *most]),
+            ),
             readers=[id_],
-        )  # fmt: skip
+        )
         if agent.budget_usd is not None:
             self.caps[f"agent:{id_}"] = agent.budget_usd
 
-    async def membrane(
-        self, slug: str, *, name: str, members: Iterable[str], budget: str | None
-    ) -> None:
+    async def membrane(self, slug: str, *, name: str, members: Iterable[str], budget: str | None) -> None:
         id_ = self._id(slug)
         append, blobs = await Membranes(self._desk).plan_create(
-            id_, name=name, members=[self._id(one) for one in dict.fromkeys(members)],
-            budget_usd=budget, by=self._by, provenance=self._provenance,
-        )  # fmt: skip
+            id_,
+            name=name,
+            members=[self._id(one) for one in dict.fromkeys(members)],
+            budget_usd=budget,
+            by=self._by,
+            provenance=self._provenance,
+        )
         self.appends.append(append)
         self.blobs.extend(blobs)
         if budget is not None:
@@ -141,51 +156,73 @@ class _LaunchMaker:
 
     async def task(self, task: PlannedTask) -> None:
         content = TaskContent(
-            goal=task.goal, success_criteria=task.success_criteria,
-            assigned_agent_id=self._id(task.agent), inputs=task.inputs,
+            goal=task.goal,
+            success_criteria=task.success_criteria,
+            assigned_agent_id=self._id(task.agent),
+            inputs=task.inputs,
             depends_on=[self._id(one) for one in task.depends_on],
-            max_iterations=task.max_iterations, checks=task.checks, only_checks=task.only_checks,
-        )  # fmt: skip
+            max_iterations=task.max_iterations,
+            checks=task.checks,
+            only_checks=task.only_checks,
+        )
         append, blobs = await task_made(
-            self._desk, self._id(task.slug), content, mission=self._mission, by=self._by,
+            self._desk,
+            self._id(task.slug),
+            content,
+            mission=self._mission,
+            by=self._by,
             provenance=self._provenance,
-        )  # fmt: skip
+        )
         self.appends.append(append)
         self.blobs.extend(blobs)
 
-    async def _write(
-        self, id_: str, kind: str, content: dict[str, Any], *, readers: list[str]
-    ) -> None:
+    async def _write(self, id_: str, kind: str, content: dict[str, Any], *, readers: list[str]) -> None:
         append, blobs, _ = await self._artifacts.plan_write(
-            id_, kind=kind, content=content, access={"allow": {"read": readers}},
-            expected_version=0, provenance=self._provenance,
-        )  # fmt: skip
+            id_,
+            kind=kind,
+            content=content,
+            access={"allow": {"read": readers}},
+            expected_version=0,
+            provenance=self._provenance,
+        )
         self.appends.append(append)
         self.blobs.extend(blobs)
 
 
 async def task_made(
-    desk: Any, id_: str, content: TaskContent, *, mission: str, by: str,
-    provenance: Provenance | None = None, metadata: dict[str, Any] | None = None,
-) -> tuple[StreamAppend, list[Blob]]:  # fmt: skip
+    desk: Any,
+    id_: str,
+    content: TaskContent,
+    *,
+    mission: str,
+    by: str,
+    provenance: Provenance | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> tuple[StreamAppend, list[Blob]]:
     """The first version of a task's artifact and its `task.created`, for a batch of the caller's.
 
     Errors: `VersionConflict` if the id is taken.
     """
     agent = content.assigned_agent_id or ""
-    append, blobs, _ = await (
-        desk.as_principal(OPERATOR).artifacts.by(by)
-    ).plan_write(
-        id_, kind="task", content=content.model_dump(mode="json"), expected_version=0,
-        access={"allow": {"read": [agent] if agent else []}}, provenance=provenance,
+    append, blobs, _ = await (desk.as_principal(OPERATOR).artifacts.by(by)).plan_write(
+        id_,
+        kind="task",
+        content=content.model_dump(mode="json"),
+        expected_version=0,
+        access={"allow": {"read": [agent] if agent else []}},
+        provenance=provenance,
         metadata=metadata or None,
         key=await writing_key(desk.services.store, desk.id, mission) if mission else None,
-    )  # fmt: skip
+    )
     created = ev.TaskCreated(
-        task=id_, mission=mission, agent=agent, parent=content.parent or "",
-        depends_on=tuple(content.depends_on), inputs=tuple(content.inputs),
+        task=id_,
+        mission=mission,
+        agent=agent,
+        parent=content.parent or "",
+        depends_on=tuple(content.depends_on),
+        inputs=tuple(content.inputs),
         max_iterations=content.max_iterations,
-    )  # fmt: skip
+    )
     return with_event(desk, append, created, by=by), list(blobs)
 
 
@@ -198,6 +235,4 @@ def with_event(desk: Any, append: StreamAppend, event: EventData, *, by: str) ->
 def _free(slug: str, plan: Plan) -> str:
     """A slug that nothing of the plan has."""
     taken = {one.slug for one in (*plan.agents, *plan.tasks)}
-    return next(
-        name for name in (slug, *(f"{slug}-{n}" for n in range(2, 200))) if name not in taken
-    )
+    return next(name for name in (slug, *(f"{slug}-{n}" for n in range(2, 200))) if name not in taken)

@@ -152,8 +152,9 @@ def usable(services: Services, value: Any, *, tools: Collection[str]) -> None:
     if wrong:
         raise InvalidRequest(
             f"this plan cannot be launched: {'; '.join(wrong)[:2_000]}",
-            expected="a plan without these mistakes", hint="Edit it and launch it again.",
-        )  # fmt: skip
+            expected="a plan without these mistakes",
+            hint="Edit it and launch it again.",
+        )
 
 
 # The prompt
@@ -180,8 +181,7 @@ def _listing(value: Any) -> str:
         return "(it cannot be listed)"
     entries = cast("list[dict[str, Any]]", listed["entries"])
     lines = [
-        f"- {entry['path']}"
-        + (f" ({entry['size_bytes']} bytes)" if entry["type"] == "file" else "/")
+        f"- {entry['path']}" + (f" ({entry['size_bytes']} bytes)" if entry["type"] == "file" else "/")
         for entry in entries[:ENTRIES_MAX]
     ]
     if len(entries) > ENTRIES_MAX or listed.get("truncated"):

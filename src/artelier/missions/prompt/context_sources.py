@@ -58,8 +58,7 @@ async def found_inputs(desk: Any, job: TaskJob) -> tuple[list[str], str]:
 async def outputs_of(desk: Any, task: str) -> list[str]:
     """Refs of what a task that is done has made; empty for any other."""
     rows = await desk.services.store.query(
-        "SELECT outputs FROM tasks WHERE tenant = ? AND task = ? AND ended = 'done'",
-        (desk.id, task),
+        "SELECT outputs FROM tasks WHERE tenant = ? AND task = ? AND ended = 'done'", (desk.id, task)
     )
     return msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
 
@@ -133,10 +132,12 @@ def _facts(artifact: Artifact, text: str) -> dict[str, Any]:
     title = artifact.metadata.get("title")
     shown = title if isinstance(title, str) and title.strip() else artifact.id.rpartition("/")[2]
     return {
-        "ref": f"{artifact.id}@{artifact.version}", "kind": artifact.kind,
-        "title": " ".join(shown.split())[:TITLE_CHARS], "owner": artifact.owner,
+        "ref": f"{artifact.id}@{artifact.version}",
+        "kind": artifact.kind,
+        "title": " ".join(shown.split())[:TITLE_CHARS],
+        "owner": artifact.owner,
         "bytes": len(text.encode("utf-8", "replace")),
-    }  # fmt: skip
+    }
 
 
 def text_of(artifact: Artifact) -> str:
@@ -161,9 +162,7 @@ async def steering_now(desk: Any, job: TaskJob) -> dict[str, Any]:
     own = await _steering(desk, job.steering or f"{job.agent}/steering")
     groups = await desk.as_principal(job.agent).artifacts.groups_of()
     shared = [await _steering(desk, f"{group}/steering") for group in groups]
-    found: dict[str, Any] = {
-        "agent": own, "membranes": [one for one in shared if one is not None],
-    }  # fmt: skip
+    found: dict[str, Any] = {"agent": own, "membranes": [one for one in shared if one is not None]}
     joined = [scope for scope in map(group_of, groups) if scope not in job.scopes]
     counters = await counters_of(desk.services, desk.id, joined)
     if counters:

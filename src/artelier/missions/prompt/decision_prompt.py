@@ -26,9 +26,14 @@ class DecisionReadings(Protocol):
 
 
 def decision(
-    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: DecisionReadings,
+    job: TaskJob,
+    task: TaskContent,
+    state: TaskState,
+    *,
+    guidance: Guidance,
+    seen: DecisionReadings,
     conversation: RangePart | None,
-) -> list[Section]:  # fmt: skip
+) -> list[Section]:
     """The sections of a decision, in their order."""
     return [
         *told("decision-1", job, task, state, guidance=guidance, seen=seen),
@@ -69,6 +74,8 @@ def tools(
 def tail(state: TaskState, *, seen: DecisionReadings) -> Section:
     """Return how far the task is, and what is left to spend."""
     return prompt_sections.now(
-        state.iteration + 1, last=state.base + state.allowed, repeats=state.repeats,
+        state.iteration + 1,
+        last=state.base + state.allowed,
+        repeats=state.repeats,
         budget=seen.items("budget"),
-    )  # fmt: skip
+    )

@@ -74,24 +74,24 @@ async def open_runs(desk: Any, agent: str, *, status: Sequence[str] = ()) -> lis
     )
     if not rows:
         raise Conflict(
-            f"agent {agent!r:.140} works on nothing now", expected="a run that has not ended",
+            f"agent {agent!r:.140} works on nothing now",
+            expected="a run that has not ended",
             hint="Start one of its tasks first.",
-        )  # fmt: skip
+        )
     return [run for (run,) in rows]
 
 
-async def roots(
-    desk: Any, *, mission: str | None = None, limit: int = 1_000
-) -> list[tuple[str, str]]:
+async def roots(desk: Any, *, mission: str | None = None, limit: int = 1_000) -> list[tuple[str, str]]:
     """`(run, status)` of all open runs that no open run above them drives, oldest first.
 
     With `mission`, of it and of what works on its tasks.
     """
     where, values = "", [desk.id]
     if mission is not None:
-        where, values = " AND (r.run = ? OR substr(r.run, 1, ?) = ?)", [
-            desk.id, mission, len(mission) + 1, f"{mission}/",
-        ]  # fmt: skip
+        where, values = (
+            " AND (r.run = ? OR substr(r.run, 1, ?) = ?)",
+            [desk.id, mission, len(mission) + 1, f"{mission}/"],
+        )
     rows = await desk.services.store.query(
         f"SELECT r.run, r.status FROM runs r WHERE r.tenant = ? AND r.{OPEN}{where} AND NOT EXISTS ("
         f" SELECT 1 FROM runs p WHERE p.tenant = r.tenant AND p.run = r.parent AND p.{OPEN})"
@@ -105,9 +105,10 @@ async def paused_below(desk: Any, *, mission: str | None = None, limit: int = 1_
     """Runs that are paused, parents before their children."""
     where, values = "", [desk.id]
     if mission is not None:
-        where, values = " AND (run = ? OR substr(run, 1, ?) = ?)", [
-            desk.id, mission, len(mission) + 1, f"{mission}/",
-        ]  # fmt: skip
+        where, values = (
+            " AND (run = ? OR substr(run, 1, ?) = ?)",
+            [desk.id, mission, len(mission) + 1, f"{mission}/"],
+        )
     rows = await desk.services.store.query(
         f"SELECT run FROM runs WHERE tenant = ? AND status = 'paused'{where} ORDER BY id LIMIT ?",
         (*values, limit),

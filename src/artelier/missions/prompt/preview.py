@@ -94,9 +94,7 @@ async def next_prompt(desk: Any, agent: str) -> PromptPreview:
     comes = await upcoming(desk, agent)
     if comes is None:
         await check_agent(desk, agent)
-        raise Conflict(
-            f"agent {agent!r:.140} has no task to decide about", hint="Assign one to it."
-        )
+        raise Conflict(f"agent {agent!r:.140} has no task to decide about", hint="Assign one to it.")
     return await preview_of(desk, comes)
 
 
@@ -126,24 +124,29 @@ async def _preview(
     state = stand.state.changed(allowed=allowed)
     seen = await _seen(desk, stand, steering)
     said = stand.messages
-    conversation = RangePart(
-        conversation=CONVERSATION, start=1, end=len(said), messages=said
-    ) if said else None  # fmt: skip
+    conversation = (
+        RangePart(conversation=CONVERSATION, start=1, end=len(said), messages=said) if said else None
+    )
     sections = decision_prompt.decision(
         job, task, state, guidance=guided, seen=seen, conversation=conversation
     )
     listed = decision_prompt.tools(job, task, state, guidance=guided, seen=seen)
     number = state.iteration + 1
     return PromptPreview(
-        agent=comes.agent, task=comes.task, iteration=number,
+        agent=comes.agent,
+        task=comes.task,
+        iteration=number,
         last_iteration=last_iteration(state.base, allowed),
-        model=stand.place.changes.get("model") or job.model, temperature=guided.temperature,
+        model=stand.place.changes.get("model") or job.model,
+        temperature=guided.temperature,
         budget_tokens=job.prompt_tokens_max,
         prompt=assemble(sections, budget_tokens=job.prompt_tokens_max),
-        tools=tuple(str(one["name"]) for one in listed), steering=guided.refs,
-        is_begun=comes.is_begun, missing=stand.missing,
+        tools=tuple(str(one["name"]) for one in listed),
+        steering=guided.refs,
+        is_begun=comes.is_begun,
+        missing=stand.missing,
         asked_now=f"c{number}/decision" if comes.iteration > number else None,
-    )  # fmt: skip
+    )
 
 
 async def _seen(desk: Any, stand: _TaskProgress, steering: Steering | None) -> _PreviewReadings:
@@ -157,9 +160,7 @@ async def _seen(desk: Any, stand: _TaskProgress, steering: Steering | None) -> _
     return seen
 
 
-async def _tools(
-    desk: Any, stand: _TaskProgress, steering: Steering | None
-) -> list[dict[str, Any]]:
+async def _tools(desk: Any, stand: _TaskProgress, steering: Steering | None) -> list[dict[str, Any]]:
     """Return the tools as the loop's reading of tools gives them."""
     schemas = [
         (one.tool.schema, one.tool.trust)
@@ -167,12 +168,9 @@ async def _tools(
         if one.why_off is None
     ]
     return [
-        {
-            "name": schema.name, "description": schema.description, "schema": schema.parameters,
-            "trust": trust,
-        }
+        {"name": schema.name, "description": schema.description, "schema": schema.parameters, "trust": trust}
         for schema, trust in schemas
-    ]  # fmt: skip
+    ]
 
 
 async def _fresh(desk: Any, comes: Upcoming) -> _TaskProgress:
@@ -182,9 +180,11 @@ async def _fresh(desk: Any, comes: Upcoming) -> _TaskProgress:
     refs, missing = await context_sources.found_inputs(desk, job)
     above = (f"run:{job.mission}",) if job.mission else ()
     return _TaskProgress(
-        place=place, state=TaskState(inputs=tuple(refs)), missing=missing or None,
+        place=place,
+        state=TaskState(inputs=tuple(refs)),
+        missing=missing or None,
         scopes=("tenant", *above, *job.scopes),
-    )  # fmt: skip
+    )
 
 
 async def _begun(desk: Any, comes: Upcoming) -> _TaskProgress:
@@ -201,9 +201,7 @@ async def _begun(desk: Any, comes: Upcoming) -> _TaskProgress:
     messages, state = await _conversation(desk, comes, state)
     extra = await scopes_of(services, places)
     scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
-    return _TaskProgress(
-        place=place, state=state, messages=messages, scopes=scopes, missing=missing or None
-    )
+    return _TaskProgress(place=place, state=state, messages=messages, scopes=scopes, missing=missing or None)
 
 
 async def _conversation(

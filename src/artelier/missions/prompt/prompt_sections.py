@@ -38,25 +38,29 @@ def introduction(contract: str, job: TaskJob, task: TaskContent, policy: str) ->
 
 def _text(tag: str, heading: str, text: str, **more: Any) -> Section:
     return Section(
-        tag=tag, text=f"{heading}\n\n{text.strip()}" if text.strip() else "", joined=True, pinned=True,
-        **more,
-    )  # fmt: skip
+        tag=tag, text=f"{heading}\n\n{text.strip()}" if text.strip() else "", joined=True, pinned=True, **more
+    )
 
 
 def memory(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Section]:
     """The memory that is attached to the agent; nothing without one."""
     if blocks is None:
         return []
-    said = "\n\n".join(
-        f"### {one['label']}\n\n{one['text']}" for one in blocks if one["text"].strip()
-    )
+    said = "\n\n".join(f"### {one['label']}\n\n{one['text']}" for one in blocks if one["text"].strip())
     text = f"## Memory\n\n{fenced(said, source=ref, trust='memory')}" if said else ""
     return [
         Section(
-            tag="memory", text=text, joined=True, stability="slow", is_fenced=True, priority=40,
-            trust="memory", truncation="middle", sources=(ref,),
+            tag="memory",
+            text=text,
+            joined=True,
+            stability="slow",
+            is_fenced=True,
+            priority=40,
+            trust="memory",
+            truncation="middle",
+            sources=(ref,),
         )
-    ]  # fmt: skip
+    ]
 
 
 def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
@@ -74,11 +78,18 @@ def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
         body = fenced(str(item["text"]), source=ref)
         sections.append(
             Section(
-                tag=f"input:{ref}"[:120], text=f"{_line(item)}\n\n{body}", joined=True,
-                stability="slow", is_fenced=True, trust="untrusted", truncation="middle",
-                priority=55, sources=(ref,), cut="middle" if item.get("cut") else "",
+                tag=f"input:{ref}"[:120],
+                text=f"{_line(item)}\n\n{body}",
+                joined=True,
+                stability="slow",
+                is_fenced=True,
+                trust="untrusted",
+                truncation="middle",
+                priority=55,
+                sources=(ref,),
+                cut="middle" if item.get("cut") else "",
             )
-        )  # fmt: skip
+        )
     return sections
 
 
@@ -87,9 +98,15 @@ def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
     lines = "\n".join(f"- {_line(item, title=item['title'])}: {item['first']}" for item in items)
     text = fenced(lines, source="artifacts") if lines else template("no-artifacts-1")
     return Section(
-        tag="artifacts", text=f"## Artifacts\n\n{text}", joined=True, stability="slow", priority=45,
-        is_fenced=True, trust="untrusted", sources=tuple(str(item["ref"]) for item in items),
-    )  # fmt: skip
+        tag="artifacts",
+        text=f"## Artifacts\n\n{text}",
+        joined=True,
+        stability="slow",
+        priority=45,
+        is_fenced=True,
+        trust="untrusted",
+        sources=tuple(str(item["ref"]) for item in items),
+    )
 
 
 def _line(item: Mapping[str, Any], *, title: str = "") -> str:
@@ -100,14 +117,16 @@ def _line(item: Mapping[str, Any], *, title: str = "") -> str:
 
 def tools(items: Iterable[Mapping[str, Any]]) -> Section:
     """Name, description and arguments of each tool that is listed."""
-    told = [
-        f"### {item['name']}\n\n{item['description']}\n\n{_json(item['schema'])}" for item in items
-    ]
+    told = [f"### {item['name']}\n\n{item['description']}\n\n{_json(item['schema'])}" for item in items]
     text = "\n\n".join(told) or template("no-tools-1")
     return Section(
-        tag="tools", text=f"## Tools\n\n{text}", joined=True, stability="slow", pinned=True,
+        tag="tools",
+        text=f"## Tools\n\n{text}",
+        joined=True,
+        stability="slow",
+        pinned=True,
         sources=("tools",),
-    )  # fmt: skip
+    )
 
 
 def _json(value: Any) -> str:
@@ -133,11 +152,17 @@ def current(ref: str, text: str) -> list[Section]:
         return []
     return [
         Section(
-            tag="current", text=f"## Current version\n\n{fenced(text, source=ref)}", role="user",
-            stability="volatile", is_fenced=True, trust="untrusted", truncation="middle",
-            sources=(ref,), priority=58,
+            tag="current",
+            text=f"## Current version\n\n{fenced(text, source=ref)}",
+            role="user",
+            stability="volatile",
+            is_fenced=True,
+            trust="untrusted",
+            truncation="middle",
+            sources=(ref,),
+            priority=58,
         )
-    ]  # fmt: skip
+    ]
 
 
 def now(iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str, Any]]) -> Section:
@@ -145,18 +170,20 @@ def now(iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str
     lines = [f"Iteration {iteration} of {last}"]
     if budget:
         left = [
-            f"${format_usd(one['left'])}"
-            if one["unit"] == "usd"
-            else f"{one['left']:,} {one['unit']}"
+            f"${format_usd(one['left'])}" if one["unit"] == "usd" else f"{one['left']:,} {one['unit']}"
             for one in budget
         ]
         lines.append(template("budget-1").format(left=", ".join(left)))
     if repeats:
         lines.append(template("stuck-1"))
     return Section(
-        tag="now", text="## Now\n\n" + "\n".join(lines), role="user", stability="volatile",
-        pinned=True, sources=("task", "steering"),
-    )  # fmt: skip
+        tag="now",
+        text="## Now\n\n" + "\n".join(lines),
+        role="user",
+        stability="volatile",
+        pinned=True,
+        sources=("task", "steering"),
+    )
 
 
 def result(iteration: int, *parts: str) -> str:
@@ -171,20 +198,14 @@ def verdict(stored: Mapping[str, Any], *, void: str, stands: bool) -> tuple[str,
         return (template("no-outputs-1"),)
     if void:
         said.append(f"{template('void-evaluation-1')} {void}")
-    lines = [
-        f"- {one['rule']} in {one['ref']}: {'; '.join(one['found'])}" for one in stored["faults"]
-    ]
+    lines = [f"- {one['rule']} in {one['ref']}: {'; '.join(one['found'])}" for one in stored["faults"]]
     lines += [
         f"- {one['rule']} in {one['ref']}: {'; '.join([*one['found'], one['why']]).rstrip('; ')}"
         for one in stored.get("advice", [])
         if one["is_fault"] is not False
     ]
-    lines += [
-        f"- check {one['kind']}: {one['found']}" for one in stored["checks"] if not one["passed"]
-    ]
-    lines += [
-        f"- {one['criterion']}: {one['missing']}" for one in stored["criteria"] if not one["met"]
-    ]
+    lines += [f"- check {one['kind']}: {one['found']}" for one in stored["checks"] if not one["passed"]]
+    lines += [f"- {one['criterion']}: {one['missing']}" for one in stored["criteria"] if not one["met"]]
     if lines:
         said.append(fenced("\n".join(lines)[:VERDICT_CHARS_MAX], source="verdict"))
     return tuple(said)

@@ -38,10 +38,11 @@ class TaskSight:
 
     async def _steering(self, state: TaskState, place: str) -> Any:
         await self._read(
-            state.changed(reads=self.reads(state)), "steering",
+            state.changed(reads=self.reads(state)),
+            "steering",
             lambda: context_sources.steering_now(self._desk, self._job),
             key=f"c{state.iteration + 1}/{place}",
-        )  # fmt: skip
+        )
         return self._now["steering"][0]
 
     async def look(self, state: TaskState) -> bool:
@@ -64,13 +65,17 @@ class TaskSight:
         job, desk, at = self._job, self._desk, f"c{state.iteration + 1}/{place}"
         if state.inputs:
             await self._read(
-                state, "inputs", lambda: context_sources.inputs_now(desk, job, state.inputs),
+                state,
+                "inputs",
+                lambda: context_sources.inputs_now(desk, job, state.inputs),
                 key=f"{at}/inputs",
-            )  # fmt: skip
+            )
         await self._read(
-            state, "artifacts", lambda: context_sources.artifacts_now(desk, job, state.refs),
+            state,
+            "artifacts",
+            lambda: context_sources.artifacts_now(desk, job, state.refs),
             key=f"{at}/artifacts",
-        )  # fmt: skip
+        )
         if job.memory:
             await self._read(
                 state, "memory", lambda: context_sources.memory_now(desk, job), key=f"{at}/memory"
@@ -81,11 +86,13 @@ class TaskSight:
         core = self._run.core
         return [
             {
-                "name": schema.name, "description": schema.description, "schema": schema.parameters,
+                "name": schema.name,
+                "description": schema.description,
+                "schema": schema.parameters,
                 "trust": core.tools[schema.name].trust,
             }
             for schema in core.offered_tools()[: context_sources.TOOLS_MAX]
-        ]  # fmt: skip
+        ]
 
     async def _read(
         self, state: TaskState, name: str, read: Callable[[], Awaitable[Any]], *, key: str = ""

@@ -80,11 +80,13 @@ class Steering:
             "axes": {"x": list(self.axes[0]), "y": list(self.axes[1])},
             "sliders": {
                 "budget_usd": None if self.budget is None else format_usd(self.budget),
-                "iterations": self.iterations, "delegation_depth": self.delegation_depth,
-                "safety": self.safety, "output_bytes": self.output_bytes,
+                "iterations": self.iterations,
+                "delegation_depth": self.delegation_depth,
+                "safety": self.safety,
+                "output_bytes": self.output_bytes,
             },
             "tools": dict(sorted(self.tools.items())),
-        }  # fmt: skip
+        }
 
     def why_off(self, tool: ToolPort) -> str | None:
         """Return why an agent may not use a tool; None if steering has nothing against it."""
@@ -98,9 +100,7 @@ class Steering:
 
 
 def effective(
-    agent: Steering | None,
-    membranes: Sequence[Steering] = (),
-    changes: Mapping[str, Any] | None = None,
+    agent: Steering | None, membranes: Sequence[Steering] = (), changes: Mapping[str, Any] | None = None
 ) -> Steering:
     """Return what holds for an agent: the strictest of each limit, off where a tool is off anywhere.
 
@@ -117,13 +117,16 @@ def effective(
     budgets = [one.budget for one in all_ if one.budget is not None]
     names = sorted({name for one in all_ for name in one.tools})
     return Steering(
-        x=x, y=y, axes=AXES if own is None else own.axes, budget=min(budgets, default=None),
+        x=x,
+        y=y,
+        axes=AXES if own is None else own.axes,
+        budget=min(budgets, default=None),
         iterations=min(one.iterations for one in all_),
         delegation_depth=min(one.delegation_depth for one in all_),
         safety=max((one.safety for one in all_), key=SAFETY.index),
         output_bytes=min(one.output_bytes for one in all_),
         tools={name: all(one.tools.get(name, True) for one in all_) for name in names},
-    )  # fmt: skip
+    )
 
 
 def apply(core: RunCore, steering: Steering) -> None:
@@ -182,9 +185,7 @@ class _SteeringReader:
         given = self._object("/axes", value, ("x", "y"))
         return (self._ends("x", given, AXES[0]), self._ends("y", given, AXES[1]))
 
-    def _ends(
-        self, axis: str, given: Mapping[str, Any], default: tuple[str, str]
-    ) -> tuple[str, str]:
+    def _ends(self, axis: str, given: Mapping[str, Any], default: tuple[str, str]) -> tuple[str, str]:
         ends: Any = given.get(axis, default)
         if isinstance(ends, list | tuple):
             ends = tuple(cast("list[Any]", ends))
@@ -198,8 +199,10 @@ class _SteeringReader:
         given = self._object("/sliders", value, names)
         found: dict[str, Any] = {}
         for name, (least, most) in (
-            ("iterations", ITERATIONS), ("delegation_depth", DEPTH), ("output_bytes", OUTPUT_BYTES),
-        ):  # fmt: skip
+            ("iterations", ITERATIONS),
+            ("delegation_depth", DEPTH),
+            ("output_bytes", OUTPUT_BYTES),
+        ):
             if name in given:
                 number = given[name]
                 if type(number) is int and least <= number <= most:

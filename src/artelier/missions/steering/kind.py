@@ -18,11 +18,14 @@ def register_steering() -> None:
     """Twice is once. Stored artifacts are not touched: an older one with mistakes stays readable."""
     register_kind(
         Kind(
-            name="steering", media=_JSON, check=_check, default_access="private",
+            name="steering",
+            media=_JSON,
+            check=_check,
+            default_access="private",
             lasting="Its limits hold while it stands. Change it: null puts a default back.",
         ),
         replace=True,
-    )  # fmt: skip
+    )
 
 
 def _check(content: Any) -> None:

@@ -57,15 +57,17 @@ def bias(steering: Steering) -> Bias:
     if steering.safety in says:
         texts.append(says[steering.safety])
     return Bias(
-        text="\n\n".join(texts), temperature=TEMPERATURES[x], alternatives=ALTERNATIVES[x],
-        breadth=BREADTHS[x], sources_min=SOURCES[y], words_target=WORDS[y],
-    )  # fmt: skip
+        text="\n\n".join(texts),
+        temperature=TEMPERATURES[x],
+        alternatives=ALTERNATIVES[x],
+        breadth=BREADTHS[x],
+        sources_min=SOURCES[y],
+        words_target=WORDS[y],
+    )
 
 
 @lru_cache(maxsize=1)
 def _wording() -> dict[str, str]:
     """The texts of the template by their headings; the lines of a paragraph are joined."""
     parts = re.split(r"^# (\w+)$", template(WORDING), flags=re.MULTILINE)[1:]
-    return {
-        name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)
-    }
+    return {name: " ".join(text.split()) for name, text in zip(parts[::2], parts[1::2], strict=True)}

@@ -53,11 +53,14 @@ def guidance(reading: Any, steering: Steering | None) -> Guidance:
     own, shared = _read(reading)
     policy = bias(steering)
     return Guidance(
-        text=policy.text, temperature=policy.temperature, iterations=steering.iterations,
-        delegation_depth=steering.delegation_depth, output_bytes=steering.output_bytes,
+        text=policy.text,
+        temperature=policy.temperature,
+        iterations=steering.iterations,
+        delegation_depth=steering.delegation_depth,
+        output_bytes=steering.output_bytes,
         breadth=policy.breadth,
         refs=tuple(str(ref) for ref, _ in [*([] if own is None else [own]), *shared]),
-    )  # fmt: skip
+    )
 
 
 def _read(reading: Any) -> tuple[list[Any] | None, list[list[Any]]]:

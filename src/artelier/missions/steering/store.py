@@ -6,13 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from artelier.artifacts import Artifact, Artifacts
-from artelier.errors import (
-    Conflict,
-    InvalidRequest,
-    NotFound,
-    SequenceConflict,
-    VersionConflict,
-)
+from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.limits.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
@@ -61,12 +55,7 @@ class SteeringStore:
         return await self._shown(await self._kept(id))
 
     async def change(
-        self,
-        id: str,
-        patch: Mapping[str, Any],
-        *,
-        by: str,
-        expected_version: int | None = None,
+        self, id: str, patch: Mapping[str, Any], *, by: str, expected_version: int | None = None
     ) -> dict[str, Any]:
         """Write a new version with what the patch says (JSON merge patch: null puts a default back).
 
@@ -80,9 +69,11 @@ class SteeringStore:
             kept = await self._kept(id)
             if expected_version is not None and expected_version != kept.version:
                 raise VersionConflict(
-                    f"{kept.id} was changed by somebody else", expected=f"version {expected_version}",
-                    got=f"version {kept.version}", hint="Look at it again, then change it.",
-                )  # fmt: skip
+                    f"{kept.id} was changed by somebody else",
+                    expected=f"version {expected_version}",
+                    got=f"version {kept.version}",
+                    hint="Look at it again, then change it.",
+                )
             changed = Steering.parse(_merged(kept.steering.content(), patch))
             try:
                 await self._write(kept, changed, by=by)
@@ -98,17 +89,18 @@ class SteeringStore:
         desk, services = self._desk, self._desk.services
         readers = [kept.about if kept.kind == "agent" else f"membrane:{kept.about}"]
         append, blobs, _ = await self._artifacts.by(by).plan_write(
-            kept.id, kind="steering", content=changed.content(), expected_version=kept.version,
+            kept.id,
+            kind="steering",
+            content=changed.content(),
+            expected_version=kept.version,
             access=None if kept.version else {"allow": {"read": readers}},
-        )  # fmt: skip
+        )
         appends: list[StreamAppend] = [append]
         scope = f"{kept.kind}:{kept.about}"
         is_capped = changed.budget != kept.steering.budget
         if is_capped:
             cap = changed.budget
-            appends.append(
-                await plan_cap(services, desk.id, scope, unit="usd", cap=cap, by=by)
-            )  # fmt: skip
+            appends.append(await plan_cap(services, desk.id, scope, unit="usd", cap=cap, by=by))
         await services.store.append(Batch(appends=appends, blobs=blobs))
         if is_capped:
             cap_changed(services, desk.id, scope)
@@ -121,15 +113,11 @@ class SteeringStore:
         about = id.removesuffix(SUFFIX)
         subject = await self._artifacts.read(about)
         if subject.kind not in KINDS:
-            raise InvalidRequest(
-                f"{about} cannot be steered", expected=" or ".join(KINDS), got=subject.kind
-            )
+            raise InvalidRequest(f"{about} cannot be steered", expected=" or ".join(KINDS), got=subject.kind)
         artifact = await steering_at(self._desk, about + SUFFIX)
         if artifact is None:
             return StoredSteering(about, subject.kind, 0, Steering())
-        return StoredSteering(
-            about, subject.kind, artifact.version, Steering.parse(artifact.content)
-        )
+        return StoredSteering(about, subject.kind, artifact.version, Steering.parse(artifact.content))
 
     async def _shown(self, kept: StoredSteering) -> dict[str, Any]:
         asked = bias(kept.steering)
@@ -137,14 +125,20 @@ class SteeringStore:
         if kept.kind == "agent":
             holds = effective(kept.steering, await self._of_membranes(kept.about))
         return {
-            "id": kept.id, "about": kept.about, "version": kept.version, **kept.steering.content(),
+            "id": kept.id,
+            "about": kept.about,
+            "version": kept.version,
+            **kept.steering.content(),
             "policy": {
-                "text": asked.text, "temperature": asked.temperature,
-                "alternatives": asked.alternatives, "breadth": asked.breadth,
-                "sources_min": asked.sources_min, "words_target": asked.words_target,
+                "text": asked.text,
+                "temperature": asked.temperature,
+                "alternatives": asked.alternatives,
+                "breadth": asked.breadth,
+                "sources_min": asked.sources_min,
+                "words_target": asked.words_target,
             },
             "in_force": holds.content(),
-        }  # fmt: skip
+        }
 
     async def _of_membranes(self, agent: str) -> list[Steering]:
         found: list[Steering] = []
@@ -164,16 +158,17 @@ async def steering_at(desk: Any, id: str) -> Artifact | None:
         return await desk.as_principal(OPERATOR).artifacts.read(id)
     except NotFound:
         rows = await desk.services.store.query(
-            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-            (desk.id, MAIN_SPACE, id),
+            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (desk.id, MAIN_SPACE, id)
         )
         if not rows:
             return None
     about = id.removesuffix(SUFFIX)
     raise Conflict(
-        f"{id} was deleted: {about} may do nothing", expected="steering that can be read", got="none",
+        f"{id} was deleted: {about} may do nothing",
+        expected="steering that can be read",
+        got="none",
         hint=f"Go on with an agent of another id; from a membrane, let its members leave {about}.",
-    )  # fmt: skip
+    )
 
 
 def _merged(document: Any, patch: object, depth: int = 0) -> Any:

@@ -84,9 +84,11 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     return Acted(
         said=(told, fenced(shown, source=name, trust=trust)),
         led_to=digest(name, result.content, *([torn] if torn else [])),
-        step=result.key, is_error=result.is_error, code=_code(result) if result.is_error else "",
+        step=result.key,
+        is_error=result.is_error,
+        code=_code(result) if result.is_error else "",
         source=source,
-    )  # fmt: skip
+    )
 
 
 def reads_own(decision: Decision, own: Collection[str]) -> bool:
@@ -120,6 +122,8 @@ def _code(result: ToolResult) -> str:
 def refused(error: ArtelierError) -> Acted:
     """A decision that could not be carried out, in words for the model."""
     return Acted(
-        said=(template("not-written-1"), fenced(str(error), source="task")), is_error=True,
-        led_to=digest(error.code, str(error)), code=error.code,
-    )  # fmt: skip
+        said=(template("not-written-1"), fenced(str(error), source="task")),
+        is_error=True,
+        led_to=digest(error.code, str(error)),
+        code=error.code,
+    )

@@ -60,18 +60,21 @@ def checked(result: ModelResult, media: str, *, bytes_max: int) -> WrittenConten
         raise ToolFailed("the content is empty", expected="the whole artifact")
     if result.finish_reason == "length":
         raise LimitReached(
-            "the content was cut at the limit of its tokens", expected=f"at most {bytes_max} bytes",
+            "the content was cut at the limit of its tokens",
+            expected=f"at most {bytes_max} bytes",
             hint="Write less.",
-        )  # fmt: skip
+        )
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise InvalidArtifact("the content is no valid text", expected="UTF-8") from None
     if size > bytes_max:
         raise LimitReached(
-            "the content is larger than steering allows", expected=f"at most {bytes_max} bytes",
-            got=size, hint="Write less.",
-        )  # fmt: skip
+            "the content is larger than steering allows",
+            expected=f"at most {bytes_max} bytes",
+            got=size,
+            hint="Write less.",
+        )
     value = msgspec.json.decode(text.encode()) if media == "json" else text
     return WrittenContent(text=text, value=value, result=result)
 
@@ -90,9 +93,7 @@ def folder_of(run: Run, job: TaskJob, *, is_fork: bool) -> str:
     return f"{folder[: FOLDER_CHARS_MAX - 17]}.{sha256(folder.encode()).hexdigest()[:16]}"
 
 
-def place_of(
-    outputs: Sequence[TaskOutput], title: str, folder: str
-) -> tuple[str, TaskOutput | None]:  # fmt: skip
+def place_of(outputs: Sequence[TaskOutput], title: str, folder: str) -> tuple[str, TaskOutput | None]:
     """`(slug, what the task has made under it)`, as far as it lies in the folder of this run."""
     slug = slug_of(title, fallback="output")
     own = next((one for one in outputs if one.slug == slug), None)
@@ -100,9 +101,18 @@ def place_of(
 
 
 async def plan_write(
-    run: Run, desk: Any, job: TaskJob, written: WrittenContent, *, slug: str, title: str, media: str,
-    folder: str, own: TaskOutput | None, sources: Sequence[str],
-) -> str:  # fmt: skip
+    run: Run,
+    desk: Any,
+    job: TaskJob,
+    written: WrittenContent,
+    *,
+    slug: str,
+    title: str,
+    media: str,
+    folder: str,
+    own: TaskOutput | None,
+    sources: Sequence[str],
+) -> str:
     """Note the version, to be written in the batch of the next receipt; its ref.
 
     Errors: those of `Artifacts.plan_write`; `LimitReached` if every name is taken.
@@ -111,11 +121,13 @@ async def plan_write(
     artifacts = desk.as_principal(job.agent).artifacts
     access = await Membranes(desk).access_for(job.agent)
     wish: dict[str, Any] = {
-        "content": written.value, "access": access, "metadata": {"title": title, "media": media},
+        "content": written.value,
+        "access": access,
+        "metadata": {"title": title, "media": media},
         "provenance": Provenance(
             run_id=run.id, step=written.result.key, derived_from=tuple(sources)[:SOURCES_MAX]
         ),
-    }  # fmt: skip
+    }
     id_ = own.id if own is not None else await _free(run, f"{folder}/{slug}")
     kind = KINDS[media] if own is None else None
     try:
@@ -134,9 +146,10 @@ async def _free(run: Run, wanted: str) -> str:
         name = wanted if number == 1 else f"{wanted}-{number}"
         claim = (core.tenant.id, name)
         others = (
-            names for other, names in _claimed.items()
+            names
+            for other, names in _claimed.items()
             if other.store is core.store and other.run_id != core.run_id
-        )  # fmt: skip
+        )
         if any(claim in names for names in others):
             continue
         # Claimed before we look: whoever looks meanwhile goes past it.

@@ -139,12 +139,12 @@ def _of(result: ModelResult) -> ModelReply:
 def _repairing(prompt: Prompt, reply: ModelReply, said: str) -> Prompt:
     """The same prompt with the bad reply and what is wrong with it, before what is volatile."""
     bad = cut(reply.text, tokens=BAD_REPLY_TOKENS, where="middle") or "(nothing)"
-    messages = (
-        ChatMessage(role="assistant", content=bad), ChatMessage(role="user", content=said),
-    )  # fmt: skip
+    messages = (ChatMessage(role="assistant", content=bad), ChatMessage(role="user", content=said))
     part = FixedPart(
-        tag="repair", messages=messages, stability="volatile",
+        tag="repair",
+        messages=messages,
+        stability="volatile",
         tokens=sum(estimate_tokens(message.text) for message in messages),
-    )  # fmt: skip
+    )
     # Attached texts go to the last message: there must be none behind the repair.
     return Prompt(parts=(*prompt.parts, part), dropped=prompt.dropped, prices=prompt.prices)

@@ -48,9 +48,15 @@ def delegate_tool(desk: Any, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
 
     # It may be entered again: the child's own log says what is done already.
     return Tool(
-        delegate, name=DELEGATE, description=template("delegate-1"), side_effect=True,
-        idempotent=True, risk="low", trust="untrusted", acts_in_store=True,
-    )  # fmt: skip
+        delegate,
+        name=DELEGATE,
+        description=template("delegate-1"),
+        side_effect=True,
+        idempotent=True,
+        risk="low",
+        trust="untrusted",
+        acts_in_store=True,
+    )
 
 
 def _child_of(job: TaskJob, task: str, goal: str, criteria: str) -> TaskJob:
@@ -58,12 +64,15 @@ def _child_of(job: TaskJob, task: str, goal: str, criteria: str) -> TaskJob:
     content = checked(
         TaskContent,
         {
-            "goal": goal, "success_criteria": criteria, "assigned_agent_id": job.agent,
-            "parent": job.task, "max_iterations": job.content().max_iterations,
+            "goal": goal,
+            "success_criteria": criteria,
+            "assigned_agent_id": job.agent,
+            "parent": job.task,
+            "max_iterations": job.content().max_iterations,
             "inputs": job.content().inputs,
         },
         what="a task that is delegated",
-    )  # fmt: skip
+    )
     return replace(job, task=task, definition=content.model_dump(mode="json"), mission="")
 
 
@@ -75,21 +84,15 @@ async def _made(desk: Any, child: TaskJob) -> None:
     try:
         await artifacts.read(child.task)
     except NotFound:
-        append, blobs = await task_made(
-            desk, child.task, child.content(), mission="", by=child.agent
-        )
+        append, blobs = await task_made(desk, child.task, child.content(), mission="", by=child.agent)
         await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
 
 
-async def _driven(
-    desk: Any, child: TaskJob, core: RunCore, step: str, *, drive: Drive
-) -> dict[str, Any]:
+async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str, *, drive: Drive) -> dict[str, Any]:
     """Return what came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
 
     def begin() -> Awaitable[TaskResult]:
-        return drive(
-            desk, child.task, child, on_wait=core.on_wait, parent=Run(core), parent_step=step
-        )
+        return drive(desk, child.task, child, on_wait=core.on_wait, parent=Run(core), parent_step=step)
 
     try:
         result = await go_below(core, child.task, begin)
@@ -98,9 +101,8 @@ async def _driven(
         raise ToolFailed("the task was cancelled by a person") from None
     if result.status != "done":
         raise ToolFailed(
-            f"the task is not done: it is {result.status}", got=result.reason or None,
+            f"the task is not done: it is {result.status}",
+            got=result.reason or None,
             hint=result.text[:500] or None,
-        )  # fmt: skip
-    return {
-        "task": child.task, "outputs": list(result.outputs), "text": result.text[:TEXT_CHARS],
-    }  # fmt: skip
+        )
+    return {"task": child.task, "outputs": list(result.outputs), "text": result.text[:TEXT_CHARS]}

@@ -62,7 +62,6 @@ def _settled(event: Applied, tx: Tx, task: str) -> bool:
 
 def _behind(tx: Tx, tenant: str, task: str) -> list[str]:
     rows = tx.execute(
-        "SELECT task FROM task_dependencies WHERE tenant = ? AND before = ? ORDER BY task",
-        (tenant, task),
+        "SELECT task FROM task_dependencies WHERE tenant = ? AND before = ? ORDER BY task", (tenant, task)
     ).fetchall()
     return [behind for (behind,) in rows]

@@ -24,28 +24,38 @@ async def task_job(
     content = checked(TaskContent, stored.content, what=f"task {task}")
     if not content.assigned_agent_id:
         raise InvalidRequest(
-            f"task {task!r} is assigned to nobody", expected="an agent",
+            f"task {task!r} is assigned to nobody",
+            expected="an agent",
             hint="Assign it: tasks.change(id, assigned_agent_id=...).",
-        )  # fmt: skip
+        )
     agent_id = check_name(content.assigned_agent_id, what="an agent")
     agent = await agent_content(desk, agent_id)
     kept = cast("dict[str, Any]", dict(stored.metadata or {}))
     name = agent.model or model or str(kept.get("model") or "")
     if not name:
         raise InvalidRequest(
-            f"agent {agent_id!r} has no model", expected="one of its own, or one of the task's",
+            f"agent {agent_id!r} has no model",
+            expected="one of its own, or one of the task's",
             hint="Give the agent one, or create the task with model=....",
-        )  # fmt: skip
+        )
     window = desk.services.window_of(name)
     groups = await artifacts.groups_of(agent_id)
     return TaskJob(
-        task=task, definition=content.model_dump(mode="json"), agent=agent_id, name=agent.name,
-        role=agent.role, model=name, mission=mission, steering=agent.steering_artifact_id or "",
-        memory=agent.memory_artifact_id or "", tools=tuple(agent.tools),
+        task=task,
+        definition=content.model_dump(mode="json"),
+        agent=agent_id,
+        name=agent.name,
+        role=agent.role,
+        model=name,
+        mission=mission,
+        steering=agent.steering_artifact_id or "",
+        memory=agent.memory_artifact_id or "",
+        tools=tuple(agent.tools),
         workspace=workspace or str(kept.get("workspace") or ""),
-        window_tokens=window.context_tokens, max_output_tokens=window.max_output_tokens,
+        window_tokens=window.context_tokens,
+        max_output_tokens=window.max_output_tokens,
         scopes=(f"agent:{agent_id}", *(f"membrane:{group}" for group in groups)),
-    )  # fmt: skip
+    )
 
 
 async def agent_content(desk: Any, agent_id: str) -> AgentContent:

@@ -69,13 +69,17 @@ class Tasks:
         content = checked(
             TaskContent,
             {
-                "goal": goal, "success_criteria": success_criteria, "inputs": list(inputs),
-                "assigned_agent_id": assigned_agent_id, "depends_on": list(depends_on),
-                "max_iterations": max_iterations, "checks": list(checks),
+                "goal": goal,
+                "success_criteria": success_criteria,
+                "inputs": list(inputs),
+                "assigned_agent_id": assigned_agent_id,
+                "depends_on": list(depends_on),
+                "max_iterations": max_iterations,
+                "checks": list(checks),
                 "only_checks": only_checks,
             },
             what="the task",
-        )  # fmt: skip
+        )
         task = check_name(_named(id, goal=goal, mission=mission), what="a task")
         await self._check_references(task, content)
         desk = self._desk
@@ -85,10 +89,14 @@ class Tasks:
             "workspace": workspace and self._desk.services.workspaces.check(desk.id, workspace),
         }
         append, blobs = await task_made(
-            desk, task, content, mission=mission, by=by,
+            desk,
+            task,
+            content,
+            mission=mission,
+            by=by,
             provenance=Provenance(run_id=mission or task),
             metadata={name: value for name, value in about.items() if value},
-        )  # fmt: skip
+        )
         guard = _takes_tasks(desk.id, mission) if mission else None
         await desk.services.store.append(Batch(appends=[append], blobs=blobs, guard=guard))
         return await self.show(task)
@@ -109,9 +117,12 @@ class Tasks:
         Errors: `Conflict` for one that is active or done; those of `create`.
         """
         given = {
-            "assigned_agent_id": assigned_agent_id, "success_criteria": success_criteria,
-            "inputs": inputs, "depends_on": depends_on, "max_iterations": max_iterations,
-        }  # fmt: skip
+            "assigned_agent_id": assigned_agent_id,
+            "success_criteria": success_criteria,
+            "inputs": inputs,
+            "depends_on": depends_on,
+            "max_iterations": max_iterations,
+        }
         wanted = {
             name: list(value) if isinstance(value, tuple | list) else value
             for name, value in given.items()
@@ -120,25 +131,29 @@ class Tasks:
         standing = await standing_of(self._desk, id)
         if standing.status in ("active", "done", "cancelled"):
             raise Conflict(
-                f"task {id!r} is {standing.status}, so it is not changed", got=standing.status,
+                f"task {id!r} is {standing.status}, so it is not changed",
+                got=standing.status,
                 expected="a task that is pending, blocked or failed",
                 hint="Pause or cancel its run first." if standing.status == "active" else None,
-            )  # fmt: skip
+            )
         artifacts = self._desk.as_principal(OPERATOR).artifacts.by(by)
         stored = await artifacts.read(id)
-        content = checked(
-            TaskContent, {**cast("dict[str, Any]", stored.content), **wanted}, what="the task"
-        )
+        content = checked(TaskContent, {**cast("dict[str, Any]", stored.content), **wanted}, what="the task")
         await self._check_references(id, content)
         agent = content.assigned_agent_id or ""
         append, blobs, _ = await artifacts.plan_write(
-            id, content=content.model_dump(mode="json"), expected_version=stored.version,
+            id,
+            content=content.model_dump(mode="json"),
+            expected_version=stored.version,
             access={"allow": {"read": [agent] if agent else []}},
-        )  # fmt: skip
+        )
         event = ev.TaskChanged(
-            task=id, agent=agent, depends_on=tuple(content.depends_on),
-            inputs=tuple(content.inputs), max_iterations=content.max_iterations,
-        )  # fmt: skip
+            task=id,
+            agent=agent,
+            depends_on=tuple(content.depends_on),
+            inputs=tuple(content.inputs),
+            max_iterations=content.max_iterations,
+        )
         await self._append(with_event(self._desk, append, event, by=by), blobs)
         return await self.show(id)
 
@@ -165,13 +180,15 @@ class Tasks:
         if mission is not None and not is_final(mission):
             raise Conflict(
                 f"mission {standing.mission!r} is at work and decides about its tasks itself",
-                got=mission, hint="Retry the task when the mission has ended.",
-            )  # fmt: skip
+                got=mission,
+                hint="Retry the task when the mission has ended.",
+            )
         if standing.reason == REASON and await self._waits_in_vain(id):
             raise Conflict(
-                f"task {id!r} depends on a task that is not done", got=standing.reason,
+                f"task {id!r} depends on a task that is not done",
+                got=standing.reason,
                 hint="Retry that one, or change what this one depends on.",
-            )  # fmt: skip
+            )
         if standing.status == "pending" and standing.alone and standing.mission:
             return await self.show(id)  # free already: what it depends on was retried
         if standing.status == "failed" and standing.reason == REJECTED:
@@ -185,15 +202,16 @@ class Tasks:
         else:
             hint = "Make a new task." if standing.run_status == "cancelled" else None
             raise Conflict(
-                f"task {id!r} is {standing.status}", expected="a task that failed or was blocked",
-                got=standing.run_status or standing.status, hint=hint,
-            )  # fmt: skip
+                f"task {id!r} is {standing.status}",
+                expected="a task that failed or was blocked",
+                got=standing.run_status or standing.status,
+                hint=hint,
+            )
         return await self.show(id)
 
     async def judge(
-        self, id: str, *, accepted: bool, output: str | None = None, note: str = "",
-        by: str = OPERATOR,
-    ) -> dict[str, Any]:  # fmt: skip
+        self, id: str, *, accepted: bool, output: str | None = None, note: str = "", by: str = OPERATOR
+    ) -> dict[str, Any]:
         """Accept or reject an output of a task that has ended, the newest if none is named; what `show`
         says of it. A task whose output is accepted is done; one whose output is rejected has failed, and
         its agent reads the note when it is retried.
@@ -251,9 +269,7 @@ class Tasks:
         while waiting:
             before = waiting.pop()
             if before == task:
-                raise InvalidRequest(
-                    f"task {task!r} would wait for itself", got=str(depends_on)[:200]
-                )
+                raise InvalidRequest(f"task {task!r} would wait for itself", got=str(depends_on)[:200])
             if before not in seen:
                 seen.add(before)
                 waiting += await needed_by(self._desk, before)
@@ -338,15 +354,14 @@ async def _check_startable(desk: Any, standing: TaskStanding) -> None:
     await _check_own(desk, standing)
     if standing.status != "pending":
         raise Conflict(
-            f"task {standing.task!r} is {standing.status}", got=standing.reason or standing.status,
+            f"task {standing.task!r} is {standing.status}",
+            got=standing.reason or standing.status,
             hint="Retry it first." if standing.status in ("blocked", "cancelled") else None,
-        )  # fmt: skip
+        )
     for before in await needed_by(desk, standing.task):
         status = (await standing_of(desk, before)).status
         if status != "done":
-            raise Conflict(
-                f"task {standing.task!r} waits for {before!r}", expected="done", got=status
-            )
+            raise Conflict(f"task {standing.task!r} waits for {before!r}", expected="done", got=status)
 
 
 async def _check_own(desk: Any, standing: TaskStanding) -> None:
@@ -380,9 +395,7 @@ def _takes_tasks(tenant: str, mission: str) -> Any:
             )
         if launched_us is None:
             raise Conflict(
-                f"mission {mission!r} was not launched yet",
-                got=status,
-                hint="Add the task to its plan.",
+                f"mission {mission!r} was not launched yet", got=status, hint="Add the task to its plan."
             )
 
     return guard

@@ -109,9 +109,13 @@ class TaskLoop:
 
     def _parts(self) -> Parts[TaskState, Acted]:
         return Parts(
-            before=(self._prepare,), assemble=self._assemble, model=self._model, act=self._act,
-            transition=self._transition, commit=self._commit,
-        )  # fmt: skip
+            before=(self._prepare,),
+            assemble=self._assemble,
+            model=self._model,
+            act=self._act,
+            transition=self._transition,
+            commit=self._commit,
+        )
 
     async def _restore(self, state: TaskState) -> None:
         run, job = self.run, self.job
@@ -131,9 +135,12 @@ class TaskLoop:
         async def make(full: str) -> tuple[ev.TaskBegun, list[Blob]]:
             refs, missing = await context_sources.found_inputs(self._desk, self.job)
             event = ev.TaskBegun(
-                key=full, agent=self.job.agent, inputs=tuple(refs), missing=missing,
+                key=full,
+                agent=self.job.agent,
+                inputs=tuple(refs),
+                missing=missing,
                 max_iterations=self.task.max_iterations,
-            )  # fmt: skip
+            )
             return event, []
 
         begun = await self.run.receipt(ev.TaskBegun, make, key=key)
@@ -150,17 +157,25 @@ class TaskLoop:
             state = state.changed(judged=state.refs, verdict=ended.verdict, void=REJECTED)
         self.conversation.append({"role": "user", "content": template("again-1")})
         return state.changed(
-            iteration=ended.iteration, base=ended.iteration, messages=len(self.conversation),
-            repeats=0, decided="", led_to="",
-        )  # fmt: skip
+            iteration=ended.iteration,
+            base=ended.iteration,
+            messages=len(self.conversation),
+            repeats=0,
+            decided="",
+            led_to="",
+        )
 
     async def _finish(self, ended: Ended, state: TaskState) -> None:
         text = await self._text(state.outputs[-1]) if state.outputs else ""
         result = {
-            "status": ended.status, "reason": ended.reason, "outputs": list(state.refs),
-            "iterations": ended.iteration, "text": text,
-            "artifact": state.refs[-1] if state.refs else "", "output": None,
-        }  # fmt: skip
+            "status": ended.status,
+            "reason": ended.reason,
+            "outputs": list(state.refs),
+            "iterations": ended.iteration,
+            "text": text,
+            "artifact": state.refs[-1] if state.refs else "",
+            "output": None,
+        }
         if ended.status == "done":
             self.run.finish(result)
         else:
@@ -195,9 +210,8 @@ class TaskLoop:
 
     async def _assemble(self, state: TaskState) -> Prompt:
         sections = decision_prompt.decision(
-            self.job, self.task, state, guidance=self._guidance, seen=self.sight,
-            conversation=self._said(),
-        )  # fmt: skip
+            self.job, self.task, state, guidance=self._guidance, seen=self.sight, conversation=self._said()
+        )
         return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
 
     def _said(self) -> RangePart | None:
@@ -213,11 +227,16 @@ class TaskLoop:
             return read_as(Decision, reply)
 
         self._asked = await ask(
-            self.run, prompt, key=f"c{number}/decision", model=self.job.model, read=read,
-            repair="repair-decision-1", form=Decision,
+            self.run,
+            prompt,
+            key=f"c{number}/decision",
+            model=self.job.model,
+            read=read,
+            repair="repair-decision-1",
+            form=Decision,
             temperature=guidance.temperature,
             max_output_tokens=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
-        )  # fmt: skip
+        )
         if self._asked.value is None:
             await self._undecided(number, self._asked)
         return self._asked.result
@@ -255,9 +274,7 @@ class TaskLoop:
             raise Ended("blocked", "missing_input", iteration=number, message=said)
         if decision.action == "use_tool":
             trust = self.sight.trust_of(decision.tool)
-            acted = await actions.used(
-                self.run, decision, key=f"c{number}/tool/0", trust=trust
-            )  # fmt: skip
+            acted = await actions.used(self.run, decision, key=f"c{number}/tool/0", trust=trust)
         else:
             acted = actions.claimed() if decision.action == "complete_task" else actions.analyzed()
         await self._executed(number, decision, acted)
@@ -284,19 +301,23 @@ class TaskLoop:
         async def make(full: str) -> tuple[ev.DecisionTaken, list[Blob]]:
             ref, blobs = core.keep_json(decision.model_dump(mode="json"))
             event = ev.DecisionTaken(
-                key=full, iteration=number, decision=ref, action=decision.action,
-                tool=tool or "", repaired=repaired, repeats=repeats,
+                key=full,
+                iteration=number,
+                decision=ref,
+                action=decision.action,
+                tool=tool or "",
+                repaired=repaired,
+                repeats=repeats,
                 steering=guidance.refs[0] if guidance.refs else "",
                 temperature=None if temperature is None else round(temperature * 1000),
-            )  # fmt: skip
+            )
             return event, blobs
 
         await self.run.receipt(ev.DecisionTaken, make, key=f"c{number}/decided")
 
     async def _executed(
-        self, number: int, decision: Decision, acted: Acted,
-        write: Callable[[], Awaitable[str]] | None = None,
-    ) -> ev.DecisionExecuted:  # fmt: skip
+        self, number: int, decision: Decision, acted: Acted, write: Callable[[], Awaitable[str]] | None = None
+    ) -> ev.DecisionExecuted:
         """Record what came of a decision, with the version that it writes in the same batch."""
 
         async def make(full: str) -> tuple[ev.DecisionExecuted, list[Blob]]:
@@ -309,10 +330,15 @@ class TaskLoop:
                         raise
                     code = error.code
             event = ev.DecisionExecuted(
-                key=full, iteration=number, action=decision.action, step=acted.step,
-                artifact=artifact, is_error=acted.is_error or bool(code), code=code,
+                key=full,
+                iteration=number,
+                action=decision.action,
+                step=acted.step,
+                artifact=artifact,
+                is_error=acted.is_error or bool(code),
+                code=code,
                 read=self.sight.shown(),
-            )  # fmt: skip
+            )
             return event, []
 
         return await self.run.receipt(ev.DecisionExecuted, make, key=f"c{number}/executed")
@@ -326,12 +352,15 @@ class TaskLoop:
         guidance = self._guidance
         bytes_max = guidance.output_bytes
         asked = await ask(
-            self.run, await self._content_prompt(state, title, media, slug),
-            key=f"c{number}/content", model=self.job.model,
-            read=artifact_writer.reader(media, bytes_max=bytes_max), repair="repair-content-1",
+            self.run,
+            await self._content_prompt(state, title, media, slug),
+            key=f"c{number}/content",
+            model=self.job.model,
+            read=artifact_writer.reader(media, bytes_max=bytes_max),
+            repair="repair-content-1",
             temperature=guidance.temperature,
             max_output_tokens=guidance.output_tokens(self.job.max_output_tokens),
-        )  # fmt: skip
+        )
         try:
             if asked.value is None:
                 raise OutputInvalid(f"the content is no JSON: {asked.mistakes}")
@@ -344,10 +373,17 @@ class TaskLoop:
 
         async def write() -> str:
             return await artifact_writer.plan_write(
-                self.run, self._desk, self.job, written, slug=slug, title=title, media=media,
-                folder=self._folder, own=own,
+                self.run,
+                self._desk,
+                self.job,
+                written,
+                slug=slug,
+                title=title,
+                media=media,
+                folder=self._folder,
+                own=own,
                 sources=self.sight.derived_from(),
-            )  # fmt: skip
+            )
 
         executed = await self._executed(number, decision, step, write)
         if not executed.artifact:
@@ -355,15 +391,20 @@ class TaskLoop:
         id_, _, version = executed.artifact.rpartition("@")
         assert asked.result.reply is not None
         output = TaskOutput(
-            id=id_, version=int(version), slug=slug, media=media,
+            id=id_,
+            version=int(version),
+            slug=slug,
+            media=media,
             reply=self.run.core.ref_of(asked.result.reply),
-        )  # fmt: skip
+        )
         self._texts[output.reply] = written.text
         said = f"{template('written-1')} {output.ref} ({len(written.text.encode())} bytes)"
         return Acted(
-            said=(said,), led_to=actions.digest(slug, media, written.text), step=asked.result.key,
+            said=(said,),
+            led_to=actions.digest(slug, media, written.text),
+            step=asked.result.key,
             output=output,
-        )  # fmt: skip
+        )
 
     async def _content_prompt(self, state: TaskState, title: str, media: str, slug: str) -> Prompt:
         earlier = next((one for one in state.outputs if one.slug == slug), None)
@@ -411,9 +452,14 @@ class TaskLoop:
             inputs = tuple(dict.fromkeys((*inputs, *acted.source.made)))[:INPUTS_MAX]
             tools = tuple(dict.fromkeys((*tools, acted.source.name)))
         return state.changed(
-            decided=mark, led_to=acted.led_to, repeats=repeats, sources=sources, tools=tools,
-            action=decision.action, inputs=inputs,
-        )  # fmt: skip
+            decided=mark,
+            led_to=acted.led_to,
+            repeats=repeats,
+            sources=sources,
+            tools=tools,
+            action=decision.action,
+            inputs=inputs,
+        )
 
     async def _evaluated(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
         """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
@@ -432,34 +478,35 @@ class TaskLoop:
             else:
                 verdict, blobs = core.keep_json(judgement.stored)
             event = ev.TaskEvaluated(
-                key=full, iteration=number, verdict=verdict, outputs=state.refs,
+                key=full,
+                iteration=number,
+                verdict=verdict,
+                outputs=state.refs,
                 passed=judgement is not None and judgement.passed,
                 void=state.void if judgement is None else judgement.void,
-            )  # fmt: skip
+            )
             return event, blobs
 
         evaluated = await self.run.receipt(ev.TaskEvaluated, make, key=f"c{number}/evaluated")
         state = state.changed(
-            judged=state.refs, verdict=evaluated.verdict, void=evaluated.void,
-            judged_by=len(state.sources),
-        )  # fmt: skip
+            judged=state.refs, verdict=evaluated.verdict, void=evaluated.void, judged_by=len(state.sources)
+        )
         if evaluated.passed:
-            raise Ended(
-                "done", "", iteration=number, outputs=state.outputs, verdict=evaluated.verdict
-            )
+            raise Ended("done", "", iteration=number, outputs=state.outputs, verdict=evaluated.verdict)
         stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
         return state, prompt_sections.verdict(stored, void=evaluated.void, stands=stands)
 
     async def _judged(self, state: TaskState, number: int) -> EvaluationResult:
-        outputs = [
-            Judged(ref=one.ref, media=one.media, text=await self._text(one))
-            for one in state.outputs
-        ]
+        outputs = [Judged(ref=one.ref, media=one.media, text=await self._text(one)) for one in state.outputs]
         return await evaluate(
-            self.run, self.job, self.task, outputs, await self._grounds(state),
+            self.run,
+            self.job,
+            self.task,
+            outputs,
+            await self._grounds(state),
             rejected=partial(self._rejected, state.refs),
             key=f"c{number}/evaluation",
-        )  # fmt: skip
+        )
 
     async def _rejected(self, refs: tuple[str, ...]) -> list[OutputFault]:
         """Find what a person has rejected among the outputs."""
@@ -481,9 +528,7 @@ class TaskLoop:
         count = len(self.conversation)
         messages = self.conversation.messages(1, count) if count else []
         marker = template("note-1")
-        asked += [
-            one.text for one in messages if one.role == "user" and one.text.startswith(marker)
-        ]
+        asked += [one.text for one in messages if one.role == "user" and one.text.startswith(marker)]
         return Grounds(asked=asked, shown=shown, told=told)
 
     async def _stored(self, ref: BlobRef) -> str:

@@ -7,12 +7,7 @@ from typing import Any, cast
 from artelier.agents.loop_registry import kit_of
 from artelier.agents.tools.large_results import keep_result
 from artelier.agents.tools.read_artifact import read_artifact_tool
-from artelier.errors import (
-    InvalidRequest,
-    NotFound,
-    RunStopped,
-    RunSuspended,
-)
+from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.history.fork_lineage import subject_key
@@ -30,10 +25,16 @@ OWN_TOOLS = frozenset(("read_artifact", DELEGATE))
 
 
 async def drive_task(
-    desk: Any, task_id: str, job: TaskJob | None = None, *, on_wait: str = "await",
-    parent: Run | None = None, parent_step: str | None = None, limits: Limits | None = None,
+    desk: Any,
+    task_id: str,
+    job: TaskJob | None = None,
+    *,
+    on_wait: str = "await",
+    parent: Run | None = None,
+    parent_step: str | None = None,
+    limits: Limits | None = None,
     ended_parent: str = "",
-) -> TaskResult:  # fmt: skip
+) -> TaskResult:
     """Start a task's run, or go on where it stopped; one that has ended just gives its result.
 
     `desk` is the kernel bound to the tenant, `task_id` also the id of a fork of a task's run. `job` is for a
@@ -49,9 +50,16 @@ async def drive_task(
         if stored is not None and (needed := await code_needed(desk, task_id)) is not None:
             raise needed
         work = _driven(
-            desk, task_id, job, on_wait=on_wait, parent=parent, parent_step=parent_step,
-            limits=limits, is_new=stored is None, ended_parent=ended_parent,
-        )  # fmt: skip
+            desk,
+            task_id,
+            job,
+            on_wait=on_wait,
+            parent=parent,
+            parent_step=parent_step,
+            limits=limits,
+            is_new=stored is None,
+            ended_parent=ended_parent,
+        )
         try:
             await go(desk.services, desk.id, task_id, work)
         except (RunSuspended, RunStopped):
@@ -61,20 +69,40 @@ async def drive_task(
 
 
 async def _driven(
-    desk: Any, task_id: str, job: TaskJob, *, on_wait: str, parent: Run | None,
-    parent_step: str | None, limits: Limits | None, is_new: bool, ended_parent: str,
-) -> None:  # fmt: skip
+    desk: Any,
+    task_id: str,
+    job: TaskJob,
+    *,
+    on_wait: str,
+    parent: Run | None,
+    parent_step: str | None,
+    limits: Limits | None,
+    is_new: bool,
+    ended_parent: str,
+) -> None:
     if is_new:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
     else:
         await check_workspace(desk.services, desk.id, task_id, job.workspace)
     key_id = await subject_key(desk.services, desk.id, job.mission) if job.mission else None
     opened = desk.run(
-        task_id, loop=LOOP, agent=job.agent, model=job.model, goal=job.content().goal,
-        settings=job.settings(), from_snapshot=True, tools=kit(desk, job), limits=limits,
-        on_wait="suspend" if on_wait == "return" else on_wait, principal=job.agent, parent=parent,
-        parent_step=parent_step, ended_parent=ended_parent, scopes=job.scopes, key_id=key_id,
-    )  # fmt: skip
+        task_id,
+        loop=LOOP,
+        agent=job.agent,
+        model=job.model,
+        goal=job.content().goal,
+        settings=job.settings(),
+        from_snapshot=True,
+        tools=kit(desk, job),
+        limits=limits,
+        on_wait="suspend" if on_wait == "return" else on_wait,
+        principal=job.agent,
+        parent=parent,
+        parent_step=parent_step,
+        ended_parent=ended_parent,
+        scopes=job.scopes,
+        key_id=key_id,
+    )
     async with opened as run:
         if is_final(run.status):
             return
@@ -89,10 +117,7 @@ def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
 
     Errors: `NotFound` if the workspace is gone.
     """
-    own = (
-        read_artifact_tool(desk.services, principal=job.agent),
-        delegate_tool(desk, job, drive=drive_task),
-    )
+    own = (read_artifact_tool(desk.services, principal=job.agent), delegate_tool(desk, job, drive=drive_task))
     return kit_of(desk.services, desk.id, job.workspace, *own)
 
 
@@ -112,11 +137,15 @@ async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
     others.
     """
     return await recorded(
-        desk.services, desk.id, run_id, loop=LOOP, job=TaskJob.restored,
+        desk.services,
+        desk.id,
+        run_id,
+        loop=LOOP,
+        job=TaskJob.restored,
         other=lambda loop: InvalidRequest(
             f"run {run_id!r} works on no task", got=loop, hint="Give the task another id."
         ),
-    )  # fmt: skip
+    )
 
 
 async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
@@ -128,9 +157,14 @@ async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
     if job is None:
         raise NotFound(f"no run {run_id!r}")
     return await code_missing(
-        desk.services, desk.id, run_id, what="task", workspace=job.workspace, own=OWN_TOOLS,
+        desk.services,
+        desk.id,
+        run_id,
+        what="task",
+        workspace=job.workspace,
+        own=OWN_TOOLS,
         hint="Make the task anew here, with a workspace of this machine.",
-    )  # fmt: skip
+    )
 
 
 async def result_of(desk: Any, task_id: str) -> TaskResult:
@@ -147,10 +181,14 @@ async def result_of(desk: Any, task_id: str) -> TaskResult:
     message = await shown_json(services, desk.id, row["message"])
     text = result.get("text") or (message if isinstance(message, str) else "")
     return TaskResult(
-        task=task_id, status=status_of(ended, row["status"]), run_status=row["status"],
-        reason=reason or row["reason"] or "", outputs=tuple(_refs(outputs)), iterations=iterations,
+        task=task_id,
+        status=status_of(ended, row["status"]),
+        run_status=row["status"],
+        reason=reason or row["reason"] or "",
+        outputs=tuple(_refs(outputs)),
+        iterations=iterations,
         text=text,
-    )  # fmt: skip
+    )
 
 
 def _refs(outputs: str) -> list[str]:

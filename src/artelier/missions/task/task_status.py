@@ -45,11 +45,17 @@ async def standing_of(desk: Any, task: str) -> TaskStanding:
         raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
     ended, reason, outputs, mission, agent, parent, run_status, run_reason, alone = rows[0]
     return TaskStanding(
-        task=task, status=status_of(ended, run_status), reason=reason_of(reason, run_status, run_reason),
-        outputs=tuple(msgspec.json.decode(outputs)), run_status=run_status,
-        run_reason=run_reason or "", mission=mission, agent=agent, parent=parent,
+        task=task,
+        status=status_of(ended, run_status),
+        reason=reason_of(reason, run_status, run_reason),
+        outputs=tuple(msgspec.json.decode(outputs)),
+        run_status=run_status,
+        run_reason=run_reason or "",
+        mission=mission,
+        agent=agent,
+        parent=parent,
         alone=bool(alone),
-    )  # fmt: skip
+    )
 
 
 def reason_of(reason: str, run_status: str | None, run_reason: str | None) -> str:
@@ -78,7 +84,6 @@ async def fresh_tasks(desk: Any, mission: str, *, known: Collection[str]) -> lis
 async def needed_by(desk: Any, task: str) -> list[str]:
     """The tasks that a task depends on."""
     rows = await desk.services.store.query(
-        "SELECT before FROM task_dependencies WHERE tenant = ? AND task = ? ORDER BY before",
-        (desk.id, task),
+        "SELECT before FROM task_dependencies WHERE tenant = ? AND task = ? ORDER BY before", (desk.id, task)
     )
     return [before for (before,) in rows]

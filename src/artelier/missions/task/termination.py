@@ -28,9 +28,16 @@ class Ended(Exception):
     """The task ends here."""
 
     def __init__(
-        self, status: str, reason: str, *, iteration: int = 0, by: str = "", message: str = "",
-        outputs: tuple[TaskOutput, ...] | None = None, verdict: BlobRef | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        status: str,
+        reason: str,
+        *,
+        iteration: int = 0,
+        by: str = "",
+        message: str = "",
+        outputs: tuple[TaskOutput, ...] | None = None,
+        verdict: BlobRef | None = None,
+    ) -> None:
         super().__init__(message or reason or status)
         self.status = status
         self.reason = reason
@@ -87,9 +94,13 @@ class Endings:
     async def _receipt(self, key: str, ended: Ended, outputs: Sequence[str]) -> ev.TaskEnded:
         async def make(full: str) -> tuple[ev.TaskEnded, list[Blob]]:
             event = ev.TaskEnded(
-                key=full, status=ended.status, reason=ended.reason, iterations=ended.iteration,
-                outputs=tuple(outputs), by=ended.by,
-            )  # fmt: skip
+                key=full,
+                status=ended.status,
+                reason=ended.reason,
+                iterations=ended.iteration,
+                outputs=tuple(outputs),
+                by=ended.by,
+            )
             return event, []
 
         return await self._run.receipt(ev.TaskEnded, make, key=key)

@@ -52,16 +52,16 @@ async def place_of(desk: Any, comes: Upcoming) -> Workplace:
     services = desk.services
     places = await lineage(services, desk.id, comes.task)
     return Workplace(
-        job=job, changes=await changes_of(services, places), grants=await grants_of(services, places),
+        job=job,
+        changes=await changes_of(services, places),
+        grants=await grants_of(services, places),
         depth=await _depth(desk, comes.task),
-    )  # fmt: skip
+    )
 
 
 def place_without_task(agent: str, *, workspace: str) -> Workplace:
     """Return the place of an agent that no task waits for."""
-    return Workplace(
-        job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace)
-    )
+    return Workplace(job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace))
 
 
 async def offers(desk: Any, place: Workplace, steering: Steering | None) -> list[OfferedTool]:
@@ -85,9 +85,7 @@ async def offers(desk: Any, place: Workplace, steering: Steering | None) -> list
             why = NO_DELEGATION
         found.append(OfferedTool(tool, why))
     if place.job.workspace and all(one.tool.name != HTTP_JSON for one in found):
-        found.append(
-            OfferedTool(http_json_tool(()), NO_SERVERS)
-        )  # shipped too, and on with a list alone
+        found.append(OfferedTool(http_json_tool(()), NO_SERVERS))  # shipped too, and on with a list alone
     return found
 
 

@@ -35,9 +35,7 @@ def by_tool(check: Check, value: Any, *, is_error: bool) -> dict[str, Any]:
 
 def shown_to_tools(outputs: Sequence[Judged]) -> dict[str, Any]:
     """The arguments of a tool that checks outputs."""
-    return {
-        "outputs": [{"ref": one.ref, "type": one.media, "content": one.text} for one in outputs]
-    }
+    return {"outputs": [{"ref": one.ref, "type": one.media, "content": one.text} for one in outputs]}
 
 
 def _result(check: Check, passed: bool, found: str) -> dict[str, Any]:

@@ -98,9 +98,8 @@ def _ruled(
 
 
 async def _judged(
-    run: Run, job: TaskJob, task: TaskContent, outputs: Sequence[Judged], stored: dict[str, Any], *,
-    key: str,
-) -> EvaluationResult:  # fmt: skip
+    run: Run, job: TaskJob, task: TaskContent, outputs: Sequence[Judged], stored: dict[str, Any], *, key: str
+) -> EvaluationResult:
     from artelier.missions.definition import AdvisedVerdict, Verdict
 
     advice: list[dict[str, Any]] = stored.get("advice", [])
@@ -110,14 +109,17 @@ async def _judged(
         return read_as(form, reply)
 
     asked = await ask(
-        run, _prompt(job, task, outputs, advice), key=key, model=job.model, read=read,
-        repair="repair-verdict-1", form=form,
+        run,
+        _prompt(job, task, outputs, advice),
+        key=key,
+        model=job.model,
+        read=read,
+        repair="repair-verdict-1",
+        form=form,
         max_output_tokens=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
-    )  # fmt: skip
+    )
     if asked.value is None:
-        return EvaluationResult(
-            passed=False, stored={**stored, "summary": asked.mistakes}, void="invalid"
-        )
+        return EvaluationResult(passed=False, stored={**stored, "summary": asked.mistakes}, void="invalid")
     verdict: Verdict = asked.value
     stored = {**stored, **verdict.model_dump(mode="json", exclude={"findings"})}
     if advice:
@@ -157,19 +159,23 @@ def _prompt(
     sections = [
         Section(tag="contract", text=template(contract), sources=(contract,), pinned=True),
         Section(
-            tag="criteria", role="user", text=f"## Success criteria\n\n{task.success_criteria}",
-            pinned=True,
+            tag="criteria", role="user", text=f"## Success criteria\n\n{task.success_criteria}", pinned=True
         ),
         Section(tag="outputs", role="user", text="## Outputs", joined=True, pinned=True),
-    ]  # fmt: skip
+    ]
     for output in outputs:
         sections.append(
             Section(
-                tag=f"output:{output.ref}"[:120], role="user", joined=True, is_fenced=True,
-                text=fenced(output.text, source=output.ref), trust="untrusted", truncation="middle",
+                tag=f"output:{output.ref}"[:120],
+                role="user",
+                joined=True,
+                is_fenced=True,
+                text=fenced(output.text, source=output.ref),
+                trust="untrusted",
+                truncation="middle",
                 sources=(output.ref,),
             )
-        )  # fmt: skip
+        )
     if advice:
         lines = "\n".join(
             f"{number}. {one['rule']} in {one['ref']}: {'; '.join(one['found'])}"
@@ -177,8 +183,13 @@ def _prompt(
         )
         sections.append(
             Section(
-                tag="findings", role="user", joined=True, pinned=True, trust="untrusted",
-                text=f"## Findings\n\n{fenced(lines, source='rules')}", is_fenced=True,
+                tag="findings",
+                role="user",
+                joined=True,
+                pinned=True,
+                trust="untrusted",
+                text=f"## Findings\n\n{fenced(lines, source='rules')}",
+                is_fenced=True,
             )
-        )  # fmt: skip
+        )
     return assemble(sections, budget_tokens=job.prompt_tokens_max)

@@ -17,9 +17,7 @@ CRITERIA_MAX = 40
 QUOTE_CHARS_MIN = 12
 """A shorter quote is a whole line or a figure, or it proves nothing."""
 
-_MARK = re.compile(
-    r"^\s*(?:(?:[-*+\u2022\u2013]|\(?\d{1,3}[.):]|\(?[A-Za-z][.)])(?=\s)|\[[ xX]?\])\s*(?=\S)"
-)
+_MARK = re.compile(r"^\s*(?:(?:[-*+\u2022\u2013]|\(?\d{1,3}[.):]|\(?[A-Za-z][.)])(?=\s)|\[[ xX]?\])\s*(?=\S)")
 """What an item of a list begins with."""
 
 _SENTENCE = re.compile(r"(?<=[.;!?])\s+(?=[A-Z\"\u201c`\d])")
@@ -78,10 +76,7 @@ def _judges_all(judged: list[str], criteria: str) -> bool:
     entries = [_words(_unmarked(one)) for one in judged]
     if not is_list:
         return all(any(_is_about(one, _words(part)) for one in entries) for part in wanted)
-    return all(
-        _take(entries, item) or all(_take(entries, part) for part in _parts(item))
-        for item in wanted
-    )
+    return all(_take(entries, item) or all(_take(entries, part) for part in _parts(item)) for item in wanted)
 
 
 def _parts(item: str) -> list[str]:

@@ -43,9 +43,7 @@ async def judge_output(
         key = None
         if standing.mission:
             key = await writing_key(desk.services.store, desk.id, standing.mission)
-        kept, blob = await prepared_blob(
-            desk.id, key or state.key, encoded(note.strip()[:NOTE_CHARS_MAX])
-        )
+        kept, blob = await prepared_blob(desk.id, key or state.key, encoded(note.strip()[:NOTE_CHARS_MAX]))
         event, blobs = ev.OutputJudged(task=task, ref=ref, accepted=accepted, note=kept), [blob]
     draft = Draft(event, desk.services.clock.now_us(), by)
     append = StreamAppend(artifact_stream(desk.id, MAIN_SPACE, task), [draft])
@@ -61,26 +59,27 @@ def _check_verdict(accepted: object, by: object) -> None:
     name = by.strip().lower() if isinstance(by, str) else ""
     if not name or name == "system" or name.startswith(_MACHINES):
         raise InvalidRequest(
-            "an output is judged by a person", got=repr(by)[:80],
+            "an output is judged by a person",
+            got=repr(by)[:80],
             expected='their name, such as "user:ana" or "operator"',
-        )  # fmt: skip
+        )
 
 
 def _chosen(standing: TaskStanding, output: str | None) -> str:
     """The ref of the output that is judged. Errors: `NotFound`; `Conflict` for a task without any."""
     if not standing.outputs:
         raise Conflict(
-            f"task {standing.task!r} has made no output to be judged", got=standing.status,
+            f"task {standing.task!r} has made no output to be judged",
+            got=standing.status,
             hint="Bring what it lacks and retry it, or cancel it.",
-        )  # fmt: skip
+        )
     if output is None:
         return standing.outputs[-1]
     for ref in standing.outputs:
         if output in (ref, ref.partition("@")[0]):
             return ref
     raise NotFound(
-        f"task {standing.task!r} has no output {output[:200]!r}",
-        expected=", ".join(standing.outputs)[:400],
+        f"task {standing.task!r} has no output {output[:200]!r}", expected=", ".join(standing.outputs)[:400]
     )
 
 
@@ -100,19 +99,22 @@ def _may_be_judged(tenant: str, standing: TaskStanding) -> Any:
             raise Conflict(f"task {standing.task!r} is cancelled", got=status)
         if status == "budget_exhausted":
             raise Conflict(
-                f"task {standing.task!r} has not ended: its budget is used up", got=status,
+                f"task {standing.task!r} has not ended: its budget is used up",
+                got=status,
                 hint="Raise the limit and retry the task, or cancel it.",
-            )  # fmt: skip
+            )
         if status not in FINAL:
             raise Conflict(
-                f"somebody works on task {standing.task!r}", got=status or "pending",
+                f"somebody works on task {standing.task!r}",
+                got=status or "pending",
                 hint="Judge its output when it has ended.",
-            )  # fmt: skip
+            )
         if mission is not None and mission not in FINAL:
             raise Conflict(
                 f"mission {standing.mission!r} is at work and goes on by its own verdicts",
-                got=mission, hint="Judge the outputs of its tasks when it has ended.",
-            )  # fmt: skip
+                got=mission,
+                hint="Judge the outputs of its tasks when it has ended.",
+            )
 
     return guard
 
@@ -130,13 +132,7 @@ async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str,
     for task, ref, accepted, by, at_us, note in rows:
         said = await shown_json(desk.services, desk.id, note)
         found.setdefault(task, []).append(
-            {
-                "output": ref,
-                "accepted": bool(accepted),
-                "by": by,
-                "at_us": at_us,
-                "note": said or "",
-            }
+            {"output": ref, "accepted": bool(accepted), "by": by, "at_us": at_us, "note": said or ""}
         )
     return found
 
@@ -163,9 +159,7 @@ async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> l
             other = "" if ref.startswith(f"{id_}@") else f" of {id_}"
             note = last["note"][:FOUND_CHARS_MAX]
             words = f"equal to version {version}{other}, which {last['by']} rejected"
-            faults.append(
-                OutputFault(rule=REJECTED, ref=ref, found=(f"{words}: {note}" if note else words,))
-            )
+            faults.append(OutputFault(rule=REJECTED, ref=ref, found=(f"{words}: {note}" if note else words,)))
     return faults
 
 

@@ -155,9 +155,7 @@ class Grounds:
         return frozenset(names)
 
 
-def faults_of(
-    outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool = True
-) -> list[OutputFault]:
+def faults_of(outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool = True) -> list[OutputFault]:
     """Return what is wrong with the outputs by rule. Cost: O(size of outputs and grounds).
 
     `only_prose`: hold rules about words and figures against prose alone, not against code.
@@ -191,18 +189,14 @@ def faults_of(
 
 
 def _placeholders(text: str, grounds: Grounds) -> list[str]:
-    return grounds.unknown(
-        match[0] for pattern in _PLACEHOLDERS for match in pattern.finditer(text)
-    )
+    return grounds.unknown(match[0] for pattern in _PLACEHOLDERS for match in pattern.finditer(text))
 
 
 def _repeated(output: Judged, text: str) -> list[str]:
     """Filler: the same line or the same word again and again."""
     if output.media == "json":
         return []
-    lines = Counter(
-        line for raw in text.splitlines() if len(line := raw.strip()) > 12 and "|" not in line
-    )
+    lines = Counter(line for raw in text.splitlines() if len(line := raw.strip()) > 12 and "|" not in line)
     found = [line for line, count in lines.items() if count > LINE_REPEATS_MAX]
     sentences = Counter(part.strip() for part in re.split(r"[.!?]\s+", text) if len(part) > 20)
     found += [part for part, count in sentences.items() if count > LINE_REPEATS_MAX]

@@ -49,9 +49,7 @@ def questions(question: Question, tables: Sequence[Table]) -> list[str]:
     if not measures:
         return [f"How many `{table.name}` are there{during}?"]
     lead = measures[0]
-    found += [
-        f"total `{lead.name}` by `{column.name}`{during}" for column in _groups(table)[:GROUPS_MAX]
-    ]
+    found += [f"total `{lead.name}` by `{column.name}`{during}" for column in _groups(table)[:GROUPS_MAX]]
     if period and before:
         found.append(f"How did total `{lead.name}` change from {before} to {period}?")
     return found
@@ -62,9 +60,7 @@ def _meant(question: Question, tables: Sequence[Table]) -> Table | None:
     said = {word.stem for word in tokens(question.text) if word.kind == "word"}
     named = [table for table in tables if table.stems and set(table.stems) <= said]
     if len(named) != 1:
-        named = (
-            [table for table in tables if _measures(table) and table.dates] if not named else named
-        )
+        named = [table for table in tables if _measures(table) and table.dates] if not named else named
     return named[0] if len(named) == 1 else None
 
 

@@ -41,9 +41,7 @@ def _analysed(question: Question, asked: Sequence[str], desk: Desk) -> list[Part
     failure: OfflineCannot | None = None
     for one in (question, *(question_from(text) for text in asked)):
         try:
-            parts += [
-                part for part in _parts(one, desk) if part.title not in {p.title for p in parts}
-            ]
+            parts += [part for part in _parts(one, desk) if part.title not in {p.title for p in parts}]
         except Wanted as more:
             wanted.append(more)
         except OfflineCannot as reason:
@@ -143,9 +141,7 @@ def _made(makers: Sequence[Callable[[], Part]], wanted: list[Wanted]) -> list[Pa
     return parts
 
 
-def _readings(
-    question: Question, clauses: Sequence[Clause], desk: Desk
-) -> list[tuple[Clause, Reading]]:
+def _readings(question: Question, clauses: Sequence[Clause], desk: Desk) -> list[tuple[Clause, Reading]]:
     if not clauses:
         return []
     (described,) = desk.ask(Ask(tool="describe_tables", arguments={}))
@@ -174,9 +170,7 @@ def _readings(
     return found
 
 
-def _probed(
-    question: Question, tables: Sequence[Table], desk: Desk
-) -> tuple[tuple[Table, ...], Values]:
+def _probed(question: Question, tables: Sequence[Table], desk: Desk) -> tuple[tuple[Table, ...], Values]:
     """The tables with their dates in text found out, and the cells that the question names."""
     asked = probes(tables, candidates(question.words, question.text))
     datelike_columns = datelike.candidates(tables)
@@ -184,9 +178,7 @@ def _probed(
     if datelike_columns:
         statements.append(datelike.probe(datelike_columns))
     rows = desk.query(*statements)
-    cells = values_from(
-        (columns, found.rows) for (_, columns), found in zip(asked, rows, strict=False)
-    )
+    cells = values_from((columns, found.rows) for (_, columns), found in zip(asked, rows, strict=False))
     if not datelike_columns:
         return tuple(tables), cells
     return datelike.with_dates(tables, datelike_columns, rows[-1]), cells

@@ -12,8 +12,7 @@ from artelier.models.offline.schema import Column
 from artelier.models.offline.times import default_axis
 
 _HINT_PASS = (
-    "is are was were the a an in of be been being = called named equal to as marked set has have"
-    " with"
+    "is are was were the a an in of be been being = called named equal to as marked set has have with"
 ).split()
 _TRUE, _FALSE = frozenset(("true", "yes", "y")), frozenset(("false", "no", "n"))
 
@@ -51,11 +50,7 @@ def _may_be_value(draft: Draft, place: int) -> bool:
 def _values(draft: Draft, place: int) -> dict[Column, tuple[str, ...]]:
     noun = draft.chunks[place].noun
     columns = set(draft.scope.columns())
-    return (
-        {column: found for column, found in noun.values.items() if column in columns}
-        if noun
-        else {}
-    )
+    return {column: found for column, found in noun.values.items() if column in columns} if noun else {}
 
 
 def _column_of(draft: Draft, place: int) -> Column | None:
@@ -80,12 +75,9 @@ def _column_of(draft: Draft, place: int) -> Column | None:
     if len(columns) > 1:
         names = some(f"`{column.table}.{column.name}`" for column in columns)
         raise Unreadable(
-            f'"{chunk.text}" is a value of {names}; name the column beside it',
-            weight=draft.weight() + 20,
+            f'"{chunk.text}" is a value of {names}; name the column beside it', weight=draft.weight() + 20
         )
-    if chunk.text in lexicon.FILLERS and chunk.text not in {
-        v for vs in values.values() for v in vs
-    }:
+    if chunk.text in lexicon.FILLERS and chunk.text not in {v for vs in values.values() for v in vs}:
         raise Unreadable(
             f'"{chunk.text}" is a value of `{columns[0].name}` and a common word; write'
             f' `{columns[0].name} is "{chunk.text}"` if the value is meant',
@@ -106,9 +98,7 @@ def _by_direction(draft: Draft, place: int, columns: list[Column]) -> list[Colum
     return found if len(found) == 1 else columns
 
 
-def _hint(
-    draft: Draft, place: int, values: dict[Column, tuple[str, ...]]
-) -> tuple[int, Column] | None:
+def _hint(draft: Draft, place: int, values: dict[Column, tuple[str, ...]]) -> tuple[int, Column] | None:
     """A column with this value that is named right before or right after it."""
     before = draft.before(place, over=_HINT_PASS)
     while before is not None and draft.is_op(before, "=", "not", "values", "!="):
@@ -137,8 +127,7 @@ def _condition(draft: Draft, column: Column, places: list[int]) -> None:
     negated = _take_negation(draft, places[0])
     if len(places) > 1 and not _joined(draft, places, column):
         raise Unreadable(
-            f"the values of `{column.name}` in the question do not fit together",
-            weight=draft.weight(),
+            f"the values of `{column.name}` in the question do not fit together", weight=draft.weight()
         )
     compared = len(places) == 2 and _bind_change(draft, column, places)
     if not compared:
@@ -263,9 +252,7 @@ def bind_events(draft: Draft) -> None:
 
 def _asks_when(draft: Draft) -> bool:
     """Return True if the clause groups by time, so that the date says when rather than whether."""
-    return any(chunk.noun is not None and chunk.noun.grain for chunk in draft.chunks) or draft.has(
-        "when"
-    )
+    return any(chunk.noun is not None and chunk.noun.grain for chunk in draft.chunks) or draft.has("when")
 
 
 _IRREGULAR = frozenset(("sent", "paid", "sold", "left", "closed", "begun"))
@@ -276,9 +263,7 @@ def _is_default(draft: Draft, column: Column) -> bool:
         axis = default_axis(draft.scope.table(column.table))
     except Unreadable:
         return False
-    return (
-        axis is not None and axis.date == column and len(draft.scope.table(column.table).dates) > 1
-    )
+    return axis is not None and axis.date == column and len(draft.scope.table(column.table).dates) > 1
 
 
 def _truth(draft: Draft, place: int, column: Column) -> bool:

@@ -23,9 +23,7 @@ QUOTE_CHARS = 90
 NOTE_CHARS = 160
 NOTES_MAX = 2
 
-_TALKS = re.compile(
-    r"You are (?P<name>[^\n]{1,200}?), (?:talking|in a conversation) with [^\n]{1,200}"
-)
+_TALKS = re.compile(r"You are (?P<name>[^\n]{1,200}?), (?:talking|in a conversation) with [^\n]{1,200}")
 _NAMED = re.compile(r"You are (?P<name>[^\n.,:#]{1,80})\.")
 _ROLE = re.compile(
     r"\W*You are (?P<article>an?\b|the\b)?[ ]*"
@@ -44,8 +42,7 @@ _TASK = re.compile(
 )
 """How the system text of a piece of work begins, which is no conversation."""
 _WORKS = re.compile(
-    r"\b(?:analy(?:st|sis|[sz]es?)|tables?|databases?|data ?sets?|sql|tools?|files?|workspace)\b",
-    re.I,
+    r"\b(?:analy(?:st|sis|[sz]es?)|tables?|databases?|data ?sets?|sql|tools?|files?|workspace)\b", re.I
 )
 _DATA = re.compile(
     r"\b(?:how (?:many|much)|totals?|averages?|mean|median|sums?|counts?|rows?|columns?|tables?|files?|data|"
@@ -54,8 +51,7 @@ _DATA = re.compile(
 )
 _CONTINUES = "Go on with your last message"
 _FICTION = re.compile(
-    r"\bfictional (?:chat|conversation)|\brole-?play|\bin character\b|'s next reply\b",
-    re.IGNORECASE,
+    r"\bfictional (?:chat|conversation)|\brole-?play|\bin character\b|'s next reply\b", re.IGNORECASE
 )
 _ABOUT = re.compile(r"^# ([^\n]{1,200})$", re.MULTILINE)
 _SUMMARY = re.compile(r"\bsummar(?:y|i[sz]e|i[sz]ing)\b", re.IGNORECASE)
@@ -269,16 +265,12 @@ def _noted(request: ModelRequest) -> list[str]:
 
 def _system_texts(request: ModelRequest) -> list[str]:
     return [
-        one.text[:SYSTEM_CHARS_MAX]
-        for one in request.messages
-        if one.role == "system" and not is_past(one)
+        one.text[:SYSTEM_CHARS_MAX] for one in request.messages if one.role == "system" and not is_past(one)
     ]
 
 
 def _clipped(text: str, most: int = QUOTE_CHARS) -> str:
-    flat = (
-        "".join(one if one.isprintable() else " " for one in text).replace("“", "").replace("”", "")
-    )
+    flat = "".join(one if one.isprintable() else " " for one in text).replace("“", "").replace("”", "")
     if len(flat) <= most:
         return flat
     return flat[: most - 1].rsplit(" ", 1)[0] + "…"

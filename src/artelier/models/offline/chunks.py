@@ -47,9 +47,7 @@ class Chunk:
     """Whether it means something in another table, so that it can't be passed over here."""
 
 
-def chunks(
-    words: Sequence[Word], find: FindNoun, *, find_anywhere: FindNoun | None = None
-) -> list[Chunk]:
+def chunks(words: Sequence[Word], find: FindNoun, *, find_anywhere: FindNoun | None = None) -> list[Chunk]:
     """The chunks of a clause; `find_anywhere` also sees the tables outside of the scope.
 
     Cost: linear in its words times the longest noun.
@@ -122,9 +120,7 @@ def _unit_chunk(word: Word, previous: Chunk | None, noun: Noun | None) -> Chunk 
     return Chunk(kind="unit", text=word.lower)
 
 
-def _period_chunk(
-    words: Sequence[Word], at: int, period: tuple[Period, int], find: FindNoun
-) -> Chunk:
+def _period_chunk(words: Sequence[Word], at: int, period: tuple[Period, int], find: FindNoun) -> Chunk:
     span = words[at : at + period[1]]
     number = words[at].number if period[0].grain == "year" and period[1] == 1 else None
     return Chunk(

@@ -85,17 +85,11 @@ class Names:
         least = FULL if ends & lexicon.FUNCTION_WORDS else 1
         noun = Noun(
             tables=_ranked(
-                (
-                    (_table_level(asked, table.name, table.words, table.stems), table)
-                    for table in self.tables
-                ),
+                ((_table_level(asked, table.name, table.words, table.stems), table) for table in self.tables),
                 least,
             ),
             columns=_ranked(
-                (
-                    (_column_level(asked, column, table.words), column)
-                    for column, table in self._near(asked)
-                ),
+                ((_column_level(asked, column, table.words), column) for column, table in self._near(asked)),
                 least,
             ),
             values=found[1] if found else {},
@@ -121,11 +115,7 @@ def _asked(words: Sequence[Word]) -> tuple[str, ...] | None:
     if any(word.kind not in ("word", "number") for word in words):
         return None
     asked = tuple(word.lower.removesuffix("'s") for word in words)
-    if (
-        not asked
-        or all(word in lexicon.FUNCTION_WORDS for word in asked)
-        or words[0].kind == "number"
-    ):
+    if not asked or all(word in lexicon.FUNCTION_WORDS for word in asked) or words[0].kind == "number":
         return None
     return asked
 
@@ -135,9 +125,7 @@ def _ranked(pairs: Iterable[tuple[int, T]], least: int) -> tuple[tuple[int, T], 
 
 
 @lru_cache(maxsize=65536)
-def _table_level(
-    asked: tuple[str, ...], name: str, own: tuple[str, ...], own_stems: tuple[str, ...]
-) -> int:
+def _table_level(asked: tuple[str, ...], name: str, own: tuple[str, ...], own_stems: tuple[str, ...]) -> int:
     lemmas, stems = _lemmas(asked), _stems(asked)
     if lemmas == own or "".join(asked) == "".join(name_words(name)):
         return FULL
@@ -185,9 +173,7 @@ def _column_level(asked: tuple[str, ...], column: Column, owner: tuple[str, ...]
     return 6 if any(_synonyms(stems[0], core[-1]) for core in stem_cores) else 0
 
 
-def _reordered(
-    lemmas: tuple[str, ...], words: tuple[str, ...], cores: tuple[tuple[str, ...], ...]
-) -> bool:
+def _reordered(lemmas: tuple[str, ...], words: tuple[str, ...], cores: tuple[tuple[str, ...], ...]) -> bool:
     """`date of birth` for `birth_date`, `speed wind` for `wind_speed`."""
     bare = tuple(word for word in lemmas if word not in ("of", "the"))
     targets = (words, *cores)

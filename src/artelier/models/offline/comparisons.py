@@ -7,14 +7,7 @@ from decimal import Decimal
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import HEAD, STRONG
 from artelier.models.offline.draft import COPULAS, Draft, some
-from artelier.models.offline.reading import (
-    AGGREGATE_OF,
-    Compare,
-    Comparison,
-    Having,
-    Measure,
-    Unreadable,
-)
+from artelier.models.offline.reading import AGGREGATE_OF, Compare, Comparison, Having, Measure, Unreadable
 from artelier.models.offline.schema import Column
 from artelier.models.offline.words import stem
 
@@ -61,9 +54,7 @@ def _skip_units(draft: Draft, place: int) -> tuple[list[int], int | None]:
 
 def _after_currency(draft: Draft, place: int) -> int | None:
     at = draft.after(place)
-    return (
-        at + 1 if at is not None and draft.chunks[at].kind == "unit" and at + 1 < len(draft) else at
-    )
+    return at + 1 if at is not None and draft.chunks[at].kind == "unit" and at + 1 < len(draft) else at
 
 
 def _bind_comparison(draft: Draft, place: int) -> None:
@@ -173,15 +164,7 @@ def _bind_equality(draft: Draft, place: int) -> None:
         draft.take(place, *units)
         draft.conditions.append(Compare(column=column, op="=", low=low))
         return
-    with_words = draft.fillers_before(place) & {
-        "with",
-        "of",
-        "where",
-        "having",
-        "had",
-        "have",
-        "has",
-    }
+    with_words = draft.fillers_before(place) & {"with", "of", "where", "having", "had", "have", "has"}
     column = draft.column_at(following, number_columns, least=HEAD)
     if column is not None and with_words and following is not None:
         if not _is_superlative(draft, following):

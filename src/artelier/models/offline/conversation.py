@@ -16,16 +16,7 @@ from artelier.errors import OfflineCannot
 from artelier.models.offline.past import Past, key_of
 from artelier.models.offline.previews import READER, is_preview, parsed, whole
 from artelier.models.offline.rows import Rows, rows_from
-from artelier.models.offline.skills import (
-    LOAD,
-    SEARCH,
-    UNLOAD,
-    USE,
-    Skills,
-    is_loading,
-    plain,
-    unwrapped,
-)
+from artelier.models.offline.skills import LOAD, SEARCH, UNLOAD, USE, Skills, is_loading, plain, unwrapped
 from artelier.models.offline.turns import asked_at, body_of, past_texts
 from artelier.ports.model import ChatMessage, ModelRequest, ToolCall
 
@@ -114,9 +105,7 @@ class Desk:
     def require(self, *tools: str) -> None:
         """Errors: `OfflineCannot` that names the tools which are not there."""
         lacking = [tool for tool in tools if not self.has(tool)]
-        searches = [
-            Ask(tool=name, arguments=given) for name, given in self.skills.search_for(lacking)
-        ]
+        searches = [Ask(tool=name, arguments=given) for name, given in self.skills.search_for(lacking)]
         unsearched = [ask for ask in searches if not self._answered(ask)]
         if unsearched:
             raise Wanted(unsearched)
@@ -208,11 +197,7 @@ class Desk:
         )
 
     def _matching(self, ask: Ask) -> list[ToolCall]:
-        return [
-            call
-            for call in self._calls.get(plain(ask.tool), ())
-            if _fits(call.arguments, ask.arguments)
-        ]
+        return [call for call in self._calls.get(plain(ask.tool), ()) if _fits(call.arguments, ask.arguments)]
 
     def _answering(self, ask: Ask) -> ToolCall | None:
         """The last call that was answered by a result rather than by a skill's instructions."""

@@ -62,9 +62,7 @@ def _only_table(draft: Draft) -> str:
         return draft.scope.tables[0].name
     if draft.context is not None and draft.context.measures:
         return draft.context.measures[0].table
-    raise Unreadable(
-        "it is not clear the rows of which table should be counted", weight=draft.weight()
-    )
+    raise Unreadable("it is not clear the rows of which table should be counted", weight=draft.weight())
 
 
 def _target(draft: Draft, place: int) -> int | None:

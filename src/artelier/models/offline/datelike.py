@@ -72,9 +72,7 @@ def probe(columns: Sequence[Column]) -> str:
     return "\nUNION ALL ".join(parts) + '\nORDER BY "place"'
 
 
-def with_dates(
-    tables: Sequence[Table], columns: Sequence[Column], found: Rows
-) -> tuple[Table, ...]:
+def with_dates(tables: Sequence[Table], columns: Sequence[Column], found: Rows) -> tuple[Table, ...]:
     """The tables with those columns as dates whose values all have one form."""
     dated: dict[Column, Column] = {}
     for place, filled, *counts in found.rows:

@@ -73,14 +73,8 @@ def handovers(prompt: str, request: ModelRequest, desk: Desk) -> list[Handover]:
         task = _NEXT.sub("", text[begin:end]).strip(" :,\n")
         if task:
             found.append(Handover(tool=tool, task=task, start=start))
-    if (
-        not found
-        and len(agents) == 1
-        and re.match(r"\s*(?:please\s+)?delegate\b", text, re.IGNORECASE)
-    ):
-        task = re.sub(
-            r"^\s*(?:please\s+)?delegate\s*(?:this|that|it)?\s*[:,]?\s*", "", text, flags=re.I
-        )
+    if not found and len(agents) == 1 and re.match(r"\s*(?:please\s+)?delegate\b", text, re.IGNORECASE):
+        task = re.sub(r"^\s*(?:please\s+)?delegate\s*(?:this|that|it)?\s*[:,]?\s*", "", text, flags=re.I)
         found.append(Handover(tool=next(iter(agents)), task=task.strip() or text.strip(), start=0))
     return sorted(found, key=lambda one: one.start)[:HANDOVERS_MAX]
 

@@ -236,9 +236,7 @@ def _made_line(text: str, room: int) -> str:
     parts: list[str] = []
     used = len(MADE)
     order = {key: at for at, key in enumerate(names)}
-    for key, count in sorted(counts.items(), key=lambda one: (-one[1], order[one[0]]))[
-        :COUNTED_MAX
-    ]:
+    for key, count in sorted(counts.items(), key=lambda one: (-one[1], order[one[0]]))[:COUNTED_MAX]:
         part = f"{names[key]}#{key} x{count}"
         if used + len(part) + 2 > room:
             break

@@ -153,9 +153,7 @@ class Draft:
             at -= 1
         return found
 
-    def column_at(
-        self, place: int | None, columns: Iterable[Column], *, least: int = 1
-    ) -> Column | None:
+    def column_at(self, place: int | None, columns: Iterable[Column], *, least: int = 1) -> Column | None:
         """The one column among these that the chunk names.
 
         Errors: `Unreadable` if several columns are named equally well.
@@ -195,9 +193,7 @@ class Draft:
 
     def ambiguous(self, text: str, columns: Iterable[Column]) -> Unreadable:
         names = some(f"`{column.table}.{column.name}`" for column in columns)
-        return Unreadable(
-            f'"{text}" could mean {names}; name the column exactly', weight=self.weight() + 5
-        )
+        return Unreadable(f'"{text}" could mean {names}; name the column exactly', weight=self.weight() + 5)
 
     def weight(self) -> int:
         """Return how much was understood so far."""

@@ -30,12 +30,7 @@ def excerpt_of(prompt: str) -> Part | None:
         return None
     chosen = _best(found)
     count = f"{len(chosen)} of {len(found)} sentences, word for word"
-    return Part(
-        title="Summary of the given text",
-        sentences=tuple(chosen),
-        notes=(count,),
-        sources=(SOURCE,),
-    )
+    return Part(title="Summary of the given text", sentences=tuple(chosen), notes=(count,), sources=(SOURCE,))
 
 
 def _best(found: Sequence[str]) -> list[str]:

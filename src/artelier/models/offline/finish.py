@@ -157,9 +157,7 @@ def _measure_everything(draft: Draft) -> None:
         names = some(f"`{column.name}`" for column in amounts)
         raise Unreadable(f"too many columns may have changed ({names}); name one", weight=20)
     draft.measures.append(Measure(aggregate="count", table=tables[0].name))
-    draft.measures += [
-        Measure(aggregate="sum", table=tables[0].name, column=column) for column in amounts
-    ]
+    draft.measures += [Measure(aggregate="sum", table=tables[0].name, column=column) for column in amounts]
 
 
 def _drop_day_of_date(draft: Draft) -> None:
@@ -225,9 +223,7 @@ def _axis(draft: Draft, base: str, hint: object = None) -> Axis:
         if axis is not None:
             _explain(draft, table, axis)
             return axis
-    raise Unreadable(
-        f"`{base}` has no date column, so a period cannot be applied", weight=draft.weight()
-    )
+    raise Unreadable(f"`{base}` has no date column, so a period cannot be applied", weight=draft.weight())
 
 
 def _explain(draft: Draft, table: Table, axis: Axis) -> None:
@@ -332,8 +328,7 @@ def _check_rows(draft: Draft, reading: Reading) -> None:
     for one in reading.conditions:
         if isinstance(one, Compare) and one.column.nature == "additive":
             across = one.column.table not in keyed and any(
-                measure.aggregate == "count" and measure.table in keyed
-                for measure in reading.measures
+                measure.aggregate == "count" and measure.table in keyed for measure in reading.measures
             )
             if one.column.table not in keyed and (things or counted or across):
                 raise Unreadable(

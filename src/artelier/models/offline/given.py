@@ -41,8 +41,7 @@ def text_named(name: str, prompt: str) -> str | None:
     )
     if match is None:  # `order AB-77`: what looks like an identifier needs nothing between
         match = re.search(
-            rf"(?i:(?<!\w){named})\s+((?=[\w./-]{{0,60}}\d)[A-Z0-9][\w./-]{{1,60}})",
-            prompt[:CHARS_MAX],
+            rf"(?i:(?<!\w){named})\s+((?=[\w./-]{{0,60}}\d)[A-Z0-9][\w./-]{{1,60}})", prompt[:CHARS_MAX]
         )
     if match is None:
         return None

@@ -92,15 +92,9 @@ def people_in(text: str) -> list[str]:
     found = [
         match[1]
         for match in _PERSON.finditer(text[:CHARS_MAX])
-        if not text[: match.start()]
-        .lower()
-        .endswith(("the ", " at ", " in ", " to "))  # a place or a thing
+        if not text[: match.start()].lower().endswith(("the ", " at ", " in ", " to "))  # a place or a thing
     ]
-    return [
-        one
-        for one in dict.fromkeys(found)
-        if one not in _NO_PERSON and not one.endswith(("'s", "’s"))
-    ]
+    return [one for one in dict.fromkeys(found) if one not in _NO_PERSON and not one.endswith(("'s", "’s"))]
 
 
 def _plain(words: str) -> str:

@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from artelier.errors import OfflineCannot
-from artelier.models.offline.given import (
-    choice_named,
-    number_named,
-    text_formed,
-    text_matching,
-    text_named,
-)
+from artelier.models.offline.given import choice_named, number_named, text_formed, text_matching, text_named
 from artelier.models.offline.patterns import text_for
 from artelier.models.offline.schemas import Schema, as_schema, fits, kinds_of, listed, resolved
 from artelier.models.offline.story import UNKNOWN, Story
@@ -87,9 +81,11 @@ def _attempt(schema: Schema, story: Story) -> Made:
             "the output schema asks for more than the offline model can fill", got=str(schema)[:200]
         )
     return Made(
-        value=value, placeholders=tuple(dict.fromkeys(maker.placeholders)), filled=maker.filled,
+        value=value,
+        placeholders=tuple(dict.fromkeys(maker.placeholders)),
+        filled=maker.filled,
         is_noted=maker.noted,
-    )  # fmt: skip
+    )
 
 
 class _Maker:
@@ -101,9 +97,7 @@ class _Maker:
         self.filled = 0
         self.noted = False
 
-    def make(
-        self, name: str, schema: Schema, *, path: str, depth: int, must: bool, nth: int = 0
-    ) -> Any:
+    def make(self, name: str, schema: Schema, *, path: str, depth: int, must: bool, nth: int = 0) -> Any:
         """A value that fits; `nth` asks for another one than the first. Errors: `_Nothing`."""
         self._left -= 1
         if depth > DEPTH_MAX or self._left < 0:
@@ -118,9 +112,7 @@ class _Maker:
                 return fact
         choices = listed(schema.get("anyOf")) or listed(schema.get("oneOf"))
         if choices:
-            return self._of_choices(
-                name, schema, choices, path=path, depth=depth, must=must, nth=nth
-            )
+            return self._of_choices(name, schema, choices, path=path, depth=depth, must=must, nth=nth)
         if "enum" in schema:
             return self._choice(schema, path=path, must=must, nth=nth)
         if "null" in kinds or not kinds:
@@ -165,24 +157,12 @@ class _Maker:
         return self._story.texts_for(name) is None
 
     def _of_choices(
-        self,
-        name: str,
-        schema: Schema,
-        choices: list[Any],
-        *,
-        path: str,
-        depth: int,
-        must: bool,
-        nth: int,
+        self, name: str, schema: Schema, choices: list[Any], *, path: str, depth: int, must: bool, nth: int
     ) -> Any:
         """Return the first alternative that holds what was found, then null, then the first that fits."""
         base = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
-        options = [
-            resolved({"allOf": [base, as_schema(one)]}, self._root) for one in choices[:ITEMS_MAX]
-        ]
-        nullable = any("null" in kinds_of(one) for one in options) and fits(
-            None, schema, self._root
-        )
+        options = [resolved({"allOf": [base, as_schema(one)]}, self._root) for one in choices[:ITEMS_MAX]]
+        nullable = any("null" in kinds_of(one) for one in options) and fits(None, schema, self._root)
         for musts in (False, True):
             for option in options:
                 if kinds_of(option) == ("null",):
@@ -236,9 +216,7 @@ class _Maker:
                 if kind == "array":
                     return self._array(name, schema, path=path, depth=depth, must=must)
                 if kind in ("number", "integer"):
-                    return self._number(
-                        name, schema, path=path, must=must, nth=nth, whole=kind == "integer"
-                    )
+                    return self._number(name, schema, path=path, must=must, nth=nth, whole=kind == "integer")
                 if kind == "string":
                     return self._text(name, schema, path=path, must=must, nth=nth)
                 if kind == "boolean":
@@ -283,14 +261,10 @@ class _Maker:
                 return one
         if is_free and must:
             text = UNKNOWN if nth == 0 else f"{UNKNOWN} ({nth + 1})"
-            return self._first(
-                [text, *_lengths(text, schema, nth), "x" * schema.get("minLength", 0)], schema
-            )
+            return self._first([text, *_lengths(text, schema, nth), "x" * schema.get("minLength", 0)], schema)
         plain = [_PLAIN.get(str(form), UNKNOWN), text_for(str(pattern)) if pattern else None, ""]
         plain += [text for one in plain if one for text in _lengths(one, schema, nth)]
-        return self._placed(
-            self._first((one for one in plain if one is not None), schema), path, must
-        )
+        return self._placed(self._first((one for one in plain if one is not None), schema), path, must)
 
     def _number(
         self, name: str, schema: Schema, *, path: str, must: bool, nth: int, whole: bool
@@ -333,29 +307,19 @@ class _Maker:
         found: dict[str, Any] = {}
         for name, inner in properties.items():
             place = f"{path}.{name}" if path else name
-            is_needed = name in required or len(required | set(found)) < schema.get(
-                "minProperties", 0
-            )
+            is_needed = name in required or len(required | set(found)) < schema.get("minProperties", 0)
             try:
-                found[name] = self.make(
-                    name, as_schema(inner), path=place, depth=depth + 1, must=is_needed
-                )
+                found[name] = self.make(name, as_schema(inner), path=place, depth=depth + 1, must=is_needed)
             except _Nothing:
                 if name in required:
                     raise
         extra = schema.get("additionalProperties", True)
         names = sorted(required - set(found))
-        names += [
-            f"note_{at}" for at in range(1, min(schema.get("minProperties", 0), ITEMS_MAX) + 1)
-        ]
+        names += [f"note_{at}" for at in range(1, min(schema.get("minProperties", 0), ITEMS_MAX) + 1)]
         for name in names:
             if name in required or len(found) < schema.get("minProperties", 0):
                 found[name] = self.make(
-                    name,
-                    as_schema(extra),
-                    path=f"{path}.{name}".strip("."),
-                    depth=depth + 1,
-                    must=True,
+                    name, as_schema(extra), path=f"{path}.{name}".strip("."), depth=depth + 1, must=True
                 )
         return found
 

@@ -12,8 +12,7 @@ PAIRS_MAX = 60
 _LOOSE = frozenset(
     tuple(name.split("_"))
     for name in (
-        "id name title date note description comment type status created_at updated_at year month"
-        " day time"
+        "id name title date note description comment type status created_at updated_at year month day time"
     ).split()
 )
 """Names that two tables may share without meaning the same thing."""
@@ -24,9 +23,7 @@ def joined_scopes(tables: Sequence[Table], mentioned: Iterable[str]) -> list[Sco
     wanted = set(mentioned)
     candidates = [table for table in tables if table.name in wanted]
     scopes = [
-        scope
-        for first, second in combinations(candidates, 2)
-        if (scope := joined(first, second)) is not None
+        scope for first, second in combinations(candidates, 2) if (scope := joined(first, second)) is not None
     ]
     return scopes[:PAIRS_MAX]
 

@@ -34,18 +34,31 @@ MONTHS: Final = {
 }
 
 GRAINS: Final = {
-    "day": "day", "days": "day", "daily": "day", "date": "day", "dates": "day",
-    "week": "week", "weeks": "week", "weekly": "week",
-    "month": "month", "months": "month", "monthly": "month",
-    "quarter": "quarter", "quarters": "quarter", "quarterly": "quarter",
-    "year": "year", "years": "year", "yearly": "year", "annual": "year", "annually": "year",
-}  # fmt: skip
+    "day": "day",
+    "days": "day",
+    "daily": "day",
+    "date": "day",
+    "dates": "day",
+    "week": "week",
+    "weeks": "week",
+    "weekly": "week",
+    "month": "month",
+    "months": "month",
+    "monthly": "month",
+    "quarter": "quarter",
+    "quarters": "quarter",
+    "quarterly": "quarter",
+    "year": "year",
+    "years": "year",
+    "yearly": "year",
+    "annual": "year",
+    "annually": "year",
+}
 GRAIN_ADJECTIVES: Final = frozenset("daily weekly monthly quarterly yearly annual annually".split())
 
 # Operators: phrase -> (operator, argument). The longest phrase at a place wins.
 _PHRASES = {
-    "count": "how many|number of|numbers of|count of|count|how often|how many times|counts of"
-    "|no of|number",
+    "count": "how many|number of|numbers of|count of|count|how often|how many times|counts of|no of|number",
     "much": "how much",
     "sum": "total|totals|sum|sum of|in total|altogether|in all|combined|cumulative|overall"
     "|sum total of|add up to|aggregate|in sum",
@@ -120,7 +133,7 @@ _PHRASES = {
     "or more": "or more|or above|or higher|or over|and above|and over|and up|or greater|or better"
     "|and higher|and more|or larger|+",
     "or less": "or less|or fewer|or below|or lower|or under|and below|and under|or smaller",
-}  # fmt: skip
+}
 
 
 def _table() -> dict[tuple[str, ...], str]:
@@ -189,9 +202,14 @@ def _degree_forms() -> dict[str, tuple[frozenset[str], bool, str]]:
 
 DEGREES: Final = _degree_forms()
 LATEST: Final = {
-    "latest": True, "newest": True, "last": True, "recent": True, "earliest": False, "first": False,
+    "latest": True,
+    "newest": True,
+    "last": True,
+    "recent": True,
+    "earliest": False,
+    "first": False,
     "final": True,
-}  # fmt: skip
+}
 """Superlatives of time; true means the later one."""
 
 BUSIEST: Final = {"busiest": True, "quietest": False}
@@ -289,21 +307,64 @@ UNIT_WORDS: Final = frozenset(
 """Endings of column names that only say the unit."""
 
 UNITS: Final = {
-    "degrees": "temperature temp", "degree": "temperature temp", "celsius": "temperature temp",
-    "fahrenheit": "temperature temp", "c": "temperature temp", "°c": "temperature temp",
-    "kg": "weight mass", "kilograms": "weight mass", "kilos": "weight mass", "g": "weight mass",
-    "grams": "weight mass", "km": "distance", "kilometers": "distance", "kilometres": "distance",
-    "miles": "distance", "mm": "rain rainfall precipitation", "hpa": "pressure",
-    "dollars": "$", "dollar": "$", "usd": "$", "euros": "$", "euro": "$", "eur": "$", "gbp": "$",
-    "bucks": "$", "$": "$", "€": "$", "£": "$",
-    "m": "", "meters": "", "metres": "", "cm": "", "percent": "%", "%": "%", "pct": "%",
-    "items": "quantity qty units count", "pieces": "quantity qty units count",
-    "units": "quantity qty units count", "copies": "quantity qty units count",
-    "minutes": "", "minute": "", "hours": "", "hour": "", "days": "", "seconds": "", "weeks": "",
-    "years": "", "points": "", "stars": "rating score stars", "star": "rating score stars",
-    "tons": "", "litres": "", "liters": "",
-    "kwh": "energy consumption", "mph": "speed wind", "kph": "speed wind", "km/h": "speed wind",
-}  # fmt: skip
+    "degrees": "temperature temp",
+    "degree": "temperature temp",
+    "celsius": "temperature temp",
+    "fahrenheit": "temperature temp",
+    "c": "temperature temp",
+    "°c": "temperature temp",
+    "kg": "weight mass",
+    "kilograms": "weight mass",
+    "kilos": "weight mass",
+    "g": "weight mass",
+    "grams": "weight mass",
+    "km": "distance",
+    "kilometers": "distance",
+    "kilometres": "distance",
+    "miles": "distance",
+    "mm": "rain rainfall precipitation",
+    "hpa": "pressure",
+    "dollars": "$",
+    "dollar": "$",
+    "usd": "$",
+    "euros": "$",
+    "euro": "$",
+    "eur": "$",
+    "gbp": "$",
+    "bucks": "$",
+    "$": "$",
+    "€": "$",
+    "£": "$",
+    "m": "",
+    "meters": "",
+    "metres": "",
+    "cm": "",
+    "percent": "%",
+    "%": "%",
+    "pct": "%",
+    "items": "quantity qty units count",
+    "pieces": "quantity qty units count",
+    "units": "quantity qty units count",
+    "copies": "quantity qty units count",
+    "minutes": "",
+    "minute": "",
+    "hours": "",
+    "hour": "",
+    "days": "",
+    "seconds": "",
+    "weeks": "",
+    "years": "",
+    "points": "",
+    "stars": "rating score stars",
+    "star": "rating score stars",
+    "tons": "",
+    "litres": "",
+    "liters": "",
+    "kwh": "energy consumption",
+    "mph": "speed wind",
+    "kph": "speed wind",
+    "km/h": "speed wind",
+}
 """Units said after a number: the family they point to (`$` is money), `` if none."""
 
 SYNONYMS: Final = tuple(
@@ -373,16 +434,7 @@ PERSONS: Final = frozenset(
 )
 """What `who` may ask for."""
 
-LABELS: Final = (
-    "name",
-    "title",
-    "label",
-    "full name",
-    "fullname",
-    "description",
-    "username",
-    "first name",
-)
+LABELS: Final = ("name", "title", "label", "full name", "fullname", "description", "username", "first name")
 """Columns that say what a row is called, best first."""
 
 NEUTRAL_VERBS: Final = frozenset(

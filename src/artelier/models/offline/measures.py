@@ -116,9 +116,7 @@ def _another_aggregate(draft: Draft, place: int) -> bool:
     return draft.is_op(following, *AGGREGATE_OF)
 
 
-def measure_at(
-    draft: Draft, place: int, aggregate: Aggregate, *, keep: bool = False
-) -> Measure | None:
+def measure_at(draft: Draft, place: int, aggregate: Aggregate, *, keep: bool = False) -> Measure | None:
     """The aggregate of the column that a noun names; `keep` leaves the noun for another one.
 
     Errors: `Unreadable` if the noun fits no column that can be aggregated so.
@@ -141,8 +139,7 @@ def measure_at(
     texts = noun.best(list(draft.scope.columns()), least=STRONG) if noun else []
     if texts:
         raise Unreadable(
-            f"`{texts[0].name}` holds {texts[0].kind_name}, not numbers, so it has no"
-            f" {SPOKEN[aggregate]}",
+            f"`{texts[0].name}` holds {texts[0].kind_name}, not numbers, so it has no {SPOKEN[aggregate]}",
             weight=draft.weight() + 8,
         )
     return None
@@ -206,9 +203,7 @@ def _bind_without_noun(draft: Draft, place: int) -> None:
     if len(draft.scope.tables) == 1:
         column = only_measure(draft, draft.scope.tables[0], chunk.text)
         draft.take(place)
-        draft.measures.append(
-            Measure(aggregate=AGGREGATE_OF[chunk.op], table=column.table, column=column)
-        )
+        draft.measures.append(Measure(aggregate=AGGREGATE_OF[chunk.op], table=column.table, column=column))
 
 
 def _bind_best(draft: Draft, place: int) -> None:
@@ -244,9 +239,7 @@ def _bind_much(draft: Draft, place: int) -> None:
             draft.take_table(at, table)
             column = table.measures[0]
             why = f"`{column.name}` is the only measure of `{table.name}`"
-            draft.measures.append(
-                Measure(aggregate="sum", table=table.name, column=column, why=why)
-            )
+            draft.measures.append(Measure(aggregate="sum", table=table.name, column=column, why=why))
             return
 
 
@@ -370,9 +363,7 @@ def _may_be_sold(column: Column) -> bool:
     return column.nature != "intensive" and not set(column.stems) & lexicon.NO_MONEY
 
 
-def _chosen(
-    draft: Draft, place: int, column: Column, aggregate: Aggregate, text: str, rule: str
-) -> Measure:
+def _chosen(draft: Draft, place: int, column: Column, aggregate: Aggregate, text: str, rule: str) -> Measure:
     noun = draft.chunks[place].noun
     levels = [level for level, table in noun.tables if table.name == column.table] if noun else []
     draft.take(place, level=max([5, *levels]))

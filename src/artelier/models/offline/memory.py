@@ -10,14 +10,7 @@ from typing import Any, cast
 from artelier.errors import OfflineCannot
 from artelier.models.offline.conversation import Ask, Desk, Wanted
 from artelier.models.offline.instance import made
-from artelier.models.offline.recollection import (
-    CORE,
-    HERE,
-    RECALLED,
-    Known,
-    core_lines,
-    known_from,
-)
+from artelier.models.offline.recollection import CORE, HERE, RECALLED, Known, core_lines, known_from
 from artelier.models.offline.schemas import as_schema, listed
 from artelier.models.offline.story import Story
 from artelier.ports.model import ModelRequest
@@ -39,12 +32,8 @@ _STORE = re.compile(
     r"(?:\s+in(?:to)? (?:your )?memory)?(?:\s*:|\s+that|\s+this:))\s+(.{2,})",
     re.IGNORECASE | re.DOTALL,
 )
-_NAMED = re.compile(
-    rf"{_POLITE}((?:my name is|i am called|i'm called|call me)\s+.+)", re.IGNORECASE
-)
-_RECALLS = re.compile(
-    r"(?:what|who|when|where|which|how|if|whether|me\b|to\s+(?:ask|tell))", re.IGNORECASE
-)
+_NAMED = re.compile(rf"{_POLITE}((?:my name is|i am called|i'm called|call me)\s+.+)", re.IGNORECASE)
+_RECALLS = re.compile(r"(?:what|who|when|where|which|how|if|whether|me\b|to\s+(?:ask|tell))", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,9 +168,7 @@ def _is_refusal(answer: Any) -> bool:
     fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
     if fields.get("error"):
         return True
-    return any(
-        fields.get(name) is False for name in ("ok", "stored", "saved", "appended", "success")
-    )
+    return any(fields.get(name) is False for name in ("ok", "stored", "saved", "appended", "success"))
 
 
 def _plain(text: str) -> str:

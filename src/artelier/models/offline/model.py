@@ -41,9 +41,7 @@ class OfflineModel:
         """
         if not 0 <= pace_s <= PACE_MAX_S:
             raise InvalidConfig(
-                "not a pace of the offline model",
-                expected=f"0 to {PACE_MAX_S} seconds",
-                got=repr(pace_s),
+                "not a pace of the offline model", expected=f"0 to {PACE_MAX_S} seconds", got=repr(pace_s)
             )
         self._pace_s = pace_s
         self._clock: Clock = clock or SystemClock()

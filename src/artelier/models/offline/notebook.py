@@ -29,16 +29,10 @@ PROPERTIES_MAX = 60
 _STATE = re.compile(
     r"(?:[\w' -]{0,40} )?state(?: so far| before| until now)?|current state|previous state", re.I
 )
-_TALK = re.compile(
-    r"conversation|exchange|messages?|what was (?:just )?said|dialogue", re.IGNORECASE
-)
+_TALK = re.compile(r"conversation|exchange|messages?|what was (?:just )?said|dialogue", re.IGNORECASE)
 _QUESTION = re.compile(r"^## (?:the |newest )?question[ \t]*\n", re.IGNORECASE | re.MULTILINE)
-_REWRITE = re.compile(
-    r"\W*(?:please )?(?:rewrite|rephrase|reformulate)\b[^\n]{0,200}\bquestion\b", re.I
-)
-_LISTS = re.compile(
-    r"\W*(?:please )?(?:list|note|collect|extract|write down)\b[^\n]{0,120}\bfacts\b", re.I
-)
+_REWRITE = re.compile(r"\W*(?:please )?(?:rewrite|rephrase|reformulate)\b[^\n]{0,200}\bquestion\b", re.I)
+_LISTS = re.compile(r"\W*(?:please )?(?:list|note|collect|extract|write down)\b[^\n]{0,120}\bfacts\b", re.I)
 _SPEAKER = re.compile(r"^([^:\n]{1,60}): ?", re.MULTILINE)
 _POINTS_BACK = re.compile(
     r"\b(?:it|its|they|them|their|this|that|those|these|he|him|his|she|her|there)\b", re.I
@@ -119,10 +113,7 @@ def _task(request: ModelRequest) -> _Task | None:
 def _said(text: str) -> list[tuple[str, str]]:
     marks = list(_SPEAKER.finditer(text))
     ends = [*(mark.start() for mark in marks), len(text)][1:]
-    return [
-        (mark[1].strip(), text[mark.end() : end].strip())
-        for mark, end in zip(marks, ends, strict=True)
-    ]
+    return [(mark[1].strip(), text[mark.end() : end].strip()) for mark, end in zip(marks, ends, strict=True)]
 
 
 def _json(text: str) -> Mapping[str, Any]:
@@ -191,9 +182,7 @@ def _filled(root: Mapping[str, Any], task: _Task, facts: Sequence[str]) -> dict[
     return found
 
 
-def _value(
-    name: str, schema: Mapping[str, Any], before: Any, task: _Task, facts: Sequence[str]
-) -> Any:
+def _value(name: str, schema: Mapping[str, Any], before: Any, task: _Task, facts: Sequence[str]) -> Any:
     words, kinds = set(name_words(name)), kinds_of(schema)
     if "enum" in schema:
         return _chosen(words, listed(schema["enum"]), before, task)
@@ -278,6 +267,11 @@ def _empty(schema: Mapping[str, Any]) -> Any:
         return None
     first = kinds[0] if kinds else "null"
     empty: dict[str, Any] = {
-        "string": "", "integer": 0, "number": 0, "boolean": False, "array": [], "object": {},
-    }  # fmt: skip
+        "string": "",
+        "integer": 0,
+        "number": 0,
+        "boolean": False,
+        "array": [],
+        "object": {},
+    }
     return empty.get(first)

@@ -6,22 +6,7 @@ from artelier.models.offline.draft import Draft
 from artelier.models.offline.reading import Lacks, Missing, Unreadable
 from artelier.models.offline.schema import Column
 
-_IN = (
-    "in",
-    "for",
-    "of",
-    "from",
-    "the",
-    "a",
-    "an",
-    "any",
-    "their",
-    "its",
-    "is",
-    "are",
-    "on",
-    "there",
-)
+_IN = ("in", "for", "of", "from", "the", "a", "an", "any", "their", "its", "is", "are", "on", "there")
 _IS = (
     "ever",
     "any",
@@ -61,9 +46,7 @@ def _bind_missing(draft: Draft, place: int, *, negated: bool) -> None:
         return
     found = _columns(draft, place)
     if not found:
-        raise Unreadable(
-            "values are missing, but it is not clear of which column", weight=draft.weight() + 3
-        )
+        raise Unreadable("values are missing, but it is not clear of which column", weight=draft.weight() + 3)
     draft.take(place)
     lead = draft.before(place)
     if draft.is_op(lead, "not") and lead is not None:
@@ -147,9 +130,7 @@ def _listed(draft: Draft, at: int | None) -> list[tuple[int, Column]]:
     while at is not None and (column := _column(draft, at)) is not None:
         found.append((at, column))
         joint = draft.after(at)
-        while joint is not None and (
-            draft.is_op(joint, "and", "or") or draft.chunks[joint].text == ","
-        ):
+        while joint is not None and (draft.is_op(joint, "and", "or") or draft.chunks[joint].text == ","):
             at = joint
             joint = draft.after(joint)
         if joint is None or joint == draft.after(found[-1][0]):

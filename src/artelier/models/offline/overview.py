@@ -15,9 +15,7 @@ from artelier.models.offline.schema import Skipped, Table
 from artelier.models.offline.text import list_ask, text_files
 from artelier.models.offline.words import stem
 
-_THINGS = (
-    r"(?:data|data ?sets?|tables?|files?|contents?|workspace|folder|directory|columns?|schema)"
-)
+_THINGS = r"(?:data|data ?sets?|tables?|files?|contents?|workspace|folder|directory|columns?|schema)"
 _HERE = r"(?:in )?(?:here|there|it|this|inside|available|the (?:workspace|folder|directory|data))"
 _ASKED = re.compile(
     rf"(?:what(?:'s| is| are|s)?|which) (?:all )?(?:the )?(?:{_THINGS} )?(?:is |are |do (?:i|we|you) )?"
@@ -42,9 +40,7 @@ def _plain(clause: Clause) -> str:
     return " ".join(clause.text.lower().rstrip("?.! ").split())
 
 
-def overview_part(
-    clause: Clause, tables: Sequence[Table], skipped: Sequence[Skipped], desk: Desk
-) -> Part:
+def overview_part(clause: Clause, tables: Sequence[Table], skipped: Sequence[Skipped], desk: Desk) -> Part:
     """The tables with their rows and columns, and the text files.
 
     Errors: `Wanted` until the files are listed; `OfflineCannot` for columns of a table that is not there.
@@ -69,9 +65,7 @@ def overview_part(
         for table in tables
     ]
     if not tables:
-        sentences.append(
-            f"There are 0 tables here, so no figures can be looked up. {_works(texts)}"
-        )
+        sentences.append(f"There are 0 tables here, so no figures can be looked up. {_works(texts)}")
     if texts:
         sentences.append(f"Text files: {listed([code(path) for path in texts[:20]])}.")
     headings = ("table", "source", "rows", "column", "holds")
@@ -81,8 +75,7 @@ def overview_part(
         grids=(Grid(headings=headings, rows=tuple(shown)),) if shown else (),
         notes=tuple(skipped_notes(skipped)),
         # That a folder holds nothing is known from its listing alone.
-        sources=tuple(dict.fromkeys([*(table.source for table in tables), *texts]))
-        or ("list_dir",),
+        sources=tuple(dict.fromkeys([*(table.source for table in tables), *texts])) or ("list_dir",),
         scalars=(("tables", len(tables)),),
     )
 

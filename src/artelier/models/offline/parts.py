@@ -159,14 +159,9 @@ def _aggregate(answer: Answer) -> _Made:
     notes = _skipped(reading, totals, grouped="shown as (missing)")
     if not reading.groups:
         grids = [_grid(answer.overall)] if answer.overall is not None else []
-        whole = Grid(
-            headings=tuple(name for name, _ in scalars), rows=(tuple(v for _, v in scalars),)
-        )
+        whole = Grid(headings=tuple(name for name, _ in scalars), rows=(tuple(v for _, v in scalars),))
         return _Made(
-            sentences=tuple(sentences),
-            grids=(whole, *grids),
-            notes=tuple(notes),
-            scalars=tuple(scalars),
+            sentences=tuple(sentences), grids=(whole, *grids), notes=tuple(notes), scalars=tuple(scalars)
         )
     grid = _grid(answer.main)
     by = " and ".join(group_phrase(group) for group in reading.groups)
@@ -175,12 +170,7 @@ def _aggregate(answer: Answer) -> _Made:
     lead = f"{lead[:1].upper()}{lead[1:]}: {len(grid.rows)} groups, listed below."
     notes += _spelling_notes(reading, grid)
     first = [lead, *_extremes(reading, grid)]
-    return _Made(
-        sentences=(*first, *sentences),
-        grids=(grid,),
-        notes=tuple(notes),
-        scalars=tuple(scalars),
-    )
+    return _Made(sentences=(*first, *sentences), grids=(grid,), notes=tuple(notes), scalars=tuple(scalars))
 
 
 def _spelling_notes(reading: Reading, grid: Grid) -> list[str]:
@@ -259,17 +249,13 @@ def _skipped(reading: Reading, totals: dict[str, Any], *, grouped: str) -> list[
     if len(measured) == 1 and len(skipped) == 1:
         (name, count), *_ = skipped.items()
         used = rows - count
-        notes = [
-            f"{used} of {rows} rows {_were(used)} used{where}: {count} {_have(count)} no {code(name)}."
-        ]
+        notes = [f"{used} of {rows} rows {_were(used)} used{where}: {count} {_have(count)} no {code(name)}."]
         gaps.pop(name)
     else:
         notes = [f"{rows} {'row' if rows == 1 else 'rows'} {_were(rows)} used{where}."]
     for name, count in gaps.items():
         what = f"not part of the figures of {code(name)}" if name in measured else grouped
-        notes.append(
-            f"{count} of {rows} rows {_have(count)} no {code(name)} and {_were(count)} {what}."
-        )
+        notes.append(f"{count} of {rows} rows {_have(count)} no {code(name)} and {_were(count)} {what}.")
     return notes
 
 
@@ -375,9 +361,7 @@ def _change(answer: Answer) -> _Made:
             new = difference = share = None
         scalars += [("change", difference), ("change percent", share), (before, old), (after, new)]
         if old is None or new is None:
-            empty = " and ".join(
-                name for name, value in ((before, old), (after, new)) if value is None
-            )
+            empty = " and ".join(name for name, value in ((before, old), (after, new)) if value is None)
             text = f"There is no figure for {phrase} in {empty}, so no change can be given"
             known = [(name, value) for name, value in ((before, old), (after, new)) if value]
             text += f"; in {known[0][0]} it is {rounded(known[0][1])}" if known else ""
@@ -400,9 +384,7 @@ def _change(answer: Answer) -> _Made:
         grid = _grid(answer.main)
         grids.append(grid)
         sentences += _movers(reading, grid)
-    return _Made(
-        sentences=tuple(sentences), grids=tuple(grids), notes=tuple(notes), scalars=tuple(scalars)
-    )
+    return _Made(sentences=tuple(sentences), grids=tuple(grids), notes=tuple(notes), scalars=tuple(scalars))
 
 
 def _empty_sides(answer: Answer, totals: dict[str, Any]) -> set[str]:
@@ -465,9 +447,7 @@ def _change_notes(totals: dict[str, Any], before: str, after: str) -> list[str]:
         if isinstance(rows, int):
             text = f"{label} has {rows} rows"
             if isinstance(skipped, int) and skipped:
-                text += (
-                    f"; {skipped} of them {_have(skipped)} no value and {_were(skipped)} skipped"
-                )
+                text += f"; {skipped} of them {_have(skipped)} no value and {_were(skipped)} skipped"
             notes.append(text + ".")
     return notes
 
@@ -481,9 +461,7 @@ def _missing(answer: Answer) -> _Made:
     total = sum(with_gaps.values())
     scalars: list[tuple[str, Any]] = [("missing values", total)]
     if not with_gaps:
-        asked = (
-            listed([code(name) for name in list(counts)[:20]]) if reading.columns else "no column"
-        )
+        asked = listed([code(name) for name in list(counts)[:20]]) if reading.columns else "no column"
         verb = "has no missing values" if reading.columns else "has missing values"
         sentence = f"In {table}, {asked} {verb} ({rows} rows)."
     else:
@@ -492,12 +470,7 @@ def _missing(answer: Answer) -> _Made:
     shown = with_gaps if not reading.columns else counts
     grid = Grid(headings=("column", "missing"), rows=tuple(shown.items()))
     notes = ("A value is missing if its cell is empty, and a text also if it is blank.",)
-    return _Made(
-        sentences=(sentence,),
-        grids=(grid,) if shown else (),
-        notes=notes,
-        scalars=tuple(scalars),
-    )
+    return _Made(sentences=(sentence,), grids=(grid,) if shown else (), notes=notes, scalars=tuple(scalars))
 
 
 def _list(answer: Answer) -> _Made:
@@ -518,9 +491,7 @@ def _list(answer: Answer) -> _Made:
         noun = "rows of " + code(group.entity) if group.entity else f"different {what} values"
         sentence = f"Found{where}: **{found}** {noun}: {names}{more}."
     return _Made(
-        sentences=(sentence,),
-        grids=(_grid(answer.main),) if rows else (),
-        scalars=(("found", found),),
+        sentences=(sentence,), grids=(_grid(answer.main),) if rows else (), scalars=(("found", found),)
     )
 
 

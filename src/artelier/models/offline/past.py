@@ -41,9 +41,7 @@ CALLS_MAX = 100
 
 def key_of(tool: str, arguments: Any) -> str:
     """A short name of a call with these arguments, whatever their order."""
-    return sha256(f"{plain(tool)}\0{_written(arguments)}".encode("utf-8", "replace")).hexdigest()[
-        :8
-    ]
+    return sha256(f"{plain(tool)}\0{_written(arguments)}".encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def _written(arguments: Any) -> str:

@@ -73,9 +73,7 @@ class Period:
         return date(self.year, self.number, self.day).isoformat()
 
 
-_MONTH_NAMES = (
-    "January February March April May June July August September October November December".split()
-)
+_MONTH_NAMES = "January February March April May June July August September October November December".split()
 
 
 def year_of(word: Word) -> int | None:

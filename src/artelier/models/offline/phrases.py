@@ -85,9 +85,7 @@ def having_phrase(having: Having) -> str:
 
 def _during(during: During) -> str:
     axis = during.axis
-    parts = (
-        [axis.date] if axis and axis.date else [axis.year, axis.quarter, axis.month] if axis else []
-    )
+    parts = [axis.date] if axis and axis.date else [axis.year, axis.quarter, axis.month] if axis else []
     name = " and ".join(code(part.name) for part in parts if part is not None) or "the time"
     labels = [period.label for period in during.periods]
     if during.op == "between":

@@ -259,9 +259,7 @@ def _rank(reading: Reading, desk: Desk) -> Answer:
         f"ORDER BY {len(groups) + 1} {order} NULLS LAST, {_places(len(groups))}"
     )
     spelled = _spellings(target, source)
-    overall = (
-        f"{_select(_basis(reading, source) + spelled)}\nFROM {source.text}{source.where_sql()}"
-    )
+    overall = f"{_select(_basis(reading, source) + spelled)}\nFROM {source.text}{source.where_sql()}"
     queries = _queries(desk, statement, overall)
     found = Answer(reading=reading, main=queries[0], basis=queries[1])
     _check_rival(found)
@@ -332,12 +330,7 @@ def _change(reading: Reading, desk: Desk) -> Answer:
 
 
 def _change_sql(
-    reading: Reading,
-    source: Source,
-    sides: Sequence[str],
-    labels: Sequence[str],
-    *,
-    groups: Sequence[Group],
+    reading: Reading, source: Source, sides: Sequence[str], labels: Sequence[str], *, groups: Sequence[Group]
 ) -> str:
     """Both periods side by side, their difference, and the difference in percent of the first."""
     columns = [pair for group in groups for pair in group_sql(group, source.ref)]
@@ -363,9 +356,7 @@ def _change_sql(
     group_by = f"\nGROUP BY {_places(len(columns))}" if columns else ""
     either = f"({sides[0]} OR {sides[1]})"
     body = f"{_select(inner)}\nFROM {source.text}{source.where_sql(either)}"
-    order = (
-        f"\nORDER BY {len(columns) + 3} DESC NULLS LAST, {_places(len(columns))}" if columns else ""
-    )
+    order = f"\nORDER BY {len(columns) + 3} DESC NULLS LAST, {_places(len(columns))}" if columns else ""
     return f"{_select(outer)}\nFROM (\n{body}{group_by}\n){order}"
 
 
@@ -386,17 +377,12 @@ def _missing(reading: Reading, desk: Desk) -> Answer:
     table = reading.scope.tables[0]
     columns = reading.columns or table.columns
     if any(column.table != table.name for column in columns):
-        raise OfflineCannot(
-            "missing values are counted in one table at a time", hint="Name the table."
-        )
+        raise OfflineCannot("missing values are counted in one table at a time", hint="Name the table.")
     source = source_of(reading, desk)
     figures = [
-        (f"count(*) FILTER (WHERE {missing_sql(column, source.ref)})", column.name)
-        for column in columns
+        (f"count(*) FILTER (WHERE {missing_sql(column, source.ref)})", column.name) for column in columns
     ]
-    statement = (
-        f"{_select([*figures, ('count(*)', 'all rows')])}\nFROM {source.text}{source.where_sql()}"
-    )
+    statement = f"{_select([*figures, ('count(*)', 'all rows')])}\nFROM {source.text}{source.where_sql()}"
     (query,) = _queries(desk, statement)
     return Answer(reading=reading, main=query)
 
@@ -410,13 +396,9 @@ def _list(reading: Reading, desk: Desk) -> Answer:
     having = _having(reading, source)
     shown = [*groups]
     if reading.having:
-        shown += [
-            (measure_sql(one.measure, source), measure_label(one.measure)) for one in reading.having
-        ]
+        shown += [(measure_sql(one.measure, source), measure_label(one.measure)) for one in reading.having]
     places = _places(len(groups))
-    grouped = (
-        f"{_select(shown)}\nFROM {source.text}{source.where_sql(known)}\nGROUP BY {places}{having}"
-    )
+    grouped = f"{_select(shown)}\nFROM {source.text}{source.where_sql(known)}\nGROUP BY {places}{having}"
     counted = f'SELECT count(*) AS "found"\nFROM (\n{grouped}\n)'
     queries = _queries(desk, f"{grouped}\nORDER BY {places}", counted)
     return Answer(reading=reading, main=queries[0], basis=queries[1])
@@ -441,16 +423,13 @@ def _groups(reading: Reading, desk: Desk) -> Answer:
             join = reading.scope.join
             key = join.left if join.left.table == table.name else join.right
         if key is None:
-            raise OfflineCannot(
-                f"no column names the rows of `{table.name}`, so they cannot be grouped"
-            )
+            raise OfflineCannot(f"no column names the rows of `{table.name}`, so they cannot be grouped")
         group = Group(columns=(key,), entity=table.name)
     source = _group_source(reading, group, desk)
     ((expression, heading),) = group_sql(group, source.ref)
     where = source.where_sql(f"{expression} IS NOT NULL")
     inner = (
-        f"{_select([(expression, heading)])}\nFROM {source.text}{where}\n"
-        f"GROUP BY 1{_having(reading, source)}"
+        f"{_select([(expression, heading)])}\nFROM {source.text}{where}\nGROUP BY 1{_having(reading, source)}"
     )
     statement = f"SELECT count(*) AS {sql.identifier(measure_label(measure))}\nFROM (\n{inner}\n)"
     (query,) = _queries(desk, statement)

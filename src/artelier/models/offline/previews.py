@@ -56,10 +56,7 @@ def _encodable(value: Any) -> Any:
 
 def is_preview(value: Any) -> bool:
     """Return True if an answer shows only head and tail of a large result."""
-    return (
-        isinstance(value, dict)
-        and {"head", "tail", "total_chars"} <= cast(dict[str, Any], value).keys()
-    )
+    return isinstance(value, dict) and {"head", "tail", "total_chars"} <= cast(dict[str, Any], value).keys()
 
 
 def whole(preview: Mapping[str, Any], *, tool: str, read: Read) -> str:

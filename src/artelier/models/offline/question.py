@@ -20,23 +20,91 @@ CLAUSES_MAX = 6
 
 _QUOTED = re.compile(r"`[^`]*`|\"[^\"]*\"|“[^”]*”")
 _TAGGED = re.compile(r"^\s*<([A-Za-z][\w.-]*)(?:\s[^<>\n]*)?>")
-_ABBREVIATIONS = frozenset(
-    "st dr mr mrs ms no vs inc co approx jan feb mar apr jun jul aug sep".split()
-)
+_ABBREVIATIONS = frozenset("st dr mr mrs ms no vs inc co approx jan feb mar apr jun jul aug sep".split())
 _OPENERS = frozenset("what which how who whom when where list show give tell find compute".split())
 _PREPOSITIONS = frozenset("in on at by for from during of to".split())
 _POLITE = (
-    "please", "kindly", "hi", "hello", "hey", "ok", "okay", "so", "now", "then", "also", "and",
-    "could you", "can you", "would you", "will you", "could we", "can we", "tell me", "show me",
-    "give me", "find me", "let me know", "i want to know", "i want to see", "i would like to know",
-    "i need to know", "i need", "i want", "i would like to see", "i would like", "i wonder",
-    "do you know", "tell us", "show us", "give us", "i am wondering", "we need to know", "we need",
-    "find out", "work out", "figure out", "calculate", "compute", "determine", "find", "list",
-    "show", "display", "name", "report", "give", "tell", "return", "get", "identify", "me", "us",
-    "thanks", "analyse", "analyze", "look at", "check", "see", "say", "print", "output", "write down",
-    "would like to know", "from the data", "based on the data", "using the data", "count up",
-    "in the data", "provide", "summarise", "summarize", "state", "i'd like to know", "break down",
-)  # fmt: skip
+    "please",
+    "kindly",
+    "hi",
+    "hello",
+    "hey",
+    "ok",
+    "okay",
+    "so",
+    "now",
+    "then",
+    "also",
+    "and",
+    "could you",
+    "can you",
+    "would you",
+    "will you",
+    "could we",
+    "can we",
+    "tell me",
+    "show me",
+    "give me",
+    "find me",
+    "let me know",
+    "i want to know",
+    "i want to see",
+    "i would like to know",
+    "i need to know",
+    "i need",
+    "i want",
+    "i would like to see",
+    "i would like",
+    "i wonder",
+    "do you know",
+    "tell us",
+    "show us",
+    "give us",
+    "i am wondering",
+    "we need to know",
+    "we need",
+    "find out",
+    "work out",
+    "figure out",
+    "calculate",
+    "compute",
+    "determine",
+    "find",
+    "list",
+    "show",
+    "display",
+    "name",
+    "report",
+    "give",
+    "tell",
+    "return",
+    "get",
+    "identify",
+    "me",
+    "us",
+    "thanks",
+    "analyse",
+    "analyze",
+    "look at",
+    "check",
+    "see",
+    "say",
+    "print",
+    "output",
+    "write down",
+    "would like to know",
+    "from the data",
+    "based on the data",
+    "using the data",
+    "count up",
+    "in the data",
+    "provide",
+    "summarise",
+    "summarize",
+    "state",
+    "i'd like to know",
+    "break down",
+)
 _FORM = re.compile(
     r"(?:^|[,;]?\s+(?:and\s+|then\s+|also\s+)*)(?:please\s+|and\s+|then\s+|also\s+|finally\s+)*"
     r"(?:(?:write|make|create|produce|prepare|draft|present|put|format|return|compile|generate|"
@@ -239,8 +307,7 @@ def _breaks(words: tuple[Word, ...], at: int, text: str) -> bool:
     if before.text == "." and text[before.end : before.end + 1] in (" ", ""):
         previous = words[at - 2] if at > 1 else None
         is_short = previous is not None and (
-            previous.lower in _ABBREVIATIONS
-            or (len(previous.text) == 1 and previous.kind == "word")
+            previous.lower in _ABBREVIATIONS or (len(previous.text) == 1 and previous.kind == "word")
         )
         return not is_short
     if words[at].text == "," and _follows_source(words, at):
@@ -272,9 +339,7 @@ def _has_content(words: tuple[Word, ...], at: int) -> bool:
     return any(word.kind != "mark" and word.lower not in lexicon.FILLERS for word in words[:at])
 
 
-def _clause(
-    words: tuple[Word, ...], start: int, end: int, text: str, *, joined: bool
-) -> Clause | None:
+def _clause(words: tuple[Word, ...], start: int, end: int, text: str, *, joined: bool) -> Clause | None:
     """The words of a clause without marks at its ends and without politeness."""
     while start < end:
         if words[start].kind == "mark" and words[start].text in ",.?!;:-–—)":
@@ -312,10 +377,6 @@ def _is_noun_use(words: tuple[Word, ...], start: int, end: int, phrase: tuple[st
     return following in ("", "with", "is", "of", "has", "by", "was", "are", "were", "per")
 
 
-_POLITE_WORDS = tuple(
-    sorted((tuple(phrase.split()) for phrase in _POLITE), key=lambda phrase: -len(phrase))
-)
-YES_NO = frozenset(
-    "is are was were do does did has have had will should shall may might must am".split()
-)
+_POLITE_WORDS = tuple(sorted((tuple(phrase.split()) for phrase in _POLITE), key=lambda phrase: -len(phrase)))
+YES_NO = frozenset("is are was were do does did has have had will should shall may might must am".split())
 """First words of a question that wants a yes or a no."""

@@ -7,30 +7,27 @@ from dataclasses import replace
 from artelier.models.offline import lexicon
 from artelier.models.offline.columns import CORE, HEAD, STRONG
 from artelier.models.offline.comparisons import family_column
-from artelier.models.offline.counts import (
-    IRREGULAR_PARTICIPLES,
-    check_count,
-    count_at,
-    count_column,
-)
+from artelier.models.offline.counts import IRREGULAR_PARTICIPLES, check_count, count_at, count_column
 from artelier.models.offline.draft import Draft, some
 from artelier.models.offline.measures import MONEY_TABLES, measure_at, only_measure, verb_measure
-from artelier.models.offline.reading import (
-    AGGREGATE_OF,
-    Aggregate,
-    Group,
-    Measure,
-    Missing,
-    Unreadable,
-)
+from artelier.models.offline.reading import AGGREGATE_OF, Aggregate, Group, Measure, Missing, Unreadable
 from artelier.models.offline.schema import Column
 from artelier.models.offline.words import stem
 
 DIRECTIONS = {
-    "most": True, "max": True, "top": True, "best": True, "frequent": True, "latest": True,
-    "least": False, "min": False, "bottom": False, "worst": False, "rare": False,
+    "most": True,
+    "max": True,
+    "top": True,
+    "best": True,
+    "frequent": True,
+    "latest": True,
+    "least": False,
+    "min": False,
+    "bottom": False,
+    "worst": False,
+    "rare": False,
     "earliest": False,
-}  # fmt: skip
+}
 
 COMPARATIVES = {"more": True, "less": False, "fewer": False}
 """`Which year had more rain?` asks for the most, unless a `than` follows."""
@@ -99,9 +96,7 @@ def _by_phrase(draft: Draft) -> Measure | None:
     return None
 
 
-def _degree_measure(
-    draft: Draft, superlatives: list[int], group: Group, descending: bool
-) -> Measure | None:
+def _degree_measure(draft: Draft, superlatives: list[int], group: Group, descending: bool) -> Measure | None:
     for place in superlatives:
         chunk = draft.chunks[place]
         if chunk.kind != "degree":
@@ -238,11 +233,7 @@ def _of_noun(draft: Draft, place: int, at: int, descending: bool) -> Measure | N
     if column is not None and column.is_measure:
         draft.take_column(at, column)
         return _ranking_measure(draft, column, most=most, descending=descending)
-    if (
-        noun is not None
-        and noun.verb
-        and (table is None or not most or _is_flow(noun.verb, draft, at))
-    ):
+    if noun is not None and noun.verb and (table is None or not most or _is_flow(noun.verb, draft, at)):
         return verb_measure(draft, at, noun.verb, "sum")
     if most:
         return _most(draft, at)
@@ -267,18 +258,14 @@ def _most(draft: Draft, at: int) -> Measure:
     if measure.aggregate != "distinct" or measure.column is None:
         return measure
     column = measure.column
-    draft.reasons.append(
-        f"every row of `{column.table}` counts, a repeated `{column.name}` each time"
-    )
+    draft.reasons.append(f"every row of `{column.table}` counts, a repeated `{column.name}` each time")
     return Measure(aggregate="count", table=column.table)
 
 
 def _is_flow(verb: str, draft: Draft, at: int) -> bool:
     """`the most sales` counts rows only if the table has nothing that `sell` could measure."""
     return verb == "sell" and any(
-        column.is_money or column.is_quantity
-        for table in draft.scope.tables
-        for column in table.columns
+        column.is_money or column.is_quantity for table in draft.scope.tables for column in table.columns
     )
 
 
@@ -365,10 +352,7 @@ def _rows(draft: Draft, place: int, group: Group) -> Measure:
     if len(nulls) == 1 and draft.is_op(place, "most", "least", "max", "min"):
         return Measure(aggregate="count", table=nulls[0].column.table)  # most missing prices
     measures = [
-        column
-        for table in draft.scope.tables
-        for column in table.measures
-        if column not in group.columns
+        column for table in draft.scope.tables for column in table.measures if column not in group.columns
     ]
     if draft.is_op(place, "most", "least"):
         for at in draft.nouns():
@@ -416,9 +400,7 @@ def _base(draft: Draft, group: Group | None = None) -> str:
     }
     if len(named) == 1:
         return named.pop()
-    raise Unreadable(
-        "it is not clear the rows of which table should be counted", weight=draft.weight()
-    )
+    raise Unreadable("it is not clear the rows of which table should be counted", weight=draft.weight())
 
 
 def _flow(draft: Draft, name: str) -> Column | None:
@@ -442,9 +424,7 @@ def event_table(draft: Draft) -> str:
             continue
         word = stem(chunk.text)
         for table in draft.scope.tables:
-            names = {
-                one for column in table.columns if column.type == "date" for one in column.stems
-            }
+            names = {one for column in table.columns if column.type == "date" for one in column.stems}
             if word in names | set(table.stems):
                 found.add(table.name)
     return found.pop() if len(found) == 1 else ""

@@ -13,11 +13,7 @@ from artelier.models.offline.columns import HEAD
 from artelier.models.offline.draft import Draft
 from artelier.models.offline.grouping import group_at, persons, take_group
 from artelier.models.offline.ranked_by import COMPARATIVES, DIRECTIONS, ranking_figure
-from artelier.models.offline.reading import (
-    Group,
-    Rank,
-    Unreadable,
-)
+from artelier.models.offline.reading import Group, Rank, Unreadable
 
 TOP_MAX = 100
 """More than a person reads; a larger number is refused."""
@@ -160,9 +156,7 @@ def _after_superlative(draft: Draft, superlatives: list[int]) -> _Ranked | None:
     return None
 
 
-def _may_follow(
-    draft: Draft, place: int, at: int, superlatives: list[int], *, skipped_verb: bool
-) -> bool:
+def _may_follow(draft: Draft, place: int, at: int, superlatives: list[int], *, skipped_verb: bool) -> bool:
     """Return True if a noun right after this superlative is ranked rather than measured."""
     chunk = draft.chunks[place]
     if draft.numeric(at, least=HEAD) is not None:

@@ -98,11 +98,7 @@ class Reader:
 
     def _read_in(self, clause: Clause, scope: Scope, context: Reading | None) -> Reading:
         draft = Draft(
-            self.chunks(clause, scope),
-            scope,
-            context,
-            values=self._names.values,
-            joined=clause.joined,
+            self.chunks(clause, scope), scope, context, values=self._names.values, joined=clause.joined
         )
         steps: tuple[Callable[[Draft], None], ...] = (
             bind_comparisons,
@@ -192,8 +188,7 @@ def _within(noun: Noun | None, names: set[str]) -> Noun | None:
 
 def _only_how_many(clause: Clause) -> bool:
     return all(
-        word.lower in ("and", "how", "many", "values", "are", "missing", "there")
-        for word in clause.words
+        word.lower in ("and", "how", "many", "values", "are", "missing", "there") for word in clause.words
     )
 
 
@@ -216,11 +211,7 @@ def _bind_lists(draft: Draft) -> None:
     if asked is not None and not draft.is_op(asked, "which", "what", "distinct", "who"):
         return
     near = draft.fillers_before(place)
-    if (
-        draft.is_op(asked, "what")
-        and asked != place - 1
-        and not near & {"is", "are", "was", "were"}
-    ):
+    if draft.is_op(asked, "what") and asked != place - 1 and not near & {"is", "are", "was", "were"}:
         return
     group = group_at(draft, place, measures=False)
     if group is not None and not group.grain and noun is not None and noun.level >= STRONG:
@@ -365,8 +356,7 @@ def _only(clause: Clause, readings: Sequence[Reading]) -> tuple[Reading, ...]:
             " with ".join(f"`{table.name}`" for table in one.scope.tables) for one in winners[:4]
         )
         raise OfflineCannot(
-            f'"{clause.text}" could be answered from {tables}',
-            hint="Name the table in the question.",
+            f'"{clause.text}" could be answered from {tables}', hint="Name the table in the question."
         )
     if winners[0].scope.problem:
         raise OfflineCannot(winners[0].scope.problem, hint="Ask about one of the tables alone.")

@@ -13,14 +13,7 @@ from typing import Any, cast
 
 from artelier.models.offline import lexicon
 from artelier.models.offline.past import ENTRY
-from artelier.models.offline.turns import (
-    asked_at,
-    body_of,
-    past_texts,
-    sections,
-    system_texts,
-    tail_of,
-)
+from artelier.models.offline.turns import asked_at, body_of, past_texts, sections, system_texts, tail_of
 from artelier.models.offline.words import stem
 from artelier.ports.model import ModelRequest
 
@@ -30,12 +23,7 @@ FACTS_MAX = 4_000
 FACT_CHARS_MAX = 500
 QUESTION_CHARS_MAX = 600
 
-HERE, CORE, RECALLED, PAST = (
-    "this conversation",
-    "core memory",
-    "memory",
-    "the summary of past events",
-)
+HERE, CORE, RECALLED, PAST = ("this conversation", "core memory", "memory", "the summary of past events")
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_][\w'-]{0,39}|\d[\w.-]{0,39}")
@@ -43,8 +31,7 @@ _FENCE = re.compile(r"</?[A-Za-z][^>\n]{0,200}>")
 _BULLET = re.compile(r"^\s*(?:[-*+]\s+)?(?:\[[^\]\n]{1,80}\]\s*)?")
 _SAID = re.compile(r"^(?:the\s+)?user(?:\s+said|\s+says)?:\s*", re.IGNORECASE)
 _STORES = re.compile(
-    r"^(?:please\s+|also\s+)*(?:remember|note|keep in mind|don't forget|do not forget)(?:\s+that|:)?\s+",
-    re.I,
+    r"^(?:please\s+|also\s+)*(?:remember|note|keep in mind|don't forget|do not forget)(?:\s+that|:)?\s+", re.I
 )
 _STOP = lexicon.FUNCTION_WORDS | frozenset(
     "remember recall know tell told say said ask asked please again earlier before is am was called"
@@ -88,9 +75,7 @@ def asks_for_all(question: str) -> bool:
 def known_in(request: ModelRequest) -> list[Known]:
     """All that the request itself tells, the oldest first. Cost: linear."""
     found = [
-        Known(text=text, source=PAST)
-        for past in past_texts(request.messages)
-        for text in _people_in(past)
+        Known(text=text, source=PAST) for past in past_texts(request.messages) for text in _people_in(past)
     ]
     found += [Known(text=text, source=CORE) for text in core_lines(request)]
     last = asked_at(request.messages)
@@ -161,13 +146,7 @@ def told(known: Known) -> str:
     changed = re.sub(r"\bI am\b|\bI'm\b", "you are", text)
     changed = re.sub(r"\bI was\b", "you were", changed)
     changed = re.sub(r"\bI\b", "you", re.sub(r"\bI've\b", "you have", changed))
-    for mine, yours in (
-        ("my", "your"),
-        ("mine", "yours"),
-        ("me", "you"),
-        ("our", "your"),
-        ("we", "you"),
-    ):
+    for mine, yours in (("my", "your"), ("mine", "yours"), ("me", "you"), ("our", "your"), ("we", "you")):
         changed = re.sub(rf"\b{mine}\b", yours, changed, flags=re.IGNORECASE)
     if changed == text:
         return f'"{text}"'
@@ -215,9 +194,7 @@ def _content(text: str) -> frozenset[str]:
     )
     words = [word.removesuffix("'s") for word in _WORD.findall(lower)]
     return frozenset(
-        stem(word) if word.isalpha() else word
-        for word in words
-        if word not in _STOP and len(word) > 1
+        stem(word) if word.isalpha() else word for word in words if word not in _STOP and len(word) > 1
     )
 
 

@@ -13,16 +13,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from artelier.errors import OfflineCannot
-from artelier.models.offline import (
-    character,
-    chat,
-    delegation,
-    digest,
-    memory,
-    notebook,
-    summary,
-    world,
-)
+from artelier.models.offline import character, chat, delegation, digest, memory, notebook, summary, world
 from artelier.models.offline.answer import parts_for
 from artelier.models.offline.conversation import Ask, Desk, Wanted, question_text
 from artelier.models.offline.excerpt import excerpt_of
@@ -32,15 +23,7 @@ from artelier.models.offline.missions import answer as mission
 from artelier.models.offline.parts import Part
 from artelier.models.offline.past import ENTRY
 from artelier.models.offline.question import clean, question_from
-from artelier.models.offline.recollection import (
-    HERE,
-    Known,
-    asks_for_all,
-    best,
-    is_personal,
-    known_in,
-    told,
-)
+from artelier.models.offline.recollection import HERE, Known, asks_for_all, best, is_personal, known_in, told
 from artelier.models.offline.report import LABEL
 from artelier.models.offline.story import NO_DATA, Story
 from artelier.models.offline.turns import asked_at, body_of, held_by, note_at, past_texts
@@ -119,12 +102,8 @@ def _check_held(request: ModelRequest, desk: Desk) -> None:
     said = held_by(request.messages)
     if not said:
         return
-    named = [
-        tool for tool in request.tools if re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", said)
-    ]
-    asks = [
-        Ask(tool=tool.name, arguments=memory.with_required({}, tool.parameters)) for tool in named
-    ]
+    named = [tool for tool in request.tools if re.search(rf"(?<!\w){re.escape(tool.name)}(?!\w)", said)]
+    asks = [Ask(tool=tool.name, arguments=memory.with_required({}, tool.parameters)) for tool in named]
     fresh = [ask for ask in asks if not desk.was_called(ask)]
     if fresh:
         raise Wanted(fresh)
@@ -251,9 +230,7 @@ def _all_known(known: Sequence[Known]) -> _Answer:
 
 def _spoken(sentences: Sequence[str], *, source: str = "") -> Part:
     return Part(
-        title=sentences[0].rstrip("."),
-        sentences=tuple(sentences),
-        sources=(source,) if source else (),
+        title=sentences[0].rstrip("."), sentences=tuple(sentences), sources=(source,) if source else ()
     )
 
 

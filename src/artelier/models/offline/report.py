@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from artelier.models.offline import figures
 from artelier.models.offline.figures import code
 from artelier.models.offline.parts import Grid, Part
-from artelier.models.offline.phrases import (
-    listed,
-)
+from artelier.models.offline.phrases import listed
 
 LABEL = "*Written by Artelier's offline model: fixed rules, no language model.*"
 
@@ -18,10 +16,7 @@ ROWS_SHOWN = (50, 20, 10)
 
 
 def document(
-    parts: Sequence[Part],
-    *,
-    rows_shown: int = ROWS_SHOWN[0],
-    queries_shown: int | None = None,
+    parts: Sequence[Part], *, rows_shown: int = ROWS_SHOWN[0], queries_shown: int | None = None
 ) -> str:
     """The whole report in Markdown, with so many queries of each part, or all."""
     lines: list[str] = []

@@ -95,9 +95,7 @@ class Column:
     def is_money(self) -> bool:
         """True if its name says money that flowed, rather than a price, a cost or a plan."""
         stems = set(self.stems)
-        return bool(self.nature == "additive" and stems & lexicon.MONEY) and not (
-            stems & lexicon.NO_MONEY
-        )
+        return bool(self.nature == "additive" and stems & lexicon.MONEY) and not (stems & lexicon.NO_MONEY)
 
     @property
     def kind_name(self) -> str:
@@ -219,9 +217,7 @@ class _Described(msgspec.Struct):
 def skipped_from(result: Any) -> list[Skipped]:
     """The files that a `describe_tables` result left out; what has another shape is passed over."""
     try:
-        return [
-            msgspec.convert(one, Skipped) for one in msgspec.convert(result, _Described).skipped
-        ]
+        return [msgspec.convert(one, Skipped) for one in msgspec.convert(result, _Described).skipped]
     except msgspec.ValidationError:
         return []
 
@@ -244,8 +240,7 @@ def tables_from(result: Any) -> tuple[Table, ...]:
             source=row.source or row.name,
             rows=row.rows,
             columns=tuple(
-                Column(table=row.name, name=column.name, type_name=column.type)
-                for column in row.columns
+                Column(table=row.name, name=column.name, type_name=column.type) for column in row.columns
             ),
         )
         for row in described.tables

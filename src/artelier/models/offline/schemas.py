@@ -146,9 +146,13 @@ def _has_kind(value: object, kind: str) -> bool:
     if kind == "integer":
         return isinstance(value, int)
     kinds: dict[str, type | tuple[type, ...]] = {
-        "object": dict, "array": list, "string": str, "null": type(None), "number": (int, float),
+        "object": dict,
+        "array": list,
+        "string": str,
+        "null": type(None),
+        "number": (int, float),
         "boolean": bool,
-    }  # fmt: skip
+    }
     return isinstance(value, kinds.get(kind, object))
 
 
@@ -178,11 +182,7 @@ def _fits_text(value: str, schema: Schema) -> bool:
 
 
 def _has_format(value: str, name: str) -> bool:
-    readers = {
-        "date": date.fromisoformat,
-        "date-time": datetime.fromisoformat,
-        "time": time.fromisoformat,
-    }
+    readers = {"date": date.fromisoformat, "date-time": datetime.fromisoformat, "time": time.fromisoformat}
     if name in readers:
         try:
             readers[name](value)
@@ -245,8 +245,5 @@ def _fits_object(value: dict[str, Any], schema: Schema, root: Schema, depth: int
             return False
     depending = as_schema(schema.get("dependentRequired"))
     return all(
-        other in value
-        for name, others in depending.items()
-        if name in value
-        for other in listed(others)
+        other in value for name, others in depending.items() if name in value for other in listed(others)
     )

@@ -20,9 +20,7 @@ FOUND_MAX = 200
 """Names read from the result of one search."""
 
 _LINE = re.compile(r"\s*[-*+]\s+[`*]*([A-Za-z][\w./-]{0,79})[`*]*\s*(?:[:–—-]\s*(.*))?$")
-_OPENED = re.compile(
-    r"\s*(?:<skill name=\"([^\"\n]{1,80})\">|#{2,6}\s+`?([A-Za-z][\w./-]{0,79})`?)\s*$"
-)
+_OPENED = re.compile(r"\s*(?:<skill name=\"([^\"\n]{1,80})\">|#{2,6}\s+`?([A-Za-z][\w./-]{0,79})`?)\s*$")
 _ARGUMENT = re.compile(r"[\s_.-]+")
 
 
@@ -114,9 +112,7 @@ class Skills:
         assert self._load is not None and self._use is not None
         if not self.is_loaded(skill):
             if plain(skill) in self._failed:
-                raise OfflineCannot(
-                    f"the skill {skill} does not load: {self._failed[plain(skill)]}"
-                )
+                raise OfflineCannot(f"the skill {skill} does not load: {self._failed[plain(skill)]}")
             return LOAD, {_parameter(self._load, "skill_name", "name"): skill}
         name = _parameter(self._use, "name", "skill_name", "skill")
         return USE, {name: skill, "arguments": dict(arguments)}
@@ -127,9 +123,7 @@ class Skills:
         if call.name != USE or not isinstance(given, Mapping):
             return call.name, given
         fields = cast(Mapping[str, Any], given)
-        name = next(
-            (one for key, one in fields.items() if key != "arguments" and isinstance(one, str)), ""
-        )
+        name = next((one for key, one in fields.items() if key != "arguments" and isinstance(one, str)), "")
         inner: Any = fields.get("arguments")
         if isinstance(inner, str):
             try:
@@ -158,14 +152,7 @@ def _reason(answer: Any) -> str:
 def unwrapped(answer: Any) -> Any:
     """The tool's own result in the result of `use_skill`."""
     fields = cast(dict[str, Any], answer) if isinstance(answer, dict) else {}
-    is_wrapped = len(fields) > 1 and set(fields) <= {
-        "skill",
-        "name",
-        "tool",
-        "result",
-        "hash",
-        "ok",
-    }
+    is_wrapped = len(fields) > 1 and set(fields) <= {"skill", "name", "tool", "result", "hash", "ok"}
     return fields["result"] if is_wrapped and "result" in fields else cast(Any, answer)
 
 

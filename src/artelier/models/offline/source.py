@@ -121,18 +121,14 @@ def _joined(
 ) -> Source:
     """Every row of the base table, with its partner where there is one."""
     kind = "LEFT JOIN"
-    if reading.kind in ("list", "groups") or any(
-        one.table == other.table for one in reading.measures
-    ):
+    if reading.kind in ("list", "groups") or any(one.table == other.table for one in reading.measures):
         kind = "JOIN"
     text = (
         f"{sql.identifier(base.table)}\n{kind} {sql.identifier(other.table)}"
         f" ON {full_ref(base)} = {full_ref(other)}"
     )
     keys = {other.table: other} if repeats else {}
-    return Source(
-        text=text, where=tuple(conditions), tables=reading.scope.tables, distinct_keys=keys
-    )
+    return Source(text=text, where=tuple(conditions), tables=reading.scope.tables, distinct_keys=keys)
 
 
 def _semi_joined(reading: Reading, one: Column, many: Column) -> Source:
@@ -151,10 +147,7 @@ def _semi_joined(reading: Reading, one: Column, many: Column) -> Source:
     inside = f"SELECT {full_ref(many)} FROM {sql.identifier(many.table)} WHERE {where}"
     exists = f"{full_ref(one)} IN (\n    {inside})"
     return Source(
-        text=sql.identifier(one.table),
-        where=(*outer, exists),
-        tables=reading.scope.tables,
-        distinct_keys={},
+        text=sql.identifier(one.table), where=(*outer, exists), tables=reading.scope.tables, distinct_keys={}
     )
 
 
@@ -173,9 +166,7 @@ def _keeping_empty(reading: Reading, one: Column, many: Column) -> Source:
     name = sql.identifier(many.table)
     right = f"(SELECT * FROM {name} WHERE {' AND '.join(inner)}) AS {name}" if inner else name
     text = f"{sql.identifier(one.table)}\nLEFT JOIN {right} ON {full_ref(one)} = {full_ref(many)}"
-    return Source(
-        text=text, where=tuple(outer), tables=reading.scope.tables, distinct_keys={"": many}
-    )
+    return Source(text=text, where=tuple(outer), tables=reading.scope.tables, distinct_keys={"": many})
 
 
 def _lacking(reading: Reading, lacks: Lacks, conditions: Sequence[str]) -> Source:

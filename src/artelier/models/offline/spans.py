@@ -39,9 +39,7 @@ def resolved(during: During, desk: Desk) -> During:
     """
     if during.axis is None or not years_asked(during):
         return during
-    return replace(
-        during, periods=tuple(_with_year(one, during.axis, desk) for one in during.periods)
-    )
+    return replace(during, periods=tuple(_with_year(one, during.axis, desk) for one in during.periods))
 
 
 def years_asked(during: During) -> list[str]:

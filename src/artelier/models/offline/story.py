@@ -7,34 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from artelier.models.offline.report import LABEL
-from artelier.models.offline.structured import (
-    ANSWERS,
-    LABELS,
-    LISTS,
-    REPORTS,
-    TITLES,
-    Facts,
-    one_of,
-)
+from artelier.models.offline.structured import ANSWERS, LABELS, LISTS, REPORTS, TITLES, Facts, one_of
 
 TOPIC_CHARS_MAX = 120
 UNKNOWN = "Not determined."
-NO_DATA = (
-    "No data was looked at: no tool that reads tables or files was offered, so there are no figures"
-)
+NO_DATA = "No data was looked at: no tool that reads tables or files was offered, so there are no figures"
 
-_REASONS = frozenset(
-    "reason error note comment caveat limitation warning gap remark status_message".split()
-)
+_REASONS = frozenset("reason error note comment caveat limitation warning gap remark status_message".split())
 _VERB = re.compile(
     r"(?:please\s+|kindly\s+)?(?:analy[sz]e|examine|review|study|summari[sz]e|describe|explain|investigate|"
     r"(?:write|make|create|prepare|draft|give|produce)(?:\s+(?:me|us))?(?:\s+\w+){1,3}?\s+(?:about|on|of|for))"
     r"\s+(?:(?:the|our|this|these|my|a|an)\s+)?",
     re.IGNORECASE,
 )
-_CLOSE = re.compile(
-    r"[,;]?\s+(?:and|then)\s+(?:write|make|create|give|prepare|draft)\b.*$", re.IGNORECASE
-)
+_CLOSE = re.compile(r"[,;]?\s+(?:and|then)\s+(?:write|make|create|give|prepare|draft)\b.*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

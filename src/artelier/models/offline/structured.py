@@ -28,17 +28,35 @@ ANSWERS = frozenset(
 )
 LABELS = frozenset("author label method model writer provenance generator disclaimer".split())
 LISTS = {
-    "source": "sources", "file": "sources", "table": "sources", "reference": "sources",
-    "query": "queries", "sql": "queries", "note": "notes", "caveat": "notes", "limitation": "notes",
-    "assumption": "notes", "warning": "notes", "quote": "passages", "passage": "passages",
-    "citation": "passages", "evidence": "passages", "finding": "sentences", "insight": "sentences",
-    "bullet": "sentences", "highlight": "sentences", "sentence": "sentences", "point": "sentences",
-    "paragraph": "sentences", "conclusion": "sentences", "answer": "sentences", "takeaway": "sentences",
-    "fact": "sentences", "result": "sentences",
-}  # fmt: skip
-_GENERIC = frozenset(
-    "value answer result number figure amount total count metric output sum".split()
-)
+    "source": "sources",
+    "file": "sources",
+    "table": "sources",
+    "reference": "sources",
+    "query": "queries",
+    "sql": "queries",
+    "note": "notes",
+    "caveat": "notes",
+    "limitation": "notes",
+    "assumption": "notes",
+    "warning": "notes",
+    "quote": "passages",
+    "passage": "passages",
+    "citation": "passages",
+    "evidence": "passages",
+    "finding": "sentences",
+    "insight": "sentences",
+    "bullet": "sentences",
+    "highlight": "sentences",
+    "sentence": "sentences",
+    "point": "sentences",
+    "paragraph": "sentences",
+    "conclusion": "sentences",
+    "answer": "sentences",
+    "takeaway": "sentences",
+    "fact": "sentences",
+    "result": "sentences",
+}
+_GENERIC = frozenset("value answer result number figure amount total count metric output sum".split())
 _NAMES = frozenset("name label group key category item title entity".split())
 _SKIPPED = frozenset(
     "the a of by in per top best worst first all key main list and overall highest lowest percent".split()
@@ -263,9 +281,7 @@ def _strings(name: str, facts: Facts, *, path: str) -> list[str]:
         if stem(word) in words:
             return facts.strings(field)
     listed = [part for part in facts.parts if part.names]
-    if len(listed) == 1 and words <= {
-        stem(word) for word in (*_NAMES, *_GENERIC, "ranking", "names")
-    }:
+    if len(listed) == 1 and words <= {stem(word) for word in (*_NAMES, *_GENERIC, "ranking", "names")}:
         return list(listed[0].names)
     raise Unfilled(path, "no list of this name was computed")
 
@@ -278,9 +294,7 @@ def _column(name: str, facts: Facts, *, path: str, whole: bool) -> list[int | fl
                 if words & set(_words(heading)) and len(grid.rows) > 1:
                     values = [number_from(row[at]) for row in grid.rows]
                     if all(one is not None for one in values):
-                        return [
-                            _plain_number(one, whole, path) for one in values if one is not None
-                        ]
+                        return [_plain_number(one, whole, path) for one in values if one is not None]
     raise Unfilled(path, "no column of figures has this name")
 
 
@@ -308,9 +322,7 @@ def _rows(name: str, items: Schema, facts: Facts, *, path: str, depth: int) -> l
                 for number, row in enumerate(grid.rows, start=1)
             ]
     if any(one_of(field, TITLES | REPORTS | ANSWERS) for field in properties):
-        return [
-            _object(items, _single(facts, part), path=path, depth=depth + 1) for part in facts.parts
-        ]
+        return [_object(items, _single(facts, part), path=path, depth=depth + 1) for part in facts.parts]
     raise Unfilled(path, "no computed table has these columns")
 
 
@@ -340,8 +352,7 @@ def _heading(field: str, grid: Grid, part: Part) -> int | None:
     figures = [
         at
         for at in range(len(grid.headings))
-        if grid.rows
-        and all(number_from(row[at]) is not None or row[at] is None for row in grid.rows)
+        if grid.rows and all(number_from(row[at]) is not None or row[at] is None for row in grid.rows)
     ]
     if words & {stem(word) for word in _GENERIC} and len(figures) == 1:
         return figures[0]
@@ -362,9 +373,7 @@ def _row(
         if place is None:
             continue
         value = number if place < 0 else row[place]
-        found[field] = _cast(
-            value, _resolved(cast(Schema, inner), facts.root, path), f"{path}.{field}"
-        )
+        found[field] = _cast(value, _resolved(cast(Schema, inner), facts.root, path), f"{path}.{field}")
     return found
 
 
@@ -372,11 +381,7 @@ def _cast(value: Any, schema: Schema, path: str) -> Any:
     kinds = [schema.get("type")]
     for union in ("anyOf", "oneOf"):
         kinds += [one.get("type") for one in cast(list[Any], schema.get(union) or [])]
-    kinds = [
-        one
-        for kind in kinds
-        for one in (cast(list[Any], kind) if isinstance(kind, list) else [kind])
-    ]
+    kinds = [one for kind in kinds for one in (cast(list[Any], kind) if isinstance(kind, list) else [kind])]
     figure = number_from(value)
     if value is None and "null" in kinds:
         return None

@@ -98,9 +98,7 @@ def sentences(text: str) -> Iterable[str]:
         sentence = " ".join(flat.split())
         if 12 <= len(sentence):
             yield (
-                sentence
-                if len(sentence) <= SENTENCE_CHARS_MAX
-                else sentence[: SENTENCE_CHARS_MAX - 1] + "…"
+                sentence if len(sentence) <= SENTENCE_CHARS_MAX else sentence[: SENTENCE_CHARS_MAX - 1] + "…"
             )
 
 

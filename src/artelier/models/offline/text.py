@@ -38,9 +38,7 @@ _COUNTING = frozenset("many most least total average sum highest lowest top fewe
 _TEXT_NOUNS = frozenset(
     stem(word) for word in "note notes file document text readme page doc docs memo".split()
 )
-_EMPTY = (
-    lexicon.FUNCTION_WORDS | lexicon.FILLERS | _SPEECH | _TELLS | frozenset(("according", "there"))
-)
+_EMPTY = lexicon.FUNCTION_WORDS | lexicon.FILLERS | _SPEECH | _TELLS | frozenset(("according", "there"))
 
 
 class _Entry(msgspec.Struct):
@@ -100,8 +98,7 @@ def text_part(clause: Clause, desk: Desk) -> Part:
     terms = _terms(clause, named)
     if not terms:
         raise OfflineCannot(
-            f'"{clause.text}" names no topic to look for',
-            hint="Ask `what does ... say about ...`.",
+            f'"{clause.text}" names no topic to look for', hint="Ask `what does ... say about ...`."
         )
     chosen = _narrowed(named or files, terms, desk)
     passages, cut = _passages(chosen, desk)
@@ -133,9 +130,7 @@ def _shaped(answer: Any, shape: type[Any], tool: str) -> Any:
     try:
         return msgspec.convert(answer, shape)
     except msgspec.ValidationError as error:
-        raise OfflineCannot(
-            f"the result of {tool} has another shape than expected: {error}"
-        ) from None
+        raise OfflineCannot(f"the result of {tool} has another shape than expected: {error}") from None
 
 
 def _file_words(path: str) -> set[str]:
@@ -189,10 +184,7 @@ def _narrowed(files: Sequence[str], terms: dict[str, str], desk: Desk) -> list[s
     """At most a handful of files: those in which most of the words occur."""
     if len(files) <= FILES_MAX:
         return list(files)
-    asks = [
-        Ask(tool="search_text", arguments={"query": term, "max_hits": 200})
-        for term in list(terms)[:6]
-    ]
+    asks = [Ask(tool="search_text", arguments={"query": term, "max_hits": 200}) for term in list(terms)[:6]]
     counts: dict[str, int] = {}
     for answer in desk.ask(*asks):
         hits: _Hits = _shaped(answer, _Hits, "search_text")
@@ -257,9 +249,7 @@ def _best(passages: Sequence[Passage], terms: set[str]) -> list[Passage]:
     bodies = [_stems(passage.text) & terms for passage in passages]
     heads = [_stems(passage.heading) & terms for passage in passages]
     counts = {term: sum(term in body for body in bodies) for term in terms}
-    weights = {
-        term: math.log(1 + len(passages) / (1 + count)) + 1 for term, count in counts.items()
-    }
+    weights = {term: math.log(1 + len(passages) / (1 + count)) + 1 for term, count in counts.items()}
 
     def score(at: int) -> float:
         inside = sum(weights[term] for term in sorted(bodies[at]))
@@ -278,16 +268,11 @@ def _best(passages: Sequence[Passage], terms: set[str]) -> list[Passage]:
 
 def _stems(text: str) -> set[str]:
     return {word.stem for word in tokens(text) if word.kind in ("word", "number")} | {
-        stem(part)
-        for word in tokens(text)
-        if word.kind == "quoted"
-        for part in name_words(word.text)
+        stem(part) for word in tokens(text) if word.kind == "quoted" for part in name_words(word.text)
     }
 
 
-def _part(
-    terms: dict[str, str], best: Sequence[Passage], files: Sequence[str], cut: Sequence[str]
-) -> Part:
+def _part(terms: dict[str, str], best: Sequence[Passage], files: Sequence[str], cut: Sequence[str]) -> Part:
     topic = " ".join(terms.values())
     quotes = [
         f"{figures.code(passage.path)}, line {passage.line}:\n\n{figures.block(_short(passage.text), 'text')}"

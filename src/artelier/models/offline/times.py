@@ -12,9 +12,14 @@ from artelier.models.offline.words import stem
 _LINKS = ("and", "or", "to", "until", "versus", "from", "between", "<=", "change")
 _RANGE = ("to", "until", "<=")
 _PARTS: dict[tuple[str, ...], str] = {
-    ("year",): "year", ("season",): "year", ("yr",): "year", ("fiscal", "year"): "year",
-    ("quarter",): "quarter", ("qtr",): "quarter", ("month",): "month",
-}  # fmt: skip
+    ("year",): "year",
+    ("season",): "year",
+    ("yr",): "year",
+    ("fiscal", "year"): "year",
+    ("quarter",): "quarter",
+    ("qtr",): "quarter",
+    ("month",): "month",
+}
 _LEADS: dict[str, PeriodOp] = {
     "since": "since",
     "before": "before",
@@ -30,9 +35,7 @@ _LEADS: dict[str, PeriodOp] = {
 def bind_times(draft: Draft) -> None:
     """Read every period as a condition, or two of them as the sides of a change."""
     places = [
-        place
-        for place, chunk in enumerate(draft.chunks)
-        if chunk.kind == "period" and not draft.used[place]
+        place for place, chunk in enumerate(draft.chunks) if chunk.kind == "period" and not draft.used[place]
     ]
     if not places:
         return
@@ -175,12 +178,9 @@ def _during(draft: Draft, run: list[int], periods: dict[int, Period]) -> During:
     hint = _hint(draft, first)
     draft.take(*run)
     _take_part_word(draft, run[-1])
-    joints = [
-        place for place in range(first + 1, last) if draft.chunks[place].kind in ("op", "mark")
-    ]
+    joints = [place for place in range(first + 1, last) if draft.chunks[place].kind in ("op", "mark")]
     ranged = any(
-        draft.is_op(place, *_RANGE) or draft.chunks[place].text in ("-", "–", "—")
-        for place in joints
+        draft.is_op(place, *_RANGE) or draft.chunks[place].text in ("-", "–", "—") for place in joints
     )
     if len(run) == 2 and (ranged or draft.is_op(lead, "between")):
         draft.take(*[place for place in joints if draft.chunks[place].kind == "op"])
@@ -190,8 +190,7 @@ def _during(draft: Draft, run: list[int], periods: dict[int, Period]) -> During:
     op = _single_op(draft, lead, last, periods[first])
     if len(run) > 1:
         if op != "in" or any(
-            not draft.is_op(place, "and", "or") and draft.chunks[place].kind == "op"
-            for place in joints
+            not draft.is_op(place, "and", "or") and draft.chunks[place].kind == "op" for place in joints
         ):
             raise Unreadable("the periods of the question do not fit together", weight=10)
         draft.take(*[place for place in joints if draft.chunks[place].kind == "op"])
@@ -297,9 +296,7 @@ def default_axis(table: Table) -> Axis | None:
         return parts_axis(table)
     plain = [column for column in dates if set(column.stems) <= _plain_words(column)]
     own = [
-        column
-        for column in dates
-        if set(column.stems) - lexicon.PLAIN_DATES and _names_row(column, table)
+        column for column in dates if set(column.stems) - lexicon.PLAIN_DATES and _names_row(column, table)
     ]
     starts = [column for column in dates if set(column.stems) & lexicon.STARTS]
     for found in (plain, own, starts):

@@ -20,17 +20,13 @@ TEXT_CHARS_MAX = 200_000
 """Of a system text; what lies behind is not read."""
 
 _TAIL = re.compile(r"\n[ \t]*\n(?=## [^\n]{1,80}(?:\n|$))")
-_REQUEST = re.compile(
-    r"\b(?:question|task|request|goal|query|prompt|instructions?)\b", re.IGNORECASE
-)
+_REQUEST = re.compile(r"\b(?:question|task|request|goal|query|prompt|instructions?)\b", re.IGNORECASE)
 _REPAIR = re.compile(
     r"Your reply (?:does not fit|was empty|was cut off)\b|Not done yet\. Before this can end\b"
 )
 """Messages of an agent's loop that ask nothing new."""
 _HELD = "Not done yet. Before this can end"
-_HEADING = re.compile(
-    r"(#{1,6})\s+(.{1,100}?)\s*#*$|<([A-Za-z][\w -]{0,60})>$|([A-Z][\w '-]{2,60}):$"
-)
+_HEADING = re.compile(r"(#{1,6})\s+(.{1,100}?)\s*#*$|<([A-Za-z][\w -]{0,60})>$|([A-Z][\w '-]{2,60}):$")
 _ALONE = re.compile(r"\s*## [^\n]{1,80}\n")
 
 

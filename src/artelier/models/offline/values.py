@@ -34,9 +34,7 @@ class Values:
         """The values of a column with this folded form."""
         return tuple(value for one, value in self.found.get(form, ()) if one == column)
 
-    def at(
-        self, words: Sequence[Word], text: str
-    ) -> tuple[int, dict[Column, tuple[str, ...]]] | None:
+    def at(self, words: Sequence[Word], text: str) -> tuple[int, dict[Column, tuple[str, ...]]] | None:
         """The strength and, per column, the values which these words name."""
         for strength, forms in ((EXACT, _exact(words, text)), (VARIANT, _variants(words, text))):
             columns: dict[Column, list[str]] = {}
@@ -96,8 +94,7 @@ def probes(tables: Iterable[Table], forms: Sequence[str]) -> list[tuple[str, tup
         if column.type == "text" and not column.type_name.upper().startswith("UUID")
     ]
     groups = [
-        tuple(texts[start : start + COLUMNS_PER_QUERY])
-        for start in range(0, len(texts), COLUMNS_PER_QUERY)
+        tuple(texts[start : start + COLUMNS_PER_QUERY]) for start in range(0, len(texts), COLUMNS_PER_QUERY)
     ]
     return [(_probe(group, forms), group) for group in groups] if forms else []
 

@@ -133,12 +133,7 @@ def _number(match: re.Match[str]) -> Word:
     value = Decimal(digits) * (1000 if match["kilo"] else 1)
     text = match.group()
     return Word(
-        kind="number",
-        text=text,
-        lower=text.lower(),
-        start=match.start(),
-        end=match.end(),
-        number=value,
+        kind="number", text=text, lower=text.lower(), start=match.start(), end=match.end(), number=value
     )
 
 

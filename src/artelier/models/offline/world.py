@@ -62,9 +62,9 @@ def is_wanted(request: ModelRequest) -> bool:
     """Return True if the request asks an agent of a world for an action, or for the next state of its
     workflow.
     """
-    return any(
-        one.role == "system" and one.text.startswith(_ACTING) for one in request.messages
-    ) or ('"next_state"' in _last_text(request) and _PHASES.search(_last_text(request)) is not None)
+    return any(one.role == "system" and one.text.startswith(_ACTING) for one in request.messages) or (
+        '"next_state"' in _last_text(request) and _PHASES.search(_last_text(request)) is not None
+    )
 
 
 def decide(request: ModelRequest) -> str:
@@ -95,10 +95,14 @@ def _facts(request: ModelRequest) -> _Facts:
     listed = "\n".join(text for text in systems if text.startswith(_ACTING))
     artifacts = () if now[-1][3] == "none" else tuple(now[-1][3].split(", "))
     return _Facts(
-        agent=named[0], tick=int(now[-1][1]), balance=int(now[-1][2]), artifacts=artifacts,
-        last=last[1] if last else "none", offers=_read_offers(offers[1] if offers else ""),
+        agent=named[0],
+        tick=int(now[-1][1]),
+        balance=int(now[-1][2]),
+        artifacts=artifacts,
+        last=last[1] if last else "none",
+        offers=_read_offers(offers[1] if offers else ""),
         actions=frozenset(_OFFERED.findall(listed)),
-    )  # fmt: skip
+    )
 
 
 def _read_offers(lines: str) -> tuple[Mapping[str, Any], ...]:
@@ -131,17 +135,21 @@ def _buy(facts: _Facts) -> dict[str, Any] | None:
         return None
     has = {_origin(own) for own in facts.artifacts}
     fitting = [
-        offer for offer in facts.offers
-        if offer["seller"] != facts.agent and 0 <= offer["price"] <= facts.balance // SHARE
+        offer
+        for offer in facts.offers
+        if offer["seller"] != facts.agent
+        and 0 <= offer["price"] <= facts.balance // SHARE
         and _origin(str(offer["artifact"])) not in has
-    ]  # fmt: skip
+    ]
     if not fitting:
         return None
     best = min(fitting, key=lambda offer: (offer["price"], str(offer["offer"])))
     return {
         "reasoning": f"{best['artifact']} is the cheapest thing on offer that I lack.",
-        "action": "accept", "offer_id": best["offer"], "price_max": best["price"],
-    }  # fmt: skip
+        "action": "accept",
+        "offer_id": best["offer"],
+        "price_max": best["price"],
+    }
 
 
 def _origin(id_: str) -> str:
@@ -158,9 +166,12 @@ def _note(facts: _Facts) -> dict[str, Any] | None:
     lines = [f"{one['offer']}: {one['artifact']} for {one['price']} scrip" for one in facts.offers]
     seen = "\n".join(lines) or "nothing is for sale"
     return {
-        "reasoning": "Notes on the market are written every few ticks.", "action": "write",
-        "artifact_id": id_, "kind": "document", "content": f"At tick {facts.tick}:\n{seen}",
-    }  # fmt: skip
+        "reasoning": "Notes on the market are written every few ticks.",
+        "action": "write",
+        "artifact_id": id_,
+        "kind": "document",
+        "content": f"At tick {facts.tick}:\n{seen}",
+    }
 
 
 def _offer(facts: _Facts) -> dict[str, Any] | None:
@@ -171,9 +182,12 @@ def _offer(facts: _Facts) -> dict[str, Any] | None:
     if not spare or facts.last == "offer":
         return None
     return {
-        "reasoning": f"A copy of {spare[0]} can be sold, and it stays mine.", "action": "offer",
-        "artifact_id": spare[0], "price": PRICE, "sells": "copy",
-    }  # fmt: skip
+        "reasoning": f"A copy of {spare[0]} can be sold, and it stays mine.",
+        "action": "offer",
+        "artifact_id": spare[0],
+        "price": PRICE,
+        "sells": "copy",
+    }
 
 
 def _phase(told: str) -> dict[str, str]:

@@ -53,8 +53,7 @@ class Art:
             "value": self.value,
             "version": self.version,
             "history": [
-                {"value": one.value, "version": one.version, "at_us": one.at_us}
-                for one in self.history
+                {"value": one.value, "version": one.version, "at_us": one.at_us} for one in self.history
             ],
         }
 
@@ -76,9 +75,7 @@ class ArtState:
     def in_ui(self) -> frozenset[str]:
         return frozenset(tag for tag, art in self.arts.items() if art.in_ui)
 
-    def upserted(
-        self, effect: ArtifactUpsert, value: Any, *, operation: str, at_us: int
-    ) -> ArtState:
+    def upserted(self, effect: ArtifactUpsert, value: Any, *, operation: str, at_us: int) -> ArtState:
         """The state after an operation wrote an artifact. Cost: O(entries that it retains)."""
         old = self.arts.get(effect.tag)
         persisted = effect.persistence == "persisted"
@@ -87,17 +84,22 @@ class ArtState:
         is_hidden = old is not None and not covers(old.usage, effect.usage)
         version = (old.version if old is not None else 0) + 1 if persisted else 0
         art = Art(
-            tag=effect.tag, value=value, at_us=at_us, version=version, append=_appends(effect),
-            usage=effect.usage, semantics=effect.semantics, persisted=persisted, operation=operation,
-        )  # fmt: skip
+            tag=effect.tag,
+            value=value,
+            at_us=at_us,
+            version=version,
+            append=_appends(effect),
+            usage=effect.usage,
+            semantics=effect.semantics,
+            persisted=persisted,
+            operation=operation,
+        )
         if art.append:
             entry = Version(value=value, at_us=at_us, version=version)
             before = old.history if old is not None and not is_hidden else ()
             entries = self._kept(effect, (entry, *before), at_us)
             art = replace(
-                art,
-                value=[one.value for one in reversed(entries)],
-                history=entries if persisted else (),
+                art, value=[one.value for one in reversed(entries)], history=entries if persisted else ()
             )
             if not persisted and old is not None:
                 art = replace(art, value=[*old.value, value][-effect.versions_max :])
@@ -110,9 +112,8 @@ class ArtState:
         self, effect: ArtifactUpsert, versions: tuple[Version, ...], now_us: int
     ) -> tuple[Version, ...]:
         return retained(
-            versions, versions_max=effect.versions_max, ttl_s=effect.retention.ttl_s or 0,
-            now_us=now_us,
-        )  # fmt: skip
+            versions, versions_max=effect.versions_max, ttl_s=effect.retention.ttl_s or 0, now_us=now_us
+        )
 
     def with_arts(self, arts: Iterable[Art]) -> ArtState:
         return ArtState(arts={**self.arts, **{art.tag: art for art in arts}})
@@ -133,9 +134,11 @@ def retained(
 
 
 _SEES = {
-    "internal": frozenset[str](), "prompt_only": frozenset(("prompt",)),
-    "ui_only": frozenset(("ui",)), "prompt+ui": frozenset(("prompt", "ui")),
-}  # fmt: skip
+    "internal": frozenset[str](),
+    "prompt_only": frozenset(("prompt",)),
+    "ui_only": frozenset(("ui",)),
+    "prompt+ui": frozenset(("prompt", "ui")),
+}
 
 
 def covers(usage: str, newer: str) -> bool:

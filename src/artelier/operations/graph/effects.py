@@ -51,18 +51,13 @@ class WishedEffect:
 
     def stored(self) -> dict[str, Any]:
         effect = self.effect.model_dump(mode="json", exclude_defaults=True)
-        return {
-            "effect": {**effect, "type": self.effect.type},
-            "value": self.value,
-            "code": self.code,
-        }
+        return {"effect": {**effect, "type": self.effect.type}, "value": self.value, "code": self.code}
 
 
 def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[WishedEffect, ...]:
     """Return what `Wish.stored` gave."""
     return tuple(
-        WishedEffect(effect=_effect(one["effect"]), value=one["value"], code=one["code"])
-        for one in stored
+        WishedEffect(effect=_effect(one["effect"]), value=one["value"], code=one["code"]) for one in stored
     )
 
 
@@ -91,9 +86,11 @@ def _fits(effect: Effect, hook: Hook) -> bool:
 def _bounded(effects: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
     if len(effects) > EFFECTS_MAX:
         raise OperationFailed(
-            "too_many_effects", "an operation asks for too many effects",
-            expected=f"at most {EFFECTS_MAX}", got=len(effects),
-        )  # fmt: skip
+            "too_many_effects",
+            "an operation asks for too many effects",
+            expected=f"at most {EFFECTS_MAX}",
+            got=len(effects),
+        )
     return effects
 
 
@@ -115,9 +112,7 @@ def _own(operation: Operation, hook: Hook, asked: Mapping[str, Any]) -> WishedEf
     if declared is None:
         return WishedEffect(effect=effect, value=None, code="effect_not_declared")
     if isinstance(effect, AssistantBlocks):
-        return WishedEffect(
-            effect=declared, value=[_literal(block, value) for block in effect.blocks]
-        )
+        return WishedEffect(effect=declared, value=[_literal(block, value) for block in effect.blocks])
     return WishedEffect(
         effect=declared, value=_checked_text(text_of(value if effect.text is None else effect.text))
     )
@@ -154,8 +149,7 @@ def _effect(data: Mapping[str, Any]) -> Effect:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise OperationFailed(
-            "invalid_effect",
-            f"this is no effect: {'.'.join(map(str, first['loc']))}: {first['msg']}",
+            "invalid_effect", f"this is no effect: {'.'.join(map(str, first['loc']))}: {first['msg']}"
         ) from None
 
 
@@ -179,11 +173,13 @@ def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any])
         case AssistantBlocks():
             return [
                 {
-                    "channel": block.channel, "prompt": block.prompt, "ui": block.ui,
+                    "channel": block.channel,
+                    "prompt": block.prompt,
+                    "ui": block.ui,
                     "text": _text(block.text, value, _for_block(block, scope), more),
                 }
                 for block in effect.blocks
-            ]  # fmt: skip
+            ]
         case ArtifactUpsert():
             if effect.value is None:
                 return value
@@ -198,9 +194,7 @@ def _for_block(block: Block, scope: Scope) -> Mapping[str, Any]:
     return scope.shown(prompt=block.prompt, ui=block.ui or block.prompt)
 
 
-def _text(
-    template: str | None, value: Any, names: Mapping[str, Any], more: Mapping[str, Any]
-) -> str:
+def _text(template: str | None, value: Any, names: Mapping[str, Any], more: Mapping[str, Any]) -> str:
     if template is None:
         text = text_of(value)
     else:
@@ -213,9 +207,11 @@ def _text(
 def _checked_text(text: str) -> str:
     if len(text) > TEXT_CHARS_MAX:
         raise OperationFailed(
-            "too_large", "an effect's text is too long",
-            expected=f"at most {TEXT_CHARS_MAX} characters", got=len(text),
-        )  # fmt: skip
+            "too_large",
+            "an effect's text is too long",
+            expected=f"at most {TEXT_CHARS_MAX} characters",
+            got=len(text),
+        )
     return text
 
 
@@ -234,9 +230,11 @@ def check_size(value: Any) -> None:
         raise OperationFailed("not_json", f"the value has no form as JSON: {error}") from None
     if size > VALUE_BYTES_MAX:
         raise OperationFailed(
-            "too_large", "the value of an operation is too large",
-            expected=f"at most {VALUE_BYTES_MAX:,} bytes", got=f"{size:,}",
-        )  # fmt: skip
+            "too_large",
+            "the value of an operation is too large",
+            expected=f"at most {VALUE_BYTES_MAX:,} bytes",
+            got=f"{size:,}",
+        )
 
 
 # Applying
@@ -334,22 +332,21 @@ def apply(
 
 
 def _reported(
-    turned: Turned,
-    outcome: OperationOutcome,
-    index: int,
-    wish: WishedEffect,
-    *,
-    status: str,
-    code: str = "",
+    turned: Turned, outcome: OperationOutcome, index: int, wish: WishedEffect, *, status: str, code: str = ""
 ) -> Turned:
     effect = wish.effect
     tag = effect.tag if isinstance(effect, ArtifactUpsert) else ""
     is_there = status == "applied" and tag in turned.state.arts
     one = AppliedEffect(
-        operation=outcome.slot.id, index=index, type=effect.type, status=status, tag=tag, code=code,
+        operation=outcome.slot.id,
+        index=index,
+        type=effect.type,
+        status=status,
+        tag=tag,
+        code=code,
         value=wish.value if status == "applied" else None,
         version=turned.state.arts[tag].version if is_there else 0,
-    )  # fmt: skip
+    )
     return replace(turned, applied=(*turned.applied, one))
 
 

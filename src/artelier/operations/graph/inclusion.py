@@ -67,9 +67,7 @@ def included(
     return [_included(rule, state, names, trigger) for rule in (*rules, *defaults)]
 
 
-def _included(
-    rule: PromptInclusion, state: ArtState, names: Mapping[str, Any], trigger: str
-) -> Included:
+def _included(rule: PromptInclusion, state: ArtState, names: Mapping[str, Any], trigger: str) -> Included:
     art = state.arts.get(rule.tag)
     if art is not None and not art.in_prompt:
         return Included(rule=rule, art=art, dropped="not_for_prompts")
@@ -131,9 +129,7 @@ class Places:
     left_out: tuple[Section, ...] = field(default=())
 
 
-def placed(
-    base: Sequence[Section], turned: Turned, items: Iterable[Included], *, profile: str
-) -> Places:
+def placed(base: Sequence[Section], turned: Turned, items: Iterable[Included], *, profile: str) -> Places:
     """Return where everything stands. `base` is the system prompt without additions; `profile` is
     `id@version`.
     """
@@ -144,10 +140,9 @@ def placed(
         places,
         after_user=tuple(_effect_section(said, profile, "after_last_user") for said in turned.after_user),
         at_depth=tuple(
-            (said.depth, _effect_section(said, profile, f"depth({said.depth})"))
-            for said in turned.at_depth
+            (said.depth, _effect_section(said, profile, f"depth({said.depth})")) for said in turned.at_depth
         ),
-    )  # fmt: skip
+    )
     for item in items:
         section = _section(item, profile)
         place = item.rule.place
@@ -171,9 +166,7 @@ def placed(
 
 def _as_one(sections: tuple[Section, ...]) -> tuple[Section, ...]:
     """All parts of the system prompt are one message, with a blank line between them."""
-    return tuple(
-        replace(section, role="system", joined=index > 0) for index, section in enumerate(sections)
-    )
+    return tuple(replace(section, role="system", joined=index > 0) for index, section in enumerate(sections))
 
 
 def _system(base: Sequence[Section], turned: Turned, profile: str) -> list[Section]:
@@ -186,11 +179,15 @@ def _system(base: Sequence[Section], turned: Turned, profile: str) -> list[Secti
 
 def _effect_section(said: AuthoredText, profile: str, place: str) -> Section:
     return Section(
-        tag=f"effect:{said.operation}", text=said.text, role=_role(said.role), priority=PRIORITY,
+        tag=f"effect:{said.operation}",
+        text=said.text,
+        role=_role(said.role),
+        priority=PRIORITY,
         stability="append_only",
         sources=(Source(ref=f"operation:{said.operation}", why=f"{place}, profile {profile}"),),
-        trust="operations", is_fenced=True,
-    )  # fmt: skip
+        trust="operations",
+        is_fenced=True,
+    )
 
 
 def _section(item: Included, profile: str) -> Section:
@@ -209,12 +206,20 @@ def _section(item: Included, profile: str) -> Section:
     )
     is_kept = rule.on_trim == "keep"
     return Section(
-        tag=rule.source, text="" if item.dropped else item.text, role=_role(rule.role),
-        priority=rule.priority, max_tokens=None if is_kept else rule.max_tokens, pinned=is_kept,
-        truncation="drop" if rule.on_trim == "drop" else "end", stability="append_only",
-        sources=(Source(ref=rule.source, why=why),), trust="operations", is_fenced=True,
-        cut=item.cut, dropped=item.dropped,
-    )  # fmt: skip
+        tag=rule.source,
+        text="" if item.dropped else item.text,
+        role=_role(rule.role),
+        priority=rule.priority,
+        max_tokens=None if is_kept else rule.max_tokens,
+        pinned=is_kept,
+        truncation="drop" if rule.on_trim == "drop" else "end",
+        stability="append_only",
+        sources=(Source(ref=rule.source, why=why),),
+        trust="operations",
+        is_fenced=True,
+        cut=item.cut,
+        dropped=item.dropped,
+    )
 
 
 def _role(role: str) -> Any:

@@ -27,9 +27,11 @@ async def shortened(run: Run, item: Included, *, model: str, prefix: str = "") -
     ]
     try:
         result = await run.step_model(
-            model=model, messages=messages, key=f"{prefix}include/{item.rule.tag}",
+            model=model,
+            messages=messages,
+            key=f"{prefix}include/{item.rule.tag}",
             max_output_tokens=max(16, limit),
-        )  # fmt: skip
+        )
     except (Conflict, CorruptStore, StoreUnavailable):
         raise
     except ArtelierError as error:

@@ -14,14 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, NoReturn, cast
 
-from artelier.errors import (
-    ArtelierError,
-    Conflict,
-    CorruptStore,
-    Flow,
-    RunStopped,
-    StoreUnavailable,
-)
+from artelier.errors import ArtelierError, Conflict, CorruptStore, Flow, RunStopped, StoreUnavailable
 from artelier.kernel import Run
 from artelier.log import Blob
 from artelier.operations import events as ev
@@ -49,12 +42,31 @@ WITHHELD = (
     "the words of this error are withheld: the operation sees artifacts that people may not see,"
     " and an error may quote them"
 )
-PLAIN_CODES = frozenset((
-    "timeout", "deadline", "too_large", "too_many_effects", "invalid_effect", "max_cost", "memory",
-    "rate_limited", "model_timeout", "not_granted", "price_unknown", "unknown_model", "missing_key",
-    "template_limit", "template_undefined", "transform_timeout", "transform_too_large",
-    "transform_no_match", "empty_prompt", "access_denied", "not_found",
-))  # fmt: skip
+PLAIN_CODES = frozenset(
+    (
+        "timeout",
+        "deadline",
+        "too_large",
+        "too_many_effects",
+        "invalid_effect",
+        "max_cost",
+        "memory",
+        "rate_limited",
+        "model_timeout",
+        "not_granted",
+        "price_unknown",
+        "unknown_model",
+        "missing_key",
+        "template_limit",
+        "template_undefined",
+        "transform_timeout",
+        "transform_too_large",
+        "transform_no_match",
+        "empty_prompt",
+        "access_denied",
+        "not_found",
+    )
+)
 """Of errors whose words are ours alone, whatever the operation saw."""
 DETAILS_BYTES_MAX = 16_384
 
@@ -91,9 +103,13 @@ class Hooked:
     """The operations of one hook of one run. `run_all` gives their outcomes in the order of commit."""
 
     def __init__(
-        self, around: Surroundings, slots: Sequence[Slot], state: ArtState, situation: Situation,
+        self,
+        around: Surroundings,
+        slots: Sequence[Slot],
+        state: ArtState,
+        situation: Situation,
         rag: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`rag`: passages that operations of an earlier hook found."""
         self._around = around
         self._run = around.run
@@ -151,9 +167,7 @@ class Hooked:
             progress.running[task] = slot
         progress.waiting = later
 
-    def _skipped(
-        self, slot: Slot, outcomes: Mapping[str, OperationOutcome]
-    ) -> ev.OperationFinished | None:
+    def _skipped(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> ev.OperationFinished | None:
         """Return how an operation ends that is not started; None for one that is."""
         if slot.skipped:
             return self._end(slot, "skipped", reason=slot.skipped)
@@ -168,9 +182,7 @@ class Hooked:
                 return self._end(slot, "skipped", reason="guard_not_matched")
         return None
 
-    def _end(
-        self, slot: Slot, status: str, *, reason: str = "", code: str = ""
-    ) -> ev.OperationFinished:
+    def _end(self, slot: Slot, status: str, *, reason: str = "", code: str = "") -> ev.OperationFinished:
         return ev.OperationFinished(
             key="", hook=slot.hook, operation_id=slot.id, status=status, reason=reason, code=code
         )
@@ -183,17 +195,11 @@ class Hooked:
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
             blobs: list[Blob] = []
             details = None
-            if (
-                event.reason == "guard_not_matched"
-                or event.code
-                or event.reason == "dependency_failed"
-            ):
+            if event.reason == "guard_not_matched" or event.code or event.reason == "dependency_failed":
                 details, blobs = self._run.core.keep_json(self._seen(slot, outcomes))
             return msgspec.structs.replace(event, key=full, details=details), blobs
 
-        finished = await self._run.receipt(
-            ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}"
-        )
+        finished = await self._run.receipt(ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}")
         return await outcome_of(self._run, slot, finished)
 
     def _seen(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> dict[str, Any]:
@@ -203,12 +209,14 @@ class Hooked:
             "depends_on": {id_: one.status for id_, one in ended.items()},
             "conditions": [
                 {
-                    "source": one.source, "key": one.key, "operator": one.operator,
+                    "source": one.source,
+                    "key": one.key,
+                    "operator": one.operator,
                     "seen": _flag(ended[one.source].value, one.key),
                 }
                 for one in slot.operation.run_conditions
             ],
-        }  # fmt: skip
+        }
 
     async def _one(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> OperationOutcome:
         """Run an operation, or take what the run has recorded of it."""
@@ -235,9 +243,13 @@ class Hooked:
         if (needed := self._forbidden(slot)) is not None:
             details, blobs = self._run.core.keep_json({"not_granted": needed})
             return ev.OperationFinished(
-                key=full, hook=slot.hook, operation_id=slot.id, status="skipped", reason="policy",
+                key=full,
+                hook=slot.hook,
+                operation_id=slot.id,
+                status="skipped",
+                reason="policy",
                 details=details,
-            ), blobs  # fmt: skip
+            ), blobs
         scope = self._scope(slot, outcomes)
         try:
             found = await self._within_time(slot, scope, full)
@@ -250,9 +262,7 @@ class Hooked:
         except Exception as error:  # whatever a kind, a template or a tool does wrong ends here
             return self._failed(slot, full, error, scope)
         broken = next((wish.code for wish in wishes if wish.code), "")
-        result: dict[str, Any] = {
-            "value": found.value, "effects": [wish.stored() for wish in wishes]
-        }  # fmt: skip
+        result: dict[str, Any] = {"value": found.value, "effects": [wish.stored() for wish in wishes]}
         if slot.operation.debug.keep_scope:
             result["scope"] = _bounded_scope(scope)
         ref, blobs = self._run.core.keep_json(result)
@@ -261,9 +271,14 @@ class Hooked:
             details, more = self._run.core.keep_json(found.details)
             blobs = [*blobs, *more]
         finished = ev.OperationFinished(
-            key=full, hook=slot.hook, operation_id=slot.id, status="error" if broken else "done",
-            code=broken, result=ref, details=details,
-        )  # fmt: skip
+            key=full,
+            hook=slot.hook,
+            operation_id=slot.id,
+            status="error" if broken else "done",
+            code=broken,
+            result=ref,
+            details=details,
+        )
         return finished, blobs
 
     def _forbidden(self, slot: Slot) -> str | None:
@@ -291,10 +306,14 @@ class Hooked:
                 details, more = core.keep_json(known)
                 blobs = [*blobs, *more]
         finished = ev.OperationFinished(
-            key=full, hook=slot.hook, operation_id=slot.id,
-            status="aborted" if aborted else "error", code=code or "operation_failed", message=ref,
+            key=full,
+            hook=slot.hook,
+            operation_id=slot.id,
+            status="aborted" if aborted else "error",
+            code=code or "operation_failed",
+            message=ref,
             details=details,
-        )  # fmt: skip
+        )
         return finished, blobs
 
     def _scope(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> Scope:
@@ -319,9 +338,7 @@ class Hooked:
             for wish in outcome.wishes:
                 if isinstance(wish.effect, ArtifactUpsert):
                     tag = wish.effect.tag
-                    state = state.upserted(
-                        wish.effect, wish.value, operation=id_, at_us=self._now_us
-                    )
+                    state = state.upserted(wish.effect, wish.value, operation=id_, at_us=self._now_us)
             self._made[id_] = (state.arts[tag], state.arts[tag].names()) if tag else None
         return self._made[id_]
 
@@ -334,10 +351,15 @@ class Hooked:
         own_s = slot.operation.params.timeout_s
         operation = slot.operation
         call: Call[Any] = Call(
-            run=Run(self._run.core, parent_key=full), operation=operation, params=operation.params,
-            scope=scope, model=self._around.model, principal=self._around.principal,
-            seed=_seed(self._around.seed or _name(self._run), full), desk=self._around.desk,
-        )  # fmt: skip
+            run=Run(self._run.core, parent_key=full),
+            operation=operation,
+            params=operation.params,
+            scope=scope,
+            model=self._around.model,
+            principal=self._around.principal,
+            seed=_seed(self._around.seed or _name(self._run), full),
+            desk=self._around.desk,
+        )
         kind = kind_named(operation.kind)
         task = asyncio.ensure_future(kind.run(call))
         try:
@@ -378,9 +400,8 @@ class Hooked:
                 left_s, rest_s = self._left_s(), max(0.0, until - loop.time())
                 is_last = left_s is not None and left_s <= rest_s
                 await asyncio.wait(
-                    (task, heard), timeout=left_s if is_last else rest_s,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )  # fmt: skip
+                    (task, heard), timeout=left_s if is_last else rest_s, return_when=asyncio.FIRST_COMPLETED
+                )
                 if task.done():
                     return ""
                 if heard.done():
@@ -412,9 +433,7 @@ class Hooked:
 
 def aborted(slot: Slot, key: str, code: str) -> ev.OperationFinished:
     """The end of an operation that was stopped, or never begun since the run ends."""
-    return ev.OperationFinished(
-        key=key, hook=slot.hook, operation_id=slot.id, status="aborted", code=code
-    )
+    return ev.OperationFinished(key=key, hook=slot.hook, operation_id=slot.id, status="aborted", code=code)
 
 
 async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> OperationOutcome:
@@ -425,9 +444,13 @@ async def outcome_of(run: Run, slot: Slot, finished: ev.OperationFinished) -> Op
         stored = await run.core.load_json(finished.result)
         value, wishes = stored["value"], wishes_from(stored["effects"])
     return OperationOutcome(
-        slot=slot, status=finished.status, reason=finished.reason, code=finished.code, value=value,
+        slot=slot,
+        status=finished.status,
+        reason=finished.reason,
+        code=finished.code,
+        value=value,
         wishes=wishes,
-    )  # fmt: skip
+    )
 
 
 def artifacts_of(outcomes: Sequence[OperationOutcome]) -> list[Art]:

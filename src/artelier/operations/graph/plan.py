@@ -33,10 +33,14 @@ class Slot:
     def planned(self) -> Planned:
         operation = self.operation
         return Planned(
-            operation_id=self.id, hook=self.hook, kind=operation.kind, required=operation.required,
-            order=round(operation.order * 1_000), depends_on=operation.depends_on,
+            operation_id=self.id,
+            hook=self.hook,
+            kind=operation.kind,
+            required=operation.required,
+            order=round(operation.order * 1_000),
+            depends_on=operation.depends_on,
             skipped=self.skipped,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +86,7 @@ def _skipped(operation: Operation, trigger: str, turn: int, tokens: int, marks: 
     if activation is None:
         return ""
     last_turn, last_tokens = marks.get(operation.operation_id, (turn - 1, tokens))
-    too_soon = (
-        activation.every_n_turns is not None and turn - last_turn < activation.every_n_turns
-    ) or (
+    too_soon = (activation.every_n_turns is not None and turn - last_turn < activation.every_n_turns) or (
         activation.every_n_context_tokens is not None
         and tokens - last_tokens < activation.every_n_context_tokens
     )
@@ -117,9 +119,7 @@ def marked(
     plan: OperationPlan, done: Iterable[Slot], *, turn: int, tokens: int, marks: Marks
 ) -> dict[str, tuple[int, int]]:
     """The marks that change: of what was done now, and of what is counted from now on."""
-    counted = [
-        slot for slot in (*plan.before, *plan.after) if slot.operation.activation is not None
-    ]
+    counted = [slot for slot in (*plan.before, *plan.after) if slot.operation.activation is not None]
     changed = {slot.id: (turn - 1, tokens) for slot in counted if slot.id not in marks}
     for slot in done:
         if slot.operation.activation is not None:

@@ -32,15 +32,26 @@ class Situation:
 
     @classmethod
     def of(
-        cls, said: Iterable[ChatMessage], *, people: Mapping[str, Any], chat: str, branch: str, run: str,
-        turn: int, trigger: str, **more: Any,
-    ) -> Situation:  # fmt: skip
+        cls,
+        said: Iterable[ChatMessage],
+        *,
+        people: Mapping[str, Any],
+        chat: str,
+        branch: str,
+        run: str,
+        turn: int,
+        trigger: str,
+        **more: Any,
+    ) -> Situation:
         """Return the situation of a run that continues a conversation. `more`: the other fields, as given."""
         facts = {"turn": turn, "trigger": trigger}
         return cls(
-            people=people, chat={"id": chat, "branch": branch, **facts}, run={"id": run, **facts},
-            messages=said_names(said, people), **more,
-        )  # fmt: skip
+            people=people,
+            chat={"id": chat, "branch": branch, **facts},
+            run={"id": run, **facts},
+            messages=said_names(said, people),
+            **more,
+        )
 
     def names(self) -> dict[str, Any]:
         said = list(self.messages)
@@ -64,18 +75,10 @@ class Situation:
         return names
 
 
-def said_names(
-    messages: Iterable[ChatMessage], people: Mapping[str, Any]
-) -> list[Mapping[str, str]]:
+def said_names(messages: Iterable[ChatMessage], people: Mapping[str, Any]) -> list[Mapping[str, str]]:
     """Messages of a conversation as names, with who said them."""
-    who = {
-        "user": str(people["user"].get("name", "")),
-        "assistant": str(people["char"].get("name", "")),
-    }
-    return [
-        {"role": one.role, "content": one.text, "name": who.get(one.role, one.role)}
-        for one in messages
-    ]
+    who = {"user": str(people["user"].get("name", "")), "assistant": str(people["char"].get("name", ""))}
+    return [{"role": one.role, "content": one.text, "name": who.get(one.role, one.role)} for one in messages]
 
 
 def rfc3339(at_us: int) -> str:

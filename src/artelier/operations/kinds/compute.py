@@ -82,14 +82,18 @@ async def _run(call: Call[ComputeParams]) -> Found:
     names: dict[str, Any] = {"deps": {}, "reply": None}
     names.update((name, _plain(value)) for name, value in call.scope.names.items())
     limits = SandboxLimits(
-        time_ms=params.limits.time_ms, memory_bytes=params.limits.memory_bytes,
+        time_ms=params.limits.time_ms,
+        memory_bytes=params.limits.memory_bytes,
         output_bytes=2 * VALUE_BYTES_MAX,
-    )  # fmt: skip
+    )
     try:
         result = await call.desk.sandbox.run(
-            params.code + _CALL, inputs={"_names": names}, limits=limits,
-            at_us=_moment_us(names.get("now")), seed=call.seed,
-        )  # fmt: skip
+            params.code + _CALL,
+            inputs={"_names": names},
+            limits=limits,
+            at_us=_moment_us(names.get("now")),
+            seed=call.seed,
+        )
     except SandboxError as error:
         raise _failure(error) from None
     except InvalidRequest as error:  # what it should see does not fit in
@@ -132,9 +136,7 @@ def _with_effects(returned: object) -> Found:
 
 def _bad_return(expected: str, given: Mapping[str, Any]) -> OperationFailed:
     got = f"an object of {', '.join(list(given)[:5])}"[:200] if given else "something else"
-    return OperationFailed(
-        "bad_return", "the function's value has another form", expected=expected, got=got
-    )
+    return OperationFailed("bad_return", "the function's value has another form", expected=expected, got=got)
 
 
 def _problems(params: ComputeParams) -> Iterable[Problem]:

@@ -65,9 +65,11 @@ async def _flags(call: Call[GuardParams]) -> dict[str, bool]:
         value = parsed(text)
     except ValueError as error:
         raise OperationFailed(
-            "output_invalid", f"the text of the guard's template is not JSON: {error}",
-            expected=_wanted(params.output_contract), details={"text": text[:SHOWN_CHARS]},
-        ) from None  # fmt: skip
+            "output_invalid",
+            f"the text of the guard's template is not JSON: {error}",
+            expected=_wanted(params.output_contract),
+            details={"text": text[:SHOWN_CHARS]},
+        ) from None
     return _checked(params.output_contract, value)
 
 
@@ -100,9 +102,8 @@ def _checked(flags: tuple[str, ...], value: object) -> dict[str, bool]:
 
 def _against(flags: tuple[str, ...], why: str) -> OperationFailed:
     return OperationFailed(
-        "output_invalid", f"the guard's answer is against its contract: {why}",
-        expected=_wanted(flags),
-    )  # fmt: skip
+        "output_invalid", f"the guard's answer is against its contract: {why}", expected=_wanted(flags)
+    )
 
 
 def _wanted(flags: tuple[str, ...]) -> str:
@@ -111,14 +112,11 @@ def _wanted(flags: tuple[str, ...]) -> str:
 
 def _problems(params: GuardParams) -> Iterable[Problem]:
     if len(set(params.output_contract)) < len(params.output_contract):
-        yield Problem(
-            path="output_contract", code="duplicate_keys", message="a flag is declared twice"
-        )
+        yield Problem(path="output_contract", code="duplicate_keys", message="a flag is declared twice")
     if (params.template is None) == (not params.prompt):
         yield Problem(
-            path="template", code="bad_guard",
-            message="a guard needs either a template or a prompt",
-        )  # fmt: skip
+            path="template", code="bad_guard", message="a guard needs either a template or a prompt"
+        )
     if params.template is not None and params.system is not None:
         yield Problem(path="system", code="bad_guard", message="a template asks no model")
     yield from mistakes({"template": params.template})
@@ -134,6 +132,11 @@ def _keys(params: GuardParams) -> frozenset[str]:
 
 
 KIND: Kind[GuardParams] = Kind(
-    name="guard", params=GuardParams, run=_run, problems=_problems, templates=_templates,
-    keys=_keys, fallen=fallen,
-)  # fmt: skip
+    name="guard",
+    params=GuardParams,
+    run=_run,
+    problems=_problems,
+    templates=_templates,
+    keys=_keys,
+    fallen=fallen,
+)

@@ -9,12 +9,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from artelier.operations.kinds.contract import Call, Found, Kind, Problem
-from artelier.operations.kinds.model_question import (
-    AskingParams,
-    ask,
-    asking_problems,
-    schema_problems,
-)
+from artelier.operations.kinds.model_question import AskingParams, ask, asking_problems, schema_problems
 from artelier.operations.kinds.shared_values import found
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX
 
@@ -35,17 +30,13 @@ async def _run(call: Call[LlmParams]) -> Found:
     """Errors: those of `ask`; `too_large`."""
     params = call.params
     return found(
-        await ask(
-            call, prompt=params.prompt, schema=params.schema_, as_json=params.output == "json"
-        )
+        await ask(call, prompt=params.prompt, schema=params.schema_, as_json=params.output == "json")
     )
 
 
 def _problems(params: LlmParams) -> Iterable[Problem]:
     if params.schema_ is not None and params.output != "json":
-        yield Problem(
-            path="schema", code="bad_schema", message="a schema needs `output` to be `json`"
-        )
+        yield Problem(path="schema", code="bad_schema", message="a schema needs `output` to be `json`")
     yield from chain(asking_problems(params, prompt=params.prompt), schema_problems(params.schema_))
 
 
@@ -59,6 +50,4 @@ def _templates(params: LlmParams) -> Mapping[str, str]:
     return prompts(params, params.prompt)
 
 
-KIND: Kind[LlmParams] = Kind(
-    name="llm", params=LlmParams, run=_run, problems=_problems, templates=_templates
-)
+KIND: Kind[LlmParams] = Kind(name="llm", params=LlmParams, run=_run, problems=_problems, templates=_templates)

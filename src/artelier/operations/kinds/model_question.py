@@ -51,9 +51,12 @@ class AskingParams(Params):
 
     def samplers(self) -> dict[str, Any]:
         told = {
-            "temperature": self.temperature, "top_p": self.top_p, "seed": self.seed,
-            "stop": list(self.stop) or None, "max_output_tokens": self.max_output_tokens,
-        }  # fmt: skip
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "seed": self.seed,
+            "stop": list(self.stop) or None,
+            "max_output_tokens": self.max_output_tokens,
+        }
         return {name: value for name, value in told.items() if value is not None}
 
 
@@ -92,9 +95,10 @@ async def ask(
         usages.append(reply.usage)
         messages = [*messages, *_repair(text, misfit)]
     raise OperationFailed(
-        "output_invalid", f"the model's reply does not fit what was asked for: {misfit}",
+        "output_invalid",
+        f"the model's reply does not fit what was asked for: {misfit}",
         details={"attempts": params.retries + 1, "reply": text[:SHOWN_CHARS]},
-    )  # fmt: skip
+    )
 
 
 def _messages(call: Call[Any], prompt: str) -> list[Message]:
@@ -108,20 +112,19 @@ def _messages(call: Call[Any], prompt: str) -> list[Message]:
 
 
 async def _answer(
-    call: Call[Any],
-    key: str,
-    messages: Sequence[Message],
-    schema: dict[str, Any] | None,
-    *,
-    as_json: bool,
+    call: Call[Any], key: str, messages: Sequence[Message], schema: dict[str, Any] | None, *, as_json: bool
 ) -> tuple[ModelReply, Any, str]:
     """`(reply, value, why it does not fit)`."""
     params: AskingParams = call.params
     try:
         result = await call.run.step_model(
-            model=params.model or call.model, messages=list(messages), output=schema, key=key,
-            timeout_s=params.timeout_s, **params.samplers(),
-        )  # fmt: skip
+            model=params.model or call.model,
+            messages=list(messages),
+            output=schema,
+            key=key,
+            timeout_s=params.timeout_s,
+            **params.samplers(),
+        )
     except ModelTimeout as error:
         raise OperationFailed("timeout", str(error)) from error
     except OutputInvalid as error:
@@ -143,9 +146,7 @@ def _none_of(reply: ModelReply) -> str:
     return "the reply calls tools" if reply.tool_calls else ""
 
 
-async def _forgiven(
-    reply: ModelReply, schema: Mapping[str, Any], misfit: str
-) -> tuple[ModelReply, Any, str]:
+async def _forgiven(reply: ModelReply, schema: Mapping[str, Any], misfit: str) -> tuple[ModelReply, Any, str]:
     """A reply that is no JSON by itself may have it in a code fence."""
     try:
         value = parsed(reply.text)
@@ -182,22 +183,19 @@ async def _check_cost(
     bound: int = await call.run.step(
         "cost",
         lambda: _upper_bound(
-            call.run,
-            model=model,
-            messages=messages,
-            schema=schema,
-            samplers=samplers,
-            usages=usages,
+            call.run, model=model, messages=messages, schema=schema, samplers=samplers, usages=usages
         ),
         key=f"{key}-cost",
     )
     allowed = int(params.max_cost_usd * MICRO)
     if bound > allowed:
         raise OperationFailed(
-            "max_cost", "this call of a model could cost more than the operation may",
-            expected=f"at most {format_usd(allowed)} USD", got=f"{format_usd(bound)} USD",
+            "max_cost",
+            "this call of a model could cost more than the operation may",
+            expected=f"at most {format_usd(allowed)} USD",
+            got=f"{format_usd(bound)} USD",
             hint="Lower max_output_tokens, shorten the prompt, or raise max_cost_usd.",
-        )  # fmt: skip
+        )
 
 
 def _upper_bound(
@@ -219,8 +217,10 @@ def _upper_bound(
     if output_max is None:
         output_max = core.services.window_of(name).max_output_tokens
     request = ModelRequest(
-        model=name, messages=messages_from(messages), output_schema=schema,
+        model=name,
+        messages=messages_from(messages),
+        output_schema=schema,
         params={**samplers, "max_output_tokens": output_max},
-    )  # fmt: skip
+    )
     reservation = reserve(core, price=price, size=CallSize.of(request, encoded(request)))
     return reservation.amount + sum(cost_microusd(price, usage) for usage in usages)

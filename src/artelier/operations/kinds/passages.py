@@ -49,9 +49,7 @@ def passages_in(content: object, *, ref: str) -> list[Passage]:
     Errors: `InvalidRequest` for what holds no text.
     """
     if isinstance(content, bytes):
-        raise InvalidRequest(
-            "only texts can be searched", expected="text or JSON", got=f"{ref}: bytes"
-        )
+        raise InvalidRequest("only texts can be searched", expected="text or JSON", got=f"{ref}: bytes")
     return [
         Passage(text=piece, ref=ref)
         for text in _texts(content)
@@ -156,9 +154,7 @@ class Searcher:
 
         return await asyncio.to_thread(find)
 
-    async def _index(
-        self, passages: Sequence[Passage], embedder: Embedder
-    ) -> tuple[MemoryIndex, Lock]:
+    async def _index(self, passages: Sequence[Passage], embedder: Embedder) -> tuple[MemoryIndex, Lock]:
         marks = [sha256(one.text.encode()).digest() for one in passages]
         name = sha256(b"".join([embedder.name.encode(), b"\0", *marks])).digest()
         with self._lock:

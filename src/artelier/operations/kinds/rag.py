@@ -30,9 +30,7 @@ class RagSource(Form):
 
     memory: str | None = Field(default=None, min_length=1, max_length=500)
     """Id of the agent whose long-term memory it is."""
-    documents: tuple[ArtifactRef, ...] | None = Field(
-        default=None, min_length=1, max_length=DOCUMENTS_MAX
-    )
+    documents: tuple[ArtifactRef, ...] | None = Field(default=None, min_length=1, max_length=DOCUMENTS_MAX)
     lorebook: ArtifactRef | None = None
     """Its entries are found by their keys in the chat and in the query, within its own budget. Nothing is
     remembered from turn to turn, so `sticky` and `cooldown` do nothing here."""
@@ -41,9 +39,11 @@ class RagSource(Form):
 
     def given(self) -> list[str]:
         named = {
-            "memory": self.memory, "documents": self.documents, "lorebook": self.lorebook,
+            "memory": self.memory,
+            "documents": self.documents,
+            "lorebook": self.lorebook,
             "messages": self.messages,
-        }  # fmt: skip
+        }
         return [name for name, value in named.items() if value]
 
 
@@ -87,12 +87,8 @@ async def _found(call: Call[RagParams], query: str) -> list[Scored]:
         return await _in_memory(call, source.memory, query)
     passages = _said(call, query)
     if source.documents is not None:
-        passages = [
-            passage for ref in source.documents for passage in await _in_document(call, ref)
-        ]
-    return await SEARCHER.search(
-        passages, query, limit=call.params.limit, embedder=call.desk.memory.embedder
-    )
+        passages = [passage for ref in source.documents for passage in await _in_document(call, ref)]
+    return await SEARCHER.search(passages, query, limit=call.params.limit, embedder=call.desk.memory.embedder)
 
 
 def _ranked(hits: Sequence[Scored], params: RagParams) -> list[dict[str, Any]]:
@@ -179,9 +175,10 @@ def _problems(params: RagParams) -> Iterable[Problem]:
     source = params.source
     if len(source.given()) != 1:
         yield Problem(
-            path="source", code="bad_source",
+            path="source",
+            code="bad_source",
             message="a source is one of memory, documents, lorebook, messages",
-        )  # fmt: skip
+        )
     refs = [(f"source.documents[{at}]", ref) for at, ref in enumerate(source.documents or ())]
     if source.lorebook is not None:
         refs.append(("source.lorebook", source.lorebook))

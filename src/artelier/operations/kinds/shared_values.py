@@ -134,14 +134,14 @@ def found(value: Any, *, details: Any = None) -> Found:
         size = len(canonical(value))
         check_json(value)
     except (*UNENCODABLE, InvalidArtifact) as error:
-        raise OperationFailed(
-            "not_json", f"the value has no form as JSON: {str(error)[:200]}"
-        ) from None
+        raise OperationFailed("not_json", f"the value has no form as JSON: {str(error)[:200]}") from None
     if size > VALUE_BYTES_MAX:
         raise OperationFailed(
-            "too_large", "the value of an operation is too large",
-            expected=f"at most {VALUE_BYTES_MAX:,} bytes", got=f"{size:,}",
-        )  # fmt: skip
+            "too_large",
+            "the value of an operation is too large",
+            expected=f"at most {VALUE_BYTES_MAX:,} bytes",
+            got=f"{size:,}",
+        )
     return Found(value=value, details=details)
 
 
@@ -157,7 +157,9 @@ def worded(template: str, names: Mapping[str, Any], *, strict: bool, as_json: bo
         return parsed(text)
     except ValueError as error:
         raise OperationFailed(
-            "output_invalid", f"the text of the template is not JSON: {error}",
-            expected="one JSON value", got=f"{len(text)} characters",
+            "output_invalid",
+            f"the text of the template is not JSON: {error}",
+            expected="one JSON value",
+            got=f"{len(text)} characters",
             details={"text": text[:SHOWN_CHARS]},
-        ) from None  # fmt: skip
+        ) from None

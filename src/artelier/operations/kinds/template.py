@@ -24,9 +24,7 @@ async def _run(call: Call[TemplateParams]) -> Found:
     """Errors: those of templates; `output_invalid`, `too_large`."""
     params = call.params
     return found(
-        worded(
-            params.template, visible(call), strict=params.strict, as_json=params.output == "json"
-        )
+        worded(params.template, visible(call), strict=params.strict, as_json=params.output == "json")
     )
 
 
@@ -40,6 +38,10 @@ def _templates(params: TemplateParams) -> Mapping[str, str]:
 
 
 KIND: Kind[TemplateParams] = Kind(
-    name="template", params=TemplateParams, run=_run, problems=_problems, templates=_templates,
+    name="template",
+    params=TemplateParams,
+    run=_run,
+    problems=_problems,
+    templates=_templates,
     shows=lambda params: params.template,
-)  # fmt: skip
+)

@@ -53,9 +53,10 @@ def _failure(name: str, value: Any) -> OperationFailed:
     told = cast("dict[str, Any]", wire) if isinstance(wire, dict) else {}
     message = str(told.get("message") or "it gave an error")
     return OperationFailed(
-        "tool_error", f"the tool {name} failed: {message[:1_000]}",
+        "tool_error",
+        f"the tool {name} failed: {message[:1_000]}",
         details={"tool": name, "code": str(told.get("code") or "error"), "message": message[:1_000]},
-    )  # fmt: skip
+    )
 
 
 def _problems(params: ToolParams) -> Iterable[Problem]:
@@ -65,9 +66,10 @@ def _problems(params: ToolParams) -> Iterable[Problem]:
         path, value, depth = waiting.pop()
         if depth > DEPTH_MAX or len(texts) > TEXTS_MAX:
             yield Problem(
-                path="arguments", code="too_large",
+                path="arguments",
+                code="too_large",
                 message=f"arguments have at most {DEPTH_MAX} levels and {TEXTS_MAX} texts",
-            )  # fmt: skip
+            )
             return
         if isinstance(value, str):
             if len(value) > TEMPLATE_CHARS_MAX:

@@ -45,9 +45,10 @@ def _input(call: Call[TransformParams]) -> Any:
     art: Mapping[str, Any] = names["art"]
     if tag[1] not in art:
         raise OperationFailed(
-            "missing_input", f"there is no {wanted} that this operation may read",
+            "missing_input",
+            f"there is no {wanted} that this operation may read",
             expected=", ".join(f"art.{name}" for name in art) or "an artifact with a value",
-        )  # fmt: skip
+        )
     return art[tag[1]]["value"]
 
 
@@ -62,9 +63,8 @@ def _problems(params: TransformParams) -> Iterable[Problem]:
         yield from mistakes({"input": params.input})
     elif params.input != TURN_TEXT and not _ARTIFACT.fullmatch(params.input):
         yield Problem(
-            path="input", code="bad_input",
-            message="an input is art.<tag>, turn.text or a template",
-        )  # fmt: skip
+            path="input", code="bad_input", message="an input is art.<tag>, turn.text or a template"
+        )
     try:
         parse_steps(list(params.steps))
     except InvalidRequest as error:
@@ -87,6 +87,5 @@ def _shows(params: TransformParams) -> str | None:
 
 
 KIND: Kind[TransformParams] = Kind(
-    name="transform", params=TransformParams, run=_run, problems=_problems, templates=_templates,
-    shows=_shows,
-)  # fmt: skip
+    name="transform", params=TransformParams, run=_run, problems=_problems, templates=_templates, shows=_shows
+)

@@ -1,23 +1,9 @@
 """Files of writers: characters, personas, lorebooks and chats, from and to the formats of other programs."""
 
-from artelier.operations.lore.activation import (
-    Activation,
-    Active,
-    Dropped,
-    activate,
-    by_place,
-    with_names,
-)
+from artelier.operations.lore.activation import Activation, Active, Dropped, activate, by_place, with_names
 from artelier.operations.lore.artifact_kinds import register_writing
 from artelier.operations.lore.character_cards import Card, read_card, write_card
-from artelier.operations.lore.chat_log import (
-    ImportedChat,
-    Message,
-    Turn,
-    Variant,
-    read_chat,
-    write_chat,
-)
+from artelier.operations.lore.chat_log import ImportedChat, Message, Turn, Variant, read_chat, write_chat
 from artelier.operations.lore.macros import substituted
 from artelier.operations.lore.schemas import Character, Entry, Lorebook, Persona, read_form
 from artelier.operations.lore.world_info import read_world_info, write_lorebook

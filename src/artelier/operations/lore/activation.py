@@ -184,12 +184,7 @@ class _PreparedEntry:
 @lru_cache(maxsize=_BOOKS_KEPT)
 def _prepared(same: _Same) -> tuple[_PreparedEntry, ...]:
     return tuple(
-        _PreparedEntry(
-            number,
-            entry,
-            _ready(entry, entry.keys),
-            (entry.scan_depth, entry.case_sensitive),
-        )
+        _PreparedEntry(number, entry, _ready(entry, entry.keys), (entry.scan_depth, entry.case_sensitive))
         for number, entry in enumerate(same.book.entries)
         if entry.enabled and entry.content
     )

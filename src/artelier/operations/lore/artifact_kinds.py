@@ -21,9 +21,7 @@ def register_writing() -> None:
         ("persona", _check_persona),
         ("lorebook", _check_lorebook),
     ):
-        register_kind(
-            Kind(name=name, media=_JSON, check=check, default_access="private"), replace=True
-        )
+        register_kind(Kind(name=name, media=_JSON, check=check, default_access="private"), replace=True)
 
 
 def _check_character(content: Any) -> None:

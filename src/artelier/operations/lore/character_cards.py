@@ -91,9 +91,7 @@ def read_card(source: Source) -> Card:
         if data.startswith(magic):
             raise InvalidImport("this is no character card", expected="a PNG or JSON", got=name)
     if len(data) > JSON_BYTES_MAX:
-        raise InvalidImport(
-            "the card is too large", expected=f"at most {JSON_BYTES_MAX:,} bytes of JSON"
-        )
+        raise InvalidImport("the card is too large", expected=f"at most {JSON_BYTES_MAX:,} bytes of JSON")
     value = read_json(data, what="the card")
     if not isinstance(value, dict):
         raise InvalidImport("this is no character card", expected="an object", got=shown(value))
@@ -103,16 +101,12 @@ def read_card(source: Source) -> Card:
     character = _character(fields, notes)
     lorebook = None
     if book:
-        lorebook = read_book(
-            book, path=f"{fields.path}character_book.", notes=notes, name=character.name
-        )
+        lorebook = read_book(book, path=f"{fields.path}character_book.", notes=notes, name=character.name)
     notes.check("the card")
     return Card(character=character, lorebook=lorebook, version=version, warnings=notes.warnings)
 
 
-def _fields(
-    value: dict[str, Any], notes: FileProblems
-) -> tuple[Literal["1", "2", "3"], ForeignFields]:
+def _fields(value: dict[str, Any], notes: FileProblems) -> tuple[Literal["1", "2", "3"], ForeignFields]:
     """The object that holds the character, and by which version of the format."""
     spec, data = value.get("spec"), value.get("data")
     if isinstance(data, dict) and (isinstance(spec, str) or "name" in data):
@@ -124,9 +118,7 @@ def _fields(
         if left := sorted(value.keys() - _OUTSIDE):
             notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
         inside = cast("dict[str, Any]", data)
-        return "2" if spec == "chara_card_v2" else "3", ForeignFields(
-            inside, path="data.", notes=notes
-        )
+        return "2" if spec == "chara_card_v2" else "3", ForeignFields(inside, path="data.", notes=notes)
     if "spec" not in value and "name" in value and not value.keys().isdisjoint(_V1[1:]):
         return "1", ForeignFields(value, path="", notes=notes)
     hint = None

@@ -30,9 +30,13 @@ ATTEMPTS_MAX = 5
 PERSONA_BYTES_MAX = 2 * 1024 * 1024
 
 _SHOWN = (
-    "description", "personality", "scenario", "example_dialogue", "system_prompt",
+    "description",
+    "personality",
+    "scenario",
+    "example_dialogue",
+    "system_prompt",
     "post_history_instructions",
-)  # fmt: skip
+)
 """Of a character, what its chat's prompts show; see `chat/turn/system_prompt.py`."""
 
 
@@ -50,9 +54,7 @@ class ImportedCharacter:
     """What was changed, left out, or is kept without being followed."""
 
 
-async def cast_character(
-    desk: Any, source: Source, *, by: str, user: str = "User"
-) -> ImportedCharacter:
+async def cast_character(desk: Any, source: Source, *, by: str, user: str = "User") -> ImportedCharacter:
     """A character from a card (V1, V2, V3; JSON or PNG), stored in the name of `by`.
 
     `desk` is the kernel bound to a tenant. `user` is what greetings call the person.
@@ -70,9 +72,11 @@ async def cast_character(
         refs.append(book)
     ref = await _kept(artifacts, place, "character", character)
     return ImportedCharacter(
-        char=_settings(character, ref), greetings=_greetings(character, user),
-        refs=(ref, *refs), warnings=_warnings(card),
-    )  # fmt: skip
+        char=_settings(character, ref),
+        greetings=_greetings(character, user),
+        refs=(ref, *refs),
+        warnings=_warnings(card),
+    )
 
 
 def _settings(character: Character, ref: str) -> dict[str, Any]:
@@ -113,9 +117,7 @@ def _read_persona(source: Source) -> Persona:
         raise InvalidImport(error.message, expected='{"name": ..., "description": ...}') from None
 
 
-async def keep_lorebook(
-    desk: Any, source: Source, *, by: str, name: str = ""
-) -> tuple[str, tuple[str, ...]]:
+async def keep_lorebook(desk: Any, source: Source, *, by: str, name: str = "") -> tuple[str, tuple[str, ...]]:
     """A World Info file (or a `lorebook_v3`) as an artifact: its ref `id@version`, and warnings.
 
     It is named by the book, else by `name`, else by the file.
@@ -139,9 +141,7 @@ def slug(name: str, *, chars_max: int = 48) -> str:
     return f"{plain[: chars_max - 9].rstrip('-.:_') or 'x'}-{digest}"
 
 
-async def _kept(
-    artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona
-) -> str:
+async def _kept(artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona) -> str:
     """Store a form; what is stored already as it is gets no new version."""
     content = Form.to_content(form)
     for attempt in range(ATTEMPTS_MAX):
@@ -150,9 +150,11 @@ async def _kept(
             return f"{before.id}@{before.version}"
         try:
             artifact = await artifacts.write(
-                id, kind=kind, content=content,
+                id,
+                kind=kind,
+                content=content,
                 expected_version=before.version if before is not None else None,
-            )  # fmt: skip
+            )
         except VersionConflict:
             if attempt == ATTEMPTS_MAX - 1:
                 raise

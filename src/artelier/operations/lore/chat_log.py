@@ -129,9 +129,7 @@ def read_chat(source: Source) -> ImportedChat:
         if not messages and not header and "mes" not in value and "swipes" not in value:
             header = value
         elif len(messages) == MESSAGES_MAX:
-            raise InvalidImport(
-                "the chat is too long", expected=f"at most {MESSAGES_MAX:,} messages"
-            )
+            raise InvalidImport("the chat is too long", expected=f"at most {MESSAGES_MAX:,} messages")
         else:
             message = _message(ForeignFields(value, path=f"line {number}: ", notes=notes), notes)
             if message is not None:
@@ -318,8 +316,7 @@ def _line(message: Message) -> dict[str, Any]:
             "swipe_id": message.selected,
             "swipes": [variant.text for variant in message.variants],
             "swipe_info": [
-                {"send_date": variant.sent_at, "extra": variant.extensions}
-                for variant in message.variants
+                {"send_date": variant.sent_at, "extra": variant.extensions} for variant in message.variants
             ],
         }
     return line

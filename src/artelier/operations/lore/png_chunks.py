@@ -74,9 +74,7 @@ def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         kind = data[at + 4 : at + _HEADER_BYTES]
         end = at + _HEADER_BYTES + size_bytes
         if not (kind.isascii() and kind.isalpha()) or (number == 0 and kind != b"IHDR"):
-            raise InvalidImport(
-                f"the PNG is damaged at byte {at:,}", expected="a chunk", got=repr(kind)
-            )
+            raise InvalidImport(f"the PNG is damaged at byte {at:,}", expected="a chunk", got=repr(kind))
         if end + _CRC_BYTES > len(data):
             raise InvalidImport(
                 f"the PNG is cut off in its chunk {kind.decode()} at byte {at:,}",
@@ -84,9 +82,7 @@ def chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
                 got=max(0, len(data) - at - _HEADER_BYTES - _CRC_BYTES),
             )
         if zlib.crc32(data[at + 4 : end]) != int.from_bytes(data[end : end + _CRC_BYTES], "big"):
-            raise InvalidImport(
-                f"the PNG is damaged: wrong checksum of {kind.decode()} at byte {at:,}"
-            )
+            raise InvalidImport(f"the PNG is damaged: wrong checksum of {kind.decode()} at byte {at:,}")
         if kind == b"IEND":
             return
         yield kind, data[at + _HEADER_BYTES : end]

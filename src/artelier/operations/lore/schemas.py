@@ -62,9 +62,7 @@ Place = Literal["before", "after", "depth"]
 Role = Literal["system", "user", "assistant"]
 
 
-class Form(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Form(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One of the forms below."""
 
     def to_content(self) -> dict[str, Any]:
@@ -239,9 +237,7 @@ def _fields(form: type[Form]) -> dict[str, msgspec.structs.FieldInfo]:
 _AT = re.compile(r" - at `\$([^`]*)`\Z")
 
 
-def _readable(
-    error: msgspec.ValidationError, path: str, type_: object = None, value: object = None
-) -> str:
+def _readable(error: msgspec.ValidationError, path: str, type_: object = None, value: object = None) -> str:
     text = str(error)
     where = _AT.search(text)
     text = _AT.sub("", text).replace("`", "")
@@ -281,6 +277,4 @@ def _check_extensions(extensions: dict[str, Any], path: str = "") -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}extensions: not JSON ({error})") from None
     if size_bytes > EXTENSIONS_BYTES_MAX:
-        raise ValueError(
-            f"{path}extensions: {size_bytes:,} bytes, expected at most {EXTENSIONS_BYTES_MAX:,}"
-        )
+        raise ValueError(f"{path}extensions: {size_bytes:,} bytes, expected at most {EXTENSIONS_BYTES_MAX:,}")

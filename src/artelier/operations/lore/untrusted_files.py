@@ -44,9 +44,7 @@ def source_bytes(source: Source, *, limit_bytes: int) -> bytes:
     elif isinstance(source, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] - from callers' users
         data = bytes(source)
     else:
-        raise InvalidImport(
-            "this is no file", expected="bytes or a path", got=type(source).__name__
-        )
+        raise InvalidImport("this is no file", expected="bytes or a path", got=type(source).__name__)
     if len(data) > limit_bytes:
         raise InvalidImport("the file is too large", expected=f"at most {limit_bytes:,} bytes")
     return data

@@ -45,16 +45,7 @@ _LOGIC: tuple[SelectiveLogic, ...] = ("and_any", "not_all", "not_any", "and_all"
 
 _ROLES: tuple[Role, ...] = ("system", "user", "assistant")
 
-_PLACES: tuple[Place, ...] = (
-    "before",
-    "after",
-    "depth",
-    "depth",
-    "depth",
-    "after",
-    "after",
-    "after",
-)
+_PLACES: tuple[Place, ...] = ("before", "after", "depth", "depth", "depth", "after", "after", "after")
 """By number: before and after the character, top and bottom of the author's note (which stands in the
 chat), at a depth, before and after the example dialogue, outlet (which only a macro inserts)."""
 
@@ -76,10 +67,25 @@ _UNIMPORTANT: dict[str, tuple[object, ...]] = {
 }
 """What every file says and has no meaning here, unless it says something else than this."""
 
-_ENTRY_FIELDS = frozenset((
-    "id", "name", "comment", "keys", "secondary_keys", "selective", "content", "constant", "enabled",
-    "insertion_order", "priority", "case_sensitive", "use_regex", "position", "extensions",
-))  # fmt: skip
+_ENTRY_FIELDS = frozenset(
+    (
+        "id",
+        "name",
+        "comment",
+        "keys",
+        "secondary_keys",
+        "selective",
+        "content",
+        "constant",
+        "enabled",
+        "insertion_order",
+        "priority",
+        "case_sensitive",
+        "use_regex",
+        "position",
+        "extensions",
+    )
+)
 _OURS = "artelier/"
 """What begins like this is written by us alone; a file that has it is not believed."""
 
@@ -171,9 +177,7 @@ def _entries(value: object, *, path: str, notes: FileProblems) -> list[Entry]:
         taken[entry.id] = 1
         found.append(entry)
     if any(entry.sticky or entry.cooldown or entry.delay for entry in found):
-        notes.warn(
-            f"{path}: sticky, cooldown and delay count turns here, not messages; numbers are kept"
-        )
+        notes.warn(f"{path}: sticky, cooldown and delay count turns here, not messages; numbers are kept")
     return found
 
 
@@ -262,8 +266,7 @@ def _as_book_entry(value: dict[str, Any]) -> dict[str, Any]:
     # What is neither true nor false is told as a wrong `enabled`.
     entry["enabled"] = disable if disable not in (True, False) else not disable
     more = {
-        name if name in _OWN_NAMES else _CAMEL.sub("_", name).lower(): item
-        for name, item in left.items()
+        name if name in _OWN_NAMES else _CAMEL.sub("_", name).lower(): item for name, item in left.items()
     }
     if isinstance(extensions, dict):
         more = cast("dict[str, Any]", extensions) | more
@@ -381,8 +384,7 @@ def _entry_object(entry: Entry, number: int) -> dict[str, Any]:
         "name": entry.name,
         "comment": comment if isinstance(comment, str) else entry.name,
         "keys": list(entry.keys),
-        "secondary_keys": list(entry.secondary_keys)
-        or (unused if isinstance(unused, list) else []),
+        "secondary_keys": list(entry.secondary_keys) or (unused if isinstance(unused, list) else []),
         "selective": bool(entry.secondary_keys),
         "content": with_decorators(entry),
         "constant": entry.constant,

@@ -198,9 +198,7 @@ class OperationConfig(Form):
     enabled: bool = True
     required: bool = False
     hooks: tuple[Hook, ...] = Field(default=("before_main_llm",), min_length=1, max_length=2)
-    triggers: tuple[Trigger, ...] = Field(
-        default=("generate", "regenerate"), min_length=1, max_length=2
-    )
+    triggers: tuple[Trigger, ...] = Field(default=("generate", "regenerate"), min_length=1, max_length=2)
     order: float = Field(ge=-ORDER_MAX, le=ORDER_MAX, allow_inf_nan=False)
     depends_on: tuple[str, ...] = Field(default=(), max_length=OPERATIONS_MAX)
     run_conditions: tuple[RunCondition, ...] = Field(default=(), max_length=16)

@@ -12,14 +12,7 @@ import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from artelier.operations.kinds import KINDS, Kind, kind_named
-from artelier.operations.profile.definition import (
-    EFFECTS_MAX,
-    HOOKS,
-    Effect,
-    Operation,
-    Params,
-    RunCondition,
-)
+from artelier.operations.profile.definition import EFFECTS_MAX, HOOKS, Effect, Operation, Params, RunCondition
 from artelier.operations.profile.validation_errors import Mistakes, Step, path_of, shown
 
 FormT = TypeVar("FormT", bound=BaseModel)
@@ -73,13 +66,18 @@ def drafted(item: object, at: tuple[Step, ...], mistakes: Mistakes) -> Operation
         operation = operation.model_copy(update={"params": whole}) if whole is not None else None
     raw_id = data.get("operation_id")
     return OperationDraft(
-        at=at, data=data, configured=configured, kind=kind, params=params, operation=operation,
+        at=at,
+        data=data,
+        configured=configured,
+        kind=kind,
+        params=params,
+        operation=operation,
         id=raw_id if isinstance(raw_id, str) and raw_id.strip() else "",
         hooks=tuple(one for one in HOOKS if one in _items(data.get("hooks", [HOOKS[0]]))),
         depends_on=tuple(texts_in(data.get("depends_on"))),
         effects=_effects(whole, data),
         conditions=_conditions(data),
-    )  # fmt: skip
+    )
 
 
 def order_mistake(data: Data) -> tuple[str, str] | None:
@@ -111,9 +109,7 @@ def form_of(
         return None
 
 
-def _path(
-    at: Sequence[Step], configured: frozenset[str], steps: Sequence[Step]
-) -> tuple[Step, ...]:
+def _path(at: Sequence[Step], configured: frozenset[str], steps: Sequence[Step]) -> tuple[Step, ...]:
     within = (CONFIG,) if steps and steps[0] in configured else ()
     return (*at, *within, *steps)
 
@@ -158,9 +154,7 @@ def _kind(
     name = data.get("kind")
     path = _path(at, configured, ("kind",))
     if "kind" not in data:
-        mistakes.add(
-            path, "unknown_operation", "nothing says what this operation is: name its kind"
-        )
+        mistakes.add(path, "unknown_operation", "nothing says what this operation is: name its kind")
     elif not isinstance(name, str) or name not in KINDS:
         known = ", ".join(KINDS)
         mistakes.add(path, "unknown_kind", f"unknown kind {shown(name)}; there are {known}")
@@ -169,9 +163,7 @@ def _kind(
     return None
 
 
-def _params(
-    kind: Kind[Any] | None, data: Data, path: tuple[Step, ...], mistakes: Mistakes
-) -> Params | None:
+def _params(kind: Kind[Any] | None, data: Data, path: tuple[Step, ...], mistakes: Mistakes) -> Params | None:
     if "params" not in data:
         mistakes.add(path, "missing", "Field required")
         return None
@@ -225,9 +217,7 @@ def _effects(params: Params | None, data: Data) -> tuple[tuple[int, Effect], ...
     found: list[tuple[int, Effect]] = []
     for index, one in enumerate(_items(raw)[:EFFECTS_MAX]):
         try:
-            found.append(
-                (index, _any_effect().validate_json(msgspec.json.encode(one), strict=True))
-            )
+            found.append((index, _any_effect().validate_json(msgspec.json.encode(one), strict=True)))
         except ValidationError:
             continue
     return tuple(found)

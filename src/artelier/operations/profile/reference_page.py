@@ -20,14 +20,7 @@ from pydantic.fields import FieldInfo
 
 from artelier.operations.kinds import KINDS, kind_named
 from artelier.operations.profile import definition as forms
-from artelier.operations.profile.reference_tables import (
-    CTX,
-    ERRORS,
-    INTRODUCTION,
-    MEANINGS,
-    NAMES,
-    TYPES,
-)  # fmt: skip
+from artelier.operations.profile.reference_tables import CTX, ERRORS, INTRODUCTION, MEANINGS, NAMES, TYPES
 from artelier.operations.transforms import forms as transform_forms
 from artelier.operations.transforms import steps
 
@@ -42,9 +35,15 @@ STEPS: tuple[tuple[Model, type], ...] = (
 )
 """Each form with the value whose docstrings describe it."""
 _PLAIN: dict[Any, str] = {
-    str: "text", int: "integer", float: "number", Decimal: "number", bool: "true or false",
-    dict: "object", type(None): "null", Any: "JSON",
-}  # fmt: skip
+    str: "text",
+    int: "integer",
+    float: "number",
+    Decimal: "number",
+    bool: "true or false",
+    dict: "object",
+    type(None): "null",
+    Any: "JSON",
+}
 
 
 def operations_page() -> str:
@@ -71,9 +70,7 @@ def _lines() -> Iterator[str]:
         yield from _kind(name)
     yield from ("## Steps of a transform", "")
     for form, described in STEPS:
-        yield from _section(
-            f"`{_tag(form, 'op')}`", form, level=3, skip=("op",), described=described
-        )
+        yield from _section(f"`{_tag(form, 'op')}`", form, level=3, skip=("op",), described=described)
     yield from ("## Names in templates", "", *_table(("name", "is"), NAMES))
     yield from ("## What `ctx` offers", "", *_table(("name", "is"), CTX))
     yield from ("## Codes of errors", "", *_paragraph(_CODES))
@@ -111,19 +108,13 @@ def _errors(module: types.ModuleType | None) -> str:
     """Return what the docstring of a kind's `_run` says of its errors."""
     run = getattr(module, "_run", None)
     _, found, rest = (inspect.getdoc(run) or "").partition("Errors: ")
-    told = " ".join(rest.split()).replace(
-        "of `ask`", "of models that are asked (`empty_prompt`, `max_cost`)"
-    )
+    told = " ".join(rest.split()).replace("of `ask`", "of models that are asked (`empty_prompt`, `max_cost`)")
     return told if found else ""
 
 
 def _forms_below(form: Model) -> list[Model]:
     """Forms that fields of a kind's own have."""
-    own = (
-        one.annotation
-        for name, one in form.model_fields.items()
-        if name not in forms.Params.model_fields
-    )
+    own = (one.annotation for name, one in form.model_fields.items() if name not in forms.Params.model_fields)
     return [one for one in own if inspect.isclass(one) and issubclass(one, BaseModel)]
 
 
@@ -190,9 +181,14 @@ def _default(field: FieldInfo) -> str:
 
 
 _SIGNS = (
-    ("gt", "more than {}"), ("ge", "at least {}"), ("lt", "less than {}"), ("le", "at most {}"),
-    ("min_length", "length at least {}"), ("max_length", "length at most {}"), ("pattern", "`{}`"),
-)  # fmt: skip
+    ("gt", "more than {}"),
+    ("ge", "at least {}"),
+    ("lt", "less than {}"),
+    ("le", "at most {}"),
+    ("min_length", "length at least {}"),
+    ("max_length", "length at most {}"),
+    ("pattern", "`{}`"),
+)
 
 
 def _bounds(metadata: Iterable[Any]) -> Iterator[str]:

@@ -82,14 +82,14 @@ MEANINGS: dict[str, str] = {
     "path": "A JSON path.",
     "regex": "A pattern of Python's `re`.",
     "group": "Which group of the pattern, by number or name; 0: all of it.",
-}  # fmt: skip
+}
 """Of fields whose declaration says nothing, by name, or by form and name."""
 
 TYPES: dict[str, str] = {
     "params": "the params of its [kind](#kinds)",
     "steps": "list of [steps](#steps-of-a-transform)",
     "place": "`system_prepend`, `system_append`, `after_last_user`, `before_last_user`, `depth(n)`, `tail`",
-}  # fmt: skip
+}
 """Of fields whose declaration is a pattern, or checked elsewhere."""
 
 NAMES: tuple[tuple[str, str], ...] = (
@@ -112,25 +112,25 @@ NAMES: tuple[tuple[str, str], ...] = (
     ("`rag`", "By id: of those, the passages that `rag` found: a list of `{text, score, ref}`."),
     ("`now`", "The recorded time of the run: RFC 3339 text in UTC."),
     ("`value`", "The operation's value, in the texts of effects; the artifact's, in an inclusion."),
-)  # fmt: skip
+)
 """What templates see. Of `graph/template_scope.py` and of the operations above."""
 
 CTX: tuple[tuple[str, str], ...] = (
     ("`ctx.text`, `ctx.reply`", "Texts; `reply` is None before the main call."),
-    ("`ctx.user`, `ctx.char`, `ctx.chat`, `ctx.run`", "Dicts: `ctx.user[\"name\"]`."),
+    ("`ctx.user`, `ctx.char`, `ctx.chat`, `ctx.run`", 'Dicts: `ctx.user["name"]`.'),
     ("`ctx.chat_history`, `ctx.messages`", "Lists of dicts."),
     (
-        "`ctx.art[\"tag\"].value`, `.history`, `.version`",
+        '`ctx.art["tag"].value`, `.history`, `.version`',
         "An artifact; a tag that has no value yet is not in `ctx.art`.",
     ),
     ("`ctx.deps`, `ctx.rag`", "Dicts by operation."),
     ("`ctx.now`", "RFC 3339 text. The clock of the sandbox stands at it."),
     ("`random`", "Seeded: equal on a replay, different in another run."),
-)  # fmt: skip
+)
 """What `run(ctx)` of a `compute` gets."""
 
 ERRORS: dict[str, str] = {
-    "`bad_return`": "Code with `returns: effects` gave something else than `{\"value\", \"effects\"}`.",
+    "`bad_return`": 'Code with `returns: effects` gave something else than `{"value", "effects"}`.',
     "`code_error`": "The code raised.",
     "`code_invalid`": "The code is not in the language of the sandbox.",
     "`deadline`": "The time of the run was up.",
@@ -157,4 +157,4 @@ ERRORS: dict[str, str] = {
     "`transform_timeout`": "A pattern or a path took too long.",
     "`transform_too_large`": "What came in or out of a step is over its bound.",
     "`wrong_hook`": "Code asked for an effect that belongs to the other hook.",
-}  # fmt: skip
+}

@@ -6,14 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from artelier.operations.profile.definition import (
-    AFTER,
-    BEFORE,
-    ONLY_AFTER,
-    ONLY_BEFORE,
-    TAG,
-    ArtifactUpsert,
-)
+from artelier.operations.profile.definition import AFTER, BEFORE, ONLY_AFTER, ONLY_BEFORE, TAG, ArtifactUpsert
 from artelier.operations.profile.draft_parser import OperationDraft, order_mistake, texts_in
 from artelier.operations.profile.validation_errors import Mistakes, shown, steps_of
 
@@ -157,9 +150,7 @@ def _tags(drafts: Drafts, mistakes: Mistakes) -> None:
             if "{{" in tag or "{%" in tag:
                 mistakes.add(path, "dynamic_tag", "a tag is a fixed name, no template")
             elif not _TAG.fullmatch(tag):
-                said = (
-                    "a tag has a-z, 0-9 and _, begins with a letter, and has at most 64 characters"
-                )
+                said = "a tag has a-z, 0-9 and _, begins with a letter, and has at most 64 characters"
                 mistakes.add(path, "invalid_tag", said)
             if first and tag != first:
                 said = f"the operation writes {shown(first)} already, and may write one tag"

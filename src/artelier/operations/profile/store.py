@@ -33,10 +33,7 @@ def register_profiles() -> None:
 
 
 def _check(content: Any) -> None:
-    from artelier.operations.profile.validation import (  # with pydantic
-        InvalidProfile,
-        parse_profile,
-    )
+    from artelier.operations.profile.validation import InvalidProfile, parse_profile  # with pydantic
 
     try:
         parse_profile(content)
@@ -49,9 +46,7 @@ def desk_of(kernel: Any, *, tenant: str | None = None) -> ProfileKernel:
     return kernel.for_tenant(tenant) if hasattr(kernel, "for_tenant") else kernel
 
 
-async def save_profile(
-    desk: ProfileKernel, profile: OperationProfile, *, by: str = "operator"
-) -> str:
+async def save_profile(desk: ProfileKernel, profile: OperationProfile, *, by: str = "operator") -> str:
     """Store a profile as the artifact of its `profile_id`, in the name of `by`; its ref `id@version`.
 
     What is stored already as it is gets no new version.
@@ -69,9 +64,11 @@ async def save_profile(
             return f"{before.id}@{before.version}"
         try:
             artifact = await artifacts.write(
-                profile.profile_id, kind=KIND, content=content,
+                profile.profile_id,
+                kind=KIND,
+                content=content,
                 expected_version=before.version if before is not None else None,
-            )  # fmt: skip
+            )
         except VersionConflict:
             if attempt == ATTEMPTS_MAX - 1:
                 raise
@@ -107,7 +104,5 @@ async def read_profile(desk: ProfileKernel, ref: str, *, by: str = "operator") -
     """
     artifact = await desk.as_principal(by).artifacts.read(ref)
     if artifact.kind != KIND:
-        raise InvalidArtifact(
-            "not a profile", expected="an artifact of kind profile", got=ref[:200]
-        )
+        raise InvalidArtifact("not a profile", expected="an artifact of kind profile", got=ref[:200])
     return artifact.content, f"{artifact.id}@{artifact.version}"

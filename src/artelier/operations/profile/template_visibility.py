@@ -132,9 +132,7 @@ def _hidden(
 
 
 def _texts(
-    drafts: Sequence[OperationDraft],
-    inclusions: Sequence[tuple[int, PromptInclusion]],
-    system: object,
+    drafts: Sequence[OperationDraft], inclusions: Sequence[tuple[int, PromptInclusion]], system: object
 ) -> Iterator[_Text]:
     if isinstance(system, str):
         yield _Text(at=("system",), text=system, prompt=True)
@@ -187,9 +185,7 @@ def _parsed(one: _Text, mistakes: Mistakes) -> Template | None:
         return None
 
 
-def _check_shown(
-    one: _Text, template: Template, hidden: Mapping[str, _Hidden], mistakes: Mistakes
-) -> None:
+def _check_shown(one: _Text, template: Template, hidden: Mapping[str, _Hidden], mistakes: Mistakes) -> None:
     for reader, is_seen in (("prompt", one.prompt), ("ui", one.ui)):
         if not is_seen:
             continue

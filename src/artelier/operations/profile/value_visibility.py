@@ -23,9 +23,7 @@ Source = tuple[str, "Kind[Any]", Params]
 """An operation: its id, its kind and its params."""
 
 
-def hidden_values(
-    sources: Iterable[Source], tags: Collection[str], reader: Reader
-) -> frozenset[str]:
+def hidden_values(sources: Iterable[Source], tags: Collection[str], reader: Reader) -> frozenset[str]:
     """Ids of the operations whose values a reader may not be shown. `tags` are hidden from that reader.
 
     Cost: O(operations and their texts), once more for each helper whose helper comes later.
@@ -35,9 +33,7 @@ def hidden_values(
     while len(hidden) > found:
         found = len(hidden)
         left = [one for one in left if one[0] not in hidden]
-        hidden.update(
-            id_ for id_, kind, params in left if _hides(kind, params, tags, hidden, reader)
-        )
+        hidden.update(id_ for id_, kind, params in left if _hides(kind, params, tags, hidden, reader))
     return frozenset(hidden)
 
 
@@ -78,10 +74,6 @@ def unseen(profile: OperationProfile | None, state: ArtState) -> Mapping[str, fr
     if profile is None:
         return {"prompt": frozenset(), "ui": frozenset()}
     sources = [
-        (one.operation_id, kind_named(one.kind), one.params)
-        for one in profile.operations if one.enabled
-    ]  # fmt: skip
-    return {
-        reader: hidden_values(sources, of, reader) if of else frozenset()
-        for reader, of in tags.items()
-    }
+        (one.operation_id, kind_named(one.kind), one.params) for one in profile.operations if one.enabled
+    ]
+    return {reader: hidden_values(sources, of, reader) if of else frozenset() for reader, of in tags.items()}

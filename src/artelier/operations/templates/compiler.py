@@ -28,12 +28,7 @@ from liquid.exceptions import LiquidError
 from liquid.parser import get_parser
 from liquid.stream import TokenStream
 
-from artelier.operations.templates.expressions import (
-    Evaluate,
-    TemplatePaths,
-    compile_expression,
-    equality,
-)
+from artelier.operations.templates.expressions import Evaluate, TemplatePaths, compile_expression, equality
 from artelier.operations.templates.failures import InvalidTemplate
 from artelier.operations.templates.lexer import Lexer, invalid
 from artelier.operations.templates.loops import Signal, loop
@@ -62,8 +57,7 @@ _TAGS = (
 )
 """No include, render, tablerow, liquid, ifchanged, doc. `comment`, `raw` and `#` are the lexer's."""
 _KNOWN = (
-    "if, unless, case, for, break, continue, assign, capture, cycle, increment, decrement, echo, "
-    "comment, raw"
+    "if, unless, case, for, break, continue, assign, capture, cycle, increment, decrement, echo, comment, raw"
 )
 
 
@@ -213,10 +207,7 @@ class _Compiler:
             if isinstance(block, BlockNode):
                 default = block
                 continue
-            tests = [
-                equality(node.expression, right, self._names)
-                for right in block.expression.expressions
-            ]
+            tests = [equality(node.expression, right, self._names) for right in block.expression.expressions]
             run, set_here = self._block(block.block)
             surely = set_here if surely is None else surely & set_here
             choices.append((_any_of(tests), run))
@@ -227,9 +218,7 @@ class _Compiler:
         name = self._public(node, str(expression.identifier))
         iterable = compile_expression(expression.iterable, self._names)
         limit = expression.limit and compile_expression(expression.limit, self._names)
-        resumes = isinstance(expression.offset, StringLiteral) and (
-            expression.offset.value == "continue"
-        )
+        resumes = isinstance(expression.offset, StringLiteral) and (expression.offset.value == "continue")
         offset = None
         if expression.offset is not None and not resumes:
             offset = compile_expression(expression.offset, self._names)

@@ -101,9 +101,7 @@ def compile_expression(node: Expression | None, names: TemplatePaths) -> Evaluat
 def _constant(node: Literal[Any]) -> Evaluate:
     value = node.value
     if isinstance(value, int) and abs(value) > INTEGER_MAX:
-        raise invalid(
-            "a number is too large", source=node.token.source, at=max(0, node.token.start_index)
-        )
+        raise invalid("a number is too large", source=node.token.source, at=max(0, node.token.start_index))
     return lambda state: value
 
 
@@ -125,11 +123,7 @@ def _range(node: RangeLiteral, names: TemplatePaths) -> Evaluate:
 def _path(node: Path, names: TemplatePaths) -> Evaluate:
     root, *rest = node.path
     if not isinstance(root, str):
-        raise invalid(
-            "a name can't be computed",
-            source=node.token.source,
-            at=max(0, node.token.start_index),
-        )
+        raise invalid("a name can't be computed", source=node.token.source, at=max(0, node.token.start_index))
     static = (root, *(DYNAMIC if isinstance(part, Path) else str(part) for part in rest))
     names.read(static)
     look = _root(root)
@@ -193,15 +187,11 @@ def _filter(node: Filter, left: Evaluate, names: TemplatePaths) -> Evaluate:
         if isinstance(each, KeywordArgument)
     }
     arguments = [
-        compile_expression(each.value, names)
-        for each in node.args
-        if not isinstance(each, KeywordArgument)
+        compile_expression(each.value, names) for each in node.args if not isinstance(each, KeywordArgument)
     ]
     if not least <= len(arguments) <= most:
         wanted = str(least) if least == most else f"{least} to {most}"
-        raise invalid(
-            f"`{name}` takes {wanted} arguments, not {len(arguments)}", source=source, at=at
-        )
+        raise invalid(f"`{name}` takes {wanted} arguments, not {len(arguments)}", source=source, at=at)
     if not named.keys() <= NAMED_ARGUMENTS.get(name, frozenset[str]()):
         raise invalid(f"`{name}` takes no argument of this name", source=source, at=at)
     if name == "date":

@@ -72,9 +72,7 @@ class Lexer:
         start = self._at
         end = self._source.find(closing, start + 2)
         if end < 0:
-            raise invalid(
-                f"`{self._source[start : start + 2]}` is not closed", source=self._source, at=start
-            )
+            raise invalid(f"`{self._source[start : start + 2]}` is not closed", source=self._source, at=start)
         self._at = end + 2
         self._strip = self._source[end - 1] == "-" and end - 1 > start + 1
         begin = start + 3 if self._source[start + 2] == "-" else start + 2

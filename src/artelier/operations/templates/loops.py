@@ -46,12 +46,7 @@ def loop(
 
 
 def _turns(
-    chosen: Any,
-    state: Rendering,
-    *,
-    name: str,
-    body: Callable[[Rendering], Signal],
-    reverse: bool,
+    chosen: Any, state: Rendering, *, name: str, body: Callable[[Rendering], Signal], reverse: bool
 ) -> None:
     around = next((block["forloop"] for block in reversed(state.blocks)), None)
     counter = Loop(length=len(chosen), parent=around)

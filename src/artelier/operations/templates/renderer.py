@@ -78,8 +78,7 @@ class Rendering:
         self.room -= len(text)
         if self.room < 0:
             raise TemplateLimit(
-                "the output of the template is too long",
-                expected=f"at most {OUTPUT_BYTES_MAX} bytes",
+                "the output of the template is too long", expected=f"at most {OUTPUT_BYTES_MAX} bytes"
             )
         self.pieces.append(text)
 

@@ -77,8 +77,7 @@ class Template:
             raise TemplateFailed("a value is no valid Unicode text") from None
         if size_bytes > OUTPUT_BYTES_MAX:
             raise TemplateLimit(
-                "the output of the template is too long",
-                expected=f"at most {OUTPUT_BYTES_MAX} bytes",
+                "the output of the template is too long", expected=f"at most {OUTPUT_BYTES_MAX} bytes"
             )
         return shown
 
@@ -141,9 +140,7 @@ def _read(text: object) -> TemplateProgram:
         except UnicodeEncodeError:
             raise InvalidTemplate("the template is no valid Unicode text") from None
     if size_bytes > TEMPLATE_BYTES_MAX:
-        raise InvalidTemplate(
-            "the template is too long", expected=f"at most {TEMPLATE_BYTES_MAX} bytes"
-        )
+        raise InvalidTemplate("the template is too long", expected=f"at most {TEMPLATE_BYTES_MAX} bytes")
     from artelier.operations.templates.compiler import TemplateProgram
 
     return TemplateProgram(text)

@@ -154,9 +154,7 @@ def decimal(value: Number) -> Decimal:
     return Decimal(str(value))
 
 
-def _numbers(
-    whole: Callable[[int, int], int], other: Callable[[Decimal, Decimal], Decimal]
-) -> Filter:
+def _numbers(whole: Callable[[int, int], int], other: Callable[[Decimal, Decimal], Decimal]) -> Filter:
     """A filter from a function over integers, and one for when either number has decimals."""
 
     def run(state: Rendering, value: Any, argument: Any) -> Number:

@@ -11,11 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.operations.templates.failures import (
-    TemplateFailed,
-    TemplateLimit,
-    TemplateUndefined,
-)
+from artelier.operations.templates.failures import TemplateFailed, TemplateLimit, TemplateUndefined
 from artelier.operations.templates.renderer import ITEM_WORK, TEXT_CHARS_MAX, Rendering
 
 DEPTH_MAX = 64
@@ -96,8 +92,7 @@ def not_data(value: object) -> TemplateFailed:
 
 def undefined(value: Undefined) -> TemplateUndefined:
     return TemplateUndefined(
-        f"`{value.path[:120]}` has no value",
-        hint="Give it a value, or write `| default: ...`.",
+        f"`{value.path[:120]}` has no value", hint="Give it a value, or write `| default: ...`."
     )
 
 
@@ -172,8 +167,7 @@ def same(left: Any, right: Any, *, state: Rendering, depth: int = 0) -> bool:
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
         first, second = cast("list[Any]", left), cast("list[Any]", right)
         return len(first) == len(second) and all(
-            same(one, other, state=state, depth=depth + 1)
-            for one, other in zip(first, second, strict=True)
+            same(one, other, state=state, depth=depth + 1) for one, other in zip(first, second, strict=True)
         )
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         one, other = cast("Mapping[str, Any]", left), cast("Mapping[str, Any]", right)

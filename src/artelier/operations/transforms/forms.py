@@ -119,9 +119,7 @@ class ExtractForm(_Form):
         return self
 
 
-_Any = Annotated[
-    JsonPatchForm | RegexForm | CaseForm | TrimForm | ExtractForm, Field(discriminator="op")
-]
+_Any = Annotated[JsonPatchForm | RegexForm | CaseForm | TrimForm | ExtractForm, Field(discriminator="op")]
 _STEPS: TypeAdapter[Any] = TypeAdapter(Annotated[list[_Any], Field(max_length=STEPS_MAX)])
 
 
@@ -147,9 +145,7 @@ def _refusal(error: ValidationError) -> InvalidRequest:
     lines = [f"- {each['path']}: {each['message']}" for each in problems[:PROBLEMS_SHOWN]]
     if len(problems) > PROBLEMS_SHOWN:
         lines.append(f"- and {len(problems) - PROBLEMS_SHOWN} more")
-    return InvalidRequest(
-        "steps of a transform do not fit:\n" + "\n".join(lines), problems=problems
-    )
+    return InvalidRequest("steps of a transform do not fit:\n" + "\n".join(lines), problems=problems)
 
 
 def _path(loc: tuple[int | str, ...]) -> str:

@@ -73,11 +73,7 @@ class TransformTooLarge(TransformFailed):
     code = "transform_too_large"
 
 
-_FAILURES = {
-    "no_match": TransformNoMatch,
-    "timeout": TransformTimeout,
-    "too_large": TransformTooLarge,
-}
+_FAILURES = {"no_match": TransformNoMatch, "timeout": TransformTimeout, "too_large": TransformTooLarge}
 
 
 def parse_steps(raw: Any) -> tuple[Step, ...]:
@@ -116,11 +112,7 @@ def _applied(asking: Question, steps: Sequence[Step], value: Any, *, time_s: flo
     data, size_bytes = _data(value)
     if size_bytes <= DIRECT_BYTES_MAX and _are_linear(steps):
         return _direct(steps, data)
-    message = {
-        "steps": msgspec.to_builtins(steps),
-        "value": data,
-        "bytes_max": OUTPUT_BYTES_MAX,
-    }
+    message = {"steps": msgspec.to_builtins(steps), "value": data, "bytes_max": OUTPUT_BYTES_MAX}
     try:
         answer = asking.ask(message, time_s=time_s)
     except (ToolFailed, ChildStopped) as error:
@@ -190,12 +182,7 @@ def _pool() -> ChildPool:
     from artelier.child import START_S, ChildPool
     from artelier.confinement import Needs
 
-    nothing: dict[str, Any] = {
-        "steps": [],
-        "value": None,
-        "time_s": START_S,
-        "bytes_max": OUTPUT_BYTES_MAX,
-    }
+    nothing: dict[str, Any] = {"steps": [], "value": None, "time_s": START_S, "bytes_max": OUTPUT_BYTES_MAX}
     return ChildPool(
         "artelier.operations.transforms.worker", first=nothing, needs=Needs(preload=("jsonpath",))
     )

@@ -11,20 +11,35 @@ from artelier.ports.pii import Found
 _ANY = range(16, 20)
 _ISSUERS: tuple[tuple[int, int, tuple[int, ...] | range], ...] = (
     (4, 4, (13, 16, 19)),  # Visa
-    (51, 55, (16,)), (2221, 2720, (16,)),  # Mastercard
-    (34, 34, (15,)), (37, 37, (15,)),  # American Express
-    (300, 305, (14, 16)), (3095, 3095, (14, 16)), (36, 36, (14, 16)), (38, 39, (14, 16)),  # Diners Club
-    (6011, 6011, _ANY), (644, 649, _ANY), (65, 65, _ANY),  # Discover
+    (51, 55, (16,)),
+    (2221, 2720, (16,)),  # Mastercard
+    (34, 34, (15,)),
+    (37, 37, (15,)),  # American Express
+    (300, 305, (14, 16)),
+    (3095, 3095, (14, 16)),
+    (36, 36, (14, 16)),
+    (38, 39, (14, 16)),  # Diners Club
+    (6011, 6011, _ANY),
+    (644, 649, _ANY),
+    (65, 65, _ANY),  # Discover
     (3528, 3589, _ANY),  # JCB
-    (62, 62, _ANY), (81, 82, (16,)),  # UnionPay, RuPay
-    (60, 60, (16,)), (508, 508, (16,)),  # RuPay
+    (62, 62, _ANY),
+    (81, 82, (16,)),  # UnionPay, RuPay
+    (60, 60, (16,)),
+    (508, 508, (16,)),  # RuPay
     (2200, 2204, _ANY),  # Mir
     (9792, 9792, (16,)),  # Troy
-    (506099, 506198, (16, 19)), (650002, 650027, (16, 19)),  # Verve
-    (5018, 5020, range(13, 20)), (5038, 5038, range(13, 20)), (5893, 5893, range(13, 20)),  # Maestro
-    (6304, 6304, range(13, 20)), (6759, 6763, range(13, 20)),
-    (636297, 636297, (16,)), (438935, 438935, (16,)), (504175, 504175, (16,)),  # Elo
-)  # fmt: skip
+    (506099, 506198, (16, 19)),
+    (650002, 650027, (16, 19)),  # Verve
+    (5018, 5020, range(13, 20)),
+    (5038, 5038, range(13, 20)),
+    (5893, 5893, range(13, 20)),  # Maestro
+    (6304, 6304, range(13, 20)),
+    (6759, 6763, range(13, 20)),
+    (636297, 636297, (16,)),
+    (438935, 438935, (16,)),
+    (504175, 504175, (16,)),  # Elo
+)
 """First digits, from and to, and the lengths: ISO/IEC 7812 ranges as the schemes publish them."""
 
 _BY_FIRST: dict[str, list[tuple[int, int, int, tuple[int, ...] | range]]] = {}
@@ -34,7 +49,7 @@ for _low, _high, _lengths in _ISSUERS:
 
 _GROUPINGS = frozenset(
     ((4, 4, 4, 4), (4, 4, 4, 4, 3), (4, 6, 5), (4, 6, 4), (6, 13), (4, 4, 5), (4, 3, 3, 3), (4, 4, 4, 3))
-)  # fmt: skip
+)
 """How digits are grouped on cards. Other groups of numbers are figures that happen to stand together."""
 
 _BARE_LENGTHS = (14, 15, 16)
@@ -130,10 +145,7 @@ def _is_grouped(reading: TextReading, run: DigitRun, at: int, size: int) -> bool
     if reading.in_account(start):
         return False
     # A further group of four makes it a row of figures, unless a card stands there too.
-    for gap_at, group_at, next_at in (
-        (at - 1, at - 1, at - size),
-        (at + size - 1, at + size, at + size),
-    ):
+    for gap_at, group_at, next_at in ((at - 1, at - 1, at - size), (at + size - 1, at + size, at + size)):
         if not 0 <= gap_at < len(run.gaps) or run.gaps[gap_at] != gaps[0]:
             continue
         if len(run.groups[group_at]) == 4 and not _is_card(run, next_at, size):

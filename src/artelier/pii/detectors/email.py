@@ -32,9 +32,7 @@ _DOMAINS = (
 """The whole of what looks like a domain; else its longest beginning that is one."""
 
 _SPELT_HINTS = (b"(at)", b"[at]", b" dot ")
-_SPELT_SIGN = re.compile(
-    r"(?i) ?(?:[(\[{] ?at ?[)\]}]) ?| at (?=[\w-]{1,63}(?: [\w-]{1,63}){0,3} dot )"
-)
+_SPELT_SIGN = re.compile(r"(?i) ?(?:[(\[{] ?at ?[)\]}]) ?| at (?=[\w-]{1,63}(?: [\w-]{1,63}){0,3} dot )")
 _SPELT_LOCAL = re.compile(r"(?<![\w.+-])\w[\w.+-]{0,63}\Z")
 _SPELT_DOT = r"(?:\.| ?[(\[{] ?(?:dot|punkt|point|punto|\.) ?[)\]}] ?| dot )"
 _SPELT_DOMAIN = re.compile(
@@ -48,7 +46,7 @@ _PATH = re.compile(r":(?:/(?!/)|~)")
 _FILE_ENDINGS = frozenset(
     "png jpg jpeg gif svg webp ico css js ts jsx tsx mjs json map html htm xml yaml yml toml txt md pdf"
     " csv tgz gz whl jar dll exe so py rb go".split()
-)  # fmt: skip
+)
 """Of file names such as `icon@2x.png`: behind a domain that begins with a digit they are no country."""
 
 
@@ -67,9 +65,7 @@ class Emails(Shipped):
         """Addresses whose sign is a word."""
         text, last = reading.text, 0
         for sign in _SPELT_SIGN.finditer(text):
-            local = _SPELT_LOCAL.search(
-                text, max(last, sign.start() - _LOCAL_CHARS_MAX), sign.start()
-            )
+            local = _SPELT_LOCAL.search(text, max(last, sign.start() - _LOCAL_CHARS_MAX), sign.start())
             domain = _SPELT_DOMAIN.match(text, sign.end(), sign.end() + _DOMAIN_CHARS_MAX)
             if local is not None and domain is not None:
                 host = re.sub(f"(?i){_SPELT_DOT}", ".", domain[0])
@@ -91,9 +87,7 @@ class Emails(Shipped):
                 continue
             while text[start] == text[end : end + 1] == "_" and start + 1 < sign.start():
                 start += 1  # emphasis of Markdown, the second of whose signs is behind
-            normal = _normal(
-                text[start : sign.start()], text[sign.end() : end], escaped=sign[0] != "@"
-            )
+            normal = _normal(text[start : sign.start()], text[sign.end() : end], escaped=sign[0] != "@")
             yield reading.found(start, end, self.kind, normal)
             last = end
 

@@ -15,9 +15,17 @@ from artelier.pii.detectors.text_view import Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _RESOLVERS = frozenset(
-    ("8.8.8.8", "8.8.4.4", "1.1.1.1", "1.0.0.1", "9.9.9.9", "2001:4860:4860::8888", "2001:4860:4860::8844",
-     "2606:4700:4700::1111")
-)  # fmt: skip
+    (
+        "8.8.8.8",
+        "8.8.4.4",
+        "1.1.1.1",
+        "1.0.0.1",
+        "9.9.9.9",
+        "2001:4860:4860::8888",
+        "2001:4860:4860::8844",
+        "2606:4700:4700::1111",
+    )
+)
 _PREFIX = re.compile(r"/([0-9]{1,3})(?![0-9])")
 _QUAD_BEFORE = re.compile(r"(?:(?:[0-9]{1,3}\.){3}[0-9]{1,3}|[^0-9A-Za-z])-\Z")
 """Before the second address of a range, or the dash of a list."""
@@ -36,10 +44,24 @@ _SIX_CHARS_MAX = 45
 """Of the longest spelling, with an IPv4 address at its end."""
 
 _VERSION = words(
-    "v(?![a-z])", "ver(?![a-z])", "version", "release", "build", "firmware", "sections?", "chapter", "clause",
-    "paragraph", "rev(?![a-z])", "revision", "patch", "oid", "object ?identifier", "rfc ?[0-9]{1,5}(?![0-9])",
+    "v(?![a-z])",
+    "ver(?![a-z])",
+    "version",
+    "release",
+    "build",
+    "firmware",
+    "sections?",
+    "chapter",
+    "clause",
+    "paragraph",
+    "rev(?![a-z])",
+    "revision",
+    "patch",
+    "oid",
+    "object ?identifier",
+    "rfc ?[0-9]{1,5}(?![0-9])",
     "(?:update|upgrade|downgrade|patch|bump)[sd]? [a-z0-9_.-]{1,12} to",
-)  # fmt: skip
+)
 _BETWEEN = re.compile(r"[\"'“”]?\s?[:=#(]{0,2}\s?\\?[\"'“”vV]?(?:no\.?\s)?")
 
 
@@ -77,11 +99,7 @@ class Ips(Shipped):
             if written.endswith(":") and not written.endswith("::"):
                 written = written[:-1]
             end = start + len(written)
-            if (
-                len(written) > _SIX_CHARS_MAX
-                or joins(reading.before(start))
-                or joins(reading.after(end))
-            ):
+            if len(written) > _SIX_CHARS_MAX or joins(reading.before(start)) or joins(reading.after(end)):
                 continue
             address = _address_six(written)
             if address is not None and not _is_network(reading.text, address, end):
@@ -97,9 +115,7 @@ def _is_nobodys(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return masked or address.is_loopback or address.is_unspecified or str(address) in _RESOLVERS
 
 
-def _is_network(
-    text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, end: int
-) -> bool:
+def _is_network(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address, end: int) -> bool:
     """A range of private addresses such as `10.0.0.0/8`."""
     size = _PREFIX.match(text, end)
     bits = address.max_prefixlen - int(size[1]) if size else 0

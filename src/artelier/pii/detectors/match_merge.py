@@ -33,13 +33,9 @@ def find_all(detectors: Sequence[Detector], text: str) -> list[Found]:
     ranked: list[tuple[int, int, Found]] = []
     for rank, detector in enumerate(detectors):
         if isinstance(detector, Shipped):
-            ranked.extend(
-                (found.start - found.end, rank, found) for found in detector.read(reading)
-            )
+            ranked.extend((found.start - found.end, rank, found) for found in detector.read(reading))
         else:
-            ranked.extend(
-                (found.start - found.end, rank, found) for found in _find_checked(detector, text)
-            )
+            ranked.extend((found.start - found.end, rank, found) for found in _find_checked(detector, text))
     if len(ranked) < 2:
         return [found for _, _, found in ranked]
     ranked.sort()
@@ -65,7 +61,5 @@ def _find_checked(detector: Detector, text: str) -> Iterable[Found]:
                 got=f"{found.kind} from {found.start} to {found.end}",
             )
         if not found.normal:
-            raise InvalidRequest(
-                f"the detector of {detector.kind} gives a value without a normal form"
-            )
+            raise InvalidRequest(f"the detector of {detector.kind} gives a value without a normal form")
         yield found

@@ -30,8 +30,9 @@ def pattern(kind: str, expression: str) -> Detector:
     if not _KIND.fullmatch(kind):
         raise InvalidRequest(
             "the kind of a pattern is not a name",
-            expected="2 to 24 of A-Z, 0-9 and _, a letter first", got=repr(kind),
-        )  # fmt: skip
+            expected="2 to 24 of A-Z, 0-9 and _, a letter first",
+            got=repr(kind),
+        )
     return TenantPattern(kind, expression, _compile(kind, expression))
 
 
@@ -43,28 +44,23 @@ def _compile(kind: str, expression: str) -> regex.Pattern[str]:
     if len(expression) > EXPRESSION_CHARS_MAX:
         raise InvalidRequest(
             f"the pattern of {kind} is too long",
-            expected=f"at most {EXPRESSION_CHARS_MAX} characters", got=len(expression),
-        )  # fmt: skip
+            expected=f"at most {EXPRESSION_CHARS_MAX} characters",
+            got=len(expression),
+        )
     check_pattern(expression, dialect="regex")
     try:
         compiled = regex.compile(expression, cache_pattern=False)
         empty = compiled.search("", timeout=SEARCH_TIME_S) is not None
-    except (
-        regex.error,
-        ValueError,
-        OverflowError,
-        RecursionError,
-        MemoryError,
-        TimeoutError,
-    ) as error:
+    except (regex.error, ValueError, OverflowError, RecursionError, MemoryError, TimeoutError) as error:
         raise InvalidRequest(
             f"the pattern of {kind} cannot be used", got=repr(expression), hint=str(error)
         ) from error
     if empty:
         raise InvalidRequest(
             f"the pattern of {kind} matches the empty text",
-            got=repr(expression), hint="Use `+` in place of `*`, or name what must stand there.",
-        )  # fmt: skip
+            got=repr(expression),
+            hint="Use `+` in place of `*`, or name what must stand there.",
+        )
     return compiled
 
 

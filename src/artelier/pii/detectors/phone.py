@@ -109,9 +109,7 @@ def _ends(reading: TextReading, run: DigitRun, at: int, size: int) -> bool:
     after = reading.after(end)
     if joins(after) and not reading.text[end : end + 4].lower().startswith(("x", "ext")):
         return False
-    return not (
-        after and after in ".,-%" and joins(reading.text[end + 1 : end + 2]) and after != ","
-    )
+    return not (after and after in ".,-%" and joins(reading.text[end + 1 : end + 2]) and after != ",")
 
 
 def _with_plus(reading: TextReading, run: DigitRun, at: int) -> tuple[int, str]:
@@ -182,11 +180,7 @@ def _nationally(reading: TextReading, run: DigitRun, at: int, *, said: bool) -> 
             and (normal := _by_form(run, at, size, bracketed=bracketed))
         ):
             return size, normal
-        if (
-            said
-            and (size > 1 or adjoins(reading.text, start, PHONE))
-            and _like_a_phone(run, at, size)
-        ):
+        if said and (size > 1 or adjoins(reading.text, start, PHONE)) and _like_a_phone(run, at, size):
             return size, digits
     return 0, ""
 

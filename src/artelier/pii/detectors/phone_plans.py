@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 REGIONS = tuple(
     "US GB DE FR IN ES IT BR NL PL RU CN JP AU MX TR CH AT"
     " BE SE PT NO DK FI IE CZ UA KR ZA IL AR SG NZ GR HU RO".split()
-)  # fmt: skip
+)
 """Whose national forms are known; of several that fit, the first decides. The order is a guess."""
 
 _NATIONAL_DIGITS_MIN = 5
@@ -55,15 +55,20 @@ def _union(descriptions: Iterable[PhoneNumberDesc | None]) -> re.Pattern[str]:
 
 
 def _plan_of(code: int, regions: Sequence[PhoneMetadata]) -> _NumberPlan:
-    usual = [
-        one for region in regions for one in (region.fixed_line, region.mobile, region.toll_free)
-    ]
+    usual = [one for region in regions for one in (region.fixed_line, region.mobile, region.toll_free)]
     others = [
         one
         for region in regions
-        for one in (region.premium_rate, region.shared_cost, region.voip, region.personal_number,
-                    region.pager, region.uan, region.voicemail)
-    ]  # fmt: skip
+        for one in (
+            region.premium_rate,
+            region.shared_cost,
+            region.voip,
+            region.personal_number,
+            region.pager,
+            region.uan,
+            region.voicemail,
+        )
+    ]
     return _NumberPlan(
         code=code,
         general=_union(region.general_desc for region in regions),

@@ -15,9 +15,7 @@ _NAMES_OF_FIGURES = (
     r"|umsatz|menge|betrag|rechnung|bestellung)(?![a-z])"
 )
 _FIGURES = re.compile(_NAMES_OF_FIGURES)
-_FIGURE_ADJOINS = re.compile(
-    _NAMES_OF_FIGURES + r"(?:[ _-]?(?:no|nr|id|number))?[^a-z0-9\n]{0,4}\Z"
-)
+_FIGURE_ADJOINS = re.compile(_NAMES_OF_FIGURES + r"(?:[ _-]?(?:no|nr|id|number))?[^a-z0-9\n]{0,4}\Z")
 _DIGITS = re.compile("[0-9]+")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -46,11 +44,7 @@ def words_before(text: str, start: int) -> str:
 def _phrase_of(before: str) -> str:
     """Rows of a table say the same again and again, but for their figures."""
     plain, split = before.lower(), _CAMEL.sub("_", before).lower()
-    return (
-        _behind_figures(plain)
-        if plain == split
-        else f"{_behind_figures(plain)}\n{_behind_figures(split)}"
-    )
+    return _behind_figures(plain) if plain == split else f"{_behind_figures(plain)}\n{_behind_figures(split)}"
 
 
 def _behind_figures(before: str) -> str:
@@ -69,7 +63,8 @@ def adjoins(text: str, start: int, pattern: re.Pattern[str]) -> bool:
     """Return True if one of the words stands right before `start`: only its own end and signs are between."""
     before = words_before(text, start)
     return any(
-        re.fullmatch(r"(?i)[a-z]{0,10}(?:[ _.]?(?:no|nr|num|number|nummer))?[^a-z0-9]{0,6}",
-                     before[match.end() :])
+        re.fullmatch(
+            r"(?i)[a-z]{0,10}(?:[ _.]?(?:no|nr|num|number|nummer))?[^a-z0-9]{0,6}", before[match.end() :]
+        )
         for match in pattern.finditer(before)
-    )  # fmt: skip
+    )

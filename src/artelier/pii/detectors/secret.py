@@ -20,10 +20,7 @@ from artelier.pii.detectors.text_view import Shipped, TextReading, joins
 from artelier.ports.pii import Found
 
 _TOKEN_SIGNS = (
-    bytes(
-        ord("w") if chr(code).isalnum() or chr(code) in "_-./+=" else ord(" ")
-        for code in range(128)
-    )
+    bytes(ord("w") if chr(code).isalnum() or chr(code) in "_-./+=" else ord(" ") for code in range(128))
     + b" " * 128
 )
 _LONG = b"w" * TOKEN_CHARS_MIN
@@ -113,9 +110,7 @@ def _find_issued(reading: TextReading, tokens: bytes) -> Iterator[tuple[int, int
 
 def _is_key(reading: TextReading, match: re.Match[str]) -> bool:
     before = reading.before(match.start())
-    if joins(before) or (
-        before == "-" and match.start() > 1 and joins(reading.text[match.start() - 2])
-    ):
+    if joins(before) or (before == "-" and match.start() > 1 and joins(reading.text[match.start() - 2])):
         return False
     return any(sign.isdigit() for sign in match[0]) or "_" in match[0][:12]
 
@@ -186,11 +181,7 @@ def _value(reading: TextReading, key: re.Match[bytes], hint: bytes) -> tuple[int
 
 def _is_password(text: str, start: int, end: int, how: str) -> bool:
     value = text[start:end]
-    if (
-        len(value) < _PASSWORD_CHARS_MIN
-        or NO_VALUE.fullmatch(value)
-        or value.startswith(("/", "./", "~/"))
-    ):
+    if len(value) < _PASSWORD_CHARS_MIN or NO_VALUE.fullmatch(value) or value.startswith(("/", "./", "~/")):
         return False
     if how != '"' and text[start - 2 : start] == "= " and _IDENTIFIER.fullmatch(value):
         return False
@@ -200,10 +191,7 @@ def _is_password(text: str, start: int, end: int, how: str) -> bool:
         return how != "is" or not value.replace("-", "").isalpha()
     if how == ":":
         # One word that ends its line or field; else it is the first word of a sentence.
-        return text[end : end + 1] in ("", "\n", "\r", ",", ";", "|") or text[end : end + 2] in (
-            ".",
-            ".\n",
-        )
+        return text[end : end + 1] in ("", "\n", "\r", ",", ";", "|") or text[end : end + 2] in (".", ".\n")
     return how in ("=", "==", ":=", "=>", '"') and not any(sign.isspace() for sign in value)
 
 

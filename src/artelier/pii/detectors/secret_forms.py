@@ -51,11 +51,14 @@ _FORMS: tuple[tuple[str, str], ...] = (
     ("ntn_", r"ntn_[A-Za-z0-9]{40,60}" + _END),
     ("AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     ("hvs.", r"hvs\.[A-Za-z0-9_-]{20,250}"),
-    ("eyJ", r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{6,20000}\.[A-Za-z0-9_-]{6,2000}"
-            r"(?:\.[A-Za-z0-9_-]{6,4000}){0,2}"),
+    (
+        "eyJ",
+        r"eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{6,20000}\.[A-Za-z0-9_-]{6,2000}"
+        r"(?:\.[A-Za-z0-9_-]{6,4000}){0,2}",
+    ),
     ("eyJ", r"eyJ[A-Za-z0-9_-]{6,4000}\.eyJ[A-Za-z0-9_-]{6,20000}\.?"),
     ("AA", r"(?<=[0-9]:)AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])"),
-)  # fmt: skip
+)
 
 FORMS: dict[str, tuple[re.Pattern[str], ...]] = {}
 """The forms by what must stand in the text."""
@@ -85,10 +88,7 @@ PLAIN_KEYS = tuple(
 """Names of secrets that people choose: what to look for in text of lower case, and the name from there on."""
 
 SHORT_KEYS = (
-    (
-        b"pass",
-        re.compile(rb"(?<!com)(?<!by)(?<!sur)(?<!tres)(?<!over)(?<!under)(?<!im)pass(?![a-z])"),
-    ),
+    (b"pass", re.compile(rb"(?<!com)(?<!by)(?<!sur)(?<!tres)(?<!over)(?<!under)(?<!im)pass(?![a-z])")),
 )
 """A word that names a secret, and what a test does: what follows must look like a password, too."""
 

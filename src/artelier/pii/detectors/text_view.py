@@ -24,8 +24,7 @@ BARE_DIGITS_MIN = 14
 """A number without separators, words and signs before it may be a card's from here on."""
 
 _SHAPES = bytes(
-    ord("0") if chr(code).isdigit() else ord("a") if chr(code).isalpha() else code
-    for code in range(128)
+    ord("0") if chr(code).isdigit() else ord("a") if chr(code).isalpha() else code for code in range(128)
 ) + bytes([ord("?")] * 128)
 
 _PARTS = bytes(code if chr(code) in "a0_" else ord(" ") for code in range(256))
@@ -39,9 +38,7 @@ _LINES_TRIED = 50
 _REF = re.compile(r"b:[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])")
 # Starts at a digit so that the search can jump to it. A plain decimal and a plain date are passed over here,
 # because tables are full of them.
-_RUN = re.compile(
-    rb"0(?<![0a]0)(?:(?<=\+0)|(?!0*\.0+(?![0 .\-/()]))(?!000-00-00(?![0\-])))[0 .\-/()]{5,}0"
-)
+_RUN = re.compile(rb"0(?<![0a]0)(?:(?<=\+0)|(?!0*\.0+(?![0 .\-/()]))(?!000-00-00(?![0\-])))[0 .\-/()]{5,}0")
 _LONG_RUN = rb"[0-9][0-9 .\-/()]{5,}[0-9]"
 # For lines without a word or a plus: what stands before the next run goes by in one step, with bare numbers,
 # which nothing there can give a meaning.
@@ -135,9 +132,7 @@ class TextReading:
                 yield DigitRun(
                     tuple(base + group.start() for group in groups),
                     tuple(group[0] for group in groups),
-                    tuple(
-                        part[0][ends[at] : groups[at + 1].start()] for at in range(len(groups) - 1)
-                    ),
+                    tuple(part[0][ends[at] : groups[at + 1].start()] for at in range(len(groups) - 1)),
                 )
 
     def _candidates(self) -> Iterator[tuple[int, int]]:

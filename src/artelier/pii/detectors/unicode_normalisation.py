@@ -15,10 +15,20 @@ _DOTS = "\u2024\u3002\uff61"
 _INVISIBLE = frozenset(
     map(
         chr,
-        (0xAD, 0x34F, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F),
-         *range(0x2060, 0x2065), *range(0x2066, 0x206A), *range(0xFE00, 0xFE10), 0xFEFF),
+        (
+            0xAD,
+            0x34F,
+            0x61C,
+            0x180E,
+            *range(0x200B, 0x2010),
+            *range(0x202A, 0x202F),
+            *range(0x2060, 0x2065),
+            *range(0x2066, 0x206A),
+            *range(0xFE00, 0xFE10),
+            0xFEFF,
+        ),
     )
-)  # fmt: skip
+)
 
 
 def _alike() -> dict[str, str]:

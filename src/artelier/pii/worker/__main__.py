@@ -18,10 +18,7 @@ MEMORY_BYTES_MAX = 768 * MIB
 
 
 def main() -> None:
-    serve(
-        lambda message: (json.dumps(_answer(message)).encode(), True),
-        memory_bytes_max=MEMORY_BYTES_MAX,
-    )
+    serve(lambda message: (json.dumps(_answer(message)).encode(), True), memory_bytes_max=MEMORY_BYTES_MAX)
 
 
 def _answer(message: dict[str, Any]) -> dict[str, Any]:

@@ -20,11 +20,7 @@ from artelier.errors import InvalidRequest
 from artelier.server.agui.event_fold import PROTOCOL
 from artelier.server.agui.event_follower import json_of
 
-Outcome = (
-    agui.RunFinishedSuccessOutcome
-    | agui.RunFinishedInterruptOutcome
-    | agui.RunFinishedCancelledOutcome
-)
+Outcome = agui.RunFinishedSuccessOutcome | agui.RunFinishedInterruptOutcome | agui.RunFinishedCancelledOutcome
 
 RUN_CHARS_MAX = 200
 """Of a client's name for its run."""
@@ -52,9 +48,7 @@ def _misfit(error: ValidationError, what: str) -> InvalidRequest:
         f"{'.'.join(str(step)[:80] for step in one['loc'])}: {one['msg']}"
         for one in error.errors(include_input=False, include_url=False)[:10]
     ]
-    return InvalidRequest(
-        f"{what}: " + "; ".join(named)[:1000], expected="RunAgentInput of AG-UI 1.0"
-    )
+    return InvalidRequest(f"{what}: " + "; ".join(named)[:1000], expected="RunAgentInput of AG-UI 1.0")
 
 
 def words_of(asked: agui.RunAgentInput) -> str:
@@ -77,9 +71,7 @@ def words_of(asked: agui.RunAgentInput) -> str:
     return said_text("\n".join(pieces))
 
 
-async def chat_for(
-    desk: TenantKernel, asked: agui.RunAgentInput, *, by: str, model: str
-) -> Session:
+async def chat_for(desk: TenantKernel, asked: agui.RunAgentInput, *, by: str, model: str) -> Session:
     """The chat that the thread names, made if it is not there. Errors: those of `Session.open`."""
     try:
         wishes = Wishes.model_validate(asked.forwarded_props or {})
@@ -88,9 +80,8 @@ async def chat_for(
     id_ = check_chat(asked.thread_id)
     if len(asked.run_id) > RUN_CHARS_MAX:
         raise InvalidRequest(
-            "runId is too long", expected=f"at most {RUN_CHARS_MAX} characters",
-            got=len(asked.run_id),
-        )  # fmt: skip
+            "runId is too long", expected=f"at most {RUN_CHARS_MAX} characters", got=len(asked.run_id)
+        )
     settings = wishes.model_dump(exclude_none=True)
     if not await Session(desk, id_, branch="main").exists():
         settings = {"model": model, **settings}
@@ -139,9 +130,7 @@ class Telling:
 
     def _finished(self, outcome: Outcome) -> agui.BaseEvent:
         asked = self._asked
-        return agui.RunFinishedEvent(
-            thread_id=asked.thread_id, run_id=asked.run_id, outcome=outcome
-        )
+        return agui.RunFinishedEvent(thread_id=asked.thread_id, run_id=asked.run_id, outcome=outcome)
 
     def _delta(self, offset: int, text: str) -> list[agui.BaseEvent]:
         known = self._sent[offset:]
@@ -162,9 +151,7 @@ class Telling:
     async def _approval(self, item: Any) -> agui.BaseEvent:
         key = str(item.data.get("key", ""))
         if item.type == "approval.requested":
-            self._questions[key] = agui.Interrupt(
-                id=f"{self._run_id}#{key}", reason="waiting_approval"
-            )
+            self._questions[key] = agui.Interrupt(id=f"{self._run_id}#{key}", reason="waiting_approval")
         else:
             self._questions.pop(key, None)
         return agui.CustomEvent(name=item.type, value={"run_id": self._run_id, **item.data})
@@ -176,9 +163,7 @@ class Telling:
         found: list[agui.BaseEvent] = []
         if self._sent:
             found.append(agui.TextMessageEndEvent(message_id=self._message_id))
-        outcome = agui.RunFinishedInterruptOutcome(
-            interrupts=list(self._questions.values()) or waits
-        )
+        outcome = agui.RunFinishedInterruptOutcome(interrupts=list(self._questions.values()) or waits)
         return [*found, self._finished(outcome)]
 
     async def _ended(self, data: Any) -> AsyncGenerator[agui.BaseEvent]:
@@ -201,8 +186,6 @@ class Telling:
             )
             return
         outcome = (
-            agui.RunFinishedCancelledOutcome()
-            if status == "cancelled"
-            else agui.RunFinishedSuccessOutcome()
+            agui.RunFinishedCancelledOutcome() if status == "cancelled" else agui.RunFinishedSuccessOutcome()
         )
         yield self._finished(outcome)

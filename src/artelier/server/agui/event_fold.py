@@ -34,10 +34,18 @@ PROTOCOL = "1.0"
 
 CUSTOM = frozenset(
     (
-        "mission.planned", "mission.launched", "decision.taken", "decision.invalid", "task.evaluated",
-        "artifact.written", "approval.requested", "approval.given", "run.suspended", "run.resumed",
+        "mission.planned",
+        "mission.launched",
+        "decision.taken",
+        "decision.invalid",
+        "task.evaluated",
+        "artifact.written",
+        "approval.requested",
+        "approval.given",
+        "run.suspended",
+        "run.resumed",
     )
-)  # fmt: skip
+)
 """Kinds that are sent as they are: fields that name content hold it instead, or are left out."""
 
 BEGINS = frozenset(("run.started", "run.forked", "run.reopened"))
@@ -120,9 +128,7 @@ class Fold:
         if fact.kind in CUSTOM and kind_of_stream in ("run", "artifact"):
             found.append(Outline(agui.CustomEvent, _custom(fact)))
         loop = self.tracks[id_].loop if id_ in self.tracks else ""
-        if delta := self.tasks.take(
-            kind_of_stream, id_, fact.kind, fact.data, loop=loop, seq=fact.seq
-        ):
+        if delta := self.tasks.take(kind_of_stream, id_, fact.kind, fact.data, loop=loop, seq=fact.seq):
             found.append(Outline(agui.StateDeltaEvent, {"delta": delta}))
         if kind_of_stream == "run":
             found += self._after(id_, fact)
@@ -149,9 +155,7 @@ class Fold:
         if not of_operation(key):
             yield from _of_tool(run, key, fact)
             if fact.kind == "model.completed" and _is_said(track.loop, key, fact.data):
-                yield from _message(
-                    run, key, LazyText("reply", fact.data["reply"], is_message=True)
-                )
+                yield from _message(run, key, LazyText("reply", fact.data["reply"], is_message=True))
 
     def _begun(self, run: str, fact: Fact) -> Iterator[Outline]:
         known = self.tracks.get(run)
@@ -163,19 +167,27 @@ class Fold:
             known.is_open = True
         parent = self.tracks[run].parent
         if not self.is_child(run):
-            yield Outline(agui.RunStartedEvent, {
-                "thread_id": self.thread_of(run), "run_id": run, "protocol_version": PROTOCOL,
-                "parent_run_id": parent or None,
-            })  # fmt: skip
+            yield Outline(
+                agui.RunStartedEvent,
+                {
+                    "thread_id": self.thread_of(run),
+                    "run_id": run,
+                    "protocol_version": PROTOCOL,
+                    "parent_run_id": parent or None,
+                },
+            )
             if run == self.root and known is None:
                 yield self.snapshot()
             return
         step = fact.data.get("parent_step")
-        yield Outline(agui.SubagentStartedEvent, {
-            "name": str(fact.data.get("agent") or run.rpartition("/")[2]),
-            "parent_subagent_run_id": parent if self.is_child(parent) else None,
-            "parent_tool_call_id": f"{parent}#{step}" if step and "/tool" in step else None,
-        })  # fmt: skip
+        yield Outline(
+            agui.SubagentStartedEvent,
+            {
+                "name": str(fact.data.get("agent") or run.rpartition("/")[2]),
+                "parent_subagent_run_id": parent if self.is_child(parent) else None,
+                "parent_tool_call_id": f"{parent}#{step}" if step and "/tool" in step else None,
+            },
+        )
 
     def _after(self, run: str, fact: Fact) -> Iterator[Outline]:
         track = self.tracks.get(run)
@@ -265,9 +277,7 @@ def _of_tool(run: str, key: str, fact: Fact) -> Iterator[Outline]:
         yield Outline(agui.ToolCallEndEvent, call)
     result = {**call, "message_id": f"{run}#{key}/result", "role": "tool"}
     if fact.kind in ("tool.completed", "tool.refused"):
-        yield Outline(
-            agui.ToolCallResultEvent, result, LazyText("blob", fact.data["result"]), "content"
-        )
+        yield Outline(agui.ToolCallResultEvent, result, LazyText("blob", fact.data["result"]), "content")
     elif fact.kind == "tool.reconciled" and fact.data.get("answer") != "retry":
         yield Outline(agui.ToolCallResultEvent, {**result, "content": str(fact.data.get("answer"))})
 
@@ -284,9 +294,7 @@ def _custom(fact: Fact) -> dict[str, Any]:
     for name, one in fact.data.items():
         if name in fact.texts:
             value[name] = _plain(fact.texts[name])
-        elif name not in ("postings", "counts") and not (
-            isinstance(one, str) and BLOB.fullmatch(one)
-        ):
+        elif name not in ("postings", "counts") and not (isinstance(one, str) and BLOB.fullmatch(one)):
             value[name] = one
     return {"name": fact.kind, "value": value}
 

@@ -115,9 +115,7 @@ class Following:
 
     async def _fold_silently(self, upto: int, *, after: int) -> None:
         while after < upto:
-            page = await self._desk.services.store.read_all(
-                after=after, limit=PAGE, tenant=self._desk.id
-            )
+            page = await self._desk.services.store.read_all(after=after, limit=PAGE, tenant=self._desk.id)
             for event in page:
                 if event.position <= upto and self._wants.holds(event):
                     self._fold.take(_fact(event))
@@ -222,6 +220,5 @@ def _decoded(body: bytes) -> Fact:
     wire = msgspec.json.decode(body)
     at_us = wire["at_us"] if wire["space"] == MAIN_SPACE else None
     return Fact(
-        wire["position"], wire["stream"], wire["seq"], wire["kind"], at_us, wire["data"],
-        wire["texts"],
-    )  # fmt: skip
+        wire["position"], wire["stream"], wire["seq"], wire["kind"], at_us, wire["data"], wire["texts"]
+    )

@@ -11,10 +11,14 @@ from artelier.missions.task.task_config import LOOP
 from artelier.missions.view import status_of
 
 _RUN = {
-    "run.started": "running", "run.reopened": "running", "run.resumed": "running",
-    "run.exhausted": "budget_exhausted", "run.completed": "completed", "run.failed": "failed",
+    "run.started": "running",
+    "run.reopened": "running",
+    "run.resumed": "running",
+    "run.exhausted": "budget_exhausted",
+    "run.completed": "completed",
+    "run.failed": "failed",
     "run.cancelled": "cancelled",
-}  # fmt: skip
+}
 """Kind of an event to the status that its run has from then on."""
 
 
@@ -37,9 +41,7 @@ class _KnownTask:
     run: str | None = None
     marks: list[_Mark] = field(default_factory=lambda: [_Mark()])
     """Oldest first; the last is how it stands."""
-    shown: dict[str, Any] = field(
-        default_factory=lambda: {"iteration": 0, "reason": "", "outputs": []}
-    )
+    shown: dict[str, Any] = field(default_factory=lambda: {"iteration": 0, "reason": "", "outputs": []})
 
     def mark(self, seq: int, **changed: Any) -> None:
         """Note what an event changed in the progress of the loop."""

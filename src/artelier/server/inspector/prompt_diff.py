@@ -31,16 +31,11 @@ def readable(request: ModelRequest, *, shown: Shown = as_json) -> str:
         lines += ["", f"--- {number} {message.role}{answers}"]
         if message.text:
             lines.append(message.text)
-        lines += [
-            f"calls {call.name}({shown(call.arguments)})  [{call.id}]"
-            for call in message.tool_calls
-        ]
+        lines += [f"calls {call.name}({shown(call.arguments)})  [{call.id}]" for call in message.tool_calls]
     return "\n".join(lines)
 
 
-def changes(
-    one: ModelRequest, two: ModelRequest, *, names: tuple[str, str], shown: Shown = as_json
-) -> str:
+def changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str], shown: Shown = as_json) -> str:
     """A unified diff of two requests; empty if they read the same."""
     old, new = (readable(request, shown=shown).splitlines() for request in (one, two))
     return "\n".join(unified_diff(old, new, *names, lineterm="", n=1))
@@ -51,9 +46,11 @@ def compared(one: Manifest, two: Manifest) -> list[dict[str, str]]:
     found: list[dict[str, str]] = []
     for old, new in zip_longest(one.parts, two.parts):
         if old is None or new is None or old.tag != new.tag:
-            found += [{"tag": part.tag, "change": change}
-                      for part, change in ((old, "only in the first"), (new, "only in the second"))
-                      if part is not None]  # fmt: skip
+            found += [
+                {"tag": part.tag, "change": change}
+                for part, change in ((old, "only in the first"), (new, "only in the second"))
+                if part is not None
+            ]
         else:
             found.append({"tag": new.tag, "change": _change(old, new)})
     return found

@@ -21,35 +21,60 @@ async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, A
         count = 0 if isinstance(content, str) else len(content)
         sections.append(
             {
-                "tag": part.tag, "tokens": part.tokens, "source": list(part.src),
-                "reason": _reason(part), "stability": part.stability, "trust": part.trust,
-                "cut": part.cut, "is_cached": number < found.cache_boundary,
-                "first_message": seen if count else None, "messages": count,
+                "tag": part.tag,
+                "tokens": part.tokens,
+                "source": list(part.src),
+                "reason": _reason(part),
+                "stability": part.stability,
+                "trust": part.trust,
+                "cut": part.cut,
+                "is_cached": number < found.cache_boundary,
+                "first_message": seen if count else None,
+                "messages": count,
             }
-        )  # fmt: skip
+        )
         seen += count
     return {
-        "run_id": run_id, "step": step, "model": found.model, "params": found.params,
-        "has_tools": found.tools is not None, "tokens": sum(part.tokens for part in found.parts),
-        "cache_boundary": found.cache_boundary, "sections": sections,
+        "run_id": run_id,
+        "step": step,
+        "model": found.model,
+        "params": found.params,
+        "has_tools": found.tools is not None,
+        "tokens": sum(part.tokens for part in found.parts),
+        "cache_boundary": found.cache_boundary,
+        "sections": sections,
         "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.dropped],
-        "scrubbed": found.pii, "inclusion_prices": list(found.inclusion_prices),
-        "request": found.request, "adapter": found.adapter, "body": found.body,
+        "scrubbed": found.pii,
+        "inclusion_prices": list(found.inclusion_prices),
+        "request": found.request,
+        "adapter": found.adapter,
+        "body": found.body,
         "not_sent": list(found.not_sent),
-    }  # fmt: skip
+    }
 
 
 def _reason(part: PartRecord) -> str:
     return reason_of(
-        part.stability, joined=part.joined, attach=part.attach,
-        shows=part.conversation, start=part.start, end=part.end, cut=part.cut,
-    )  # fmt: skip
+        part.stability,
+        joined=part.joined,
+        attach=part.attach,
+        shows=part.conversation,
+        start=part.start,
+        end=part.end,
+        cut=part.cut,
+    )
 
 
 def reason_of(
-    stability: str, *, joined: bool = False, attach: bool = False, shows: str | None = None,
-    start: int = 0, end: int = 0, cut: str = "",
-) -> str:  # fmt: skip
+    stability: str,
+    *,
+    joined: bool = False,
+    attach: bool = False,
+    shows: str | None = None,
+    start: int = 0,
+    end: int = 0,
+    cut: str = "",
+) -> str:
     """Return why a part stands in the prompt where it does, in words; `shows` is a conversation."""
     if shows is not None:
         said = f"messages {start}-{end} of the conversation {shows}"
@@ -81,7 +106,12 @@ async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, 
     prefix = shared_prefix(one, two)
     text = changes(await renderer.render(a), await renderer.render(b), names=(a, b))
     return {
-        "a": a, "b": b, "shared_tokens": prefix.shared_tokens,
-        "previous_tokens": prefix.previous_tokens, "broken_by": prefix.broken_by,
-        "why": prefix.why, "parts": compared(one, two), "diff": text,
-    }  # fmt: skip
+        "a": a,
+        "b": b,
+        "shared_tokens": prefix.shared_tokens,
+        "previous_tokens": prefix.previous_tokens,
+        "broken_by": prefix.broken_by,
+        "why": prefix.why,
+        "parts": compared(one, two),
+        "diff": text,
+    }

@@ -34,7 +34,7 @@ def _shown(found: PromptPreview) -> dict[str, Any]:
             for part, (text, said) in zip(parts, texts_of(found.prompt), strict=True)
         ],
         "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.prompt.dropped],
-    }  # fmt: skip
+    }
 
 
 def _facts(part: PromptPart) -> dict[str, Any]:
@@ -43,12 +43,20 @@ def _facts(part: PromptPart) -> dict[str, Any]:
             "append_only", shows=part.conversation, start=part.start, end=part.end, cut=part.cut
         )
         return {
-            "tag": part.tag, "tokens": part.tokens, "source": [], "reason": reason,
-            "stability": "append_only", "trust": trust_label(part.messages),
+            "tag": part.tag,
+            "tokens": part.tokens,
+            "source": [],
+            "reason": reason,
+            "stability": "append_only",
+            "trust": trust_label(part.messages),
             "cut": part.cut,
-        }  # fmt: skip
+        }
     return {
-        "tag": part.tag, "tokens": part.tokens, "source": list(part.src),
+        "tag": part.tag,
+        "tokens": part.tokens,
+        "source": list(part.src),
         "reason": reason_of(part.stability, joined=part.joined, attach=part.attach),
-        "stability": part.stability, "trust": part.trust, "cut": part.cut,
-    }  # fmt: skip
+        "stability": part.stability,
+        "trust": part.trust,
+        "cut": part.cut,
+    }

@@ -338,8 +338,4 @@ def _newest() -> dict[str, int]:
 def page_body(items: Sequence[WireEvent], *, next_: int | None, head: int) -> bytes:
     """A JSON page of events that were encoded before."""
     tail = b"null" if next_ is None else b"%d" % next_
-    return b'{"items":[%s],"next":%s,"head":%d}' % (
-        b",".join(one.body for one in items),
-        tail,
-        head,
-    )
+    return b'{"items":[%s],"next":%s,"head":%d}' % (b",".join(one.body for one in items), tail, head)

@@ -136,9 +136,14 @@ class Hub:
     """`start` it in the loop that serves; `stream` gives frames for one client."""
 
     def __init__(
-        self, kernel: Kernel, *, clients_max: int, queue_max: int,
-        user_clients_max: int, tenant_clients_max: int,
-    ) -> None:  # fmt: skip
+        self,
+        kernel: Kernel,
+        *,
+        clients_max: int,
+        queue_max: int,
+        user_clients_max: int,
+        tenant_clients_max: int,
+    ) -> None:
         self._kernel = kernel
         self._clients_max = clients_max
         self._user_clients_max = user_clients_max
@@ -214,9 +219,7 @@ class Hub:
             self._encoders.popitem(last=False)
         return encoder
 
-    async def page(
-        self, wants: Filter, *, after: int, limit: int
-    ) -> tuple[list[WireEvent], int | None, int]:
+    async def page(self, wants: Filter, *, after: int, limit: int) -> tuple[list[WireEvent], int | None, int]:
         """Stored events after a position, the position to go on from (None at the end), and the head.
 
         A page ends early when it is large, and when a filter finds little, so that each is answered soon.
@@ -262,9 +265,11 @@ class Hub:
         ):
             if self.is_closed or count >= most:
                 raise (QueueFull if self.is_closed else kind)(
-                    f"too many live streams {whose}", expected=f"at most {most}", got=count,
+                    f"too many live streams {whose}",
+                    expected=f"at most {most}",
+                    got=count,
                     hint="Close some, or ask for pages.",
-                )  # fmt: skip
+                )
 
     async def _frames(self, wants: Filter, *, after: int, user: str) -> AsyncIterator[bytes]:
         client = StreamClient(wants, user=user, after=after, queue_max=self._queue_max)

@@ -39,9 +39,14 @@ class Face:
     ) -> None:
         """Errors: `InvalidRequest` for what no principal can be called."""
         self.desk = RunDesk(
-            kernel, tenant=tenant, principal=principal, model=model, limits=limits,
-            workspace=workspace, approvals=approvals,
-        )  # fmt: skip
+            kernel,
+            tenant=tenant,
+            principal=principal,
+            model=model,
+            limits=limits,
+            workspace=workspace,
+            approvals=approvals,
+        )
         self._artifacts = kernel.for_tenant(tenant).as_principal(principal).artifacts
         self.server = Server(
             "artelier",
@@ -64,7 +69,8 @@ class Face:
         return types.ListToolsResult(
             tools=[
                 types.Tool(
-                    name=one.name, description=one.schema.description,
+                    name=one.name,
+                    description=one.schema.description,
                     input_schema=one.schema.parameters,
                     annotations=types.ToolAnnotations(
                         read_only_hint=one.name in READ_ONLY,
@@ -73,11 +79,9 @@ class Face:
                 )
                 for one in self.desk.tools.values()
             ]
-        )  # fmt: skip
+        )
 
-    async def _call_tool(
-        self, context: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         try:
             tool = self.desk.tools.get(params.name)
             if tool is None and params.name == APPROVE:
@@ -85,12 +89,13 @@ class Face:
                     "clients of this server do not answer what runs ask",
                     hint="A person answers with `artelier approve RUN`, or starts the server with"
                     " --approvals.",
-                )  # fmt: skip
+                )
             if tool is None:
                 raise NotFound(
-                    "no such tool", expected=f"one of {', '.join(self.desk.tools)}",
+                    "no such tool",
+                    expected=f"one of {', '.join(self.desk.tools)}",
                     got=repr(params.name)[:80],
-                )  # fmt: skip
+                )
             return _told(await tool(**tool.validate(params.arguments or {})))
         except ArtelierError as error:
             return _told({"error": marked_wire(error.to_wire())}, is_error=True)
@@ -101,9 +106,7 @@ class Face:
         cursor = params.cursor if params is not None else None
         return await _answered(lambda: resources.page(self._artifacts, cursor))
 
-    async def _list_templates(
-        self, context: Context, params: Page
-    ) -> types.ListResourceTemplatesResult:
+    async def _list_templates(self, context: Context, params: Page) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=resources.templates())
 
     async def _read_resource(
@@ -122,8 +125,9 @@ def _told(value: Any, *, is_error: bool = False) -> types.CallToolResult:
     raw = msgspec.json.encode(value)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=raw.decode())],
-        structured_content=msgspec.json.decode(raw), is_error=is_error,
-    )  # fmt: skip
+        structured_content=msgspec.json.decode(raw),
+        is_error=is_error,
+    )
 
 
 def _refusal(code: int, error: ArtelierError) -> MCPError:

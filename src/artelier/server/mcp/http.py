@@ -39,16 +39,24 @@ async def serve_http(face: Face, *, port: int, token: str, ready: Callable[[str]
         port = listening.getsockname()[1]
         hosts = [f"{HOST}:{port}", f"localhost:{port}"]
         app = face.server.streamable_http_app(
-            streamable_http_path=PATH, max_request_body_size=BODY_BYTES_MAX, host=HOST,
-            max_sessions=SESSIONS_MAX, session_idle_timeout=IDLE_S,
+            streamable_http_path=PATH,
+            max_request_body_size=BODY_BYTES_MAX,
+            host=HOST,
+            max_sessions=SESSIONS_MAX,
+            session_idle_timeout=IDLE_S,
             transport_security=TransportSecuritySettings(
                 allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
             ),
-        )  # fmt: skip
+        )
         config = uvicorn.Config(
-            HttpGuard(app, hosts=hosts, token=token), log_config=None, access_log=False,
-            timeout_graceful_shutdown=END_S, server_header=False, lifespan="on", ws="none",
-        )  # fmt: skip
+            HttpGuard(app, hosts=hosts, token=token),
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=END_S,
+            server_header=False,
+            lifespan="on",
+            ws="none",
+        )
         ready(f"http://{HOST}:{port}{PATH}")
         try:
             await uvicorn.Server(config).serve(sockets=[listening])

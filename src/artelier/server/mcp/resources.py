@@ -39,26 +39,28 @@ async def page(artifacts: Artifacts, cursor: str | None) -> types.ListResourcesR
     found = await artifacts.list(limit=PAGE_ROWS, after=_after(cursor))
     more = len(found) == PAGE_ROWS
     return types.ListResourcesResult(
-        resources=[_resource(one) for one in found],
-        next_cursor=_cursor(found[-1].id) if more else None,
+        resources=[_resource(one) for one in found], next_cursor=_cursor(found[-1].id) if more else None
     )
 
 
 def _resource(one: Summary) -> types.Resource:
     return types.Resource(
-        uri=uri_of(one.id), name=one.id, size=one.size_bytes,
+        uri=uri_of(one.id),
+        name=one.id,
+        size=one.size_bytes,
         description=f"{one.kind}, version {one.version}, owned by {one.owner}",
-    )  # fmt: skip
+    )
 
 
 def templates() -> list[types.ResourceTemplate]:
     """The one form of address that there is."""
     return [
         types.ResourceTemplate(
-            uri_template=TEMPLATE, name="artifact",
+            uri_template=TEMPLATE,
+            name="artifact",
             description="An artifact by its id; `id@7` is version 7, `id#part` a part of a library.",
         )
-    ]  # fmt: skip
+    ]
 
 
 async def read(artifacts: Artifacts, uri: str) -> types.ReadResourceResult:
@@ -85,9 +87,10 @@ def _fits(size: int) -> None:
     if size > CONTENT_BYTES_MAX:
         raise LimitReached(
             "this artifact is too large for one message",
-            expected=f"at most {CONTENT_BYTES_MAX} bytes", got=size,
+            expected=f"at most {CONTENT_BYTES_MAX} bytes",
+            got=size,
             hint="Read it with: artelier artifacts show.",
-        )  # fmt: skip
+        )
 
 
 def _cursor(id_: str) -> str:

@@ -15,14 +15,7 @@ from artelier.agents.launch import GOAL_CHARS_MAX
 from artelier.agents.loop_registry import resume_run, settings_of
 from artelier.agents.tools.workspace_agent import workspace_agent
 from artelier.app import Kernel, TenantKernel
-from artelier.errors import (
-    AccessDenied,
-    ArtelierError,
-    Conflict,
-    InvalidArguments,
-    NotFound,
-    QueueFull,
-)
+from artelier.errors import AccessDenied, ArtelierError, Conflict, InvalidArguments, NotFound, QueueFull
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.run.context import is_final
@@ -88,11 +81,14 @@ class RunDesk:
 
     def _tools(self) -> list[Tool[..., Any]]:
         described: dict[str, Callable[..., Any]] = {
-            "start_run": self.start_run, "run_status": self.run_status,
-            "run_result": self.run_result, "list_runs": self.list_runs,
-            APPROVE: self.approve_run, "cancel_run": self.cancel_run,
+            "start_run": self.start_run,
+            "run_status": self.run_status,
+            "run_result": self.run_result,
+            "list_runs": self.list_runs,
+            APPROVE: self.approve_run,
+            "cancel_run": self.cancel_run,
             "signal_run": self.signal_run,
-        }  # fmt: skip
+        }
         return [
             tool(name=name, side_effect=name not in READ_ONLY)(function)
             for name, function in described.items()
@@ -120,10 +116,15 @@ class RunDesk:
         self._room()
         self._kernel.models.resolve(self._model)  # before anything is recorded
         work = self._agent(root).run(
-            run_id=name, tenant=self._tenant, model=self._model, prompt=goal,
-            output_schema=output_schema, limits=limits, workspace=root,
+            run_id=name,
+            tenant=self._tenant,
+            model=self._model,
+            prompt=goal,
+            output_schema=output_schema,
+            limits=limits,
+            workspace=root,
             artifact=f"reports/{name}" if _is_plain(name) else "",
-        )  # fmt: skip
+        )
         task = self._drive(name, work)
         await self._begun(name, task)
         return await self._standing(name)
@@ -154,10 +155,7 @@ class RunDesk:
         }
 
     async def list_runs(
-        self,
-        status: str | None = None,
-        after: int = 0,
-        limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = 20,
+        self, status: str | None = None, after: int = 0, limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = 20
     ) -> dict[str, Any]:
         """The runs of this tenant in the order of their start: items, and `next` to be given as `after`."""
         return await self._runs.runs(status=status, after=after, limit=limit)
@@ -175,9 +173,8 @@ class RunDesk:
         if (decision == "edit") != (arguments is not None):
             raise InvalidArguments("arguments go with the decision edit, and only with it")
         await self._runs.approve(
-            run_id, step, deny=decision == "deny", arguments=arguments, note=note,
-            by=self._principal,
-        )  # fmt: skip
+            run_id, step, deny=decision == "deny", arguments=arguments, note=note, by=self._principal
+        )
         await self._go_on(run_id)
         return await self._standing(run_id)
 
@@ -202,12 +199,11 @@ class RunDesk:
             if most is not None and parse_usd(budget_usd) > parse_usd(most):
                 raise InvalidArguments(
                     "budget_usd is above what this server may give a run",
-                    expected=f"at most {most}", got=budget_usd[:40],
-                )  # fmt: skip
+                    expected=f"at most {most}",
+                    got=budget_usd[:40],
+                )
             parse_usd(budget_usd)
-            given = Limits(
-                usd=budget_usd, tokens=given.tokens, steps=given.steps, wall_s=given.wall_s
-            )
+            given = Limits(usd=budget_usd, tokens=given.tokens, steps=given.steps, wall_s=given.wall_s)
         return None if given == Limits() else given
 
     def _folder(self, workspace: str | None) -> str:
@@ -215,18 +211,17 @@ class RunDesk:
         if workspace is None:
             return ""
         if self._root is None:
-            raise AccessDenied(
-                "this server gives no run a workspace", hint="Start it with --workspace DIR."
-            )
+            raise AccessDenied("this server gives no run a workspace", hint="Start it with --workspace DIR.")
         if "\0" in workspace or not workspace.isprintable():
             raise InvalidArguments("workspace is no path")
         place = os.path.realpath(os.path.join(self._root, workspace))
         # Before anything is said of what is there or not.
         if not is_within(place, self._root):
             raise AccessDenied(
-                "the workspace leaves the folder of this server", expected="a folder below it",
+                "the workspace leaves the folder of this server",
+                expected="a folder below it",
                 got=workspace[:200],
-            )  # fmt: skip
+            )
         if not os.path.isdir(place):
             raise NotFound("there is no such folder", got=workspace[:200])
         return place
@@ -246,9 +241,7 @@ class RunDesk:
             )
         return True
 
-    async def _stands_still(
-        self, run_id: str, task: asyncio.Task[AgentResult], *, wait_s: int
-    ) -> None:
+    async def _stands_still(self, run_id: str, task: asyncio.Task[AgentResult], *, wait_s: int) -> None:
         """Wait until a run has ended or needs somebody, at most so long."""
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
@@ -282,9 +275,10 @@ class RunDesk:
     def _room(self) -> None:
         if len(self._driven) >= AT_ONCE_MAX:
             raise QueueFull(
-                "too many runs are at work here", expected=f"at most {AT_ONCE_MAX} at once",
+                "too many runs are at work here",
+                expected=f"at most {AT_ONCE_MAX} at once",
                 hint="Wait for one to end, or cancel one.",
-            )  # fmt: skip
+            )
 
     async def _begun(self, run_id: str, task: asyncio.Task[AgentResult]) -> None:
         """Wait until the run is recorded. Errors: what was said at the door, where no run was made."""

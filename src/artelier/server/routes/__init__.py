@@ -75,13 +75,16 @@ MODULES = (
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
     for status, text in (
-        (401, "Nobody is signed in."), (403, "Refused by role or policy."),
+        (401, "Nobody is signed in."),
+        (403, "Refused by role or policy."),
         (404, "It is not there, or not in this tenant."),
         (409, "It does not fit what happened before, or a limit is reached."),
-        (413, "The body is too large."), (422, "The request does not fit."),
-        (502, "Something outside failed."), (503, "Try again in a moment."),
+        (413, "The body is too large."),
+        (422, "The request does not fit."),
+        (502, "Something outside failed."),
+        (503, "Try again in a moment."),
     )
-}  # fmt: skip
+}
 
 
 class _Route(APIRoute):
@@ -115,9 +118,12 @@ def resource(name: str, *, prefix: str | None = None) -> APIRouter:
     """The router of a resource: `/api/v1/<name>`, or below another prefix."""
     where = f"/{name}" if prefix is None else prefix
     return APIRouter(
-        prefix=PREFIX + where, tags=[name], route_class=_Route, responses=REFUSALS,
+        prefix=PREFIX + where,
+        tags=[name],
+        route_class=_Route,
+        responses=REFUSALS,
         generate_unique_id_function=operation_id,
-    )  # fmt: skip
+    )
 
 
 def operation_id(route: APIRoute) -> str:

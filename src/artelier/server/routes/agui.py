@@ -24,19 +24,22 @@ _SSE: dict[int | str, dict[str, Any]] = {
 }
 _INPUT = {
     "requestBody": {
-        "required": True, "description": "RunAgentInput of AG-UI 1.0.",
+        "required": True,
+        "description": "RunAgentInput of AG-UI 1.0.",
         "content": {"application/json": {"schema": {"type": "object"}}},
     }
-}  # fmt: skip
+}
 
 
 @router.get("", response_model=None, responses=_SSE)
 async def follow(
-    desk: Desk, who: Who, hub: Live,
+    desk: Desk,
+    who: Who,
+    hub: Live,
     run_id: Annotated[str, Query(max_length=512, description="With all below it; else all runs.")] = "",
     after: Annotated[int, Query(ge=0, le=2**53, description="A position of the log.")] = 0,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)] = None,
-) -> Response:  # fmt: skip
+) -> Response:
     """A run, or all of them, as AG-UI events: what is stored, then live; of a run up to its end."""
     following = Following(desk, hub, run_id, user=who.listener)
     seen = seen_of(last_event_id) if last_event_id else None
@@ -47,9 +50,13 @@ async def follow(
 
 
 @router.post(
-    "", status_code=200, response_model=None, response_class=EventStream,
-    responses={200: _SSE[200]}, openapi_extra=_INPUT,
-)  # fmt: skip
+    "",
+    status_code=200,
+    response_model=None,
+    response_class=EventStream,
+    responses={200: _SSE[200]},
+    openapi_extra=_INPUT,
+)
 async def run(request: Request, desk: Desk, actor: Actor, hub: Live, setup: Setup) -> EventStream:
     """Say something in the chat that the thread names, and follow the reply. The turn goes on without us."""
     asked = read_input(await request.body())

@@ -18,9 +18,7 @@ from artelier.server.wire.models import ID_CHARS_MAX, Page
 
 router = resource("runs")
 
-Mission = Annotated[
-    str | None, Query(max_length=ID_CHARS_MAX, description="Only this one and its tasks.")
-]
+Mission = Annotated[str | None, Query(max_length=ID_CHARS_MAX, description="Only this one and its tasks.")]
 
 
 async def _told(desk: Any, verb: str, ids: Iterable[str], **command: Any) -> Page[wire.Effect]:
@@ -35,9 +33,7 @@ async def _told(desk: Any, verb: str, ids: Iterable[str], **command: Any) -> Pag
 
 
 @router.post("/pause-all", operation_id="runs_pause_all")
-async def pause_all(
-    desk: Desk, by: Actor, asked: wire.Note, mission: Mission = None
-) -> Page[wire.Effect]:
+async def pause_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = None) -> Page[wire.Effect]:
     """Let every run hold after its step at hand, with all that it drives."""
     await check_mission(desk, mission)
     ids = [run for run, status in await roots(desk, mission=mission) if status != "paused"]
@@ -52,9 +48,7 @@ async def resume_all(desk: Desk, by: Actor, mission: Mission = None) -> Page[wir
 
 
 @router.post("/stop-all", operation_id="runs_stop_all")
-async def stop_all(
-    desk: Desk, by: Actor, asked: wire.Note, mission: Mission = None
-) -> Page[wire.Effect]:
+async def stop_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = None) -> Page[wire.Effect]:
     """Pause every run now, calls in flight cancelled; what was produced is kept with its cost."""
     await check_mission(desk, mission)
     ids = [run for run, status in await roots(desk, mission=mission) if status != "paused"]

@@ -25,11 +25,15 @@ router = resource("auth", prefix="")
 async def me(who: Who, desk: Desk, kernel: Core, door: Door, setup: Setup) -> Me:
     """The signed-in user, the tenants to choose from, and the token for changes."""
     return Me(
-        name=who.name, role=who.role, actor=who.actor, tenant=desk.id,
+        name=who.name,
+        role=who.role,
+        actor=who.actor,
+        tenant=desk.id,
         tenants=await tenants_of(kernel, setup, who),
         csrf_token=None if who.session is None else door.sessions.csrf(who.session),
-        features=list(setup.features), version=VERSION,
-    )  # fmt: skip
+        features=list(setup.features),
+        version=VERSION,
+    )
 
 
 @router.patch("/me")
@@ -40,9 +44,13 @@ async def choose(
     if asked.tenant not in await tenants_of(kernel, setup, who):
         raise NotFound("there is no such tenant", hint="GET /api/v1/me lists yours.")
     response.set_cookie(
-        TENANT_COOKIE, asked.tenant, max_age=SESSION_S, httponly=True, samesite="strict",
+        TENANT_COOKIE,
+        asked.tenant,
+        max_age=SESSION_S,
+        httponly=True,
+        samesite="strict",
         secure=request.url.scheme == "https",
-    )  # fmt: skip
+    )
     return asked
 
 
@@ -54,20 +62,14 @@ async def login(asked: Login, response: Response, request: Request, door: Door) 
     attempts.begin(asked.user, address)
     users = door.users
     async with attempts.checking:
-        user = (
-            await asyncio.to_thread(users.with_password, asked.user, asked.password)
-            if users
-            else None
-        )
+        user = await asyncio.to_thread(users.with_password, asked.user, asked.password) if users else None
     if user is None:
         raise NotSignedIn(
             "name or password is wrong" if users else "this server has no users",
             hint=None if users else "Open the link that `artelier up` printed.",
         )
     attempts.succeeded(asked.user, address)
-    keep_session(
-        response, request, door.sessions.cookie, door.sessions.begin(user.name, user.stamp)
-    )
+    keep_session(response, request, door.sessions.cookie, door.sessions.begin(user.name, user.stamp))
     return SignedIn(name=user.name)
 
 

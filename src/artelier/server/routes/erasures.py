@@ -7,12 +7,7 @@ from artelier.server.deps import Admin, Desk, Door
 from artelier.server.erasure_confirmations import Confirmations
 from artelier.server.routes import resource
 from artelier.server.security.identity import Identity, IdentityGate
-from artelier.server.wire.erasures import (
-    ErasureAsked,
-    ErasureConfirmed,
-    ErasurePreview,
-    ErasureShown,
-)
+from artelier.server.wire.erasures import ErasureAsked, ErasureConfirmed, ErasurePreview, ErasureShown
 
 router = resource("erasures")
 
@@ -46,7 +41,13 @@ def _confirmations(desk: Desk, who: Identity, door: IdentityGate) -> Confirmatio
 
 def _told(found: Erasure) -> dict[str, object]:
     return {
-        "tenant": found.tenant, "whole": found.whole, "keys": found.keys, "contents": found.blobs,
-        "size_bytes": found.size_bytes, "values": found.values, "runs": list(found.runs),
-        "again": found.again, "cleaned": found.cleaned,
-    }  # fmt: skip
+        "tenant": found.tenant,
+        "whole": found.whole,
+        "keys": found.keys,
+        "contents": found.blobs,
+        "size_bytes": found.size_bytes,
+        "values": found.values,
+        "runs": list(found.runs),
+        "again": found.again,
+        "cleaned": found.cleaned,
+    }

@@ -28,15 +28,20 @@ LastSeen = Annotated[str | None, Header(alias="Last-Event-ID", max_length=32)]
 
 @router.get("", response_model=EventPage, responses={200: {"content": {TYPE: {}}}})
 async def page(
-    request: Request, desk: Desk, who: Who, hub: Live, after: After = 0, limit: Limit = 500,
-    prefix: Prefix = "", kind: Kinds = None, last_event_id: LastSeen = None,
-) -> Response:  # fmt: skip
+    request: Request,
+    desk: Desk,
+    who: Who,
+    hub: Live,
+    after: After = 0,
+    limit: Limit = 500,
+    prefix: Prefix = "",
+    kind: Kinds = None,
+    last_event_id: LastSeen = None,
+) -> Response:
     """A page of events by position; with `Accept: text/event-stream` all of them, and then live."""
     wants = Filter(tenant=desk.id, prefix=prefix, kinds=frozenset(kind or ()))
     if TYPE in request.headers.get("accept", ""):
-        return EventStream(
-            await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener)
-        )
+        return EventStream(await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener))
     found, next_, head = await hub.page(wants, after=after, limit=limit)
     body = page_body(found, next_=next_, head=head)
     return Response(body, media_type="application/json")
@@ -44,14 +49,17 @@ async def page(
 
 @router.get("/stream", response_model=None, responses={200: {"content": {TYPE: {}}}})
 async def stream(
-    desk: Desk, who: Who, hub: Live, after: After = 0, prefix: Prefix = "", kind: Kinds = None,
+    desk: Desk,
+    who: Who,
+    hub: Live,
+    after: After = 0,
+    prefix: Prefix = "",
+    kind: Kinds = None,
     last_event_id: LastSeen = None,
-) -> EventStream:  # fmt: skip
+) -> EventStream:
     """Everything stored after a position, then live, without gap or duplicate."""
     wants = Filter(tenant=desk.id, prefix=prefix, kinds=frozenset(kind or ()))
-    return EventStream(
-        await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener)
-    )
+    return EventStream(await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener))
 
 
 def _resumed(after: int, last_event_id: str | None) -> int:

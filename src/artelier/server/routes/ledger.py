@@ -6,14 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from artelier.kernel.limits.ledger_queries import (
-    DAY_US,
-    PAGE_MAX,
-    accounts,
-    postings,
-    spending,
-    sums,
-)
+from artelier.kernel.limits.ledger_queries import DAY_US, PAGE_MAX, accounts, postings, spending, sums
 from artelier.server.deps import Desk
 from artelier.server.routes import resource
 from artelier.server.wire import ledger as wire
@@ -21,9 +14,7 @@ from artelier.server.wire.models import After, Limit, Page
 
 router = resource("ledger")
 
-Space = Annotated[
-    str | None, Query(max_length=200, description="`main` or `world:<id>`: else all.")
-]
+Space = Annotated[str | None, Query(max_length=200, description="`main` or `world:<id>`: else all.")]
 Asset = Annotated[str | None, Query(max_length=40, description="`usd` or `scrip`: else all.")]
 DAYS = 30
 
@@ -52,9 +43,8 @@ async def list_postings(
 ) -> Page[wire.PostingLine]:
     """Return what was moved, newest first. A page may be short, or empty, and not the last."""
     found = await postings(
-        desk.services.store, desk.id, run=run, agent=agent, account=account, before=before,
-        limit=limit,
-    )  # fmt: skip
+        desk.services.store, desk.id, run=run, agent=agent, account=account, before=before, limit=limit
+    )
     return Page[wire.PostingLine].model_validate(found)
 
 
@@ -62,22 +52,21 @@ async def list_postings(
 async def totals(desk: Desk) -> wire.Sums:
     """The sum of all accounts of each asset, which is zero."""
     found = await sums(desk.services.store, desk.id)
-    return wire.Sums.model_validate(
-        {"items": found, "conserved": all(one["sum"] == 0 for one in found)}
-    )
+    return wire.Sums.model_validate({"items": found, "conserved": all(one["sum"] == 0 for one in found)})
 
 
 @router.get("/costs", operation_id="ledger_costs")
 async def costs(
-    desk: Desk,
-    days: Annotated[int, Query(ge=1, le=3_660, description="How far back, in days.")] = DAYS,
+    desk: Desk, days: Annotated[int, Query(ge=1, le=3_660, description="How far back, in days.")] = DAYS
 ) -> wire.Spending:
     """Return what was spent on models and tools, by agent, model and day."""
     since_us = max(0, desk.services.clock.now_us() // DAY_US - days + 1) * DAY_US
     found = await spending(desk.services.store, desk.id, since_us=since_us)
     return wire.Spending.model_validate(
         {
-            "items": found, "since_us": since_us, "is_cut": len(found) == PAGE_MAX,
+            "items": found,
+            "since_us": since_us,
+            "is_cut": len(found) == PAGE_MAX,
             "total_microusd": sum(one["cost_microusd"] for one in found),
         }
-    )  # fmt: skip
+    )

@@ -55,11 +55,8 @@ async def show(desk: Desk, agent: str, after: After = None, limit: Limit = 100) 
     found = await memory.entries.entries(limit=limit + 1, after=after)
     following = found[limit - 1].id if len(found) > limit else None
     return wire.MemoryShown.model_validate(
-        {
-            "agent": agent, "blocks": await memory.blocks(), "items": found[:limit],
-            "next": following,
-        }
-    )  # fmt: skip
+        {"agent": agent, "blocks": await memory.blocks(), "items": found[:limit], "next": following}
+    )
 
 
 @router.get("/{agent}/search", operation_id="memory_search")
@@ -96,9 +93,14 @@ async def remember(desk: Desk, actor: Actor, agent: str, body: wire.EntryNew) ->
     memory = await _of(desk, agent)
     with paid_by_person(desk):
         entry = await memory.remember(
-            body.text, tags=body.tags, importance=body.importance, speaker=body.speaker,
-            date=body.date, key=_key(), by=actor,
-        )  # fmt: skip
+            body.text,
+            tags=body.tags,
+            importance=body.importance,
+            speaker=body.speaker,
+            date=body.date,
+            key=_key(),
+            by=actor,
+        )
     return wire.MemoryEntry.model_validate(entry)
 
 
@@ -110,9 +112,7 @@ async def forget(desk: Desk, actor: Actor, agent: str, entry: str) -> wire.Memor
 
 
 @router.put("/{agent}/blocks/{label}", operation_id="memory_write_block")
-async def write_block(
-    desk: Desk, actor: Actor, agent: str, label: str, body: wire.BlockText
-) -> wire.Block:
+async def write_block(desk: Desk, actor: Actor, agent: str, label: str, body: wire.BlockText) -> wire.Block:
     """Give a block of core memory another text."""
     memory = await _of(desk, agent)
     block = await memory.replace_all(body.text, label, key=_key(), by=actor)
@@ -120,9 +120,7 @@ async def write_block(
 
 
 @router.post("/{agent}/changes/{change}/undo", operation_id="memory_undo")
-async def undo(
-    desk: Desk, actor: Actor, agent: str, change: int, body: Nothing
-) -> wire.MemoryChange:
+async def undo(desk: Desk, actor: Actor, agent: str, change: int, body: Nothing) -> wire.MemoryChange:
     """Take a change back. An undo is a change itself."""
     done = await (await _of(desk, agent)).undo(change, key=_key(), by=actor)
     return wire.MemoryChange.model_validate(done)

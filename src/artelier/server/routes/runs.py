@@ -29,9 +29,11 @@ ID_MAX = 2**53
 
 @router.get("")
 async def list_(
-    desk: Desk, status: Annotated[str | None, Query(max_length=40)] = None,
-    after: Annotated[int, Query(ge=0, le=ID_MAX)] = 0, limit: Limit = 100,
-) -> wire.RunPage:  # fmt: skip
+    desk: Desk,
+    status: Annotated[str | None, Query(max_length=40)] = None,
+    after: Annotated[int, Query(ge=0, le=ID_MAX)] = 0,
+    limit: Limit = 100,
+) -> wire.RunPage:
     """Runs in the order in which they were started."""
     return wire.RunPage.model_validate(await desk.runs(status=status, after=after, limit=limit))
 
@@ -69,9 +71,8 @@ async def approvals(desk: Desk, run_id: str) -> wire.ApprovalList:
 
 @router.get("/{run_id}/events", response_model=EventPage)
 async def events(
-    desk: Desk, hub: Live, run_id: str, after: Annotated[int, Query(ge=0, le=ID_MAX)] = 0,
-    limit: Limit = 500,
-) -> Response:  # fmt: skip
+    desk: Desk, hub: Live, run_id: str, after: Annotated[int, Query(ge=0, le=ID_MAX)] = 0, limit: Limit = 500
+) -> Response:
     """Events of the run and of everything below its id."""
     await desk.show(run_id)
     wants = Filter(tenant=desk.id, prefix=run_id)
@@ -81,11 +82,12 @@ async def events(
 
 @router.get("/{run_id}/diff")
 async def diff(
-    desk: Desk, run_id: str,
+    desk: Desk,
+    run_id: str,
     with_: Annotated[
         str, Query(alias="with", min_length=1, max_length=1000, description="Id of the other run.")
     ],
-) -> wire.RunDiff:  # fmt: skip
+) -> wire.RunDiff:
     """Return what two runs share, and the first step at which they part."""
     return wire.RunDiff.model_validate(await desk.diff(run_id, with_))
 
@@ -115,9 +117,7 @@ async def prompt_diff(desk: Desk, run_id: str, a: Step, b: Step) -> wire.PromptD
 
 
 def _effect(run_id: str, event: EventData) -> wire.Effect:
-    return wire.Effect(
-        run_id=run_id, effect=event.KIND, queued=bool(getattr(event, "queued", False))
-    )
+    return wire.Effect(run_id=run_id, effect=event.KIND, queued=bool(getattr(event, "queued", False)))
 
 
 @router.post("/{run_id}/pause")
@@ -127,18 +127,20 @@ async def pause(desk: Desk, by: Actor, run_id: str, asked: wire.Note) -> wire.Ef
 
 
 @router.post("/{run_id}/resume")
-async def resume(
-    desk: Desk, by: Actor, run_id: str, asked: wire.Resuming | None = None
-) -> wire.Effect:
+async def resume(desk: Desk, by: Actor, run_id: str, asked: wire.Resuming | None = None) -> wire.Effect:
     """Let a paused run go on, or one that is out of budget; with a note or a raised limit, a failed one
     too."""
     wish = asked or wire.Resuming()
     caps = {name: getattr(wish, name) for name in ("usd", "tokens", "steps", "wall_s")}
     limits = Limits(**caps) if any(cap is not None for cap in caps.values()) else None
     effect = await desk.resume(
-        run_id, note=wish.note, limits=limits, max_iterations=wish.max_iterations,
-        stuck_after=wish.stuck_after, by=by,
-    )  # fmt: skip
+        run_id,
+        note=wish.note,
+        limits=limits,
+        max_iterations=wish.max_iterations,
+        stuck_after=wish.stuck_after,
+        by=by,
+    )
     return _effect(run_id, effect)
 
 
@@ -176,9 +178,8 @@ async def inject(desk: Desk, by: Actor, run_id: str, asked: wire.Injection) -> w
 async def approve(desk: Desk, by: Actor, run_id: str, asked: wire.Answering) -> wire.Effect:
     """Answer what a run asks; the log names who did."""
     given = await desk.approve(
-        run_id, asked.step, deny=asked.decision == "deny", arguments=asked.arguments,
-        note=asked.note, by=by,
-    )  # fmt: skip
+        run_id, asked.step, deny=asked.decision == "deny", arguments=asked.arguments, note=asked.note, by=by
+    )
     return _effect(run_id, given)
 
 
@@ -186,21 +187,19 @@ async def approve(desk: Desk, by: Actor, run_id: str, asked: wire.Answering) -> 
 async def reconcile(desk: Desk, by: Actor, run_id: str, asked: wire.Reconciling) -> wire.Effect:
     """Settle a step whose outcome is unknown."""
     answers: dict[str, dict[str, Any]] = {
-        "succeeded": {"succeeded": asked.result}, "failed": {"failed": asked.message},
-        "retry": {"retry": True}, "probe": {"probe": True},
-    }  # fmt: skip
+        "succeeded": {"succeeded": asked.result},
+        "failed": {"failed": asked.message},
+        "retry": {"retry": True},
+        "probe": {"probe": True},
+    }
     return _effect(run_id, await desk.reconcile(run_id, asked.step, by=by, **answers[asked.answer]))
 
 
 @router.post("/{run_id}/compensate")
-async def compensate(
-    desk: Desk, by: Actor, run_id: str, asked: wire.Compensating
-) -> wire.Compensated:
+async def compensate(desk: Desk, by: Actor, run_id: str, asked: wire.Compensating) -> wire.Compensated:
     """Undo what a run that has ended has done, the newest first; the same again goes on where it stopped."""
     try:
-        done = await desk.compensate(
-            run_id, upto=asked.upto, note=asked.note, by=by, on_wait="suspend"
-        )
+        done = await desk.compensate(run_id, upto=asked.upto, note=asked.note, by=by, on_wait="suspend")
     except RunSuspended as flow:
         return wire.Compensated(
             run_id=run_id, status=flow.status, held_by=flow.run_id, step=flow.reason or ""
@@ -230,9 +229,7 @@ async def fork(desk: Desk, by: Actor, run_id: str, asked: wire.Forking) -> wire.
 
 
 @router.get(
-    "/{run_id}/export",
-    response_model=None,
-    responses={200: {"content": {"application/octet-stream": {}}}},
+    "/{run_id}/export", response_model=None, responses={200: {"content": {"application/octet-stream": {}}}}
 )
 async def export(desk: Desk, run_id: str) -> FileResponse:
     """The run in one verifiable file, with its children and all content."""
@@ -244,6 +241,8 @@ async def export(desk: Desk, run_id: str) -> FileResponse:
         folder.cleanup()
         raise
     return FileResponse(
-        file, media_type="application/octet-stream", filename="run.artelier",
+        file,
+        media_type="application/octet-stream",
+        filename="run.artelier",
         background=BackgroundTask(folder.cleanup),
-    )  # fmt: skip
+    )

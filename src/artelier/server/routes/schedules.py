@@ -51,9 +51,7 @@ async def show(desk: Desk, who: Who, id: str) -> wire.ScheduleShown:
 
 
 @router.patch("/{id}", operation_id="schedules_change")
-async def change(
-    desk: Desk, by: Actor, who: Who, id: str, asked: wire.ScheduleChange
-) -> wire.ScheduleShown:
+async def change(desk: Desk, by: Actor, who: Who, id: str, asked: wire.ScheduleChange) -> wire.ScheduleShown:
     """Change what a schedule starts, and when; its runs stay as they are."""
     given = asked.given()
     if "workspace" in given:

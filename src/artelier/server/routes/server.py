@@ -18,17 +18,19 @@ router = resource("server")
 
 
 @router.get("", operation_id="server_show")
-async def show(
-    who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door, request: Request
-) -> ServerShown:
+async def show(who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door, request: Request) -> ServerShown:
     """Version, model, database, workspace, limits and lag; for admins also the tenant's users."""
     return ServerShown(
-        version=VERSION, model=setup.model, database=kernel.store.path.name,
-        workspace=PurePath(kernel.services.workspaces.root(desk.id)).name, has_worker=setup.has_worker,
-        upload_bytes_max=setup.upload_max_bytes, models=kernel.models.keys(),
+        version=VERSION,
+        model=setup.model,
+        database=kernel.store.path.name,
+        workspace=PurePath(kernel.services.workspaces.root(desk.id)).name,
+        has_worker=setup.has_worker,
+        upload_bytes_max=setup.upload_max_bytes,
+        models=kernel.models.keys(),
         lag=LagShown(**asdict(request.app.state.lag.show())),
         users=_users(who, door.users, tenant=desk.id),
-    )  # fmt: skip
+    )
 
 
 def _users(who: Identity, users: Users | None, *, tenant: str) -> list[UserShown] | None:
@@ -36,8 +38,9 @@ def _users(who: Identity, users: Users | None, *, tenant: str) -> list[UserShown
         return None
     return [
         UserShown(
-            name=user.name, role=user.role,
+            name=user.name,
+            role=user.role,
             tenants=[tenant for tenant in user.tenants if tenant in who.tenants],
         )
         for user in users.of(tenant)
-    ]  # fmt: skip
+    ]

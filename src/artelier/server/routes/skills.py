@@ -28,8 +28,7 @@ async def list_(
 ) -> Page[wire.SkillLine]:
     """The skills that were ever seen in this tenant, by id."""
     found = sorted(
-        (_with_id(one) for one in await Skills(desk.services, desk.id).list()),
-        key=lambda one: one["id"],
+        (_with_id(one) for one in await Skills(desk.services, desk.id).list()), key=lambda one: one["id"]
     )
     rest = [one for one in found if one["id"] > (after or "") and status in (None, one["status"])]
     following = rest[limit - 1]["id"] if len(rest) > limit else None

@@ -30,7 +30,7 @@ async def me(desk: Desk) -> TenantShown:
             "patterns": sorted(found["patterns"]),
             "quotas": found["quotas"],
         }
-    )  # fmt: skip
+    )
 
 
 @router.patch("/me", operation_id="tenants_update")

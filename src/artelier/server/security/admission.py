@@ -47,9 +47,10 @@ class Admission:
             lane.taken += 1
         elif len(lane.waiting) >= WAITING_MAX:
             raise TooManyAtOnce(
-                "too many requests of this user at one time", expected=f"at most {WAITING_MAX}",
+                "too many requests of this user at one time",
+                expected=f"at most {WAITING_MAX}",
                 hint="Wait for answers before asking more.",
-            )  # fmt: skip
+            )
         else:
             await self._wait(user, lane)
         loop, given_back = asyncio.get_running_loop(), list[bool]()

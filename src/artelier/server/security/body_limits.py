@@ -15,9 +15,11 @@ def check_items(body: bytes) -> None:
         return
     if (count := _items_in(_outside_of_texts(body))) > ITEMS_MAX:
         raise TooLarge(
-            "the body has too many items", expected=f"at most {ITEMS_MAX:,} elements and fields",
-            got=f"{count:,}", hint="Upload large data as a file: POST /api/v1/uploads.",
-        )  # fmt: skip
+            "the body has too many items",
+            expected=f"at most {ITEMS_MAX:,} elements and fields",
+            got=f"{count:,}",
+            hint="Upload large data as a file: POST /api/v1/uploads.",
+        )
 
 
 def may_hold_placeholders(body: bytes) -> bool:

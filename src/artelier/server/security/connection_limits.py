@@ -130,9 +130,7 @@ def close_unread(connection: socket.socket, *, after_s: float) -> None:
     Linux, keep such a connection.
     """
     if hasattr(socket, "TCP_USER_TIMEOUT") and connection.family != socket.AF_UNIX:
-        connection.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(after_s * 1000))
-        )
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, max(1, round(after_s * 1000)))
 
 
 def raise_file_limit() -> int:

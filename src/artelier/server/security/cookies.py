@@ -11,6 +11,11 @@ from artelier.server.security.login_sessions import SESSION_S
 def keep_session(response: Response, request: Request, name: str, value: str) -> None:
     """Let the browser keep a session."""
     response.set_cookie(
-        name, value, max_age=SESSION_S, path="/", httponly=True, samesite="strict",
+        name,
+        value,
+        max_age=SESSION_S,
+        path="/",
+        httponly=True,
+        samesite="strict",
         secure=request.url.scheme == "https",
-    )  # fmt: skip
+    )

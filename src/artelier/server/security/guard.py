@@ -140,9 +140,10 @@ class Guard:
         host = headers.get("host", "")
         if _name_of(host) not in self._names:
             raise AccessDenied(
-                "this server is not reached under that name", expected="a host name it was given",
+                "this server is not reached under that name",
+                expected="a host name it was given",
                 hint="Open the address that `artelier up` printed; --allow-host adds a name.",
-            )  # fmt: skip
+            )
         origin = headers.get("origin")
         if origin is not None and not _is_own(origin, host):
             raise AccessDenied(
@@ -191,9 +192,7 @@ class Guard:
 class _Exchange:
     """One request and its answer: counts what comes in, adds headers to what goes out."""
 
-    def __init__(
-        self, receive: Receive, send: Send, *, is_api: bool, is_secure: bool, body_s: float
-    ) -> None:
+    def __init__(self, receive: Receive, send: Send, *, is_api: bool, is_secure: bool, body_s: float) -> None:
         self._receive = receive
         self._send = send
         self.is_api = is_api

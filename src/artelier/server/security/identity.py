@@ -76,15 +76,11 @@ class IdentityGate:
 
 
 def _local(session: LoginSession, asked: str) -> Identity:
-    return Identity(
-        name="operator", role="admin", tenants=None, session=session, asked_tenant=asked
-    )
+    return Identity(name="operator", role="admin", tenants=None, session=session, asked_tenant=asked)
 
 
 def _of_user(user: User, session: LoginSession | None, asked: str) -> Identity:
-    return Identity(
-        name=user.name, role=user.role, tenants=user.tenants, session=session, asked_tenant=asked
-    )
+    return Identity(name=user.name, role=user.role, tenants=user.tenants, session=session, asked_tenant=asked)
 
 
 def _cookies(header: str) -> dict[str, str]:

@@ -173,8 +173,7 @@ class Sessions:
             pass  # not ours any more: a new key ends all sessions, which is the safe side
         except OSError as error:
             raise StoreUnavailable(
-                f"the file of the session key cannot be read: {error.strerror}",
-                got=str(self._file),
+                f"the file of the session key cannot be read: {error.strerror}", got=str(self._file)
             ) from None
         self._save(fresh)
         return fresh
@@ -192,8 +191,7 @@ class Sessions:
             os.replace(draft, self._file)
         except OSError as error:
             raise StoreUnavailable(
-                f"the file of the session key cannot be written: {error.strerror}",
-                got=str(self._file),
+                f"the file of the session key cannot be written: {error.strerror}", got=str(self._file)
             ) from None
 
 

@@ -44,9 +44,8 @@ class Attempts:
             if len(times) >= most:
                 wait_s = (times[0] - since_us) // 1_000_000 + 1
                 raise TooManyAttempts(
-                    "too many failed logins", hint=f"Try again in {wait_s} seconds.",
-                    retry_after_s=wait_s,
-                )  # fmt: skip
+                    "too many failed logins", hint=f"Try again in {wait_s} seconds.", retry_after_s=wait_s
+                )
             tries.append((key, [*times, now_us]))
         for key, times in tries:
             self._failed[key] = times

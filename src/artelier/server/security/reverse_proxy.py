@@ -33,14 +33,13 @@ class PublicUrl:
             port = parts.port
         except ValueError:
             parts, port = urlsplit(""), None
-        is_origin = parts.path in ("", "/") and not (
-            parts.query or parts.fragment or parts.username
-        )
+        is_origin = parts.path in ("", "/") and not (parts.query or parts.fragment or parts.username)
         if parts.scheme not in ("http", "https") or not parts.hostname or not is_origin:
             raise InvalidConfig(
                 "the public URL is no address of a server",
-                expected="https://HOST or https://HOST:PORT, without a path", got=text[:200],
-            )  # fmt: skip
+                expected="https://HOST or https://HOST:PORT, without a path",
+                got=text[:200],
+            )
         name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         origin = f"{parts.scheme}://{name}" + ("" if port is None else f":{port}")
         return cls(origin=origin, host=parts.hostname.lower(), is_secure=parts.scheme == "https")
@@ -55,8 +54,9 @@ def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
         except ValueError:
             raise InvalidConfig(
                 "a trusted proxy is named by its address",
-                expected="an IP address or a network such as 10.0.0.0/8", got=text[:200],
-            ) from None  # fmt: skip
+                expected="an IP address or a network such as 10.0.0.0/8",
+                got=text[:200],
+            ) from None
     return tuple(found)
 
 

@@ -88,9 +88,10 @@ class Users:
         rows: Any = stored.get("users")
         if set(stored) != {"users"} or not isinstance(rows, list) or not rows:
             raise InvalidConfig(
-                "a file of users holds one list", expected="[[users]] with at least one user",
+                "a file of users holds one list",
+                expected="[[users]] with at least one user",
                 got=", ".join(sorted(stored)) or "nothing",
-            )  # fmt: skip
+            )
         found: dict[str, User] = {}
         for number, row in enumerate(rows[: USERS_MAX + 1], start=1):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - checked next
             user = _user(row, number)
@@ -139,9 +140,10 @@ def _user(row: Any, number: int) -> User:
     given: dict[str, Any] = {str(key): value for key, value in row.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] - a TOML table
     if unknown := sorted(set(given) - {"name", "role", "tenants", "password", "tokens"}):
         raise InvalidConfig(
-            f"{what} has unknown fields", expected="name, role, tenants, password, tokens",
+            f"{what} has unknown fields",
+            expected="name, role, tenants, password, tokens",
             got=", ".join(unknown)[:200],
-        )  # fmt: skip
+        )
     name, role = given.get("name"), given.get("role")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidConfig(f"{what} needs a name", expected="1-64 characters of A-Z a-z 0-9 . _ -")
@@ -150,15 +152,17 @@ def _user(row: Any, number: int) -> User:
     password = given.get("password", "")
     if not isinstance(password, str) or (password and _parts(password) is None):
         raise InvalidConfig(
-            f"the password of user {name} is not hashed", expected="scrypt:<salt>:<hash>",
+            f"the password of user {name} is not hashed",
+            expected="scrypt:<salt>:<hash>",
             hint="`artelier up --hash-password` makes one.",
-        )  # fmt: skip
+        )
     tokens = _texts(given.get("tokens", []), f"tokens of user {name}")
     if any(not _TOKEN.fullmatch(token) for token in tokens):
         raise InvalidConfig(
-            f"a token of user {name} is not hashed", expected="sha256: and 64 hex digits",
+            f"a token of user {name} is not hashed",
+            expected="sha256: and 64 hex digits",
             hint="`artelier up --hash-password` prints that form as well.",
-        )  # fmt: skip
+        )
     if not password and not tokens:
         raise InvalidConfig(f"user {name} can never sign in", expected="a password or tokens")
     try:
@@ -191,9 +195,10 @@ def password_hash(password: str) -> str:
     """Return what a file of users holds of a password. Errors: `InvalidConfig` for one that is too short."""
     if not PASSWORD_CHARS_MIN <= len(password) <= PASSWORD_CHARS_MAX:
         raise InvalidConfig(
-            "this is no password", got=f"{len(password)} characters",
+            "this is no password",
+            got=f"{len(password)} characters",
             expected=f"{PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters",
-        )  # fmt: skip
+        )
     salt = secrets.token_bytes(16)
     return f"scrypt:{_text(salt)}:{_text(_scrypt(password, salt))}"
 
@@ -211,15 +216,10 @@ def _parts(stored: str) -> tuple[bytes, bytes] | None:
     name, _, rest = stored.partition(":")
     salt, _, digest = rest.partition(":")
     try:
-        raw = [
-            base64.b64decode(one + "=" * (-len(one) % 4), b"-_", validate=True)
-            for one in (salt, digest)
-        ]
+        raw = [base64.b64decode(one + "=" * (-len(one) % 4), b"-_", validate=True) for one in (salt, digest)]
     except ValueError:
         return None
-    return (
-        (raw[0], raw[1]) if name == "scrypt" and len(raw[0]) >= 16 and len(raw[1]) == 32 else None
-    )
+    return (raw[0], raw[1]) if name == "scrypt" and len(raw[0]) >= 16 and len(raw[1]) == 32 else None
 
 
 def _fits(password: str, stored: str) -> bool:

@@ -11,14 +11,10 @@ class Me(BaseModel):
     """The user of this session, and what it may be about."""
 
     name: str
-    role: str = Field(
-        description="viewer, operator or admin; each may do what those before it may."
-    )
+    role: str = Field(description="viewer, operator or admin; each may do what those before it may.")
     actor: str = Field(description="How the log names this user.")
     tenant: str = Field(description="The tenant that requests are about.")
-    tenants: list[str] = Field(
-        description="Those that may be chosen, by the header X-Artelier-Tenant."
-    )
+    tenants: list[str] = Field(description="Those that may be chosen, by the header X-Artelier-Tenant.")
     csrf_token: str | None = Field(
         description="Goes into X-CSRF-Token with every change; null for programs with a token."
     )

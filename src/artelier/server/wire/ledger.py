@@ -10,9 +10,7 @@ from artelier.kernel.policy import GRANT_CHARS_MAX
 from artelier.server.wire.models import Asked, Told
 
 GRANTS_MAX = 200
-Grant = Annotated[
-    str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")
-]
+Grant = Annotated[str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
 class Account(Told):

@@ -48,10 +48,7 @@ class Nothing(Asked):
 
 
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Rows at most.")]
-After = Annotated[
-    str | None,
-    Query(max_length=ID_CHARS_MAX, description="Go on after a page's `next`."),
-]
+After = Annotated[str | None, Query(max_length=ID_CHARS_MAX, description="Go on after a page's `next`.")]
 AfterNumber = Annotated[
     int, Query(ge=0, le=2**53, description="Go on after a page's `next`; 0: from the beginning.")
 ]

@@ -60,12 +60,8 @@ class UnknownCall(Answer):
     idempotency_key: str
     requested_us: int = Field(description="When it was asked for.")
     unresolved_us: int = Field(description="When its outcome was found to be unknown.")
-    code: str = Field(
-        description="What hid the outcome: crash, deadline, cancelled, or an error's code."
-    )
-    probe_error: str | None = Field(
-        description="Why the tool's probe could not tell, if it said so."
-    )
+    code: str = Field(description="What hid the outcome: crash, deadline, cancelled, or an error's code.")
+    probe_error: str | None = Field(description="Why the tool's probe could not tell, if it said so.")
 
 
 class RateWait(BaseModel):
@@ -113,9 +109,7 @@ class Step(BaseModel):
     status: str
     requested_seq: int | None
     completed_seq: int | None
-    error: str | None = Field(
-        description="Of a failed undoing: why what it was to undo still stands."
-    )
+    error: str | None = Field(description="Of a failed undoing: why what it was to undo still stands.")
 
 
 class StepList(BaseModel):
@@ -291,21 +285,18 @@ class Resuming(Asked):
 
     note: str = Field(default="", max_length=100_000, description="What its agent reads next.")
     max_iterations: int | None = Field(
-        default=None, ge=1, le=1_000_000_000,
+        default=None,
+        ge=1,
+        le=1_000_000_000,
         description="Cycles of a failed run, counted from its beginning.",
-    )  # fmt: skip
-    stuck_after: int | None = Field(
-        default=None, ge=2, le=1_000_000_000,
-        description="Equal calls in a row that end it; of a failed run.",
-    )  # fmt: skip
-    usd: str | None = Field(
-        default=None, max_length=40, description="The run's own cap, such as 0.60."
     )
+    stuck_after: int | None = Field(
+        default=None, ge=2, le=1_000_000_000, description="Equal calls in a row that end it; of a failed run."
+    )
+    usd: str | None = Field(default=None, max_length=40, description="The run's own cap, such as 0.60.")
     tokens: int | None = Field(default=None, ge=0, lt=2**53)
     steps: int | None = Field(default=None, ge=0, lt=2**53)
-    wall_s: float | None = Field(
-        default=None, ge=0, le=1e9, description="Seconds from its beginning on."
-    )
+    wall_s: float | None = Field(default=None, ge=0, le=1e9, description="Seconds from its beginning on.")
 
 
 class Injection(Asked):
@@ -317,9 +308,7 @@ class Answering(Asked):
 
     step: str | None = Field(default=None, max_length=1000)
     decision: Literal["approve", "deny"] = "approve"
-    arguments: Any = Field(
-        default=None, description="With approve: other arguments than asked for."
-    )
+    arguments: Any = Field(default=None, description="With approve: other arguments than asked for.")
     note: str = Field(default="", max_length=10_000)
 
 
@@ -334,9 +323,8 @@ class Reconciling(Asked):
 
 class Compensating(Asked):
     upto: str | None = Field(
-        default=None, min_length=1, max_length=1000,
-        description="Back to this step, with it, and no further.",
-    )  # fmt: skip
+        default=None, min_length=1, max_length=1000, description="Back to this step, with it, and no further."
+    )
     note: str = Field(default="", max_length=4_000, description="Why; kept in the log.")
 
 
@@ -370,8 +358,7 @@ class Capping(Asked):
 class Forking(Asked):
     at: int | None = Field(default=None, ge=1, le=2**53, description="A seq of the run's stream.")
     changes: dict[str, Any] | None = Field(
-        default=None,
-        description="Such as model or steering, or the ref of the origin to replace by another.",
+        default=None, description="Such as model or steering, or the ref of the origin to replace by another."
     )
     new_id: str | None = Field(default=None, max_length=512)
     effects: Literal["recorded", "stub", "live"] = Field(

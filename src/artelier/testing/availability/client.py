@@ -52,10 +52,17 @@ class Client:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
 
     async def ask(
-        self, method: str, path: str, *, json_: Any = None, body: bytes | None = None,
-        chunks: Iterable[bytes] | None = None, size_bytes: int = 0,
-        headers: Mapping[str, str] | None = None, within_s: float = ANSWER_S,
-    ) -> Answer:  # fmt: skip
+        self,
+        method: str,
+        path: str,
+        *,
+        json_: Any = None,
+        body: bytes | None = None,
+        chunks: Iterable[bytes] | None = None,
+        size_bytes: int = 0,
+        headers: Mapping[str, str] | None = None,
+        within_s: float = ANSWER_S,
+    ) -> Answer:
         """Send a request and return the answer; `chunks` are a body of `size_bytes` in pieces."""
         sent = dict(headers or {})
         if json_ is not None:
@@ -68,9 +75,7 @@ class Client:
         path = path if path == "/" else f"/api/v1{path}"
         try:
             async with asyncio.timeout(within_s):
-                return await self._asked(
-                    self.head(method, path, {**sent, "Connection": "close"}), chunks
-                )
+                return await self._asked(self.head(method, path, {**sent, "Connection": "close"}), chunks)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             return Answer(0)
 

@@ -41,14 +41,15 @@ class Process:
     """A program of this package that answers lines of JSON."""
 
     def __init__(self, module: str, *arguments: str, log: Path) -> None:
-        environ = {
-            key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")
-        }
+        environ = {key: value for key, value in os.environ.items() if not key.startswith("ARTELIER_")}
         with log.open("ab") as errors:
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", f"artelier.testing.availability.{module}", *arguments],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environ,
-            )  # fmt: skip
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=environ,
+            )
 
     @property
     def pid(self) -> int:
@@ -89,9 +90,7 @@ class Process:
     def level(self) -> Level:
         tree = _tree(self.pid)
         own = Path(f"/proc/{self.pid}")
-        return Level(
-            files=_count(own / "fd"), threads=_count(own / "task"), children=len(tree) - 1
-        )  # fmt: skip
+        return Level(files=_count(own / "fd"), threads=_count(own / "task"), children=len(tree) - 1)
 
     def rss_mb(self) -> float:
         """Return the resident memory of the process with all below it."""

@@ -36,9 +36,10 @@ def _wide(count: int) -> dict[str, int]:
 def _pattern(pattern: str) -> dict[str, Any]:
     """The schema of an object with one text that must match."""
     return {
-        "type": "object", "required": ["code"],
+        "type": "object",
+        "required": ["code"],
         "properties": {"code": {"type": "string", "pattern": pattern}},
-    }  # fmt: skip
+    }
 
 
 def _calls(name: str, count: int = 1) -> Callable[[], Any]:

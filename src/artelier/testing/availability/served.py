@@ -71,9 +71,11 @@ class Beats:
         steps, late = self._steps_s, self._late_s
         self._steps_s, self._late_s = [], []
         return {
-            "step_ms_p99": figures(steps)[0], "step_ms_max": figures(steps)[1],
-            "heartbeat_ms_p99": figures(late)[0], "heartbeat_ms_max": figures(late)[1],
-        }  # fmt: skip
+            "step_ms_p99": figures(steps)[0],
+            "step_ms_max": figures(steps)[1],
+            "heartbeat_ms_p99": figures(late)[0],
+            "heartbeat_ms_max": figures(late)[1],
+        }
 
 
 _SAID = {"role": "user", "content": "Go on."}
@@ -93,9 +95,13 @@ class Host:
             agent = AutonomousAgent(kernel=self._kernel, max_iterations=3)
             try:
                 ended = await agent.run(
-                    run_id=f"{run_id}-{number}", tenant=ATTACKER, model=f"reply:{reply}",
-                    prompt="Do it.", output_schema=schema, on_wait="return",
-                )  # fmt: skip
+                    run_id=f"{run_id}-{number}",
+                    tenant=ATTACKER,
+                    model=f"reply:{reply}",
+                    prompt="Do it.",
+                    output_schema=schema,
+                    on_wait="return",
+                )
             except ArtelierError as error:
                 return error.code
             return f"{ended.status} {ended.reason}".strip()
@@ -148,20 +154,20 @@ async def serve(path: Path, plant: str) -> None:
     files = min(FILES_MAX, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     kernel = Kernel.open(
-        path, models=_models(), tools=[freeze, given], policy=Policy(pii=True),
+        path,
+        models=_models(),
+        tools=[freeze, given],
+        policy=Policy(pii=True),
         environ={"ARTELIER_VAULT_KEY": VAULT_KEY},
-    )  # fmt: skip
+    )
     for tenant in TOKENS:
         await kernel.tenants.open(Tenant(tenant, grants={"tools:*", "artifacts:*"}))
     hashed = password_hash(PASSWORD)
     users = Users(
-        User(name=name, role="admin", tenants=(name,), tokens=(token_hash(token),),
-             password=hashed)
+        User(name=name, role="admin", tenants=(name,), tokens=(token_hash(token),), password=hashed)
         for name, token in TOKENS.items()
-    )  # fmt: skip
-    app = create_app(
-        kernel, settings=ServerSettings(users=users, secret_file=path.with_suffix(".key"))
     )
+    app = create_app(kernel, settings=ServerSettings(users=users, secret_file=path.with_suffix(".key")))
     bound = bind("127.0.0.1", 0)
     if plant:
         app.add_middleware(Planted)

@@ -25,30 +25,32 @@ def chosen(names: Sequence[str]) -> tuple[Input, ...]:
 
 
 def run_availability(
-    names: Sequence[str] = (), *, plant: str = "", freezes: bool = True,
-    measured_s: float = MEASURED_S_MIN, told: Callable[[Result], None] = lambda one: None,
-) -> dict[str, Any]:  # fmt: skip
+    names: Sequence[str] = (),
+    *,
+    plant: str = "",
+    freezes: bool = True,
+    measured_s: float = MEASURED_S_MIN,
+    told: Callable[[Result], None] = lambda one: None,
+) -> dict[str, Any]:
     """Try inputs one after the other and return what `artelier torture --availability --json` prints.
 
     `freezes`: at the end, with a run that freezes every server that drives it.
     """
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
         return asyncio.run(
-            _run(
-                Path(folder),
-                chosen(names),
-                plant=plant,
-                freezes=freezes,
-                measured_s=measured_s,
-                told=told,
-            )
+            _run(Path(folder), chosen(names), plant=plant, freezes=freezes, measured_s=measured_s, told=told)
         )
 
 
 async def _run(
-    folder: Path, inputs: Sequence[Input], *, plant: str, freezes: bool, measured_s: float,
+    folder: Path,
+    inputs: Sequence[Input],
+    *,
+    plant: str,
+    freezes: bool,
+    measured_s: float,
     told: Callable[[Result], None],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     results, life = list[Result](), None
     house = House(folder, plant=plant)
     await house.start()
@@ -66,12 +68,9 @@ async def _run(
 
 def summary(results: Sequence[Result], life: Life | None) -> dict[str, Any]:
     """Return the figures of a whole trial."""
-    lines = [
-        {**asdict(one), "is_correct": one.is_correct, "is_quick": one.is_quick} for one in results
-    ]
+    lines = [{**asdict(one), "is_correct": one.is_correct, "is_quick": one.is_quick} for one in results]
     return {
-        "ok": all(one.is_correct and one.is_quick for one in results)
-        and (life is None or life.is_good),
+        "ok": all(one.is_correct and one.is_quick for one in results) and (life is None or life.is_good),
         "inputs": len(results),
         "twins_ok": sum(one.twin_ok for one in results),
         "worst_other_tenant_ms_p99": max(one.ms_p99 for one in results),

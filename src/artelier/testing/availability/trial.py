@@ -67,19 +67,14 @@ class Result:
     @property
     def is_quick(self) -> bool:
         p99 = max(self.ms_p99, self.step_ms_p99, self.heartbeat_ms_p99)
-        return (
-            p99 <= P99_MS_MAX
-            and max(self.ms_max, self.step_ms_max, self.heartbeat_ms_max) <= MS_MAX
-        )
+        return p99 <= P99_MS_MAX and max(self.ms_max, self.step_ms_max, self.heartbeat_ms_max) <= MS_MAX
 
     @property
     def line(self) -> str:
         """The cost of the input and its failures, as one line."""
         wrong = ["frozen"] if self.frozen else []
         wrong += [] if self.twin_ok else ["its twin failed"]
-        wrong += [
-            f"{count} requests were answered {status}" for status, count in self.failed.items()
-        ]
+        wrong += [f"{count} requests were answered {status}" for status, count in self.failed.items()]
         return (
             f"{self.input}: {self.ms_p99:,.0f} ms at p99, {self.ms_max:,.0f} at most,"
             f" step {self.step_ms_max:,.0f}, beat {self.heartbeat_ms_max:,.0f}, {self.rss_mb_max:,.0f} MB"
@@ -119,9 +114,7 @@ class House:
         return Client(self.port, token=TOKENS.get(tenant, ""))
 
     def scene(self, name: str) -> Scene:
-        return Scene(
-            attacker=self.client(ATTACKER), stranger=self.client(), served=self.served, name=name
-        )  # fmt: skip
+        return Scene(attacker=self.client(ATTACKER), stranger=self.client(), served=self.served, name=name)
 
     def begin(self) -> None:
         self._neighbour.say("begin")
@@ -215,6 +208,4 @@ async def _left(house: House, before: Level, fixed: dict[str, str]) -> list[str]
         await asyncio.sleep(SAMPLE_S)
     left = [] if now.is_within(before) else [f"{before} became {now}"]
     told = await house.fixed()
-    return left + [
-        f"{path}: {fixed[path]}, now {told[path]}" for path in FIXED if fixed[path] != told[path]
-    ]
+    return left + [f"{path}: {fixed[path]}, now {told[path]}" for path in FIXED if fixed[path] != told[path]]

@@ -64,10 +64,15 @@ def _economy(*, quick: bool, directory: Path, progress: Progress) -> dict[str, A
 
 
 AREAS: dict[str, Area] = {
-    "kernel": _kernel, "context": _context, "memory": _memory, "world": _world,
-    "operations": _operations, "server": _server, "pii": _pii,
+    "kernel": _kernel,
+    "context": _context,
+    "memory": _memory,
+    "world": _world,
+    "operations": _operations,
+    "server": _server,
+    "pii": _pii,
     "economy": _economy,
-}  # fmt: skip
+}
 """Name to `(quick=, directory=, progress=) -> figures`, loaded on use."""
 
 TAKES_DATA = frozenset(("memory",))
@@ -98,9 +103,7 @@ def run_bench(
         )
     with tempfile.TemporaryDirectory(prefix=".artelier-bench-", dir=base) as folder:
         given = {"data": data} if area in TAKES_DATA else {}
-        figures = AREAS[area](
-            quick=quick, directory=Path(folder), progress=progress or _silent, **given
-        )
+        figures = AREAS[area](quick=quick, directory=Path(folder), progress=progress or _silent, **given)
     return {"area": area, "quick": quick, **figures}
 
 

@@ -30,9 +30,12 @@ def sections_of(count: int = SECTIONS, *, tokens: int = TOKENS) -> list[Section]
         for index in range(MESSAGES)
     )
     shown = RangePart(
-        conversation="main", start=1, end=len(messages), messages=messages,
+        conversation="main",
+        start=1,
+        end=len(messages),
+        messages=messages,
         tokens=sum(map(message_tokens, messages)),
-    )  # fmt: skip
+    )
     conversation = Section(tag="conversation", range=shown, stability="append_only", priority=70)
     made.insert(count // 2, conversation)
     return made
@@ -40,12 +43,16 @@ def sections_of(count: int = SECTIONS, *, tokens: int = TOKENS) -> list[Section]
 
 def _section(index: int, tokens: int, draw: random.Random) -> Section:
     return Section(
-        tag=f"s{index}", text=_text(draw.randrange(tokens // 4, tokens * 3 // 2), draw),
-        role="user" if index % 9 == 8 else "system", priority=index * 7 % 100,
-        pinned=index % 20 == 0, truncation=_WHERE[index % 4],
+        tag=f"s{index}",
+        text=_text(draw.randrange(tokens // 4, tokens * 3 // 2), draw),
+        role="user" if index % 9 == 8 else "system",
+        priority=index * 7 % 100,
+        pinned=index % 20 == 0,
+        truncation=_WHERE[index % 4],
         stability="volatile" if index % 10 == 9 else "fixed",
-        max_tokens=tokens if index % 5 == 0 else None, sources=("bench",),
-    )  # fmt: skip
+        max_tokens=tokens if index % 5 == 0 else None,
+        sources=("bench",),
+    )
 
 
 def _text(tokens: int, draw: random.Random) -> str:

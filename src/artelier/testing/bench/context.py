@@ -62,9 +62,7 @@ SIZED = ("growth_cpu_2000_over_100",)
 """Figures that mean what they are called only at full size."""
 
 
-def bench_context(
-    *, quick: bool, directory: Path, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def bench_context(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """All figures of prompts, `targets`, `units` and `machine`. Databases go to `directory`.
 
     Without the package `tokenizers` there is nothing to count with: its figures are left out, and

@@ -49,7 +49,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
         " без ответа до марта хотя менеджер обещал проверить все цены ещё раз".split()
     ),
     "chinese": tuple("订单 已 发货 客户 没有 收到 仓库 报告 显示 价格 下降 经理 决定 不 退款".split()),
-}  # fmt: skip
+}
 
 
 class _Encoding(Protocol):
@@ -76,9 +76,8 @@ class Counter:
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
-            vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )  # fmt: skip
+            vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        )
         tokenizer.train_from_iterator(_training(), trainer)
         self._tokenizer: _Tokenizer = tokenizer
 
@@ -143,11 +142,13 @@ def _table(draw: random.Random, size: int) -> str:
     while sum(map(len, map(str, rows))) < size:
         rows.append(
             {
-                "id": f"ORD-{draw.randrange(10**6):06d}", "amount": draw.randrange(10**6) / 100,
+                "id": f"ORD-{draw.randrange(10**6):06d}",
+                "amount": draw.randrange(10**6) / 100,
                 "sku": "".join(draw.choices("ABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=8)),
-                "paid": draw.random() < 0.5, "region": draw.choice(("north", "south", "east")),
+                "paid": draw.random() < 0.5,
+                "region": draw.choice(("north", "south", "east")),
             }
-        )  # fmt: skip
+        )
     return canonical(rows).decode()
 
 
@@ -194,9 +195,7 @@ class CountingModel:
         return ModelReply(text="Reading on.", tool_calls=(call,), usage=usage)
 
 
-def bench_counting(
-    folder: Path, *, turns: int, progress: Callable[[str], None]
-) -> dict[str, float]:
+def bench_counting(folder: Path, *, turns: int, progress: Callable[[str], None]) -> dict[str, float]:
     """Mean and largest error over agents that read texts of each kind."""
     progress("context: a tokenizer to count with")
     counter = Counter()

@@ -23,8 +23,7 @@ SHOWN = 20
 
 _draw = random.Random(1)
 _TEXTS = tuple(
-    "".join(_draw.choices("abcdefghijklmnopqrstuvwxyz     ", k=PAYLOAD_CHARS - 8))
-    for _ in range(64)
+    "".join(_draw.choices("abcdefghijklmnopqrstuvwxyz     ", k=PAYLOAD_CHARS - 8)) for _ in range(64)
 )
 
 
@@ -66,9 +65,7 @@ def begin(run: Run) -> Conversation:
 async def cycles(run: Run, conversation: Conversation, count: int) -> None:
     """Run `count` model+tool cycles."""
     for _ in range(count):
-        reply = await run.step_model(
-            model="bench", messages=conversation.tail(SHOWN), tools=["fetch"]
-        )
+        reply = await run.step_model(model="bench", messages=conversation.tail(SHOWN), tools=["fetch"])
         conversation.append(reply)
         call = reply.tool_calls[0]
         conversation.append(await run.step_tool(call.name, call.arguments, call=call))

@@ -38,23 +38,21 @@ def figures_of(report: EconomyReport) -> dict[str, float]:
     """Return the figures of one society, each under its name."""
     idle = max(gain for strategy, gain in report.gains.items() if strategy != "work")
     figures = {
-        "payments": report.payments, "overpaid": len(report.overpaid),
-        "in_hands_least": report.in_hands_least, "median_gain": report.median_gain,
+        "payments": report.payments,
+        "overpaid": len(report.overpaid),
+        "in_hands_least": report.in_hands_least,
+        "median_gain": report.median_gain,
         "idle_over_median": idle - report.median_gain,
-    }  # fmt: skip
+    }
     return {f"{report.society}_{name}": rounded(value) for name, value in figures.items()}
 
 
-def bench_economy(
-    *, quick: bool, directory: Path, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def bench_economy(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """Measure all societies: their figures, `targets`, `units` and `machine`. Databases go to `directory`."""
     figures: dict[str, float] = {}
     for name in SOCIETIES:
         ticks = TICKS_QUICK if quick else TICKS
-        report = asyncio.run(
-            play_society(name, directory, ticks=ticks, seed=SEED, progress=progress)
-        )
+        report = asyncio.run(play_society(name, directory, ticks=ticks, seed=SEED, progress=progress))
         figures |= figures_of(report)
     return {
         **figures,

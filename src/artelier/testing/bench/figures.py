@@ -33,10 +33,7 @@ def judge(
 ) -> dict[str, dict[str, Any]]:
     """`{figure: {at_most | at_least, met}}`; `met` is None for figures measured at another size."""
     return {
-        name: {
-            **target.wire(),
-            "met": None if name in unjudged else target.met(figures[name]),
-        }
+        name: {**target.wire(), "met": None if name in unjudged else target.met(figures[name])}
         for name, target in targets.items()
         if name in figures
     }

@@ -41,9 +41,7 @@ class Floor:
             execute("INSERT INTO rows(content) VALUES (?)", (content,))
             execute("COMMIT")
         wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-        return Cost(
-            wall_ms=wall_s / count * 1000, cpu_ms=cpu_s / count * 1000, commits=COMMITS_PER_CYCLE
-        )
+        return Cost(wall_ms=wall_s / count * 1000, cpu_ms=cpu_s / count * 1000, commits=COMMITS_PER_CYCLE)
 
     def close(self) -> None:
         self._db.close()

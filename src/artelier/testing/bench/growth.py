@@ -44,9 +44,7 @@ def store_bytes(path: Path) -> int:
     """Size of a database with its log written back."""
     with closing(sqlite3.connect(path)) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        pages, size = (
-            db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
-        )
+        pages, size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         free = db.execute("PRAGMA freelist_count").fetchone()[0]
         return (pages - free) * size
 
@@ -93,12 +91,7 @@ class _Growth:
         return meter.stop(count)
 
     async def _beside_the_floor(
-        self,
-        run: Run,
-        conversation: Conversation,
-        meter: Meter,
-        floor: Floor,
-        bytes_per_cycle: float,
+        self, run: Run, conversation: Conversation, meter: Meter, floor: Floor, bytes_per_cycle: float
     ) -> list[tuple[Cost, Cost]]:
         """Blocks of the run and of the floor in turns, up to where the run is old."""
         sizes = self._sizes
@@ -159,10 +152,7 @@ def _young_cycles() -> int:
 
 
 def _summary(
-    blocks: list[tuple[Cost, Cost]],
-    pairs: list[tuple[Cost, Cost]],
-    young_bytes: float,
-    old_bytes: float,
+    blocks: list[tuple[Cost, Cost]], pairs: list[tuple[Cost, Cost]], young_bytes: float, old_bytes: float
 ) -> dict[str, float]:
     costs = [cost for cost, _ in blocks]
     floors = [cost for _, cost in blocks]

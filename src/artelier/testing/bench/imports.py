@@ -20,9 +20,12 @@ def child_cpu_ms(arguments: Sequence[str]) -> float:
 
     before = getrusage(RUSAGE_CHILDREN)
     subprocess.run(
-        python(*arguments), check=True, env=compiling_environ(), stdin=subprocess.DEVNULL,
+        python(*arguments),
+        check=True,
+        env=compiling_environ(),
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     after = getrusage(RUSAGE_CHILDREN)
     spent_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return spent_s * 1000

@@ -53,20 +53,26 @@ class _Plan:
 
 
 _QUICK = _Plan(
-    growth=Sizes(cycles=1_200, block=100, floors=3, pairs=3), runs=50, replay_steps=1_000,
-    resume_steps=400, import_times=2,
-)  # fmt: skip
+    growth=Sizes(cycles=1_200, block=100, floors=3, pairs=3),
+    runs=50,
+    replay_steps=1_000,
+    resume_steps=400,
+    import_times=2,
+)
 
 SIZED = (
-    "growth_cpu_10000_over_100", "growth_bytes_10000_over_100", "resume_ms_10000", "bytes_per_cycle",
-    "cycles_per_s_1000_runs", "fsyncs_per_cycle", "agent_bytes_per_cycle",
-)  # fmt: skip
+    "growth_cpu_10000_over_100",
+    "growth_bytes_10000_over_100",
+    "resume_ms_10000",
+    "bytes_per_cycle",
+    "cycles_per_s_1000_runs",
+    "fsyncs_per_cycle",
+    "agent_bytes_per_cycle",
+)
 """Figures that mean what they are called only at full size."""
 
 
-def bench_kernel(
-    *, quick: bool, directory: Path, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def bench_kernel(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """All figures of the kernel, `targets`, `units` and `machine`. Databases go to `directory`."""
     plan = _QUICK if quick else _Plan()
     machine = machine_facts(directory)

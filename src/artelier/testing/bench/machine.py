@@ -17,9 +17,7 @@ def machine_facts(directory: Path) -> dict[str, Any]:
     return {
         "platform": platform.platform(),
         "processor": _processor(),
-        "cpus": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load_1_min": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,

@@ -51,11 +51,7 @@ SIZED = ("query_ms_p50_100k", "vector_ms_p50_100k")
 
 
 def bench_memory(
-    *,
-    quick: bool,
-    directory: Path,
-    progress: Callable[[str], None],
-    data: str | Path | None = None,
+    *, quick: bool, directory: Path, progress: Callable[[str], None], data: str | Path | None = None
 ) -> dict[str, Any]:
     """Figures of quality and speed, `targets`, `units`, `machine`, and `note` on what was searched.
 
@@ -95,15 +91,15 @@ def _conversations(data: str | Path | None) -> tuple[list[dict[str, Any]], str]:
     named = data or os.environ.get(DATA_VARIABLE, "").strip()
     if not named:
         return _made_up, (
-            "made-up conversations: quality is not judged"
-            f" (--data FILE or {DATA_VARIABLE} names real ones)"
+            f"made-up conversations: quality is not judged (--data FILE or {DATA_VARIABLE} names real ones)"
         )
     path = Path(named)
     if not path.is_file() or path.stat().st_size > DATA_BYTES_MAX:
         raise InvalidRequest(
             "the conversations cannot be read",
-            expected=f"a file of at most {DATA_BYTES_MAX} bytes", got=str(path),
-        )  # fmt: skip
+            expected=f"a file of at most {DATA_BYTES_MAX} bytes",
+            got=str(path),
+        )
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

@@ -31,9 +31,12 @@ def measure_speed(*, quick: bool) -> dict[str, float]:
     """Run this module as a program with one thread and give its figures."""
     done = subprocess.run(
         [sys.executable, "-m", __name__, *(["--quick"] if quick else [])],
-        env={**os.environ, **ONE_THREAD}, capture_output=True, text=True, check=True,
+        env={**os.environ, **ONE_THREAD},
+        capture_output=True,
+        text=True,
+        check=True,
         timeout=TIMEOUT_S,
-    )  # fmt: skip
+    )
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
 
@@ -54,9 +57,7 @@ class _Entries:
         draw = random.Random(seed)
         letters = "abcdefghijklmnopqrstuvwxyz"
         self._draw = draw
-        self._words = [
-            "".join(draw.choices(letters, k=draw.randint(3, 9))) for _ in range(VOCABULARY)
-        ]
+        self._words = ["".join(draw.choices(letters, k=draw.randint(3, 9))) for _ in range(VOCABULARY)]
         self._words[:12] = "go hike dog kid paint job music trip help school book friend".split()
         self._shares = [1 / (place + 3) for place in range(VOCABULARY)]
 
@@ -69,9 +70,10 @@ class _Entries:
             f"When did Ann go hiking with her kids near the {one} and the {two}?"
             for one, two in zip(
                 self._draw.choices(self._words, self._shares, k=QUERIES),
-                self._draw.choices(self._words[100:2_000], k=QUERIES), strict=True,
+                self._draw.choices(self._words[100:2_000], k=QUERIES),
+                strict=True,
             )
-        ]  # fmt: skip
+        ]
 
 
 def _index_figures(entries: _Entries, count: int, times: int) -> dict[str, float]:
@@ -82,17 +84,18 @@ def _index_figures(entries: _Entries, count: int, times: int) -> dict[str, float
     from artelier.memory.index.memory_index import MemoryIndex
 
     draw = np.random.default_rng(count)
-    vectors = [
-        row.tobytes() for row in draw.standard_normal((count, DIMS), np.float32).astype("<f2")
-    ]
+    vectors = [row.tobytes() for row in draw.standard_normal((count, DIMS), np.float32).astype("<f2")]
     records = [
         Record(
-            id=str(n), text=text, speaker=("Ann", "Ben")[n % 2], tick=n,
+            id=str(n),
+            text=text,
+            speaker=("Ann", "Ben")[n % 2],
+            tick=n,
             date=f"2025-{1 + n * 12 // count:02d}-{1 + n // 50 % 28:02d}",
             tags=("rare",) if n % 100 == 0 else ("often",),
         )
         for n, text in enumerate(entries.texts(count))
-    ]  # fmt: skip
+    ]
     index = MemoryIndex(dims=DIMS)
     start = time.perf_counter()
     for record, vector in zip(records, vectors, strict=True):
@@ -106,9 +109,7 @@ def _index_figures(entries: _Entries, count: int, times: int) -> dict[str, float
     return {
         "add_ms": add_ms,
         "query_ms": _median_ms(lambda: index.search(next(turn), vector=asked), times),
-        "filtered_ms": _median_ms(
-            lambda: index.search(next(turn), vector=asked, tags=("rare",)), 4 * times
-        ),
+        "filtered_ms": _median_ms(lambda: index.search(next(turn), vector=asked, tags=("rare",)), 4 * times),
     }
 
 

@@ -10,30 +10,52 @@ from typing import Any
 
 SESSIONS = 12
 TURNS = 24
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August",
-           "September", "October", "November", "December")  # fmt: skip
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _FACTS = (
     ("adopted a {} from the shelter", "What did {} adopt?", ("puppy", "kitten", "parrot", "tortoise")),
-    ("signed up for a {} class last week", "Which class did {} sign up for?",
-     ("pottery", "salsa", "welding", "Japanese")),
-    ("went on a trip to {} with my sister", "Where did {} travel?",
-     ("Portugal", "Iceland", "Kyoto", "Oslo")),
-    ("started to play the {} again", "Which instrument does {} play?",
-     ("cello", "clarinet", "banjo", "harp")),
-    ("got a new job as a {}", "What does {} do for work?",
-     ("nurse", "carpenter", "translator", "baker")),
+    (
+        "signed up for a {} class last week",
+        "Which class did {} sign up for?",
+        ("pottery", "salsa", "welding", "Japanese"),
+    ),
+    ("went on a trip to {} with my sister", "Where did {} travel?", ("Portugal", "Iceland", "Kyoto", "Oslo")),
+    (
+        "started to play the {} again",
+        "Which instrument does {} play?",
+        ("cello", "clarinet", "banjo", "harp"),
+    ),
+    ("got a new job as a {}", "What does {} do for work?", ("nurse", "carpenter", "translator", "baker")),
     ("lost my {} on the train", "What did {} lose?", ("umbrella", "passport", "wallet", "scarf")),
-    ("baked a {} for the neighbours", "What did {} bake?",
-     ("lemon pie", "walnut bread", "plum cake", "pizza")),
-    ("ran a {} for charity", "Which race did {} run?",
-     ("marathon", "relay", "half marathon", "night run")),
-)  # fmt: skip
+    (
+        "baked a {} for the neighbours",
+        "What did {} bake?",
+        ("lemon pie", "walnut bread", "plum cake", "pizza"),
+    ),
+    ("ran a {} for charity", "Which race did {} run?", ("marathon", "relay", "half marathon", "night run")),
+)
 _SMALL_TALK = (
-    "Wow, that sounds great! How did it feel?", "Thanks, that means a lot to me.",
-    "It was a long week, but a good one.", "I hope the weather holds until the weekend.",
-    "Tell me more when we meet!", "Same here, time flies.", "That is so kind of you.",
+    "Wow, that sounds great! How did it feel?",
+    "Thanks, that means a lot to me.",
+    "It was a long week, but a good one.",
+    "I hope the weather holds until the weekend.",
+    "Tell me more when we meet!",
+    "Same here, time flies.",
+    "That is so kind of you.",
     "I could not agree more, one has to enjoy the small things.",
-)  # fmt: skip
+)
 
 
 def made_up_conversations(seed: int = 7) -> list[dict[str, Any]]:

@@ -64,28 +64,28 @@ def graph(count: int, *, kind: str = "template", seed: int = 1) -> OperationProf
     chance = random.Random(seed)
     operations: list[dict[str, Any]] = []
     for number in range(count):
-        above = chance.sample(
-            range(max(0, number - 20), number), k=min(number, chance.randint(0, 3))
-        )
+        above = chance.sample(range(max(0, number - 20), number), k=min(number, chance.randint(0, 3)))
         operations.append(
             {
-                "operation_id": f"op{number:03d}", "kind": kind, "order": chance.randint(0, 50),
+                "operation_id": f"op{number:03d}",
+                "kind": kind,
+                "order": chance.randint(0, 50),
                 "depends_on": [f"op{other:03d}" for other in sorted(above)],
                 "params": _params(kind, number),
             }
-        )  # fmt: skip
+        )
     return OperationProfile.parse(
-        {
-            "profile_id": f"graph-{kind}", "parallel_max": PARALLEL, "operations": operations,
-        }
-    )  # fmt: skip
+        {"profile_id": f"graph-{kind}", "parallel_max": PARALLEL, "operations": operations}
+    )
 
 
 def _params(kind: str, number: int) -> dict[str, Any]:
     effect = {
-        "type": "artifact.upsert", "tag": f"a{number:03d}", "usage": "internal",
+        "type": "artifact.upsert",
+        "tag": f"a{number:03d}",
+        "usage": "internal",
         "persistence": "run_only",
-    }  # fmt: skip
+    }
     if kind == "tool":
         return {"name": "work", "arguments": {"number": number}, "effects": [effect]}
     text = "{{ user }} said {{ text }} in turn {{ chat.turn }}"
@@ -113,9 +113,7 @@ class Work:
         return work
 
 
-def bench_operations(
-    *, quick: bool, directory: Path, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def bench_operations(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """All figures of runs with operations. Databases go to `directory`."""
     plan = _QUICK if quick else _Plan()
     machine = machine_facts(directory)
@@ -130,9 +128,7 @@ def bench_operations(
     }
 
 
-async def _measure(
-    plan: _Plan, directory: Path, progress: Callable[[str], None]
-) -> dict[str, float]:
+async def _measure(plan: _Plan, directory: Path, progress: Callable[[str], None]) -> dict[str, float]:
     progress("operations")
     work = Work()
     model = ScriptedModel(lambda _: "A reply of about sixty bytes, as long as that in a chat.")
@@ -141,9 +137,7 @@ async def _measure(
         bare = await _median(plan.runs, lambda n: _bare(kernel, n))
         plain = await Session.open(kernel, "plain", model="m", history_max=2)
         turn = await _median(plan.runs, lambda n: plain.generate(f"hello {n}"))
-        many = await Session.open(
-            kernel, "many", model="m", profile=graph(plan.operations), history_max=2
-        )
+        many = await Session.open(kernel, "many", model="m", profile=graph(plan.operations), history_max=2)
         full = await _median(plan.runs, lambda n: many.generate(f"hello {n}"))
         progress("order of commit")
         stable = await orders_stable(kernel, plan.operations, runs=plan.orders)

@@ -15,10 +15,7 @@ from artelier.testing.bench.machine import machine_facts
 from artelier.testing.bench.pii_cost import bench_pii_cost
 from artelier.testing.pii_corpus import judge
 
-FINDING_TARGETS = {
-    "recall_least": Target(at_least=0.98),
-    "false_alarms_per_1000": Target(at_most=5),
-}
+FINDING_TARGETS = {"recall_least": Target(at_least=0.98), "false_alarms_per_1000": Target(at_most=5)}
 
 FINDING_UNITS = {
     "recall": "part of the values that was found whole and under its kind, over all kinds",
@@ -26,10 +23,7 @@ FINDING_UNITS = {
     "false_alarms_per_1000": "texts without a value, of 1,000, in which anything was marked",
 }
 
-READING_TARGETS = {
-    "read_us_per_kb_prose": Target(at_most=60),
-    "read_us_per_kb_table": Target(at_most=60),
-}
+READING_TARGETS = {"read_us_per_kb_prose": Target(at_most=60), "read_us_per_kb_table": Target(at_most=60)}
 
 READING_UNITS = {
     f"read_us_per_kb_{name}": f"µs of CPU for 1,000 characters of {what}, read by all shipped detectors"
@@ -86,9 +80,7 @@ def bench_finding(*, quick: bool) -> dict[str, float]:
         "false_alarms_per_1000": marks.false_alarms_total,
     }
     figures |= {f"recall_{kind.lower()}": part for kind, part in marks.recall.items()}
-    figures |= {
-        f"false_alarms_per_1000_{kind.lower()}": wrong for kind, wrong in marks.false_alarms.items()
-    }
+    figures |= {f"false_alarms_per_1000_{kind.lower()}": wrong for kind, wrong in marks.false_alarms.items()}
     return {name: rounded(value) for name, value in figures.items()}
 
 

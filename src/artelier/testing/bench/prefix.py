@@ -111,13 +111,15 @@ async def prompts_of(folder: Path, *, turns: int, recall_limit: int = 5) -> list
     with SQLiteMemoryStore(db_path=folder / "memory.db") as memories:
         await _fill(memories)
         builder = ContextBuilder(
-            identity="You read rows and keep notes.", rules="Never skip a row.",
-            memory_store=memories, progressive_skills=True, recall_limit=recall_limit,
-        )  # fmt: skip
+            identity="You read rows and keep notes.",
+            rules="Never skip a row.",
+            memory_store=memories,
+            progressive_skills=True,
+            recall_limit=recall_limit,
+        )
         with Kernel.open(
-            folder / "prefix.db", models={"bench": model}, windows=windows,
-            tools=[*fifty_tools(), fetch],
-        ) as kernel:  # fmt: skip
+            folder / "prefix.db", models={"bench": model}, windows=windows, tools=[*fifty_tools(), fetch]
+        ) as kernel:
             agent = AutonomousAgent(
                 kernel=kernel, context_builder=builder, max_iterations=turns + 10, agent_id=AGENT
             )
@@ -145,18 +147,14 @@ async def _prompted(kernel: Kernel, requests: Sequence[ModelRequest]) -> list[Pr
             if part.attach and part.blob is not None:
                 name = blob_name(part.blob)
                 texts.append((await desk.services.store.blob(desk.id, name)).decode())
-        found.append(
-            Prompted(request=request, manifest=manifest, tail="\n\n".join(texts), bytes=sizes[key])
-        )
+        found.append(Prompted(request=request, manifest=manifest, tail="\n\n".join(texts), bytes=sizes[key]))
     return found
 
 
 async def _record_bytes(kernel: Kernel) -> dict[str, int]:
     """Return by step the bytes of the manifest's event, and of content that no earlier manifest refers to."""
     store = kernel.for_tenant().services.store
-    rows = await store.query(
-        "SELECT data FROM events WHERE kind = 'context.assembled' ORDER BY position"
-    )
+    rows = await store.query("SELECT data FROM events WHERE kind = 'context.assembled' ORDER BY position")
     stored = await store.query("SELECT name, length(content) FROM blobs")
     left = {bytes(name): size for name, size in stored}
     sizes: dict[str, int] = {}

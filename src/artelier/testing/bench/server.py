@@ -60,19 +60,18 @@ class _Plan:
     page: PagePlan = field(default_factory=PagePlan)
 
 
-_FULL = _Plan(
-    few=Load(clients=5, rate=500, events=2_000),
-    many=Load(clients=200, rate=20, events=100),
-)
+_FULL = _Plan(few=Load(clients=5, rate=500, events=2_000), many=Load(clients=200, rate=20, events=100))
 _QUICK = _Plan(
     few=Load(clients=2, rate=200, events=200, rounds=1),
     many=Load(clients=10, rate=20, events=20, rounds=1),
     page=PagePlan(few_nodes=20, many_nodes=60, frames=20, rows=500, scrolls=1, paints=1),
 )
 SIZED = (
-    "event_to_client_ms_p99_at_500_per_s", "sse_clients_200_ok",
-    "canvas_frame_ratio_1000_over_100", "console_rows_10000_ok",
-)  # fmt: skip
+    "event_to_client_ms_p99_at_500_per_s",
+    "sse_clients_200_ok",
+    "canvas_frame_ratio_1000_over_100",
+    "console_rows_10000_ok",
+)
 
 
 async def _live(folder: Path, plan: _Plan, progress: Callable[[str], None]) -> dict[str, float]:
@@ -101,9 +100,7 @@ async def _live(folder: Path, plan: _Plan, progress: Callable[[str], None]) -> d
     }
 
 
-def bench_server(
-    *, quick: bool, directory: Path, progress: Callable[[str], None]
-) -> dict[str, Any]:
+def bench_server(*, quick: bool, directory: Path, progress: Callable[[str], None]) -> dict[str, Any]:
     """All figures of the server, `targets`, `units` and `machine`. Databases go to `directory`.
 
     A figure that cannot be had here is None, with its reason in `missing`; it is not judged.

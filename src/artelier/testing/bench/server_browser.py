@@ -25,9 +25,15 @@ NO_CHROMIUM = "there is no Chromium (apt-get install chromium, or ARTELIER_CHROM
 NO_DRIVER = "the driver of the browser is not installed (pip install playwright)"
 
 ARGUMENTS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update", "--force-color-profile=srgb",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--force-color-profile=srgb",
+)
 """Of a Chromium that draws on any machine, and talks to nobody else."""
 
 PATIENCE_MS = 120_000.0
@@ -45,9 +51,13 @@ DROPPED_SHARE_MAX = 0.01
 """Of the frames of a scroll; one garbage collection is seen in several hundred."""
 
 FIGURES = (
-    "canvas_fps_1000_nodes", "canvas_frame_ratio_1000_over_100", "canvas_nodes_mounted_most",
-    "console_rows_10000_ok", "console_dropped_frames_share", "first_paint_ms",
-)  # fmt: skip
+    "canvas_fps_1000_nodes",
+    "canvas_frame_ratio_1000_over_100",
+    "canvas_nodes_mounted_most",
+    "console_rows_10000_ok",
+    "console_dropped_frames_share",
+    "first_paint_ms",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,9 +208,7 @@ async def _console(browser: Browser, served: Served, plan: PagePlan) -> dict[str
         await page.evaluate(FRAMES, 30)
         idle_ms = median((await page.evaluate(FRAMES, 60))["times"])
         scrolls = [await page.evaluate(SCROLL) for _ in range(plan.scrolls)]
-    dropped = min(
-        sum(time > 1.5 * idle_ms for time in one["times"]) / len(one["times"]) for one in scrolls
-    )
+    dropped = min(sum(time > 1.5 * idle_ms for time in one["times"]) / len(one["times"]) for one in scrolls)
     is_ok = dropped <= DROPPED_SHARE_MAX and all(
         one["seen"] == one["rows"] >= plan.rows and one["mounted"] <= one["in_sight"] + SPARE_ROWS
         for one in scrolls

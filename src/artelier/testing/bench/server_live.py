@@ -42,8 +42,11 @@ class Served:
     def __init__(self, database: Path, *, queue_max: int = QUEUE_MAX) -> None:
         self._process = subprocess.Popen(
             [*python("-m", "artelier.testing.bench.server_served"), str(database), str(queue_max)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=compiling_environ(),
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=compiling_environ(),
+        )
         told = self._read()
         self.address: str = told["address"]
         self.cookie = _signed_in(self.address, told["token"])
@@ -116,9 +119,7 @@ async def under(served: Served, load: Load) -> dict[str, float]:
         p50s, p99s, cpu_s = list[float](), list[float](), 0.0
         for _ in range(load.rounds):
             begun = [len(client.delays_us) for client in clients]
-            told = await served.ask(
-                write={"rate": load.rate, "events": load.events, "name_chars": 0}
-            )
+            told = await served.ask(write={"rate": load.rate, "events": load.events, "name_chars": 0})
             await crowd.until_all(clients, told["head"])
             delays = sorted(
                 delay
@@ -131,11 +132,12 @@ async def under(served: Served, load: Load) -> dict[str, float]:
         after = await served.ask()
         events = after["head"] - before["head"]
         return {
-            "p50_ms": median(p50s), "p99_ms": median(p99s),
+            "p50_ms": median(p50s),
+            "p99_ms": median(p99s),
             "cpu_us_per_frame": cpu_s * 1e6 / (events * load.clients),
             "encodes_per_event": (after["encoded"] - before["encoded"]) / events,
             "missed": missed(clients),
-        }  # fmt: skip
+        }
 
 
 async def slow_one(database: Path, clients: int) -> dict[str, float]:
@@ -157,9 +159,7 @@ async def _slow_one(served: Served, clients: int) -> dict[str, float]:
             await slow.connect()
             await crowd.until_all([slow], others[0].last)
             slow.pause()
-            told = await served.ask(
-                write={"rate": 0, "events": FLOOD, "name_chars": FLOOD_NAME_CHARS}
-            )
+            told = await served.ask(write={"rate": 0, "events": FLOOD, "name_chars": FLOOD_NAME_CHARS})
             await crowd.until_all(others, told["head"])
             slow.resume()
             await crowd.until_all([slow], told["head"])

@@ -96,9 +96,5 @@ async def serve(path: Path, *, queue_max: int, told: Callable[[str], None]) -> N
 
 if __name__ == "__main__":
     asyncio.run(
-        serve(
-            Path(sys.argv[1]),
-            queue_max=int(sys.argv[2]),
-            told=lambda line: print(line, flush=True),
-        )
+        serve(Path(sys.argv[1]), queue_max=int(sys.argv[2]), told=lambda line: print(line, flush=True))
     )

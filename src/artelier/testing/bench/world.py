@@ -180,8 +180,11 @@ def _room(folder: Path, agents: int) -> dict[str, float]:
     """Peak memory of a child process that makes a world of so many agents and passes two ticks."""
     done = subprocess.run(
         [*python("-m", "artelier.testing.bench.world_room"), str(folder / "room.db"), str(agents)],
-        check=True, capture_output=True, text=True, env=compiling_environ(),
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+        text=True,
+        env=compiling_environ(),
+    )
     told: dict[str, float] = json.loads(done.stdout)
     return {"rss_mb_100000_agents": told["rss_mb"]}
 

@@ -82,8 +82,10 @@ async def world_of(
     world = await World.new(kernel, "w", {"seed": 7}, policies={"rule": rule} if rule else None)
     if "reflex_artifact_id" in content:
         code = REFLEX.replace("OTHERS", str(agents))
-        await fill(world, [("a0", WriteRequest(id="reflex", kind="reflex", access="owner_writes",
-                                       content={"code": code}))])  # fmt: skip
+        await fill(
+            world,
+            [("a0", WriteRequest(id="reflex", kind="reflex", access="owner_writes", content={"code": code}))],
+        )
     await fill(world, _agents(agents, content))
     await fill(world, _documents(agents, artifacts))
     await join(world, (f"a{n}" for n in range(agents)))
@@ -131,10 +133,7 @@ async def join(world: World, agents: Iterable[str]) -> None:
     for some in _parts(agents):
         drafts = [
             Draft(
-                AgentJoined(
-                    agent=agent,
-                    postings=(Posting(SOURCE, account_of(agent), SCRIP, START_SCRIP),),
-                ),
+                AgentJoined(agent=agent, postings=(Posting(SOURCE, account_of(agent), SCRIP, START_SCRIP),)),
                 0,
                 "operator",
             )

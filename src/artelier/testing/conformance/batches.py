@@ -4,23 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from artelier.errors import (
-    ArtelierError,
-    InvalidArguments,
-    InvalidEvent,
-    SequenceConflict,
-    StoreClosed,
-)
-from artelier.log import (
-    GENESIS,
-    Batch,
-    Draft,
-    RawDraft,
-    Receipt,
-    Store,
-    StreamAppend,
-    Tx,
-)
+from artelier.errors import ArtelierError, InvalidArguments, InvalidEvent, SequenceConflict, StoreClosed
+from artelier.log import GENESIS, Batch, Draft, RawDraft, Receipt, Store, StreamAppend, Tx
 from artelier.testing.conformance.stage import (
     Grown,
     Noted,
@@ -50,8 +35,11 @@ class BatchPromises(Stage):
             assert (receipt.seqs, receipt.position) == ((2, 1, 3), 4)
             events = await store.read_all()
             assert [(e.stream.local, e.seq, e.position) for e in events] == [
-                ("run:a", 1, 1), ("run:a", 2, 2), ("run:b", 1, 3), ("run:a", 3, 4),
-            ]  # fmt: skip
+                ("run:a", 1, 1),
+                ("run:a", 2, 2),
+                ("run:b", 1, 3),
+                ("run:a", 3, 4),
+            ]
             assert [e.decode() for e in events] == [Noted(number=n) for n in (1, 2, 3, 4)]
             assert (await total(store, "run:a"), await total(store, "run:b")) == (7, 3)
 
@@ -65,9 +53,7 @@ class BatchPromises(Stage):
                 (StreamAppend(stream("run:b"), (noted(-9),)), InvalidArguments),
             ):
                 with refuses(kind):
-                    await store.append(
-                        Batch(appends=(StreamAppend(stream("run:a"), (noted(5),)), last))
-                    )
+                    await store.append(Batch(appends=(StreamAppend(stream("run:a"), (noted(5),)), last)))
 
             assert await store.head(stream("run:a")) == (0, GENESIS)
             assert await total(store, "run:a") is None
@@ -76,9 +62,7 @@ class BatchPromises(Stage):
 
         self.tell(where, story)
 
-    def test_an_append_without_events_makes_no_stream_and_checks_its_sequence(
-        self, where: str
-    ) -> None:
+    def test_an_append_without_events_makes_no_stream_and_checks_its_sequence(self, where: str) -> None:
         async def story(store: Store) -> None:
             nothing = Batch(appends=(StreamAppend(stream("run:a"), (), 0),))
             assert (await store.append(nothing)).seqs == (0,)
@@ -122,9 +106,7 @@ class BatchPromises(Stage):
             )
 
             kinds = [type(result) for result in results]
-            assert kinds == [
-                Receipt, SequenceConflict, InvalidArguments, InvalidArguments, Receipt, Receipt,
-            ]  # fmt: skip
+            assert kinds == [Receipt, SequenceConflict, InvalidArguments, InvalidArguments, Receipt, Receipt]
             assert [e.position for e in await store.read_all()] == [1, 2, 3]
             assert (await total(store, "run:a"), await total(store, "run:b")) == (2, 2)
 
@@ -138,9 +120,7 @@ class BatchPromises(Stage):
                 row = tx.one("SELECT total FROM conformance_tallies WHERE stream = ?", ("run:a",))
                 seen.append(row[0] if row else -1)
 
-            await settled(
-                store.submit_all([batch("run:a", 7), Batch(guard=look), batch("run:a", 1)])
-            )
+            await settled(store.submit_all([batch("run:a", 7), Batch(guard=look), batch("run:a", 1)]))
             await store.append(Batch(guard=look))
 
             assert seen == [7, 8]
@@ -188,14 +168,10 @@ class BatchPromises(Stage):
 
         async def write(store: Store) -> None:
             await store.append(batch("run:a", 1, 2))
-            kept.extend(
-                [await store.read_all(), await store.root(), await store.head(stream("run:a"))]
-            )
+            kept.extend([await store.read_all(), await store.root(), await store.head(stream("run:a"))])
 
         async def read(store: Store) -> None:
-            assert [
-                await store.read_all(), await store.root(), await store.head(stream("run:a")),
-            ] == kept  # fmt: skip
+            assert [await store.read_all(), await store.root(), await store.head(stream("run:a"))] == kept
             assert (await store.append(batch("run:a", 3, expected=2))).position == 3
             assert await total(store, "run:a") == 6
 
@@ -265,9 +241,7 @@ class BatchPromises(Stage):
     def test_an_event_keeps_all_its_fields(self, where: str) -> None:
         async def story(store: Store) -> None:
             draft = Draft(Noted(number=2**60), -5, "agent:ü", "run:z@3")
-            await store.append(
-                Batch(appends=(StreamAppend(stream("run:a", space="world:w"), (draft,)),))
-            )
+            await store.append(Batch(appends=(StreamAppend(stream("run:a", space="world:w"), (draft,)),)))
 
             (event,) = await store.read(stream("run:a", space="world:w"))
             assert (event.kind, event.version) == ("conformance.noted", 1)
@@ -320,9 +294,7 @@ class BatchPromises(Stage):
 
         self.tell(where, story)
 
-    def test_an_old_version_is_upcast_when_it_is_read_and_stored_as_it_came(
-        self, where: str
-    ) -> None:
+    def test_an_old_version_is_upcast_when_it_is_read_and_stored_as_it_came(self, where: str) -> None:
         async def story(store: Store) -> None:
             old = RawDraft("conformance.grown", 1, b'{"size":7}', 5, "tester")
             await store.append(Batch(appends=(StreamAppend(stream("run:a"), (old,)),)))

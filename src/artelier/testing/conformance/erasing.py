@@ -27,9 +27,14 @@ PLACEHOLDERS = ("<EMAIL_ANAANA>", "<EMAIL_BENBEN>")
 
 
 async def kept(
-    store: Store, content: bytes, *, subject: str | None = None, tenant: str = "acme",
-    local: str = "run:a", vault: Sequence[Secret] = (),
-) -> Blob:  # fmt: skip
+    store: Store,
+    content: bytes,
+    *,
+    subject: str | None = None,
+    tenant: str = "acme",
+    local: str = "run:a",
+    vault: Sequence[Secret] = (),
+) -> Blob:
     """Content that an event refers to."""
     ref, blob = make_blob(tenant, await store.data_key(tenant, subject), content)
     append = StreamAppend(stream(local, tenant=tenant), (noted(content=ref),))
@@ -45,9 +50,7 @@ async def key_id_of(store: Store, subject: str | None, *, tenant: str = "acme") 
 
 def record(wanted: Erasing) -> Batch:
     """Return what an erasure is recorded with."""
-    data = ContentErased(
-        keys=wanted.keys, whole=wanted.whole, values=len(wanted.placeholders), upto_key=100
-    )
+    data = ContentErased(keys=wanted.keys, whole=wanted.whole, values=len(wanted.placeholders), upto_key=100)
     append = StreamAppend(tenant_stream(wanted.tenant), (Draft(data, 1_000, "operator"),))
     return Batch(appends=(append,))
 
@@ -251,16 +254,12 @@ class CollectingPromises(Stage):
     def test_garbage_of_a_tenant_at_work_is_left(self, where: str) -> None:
         async def story(store: Store) -> None:
             _, garbage = make_blob("acme", await store.data_key("acme"), b"not yet referred to")
-            wanted = LeaseRequest(
-                stream=stream("run:a"), holder="h", now_us=1_000, ttl_us=1_000_000
-            )
+            wanted = LeaseRequest(stream=stream("run:a"), holder="h", now_us=1_000, ttl_us=1_000_000)
             await store.append(Batch(blobs=(garbage,), acquire=wanted))
 
             found = await store.collect(now_us=2_000)
             assert (found.blobs, found.busy) == (0, ("acme",))
             assert await store.blob("acme", garbage.name) == b"not yet referred to"
-            assert (
-                await store.collect(now_us=2_000, is_driving=lambda holder, end: False)
-            ).blobs == 1
+            assert (await store.collect(now_us=2_000, is_driving=lambda holder, end: False)).blobs == 1
 
         self.tell(where, story)

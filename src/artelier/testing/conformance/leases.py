@@ -26,8 +26,7 @@ async def acquire(store: Store, wanted: LeaseRequest) -> int:
 
 def fenced(token: int, *numbers: int) -> Batch:
     return Batch(
-        appends=(StreamAppend(RUN, tuple(map(noted, numbers))),),
-        fence=Fence(stream=RUN, token=token),
+        appends=(StreamAppend(RUN, tuple(map(noted, numbers))),), fence=Fence(stream=RUN, token=token)
     )
 
 

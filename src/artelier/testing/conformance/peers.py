@@ -7,15 +7,7 @@ import time
 
 from artelier.errors import SequenceConflict
 from artelier.log import Receipt, Store
-from artelier.testing.conformance.stage import (
-    TALLY,
-    Stage,
-    batch,
-    refuses,
-    settled,
-    stream,
-    total,
-)
+from artelier.testing.conformance.stage import TALLY, Stage, batch, refuses, settled, stream, total
 
 NOTICED_WITHIN_S = 0.2
 """Promised of commits by another process."""
@@ -46,9 +38,7 @@ class PeerPromises(Stage):
 
         self.tell(where, story)
 
-    async def _heard_abroad(
-        self, abroad: Store, heard: list[tuple[int, bool]], position: int
-    ) -> float:
+    async def _heard_abroad(self, abroad: Store, heard: list[tuple[int, bool]], position: int) -> float:
         await abroad.append(batch("run:b", 1))
         start = time.perf_counter()
         await self._until(lambda: (position, True) in heard)

@@ -70,8 +70,7 @@ def tally(applied: Applied, tx: Tx) -> None:
     data, stream = applied.data, applied.stream
     assert isinstance(data, Noted)
     row = tx.one(
-        "SELECT total FROM conformance_tallies WHERE tenant = ? AND stream = ?",
-        (stream.tenant, stream.local),
+        "SELECT total FROM conformance_tallies WHERE tenant = ? AND stream = ?", (stream.tenant, stream.local)
     )
     if (row[0] if row else 0) + data.number < 0:
         raise InvalidArguments("the sum of a stream is never negative", got=data.number)
@@ -132,18 +131,13 @@ class Stage:
         raise NotImplementedError
 
     def tell(
-        self,
-        where: str,
-        *stories: Callable[[Store], Awaitable[Any]],
-        views: Sequence[View] = (TALLY,),
+        self, where: str, *stories: Callable[[Store], Awaitable[Any]], views: Sequence[View] = (TALLY,)
     ) -> None:
         """Run stories one after the other, each over the store opened anew."""
         for story in stories:
             asyncio.run(self._told(where, story, views))
 
-    async def _told(
-        self, where: str, story: Callable[[Store], Awaitable[T]], views: Sequence[View]
-    ) -> T:
+    async def _told(self, where: str, story: Callable[[Store], Awaitable[T]], views: Sequence[View]) -> T:
         store = self.make_store(where, views)
         try:
             return await story(store)

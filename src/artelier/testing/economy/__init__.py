@@ -8,11 +8,4 @@ from artelier.testing.economy.books import ConsentBooks, consent_findings
 from artelier.testing.economy.playing import EconomyReport, play_society
 from artelier.testing.economy.societies import SOCIETIES, Society
 
-__all__ = [
-    "SOCIETIES",
-    "ConsentBooks",
-    "EconomyReport",
-    "Society",
-    "consent_findings",
-    "play_society",
-]
+__all__ = ["SOCIETIES", "ConsentBooks", "EconomyReport", "Society", "consent_findings", "play_society"]

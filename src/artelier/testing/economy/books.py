@@ -53,9 +53,7 @@ class ConsentBooks:
     """Prices of offers that were made before this wave."""
     _fresh_offers: dict[str, int] = field(default_factory=dict[str, int])
     _agreed: dict[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
-    _shown: dict[tuple[str, int, str, str], int] = field(
-        default_factory=dict[tuple[str, int, str, str], int]
-    )
+    _shown: dict[tuple[str, int, str, str], int] = field(default_factory=dict[tuple[str, int, str, str], int])
     _wave: tuple[int, int] = (0, -1)
     _acts: int = 0
 
@@ -188,14 +186,15 @@ async def consent_findings(world: World, *, caps: Caps | None = None) -> list[st
     config = await world.config()
     texts = await _texts(world)
     books = ConsentBooks(
-        content=lambda ref: texts.get(ref, ""), activation=config.activation,
-        stages=config.stages, caps=caps or {},
-    )  # fmt: skip
+        content=lambda ref: texts.get(ref, ""),
+        activation=config.activation,
+        stages=config.stages,
+        caps=caps or {},
+    )
     async for event in history_of(world.host, world.id, to_tick=await world.tick_now()):
         books.take(
-            local=event.stream.local, kind=event.kind, actor=event.actor, tick=event.at_us,
-            data=event.plain(),
-        )  # fmt: skip
+            local=event.stream.local, kind=event.kind, actor=event.actor, tick=event.at_us, data=event.plain()
+        )
     return books.findings
 
 

@@ -99,7 +99,11 @@ async def _report(society: Society, world: World) -> EconomyReport:
     for agent, strategy in society.strategies.items():
         best[strategy] = max(best.get(strategy, gains[agent]), gains[agent])
     return EconomyReport(
-        society=society.name, ticks=await world.tick_now(), payments=payments,
-        overpaid=tuple(await consent_findings(world, caps=society.caps)), in_hands_least=least,
-        median_gain=median(gains.values()), gains=best,
-    )  # fmt: skip
+        society=society.name,
+        ticks=await world.tick_now(),
+        payments=payments,
+        overpaid=tuple(await consent_findings(world, caps=society.caps)),
+        in_hands_least=least,
+        median_gain=median(gains.values()),
+        gains=best,
+    )

@@ -49,8 +49,14 @@ class Society:
 
 def _write(id_: str, content: Any, price: int, *, kind: str = "document") -> Act:
     prices = {"read": price, "invoke": price, "inclusion": 0}
-    return {"action": "write", "artifact_id": id_, "kind": kind, "content": content,
-            "access": "owner_writes", "prices": prices}  # fmt: skip
+    return {
+        "action": "write",
+        "artifact_id": id_,
+        "kind": kind,
+        "content": content,
+        "access": "owner_writes",
+        "prices": prices,
+    }
 
 
 def _read(id_: str) -> dict[str, Any]:
@@ -100,8 +106,12 @@ def _ring(facts: Facts) -> Act:
 
 
 LAZY: Mapping[str, Callable[[Facts], Act]] = {
-    "idle": _idle, "raise": _raise, "squat": _squat, "farm": _farm, "ring": _ring,
-}  # fmt: skip
+    "idle": _idle,
+    "raise": _raise,
+    "squat": _squat,
+    "farm": _farm,
+    "ring": _ring,
+}
 """By name; members of a `ring` are three and know each other by their ids."""
 
 
@@ -148,8 +158,13 @@ def _dealer(workers: list[str], raisers: list[str]) -> Callable[[Facts], Act]:
         me, tick = facts["agent_id"], facts["tick"]
         rng = random.Random(facts["seed"])
         if tick == 1:
-            return {"action": "offer", "artifact_id": f"doc_{me}", "price": PRICE,
-                    "sells": "licence", "uses": 1}  # fmt: skip
+            return {
+                "action": "offer",
+                "artifact_id": f"doc_{me}",
+                "price": PRICE,
+                "sells": "licence",
+                "uses": 1,
+            }
         if tick % ROUND == ROUND - 1:
             return _bid(f"doc_{me}", 1 + rng.randrange(4)) if facts["balance"] > 4 else None
         stones = [id_ for id_ in facts["my_artifacts"] if id_.startswith("stone_")]
@@ -158,9 +173,10 @@ def _dealer(workers: list[str], raisers: list[str]) -> Callable[[Facts], Act]:
         if rng.random() < 0.1:
             return _tempted(rng, tick, raisers)
         wanted = [
-            one for one in facts["offers"]
+            one
+            for one in facts["offers"]
             if one["price"] <= PRICE and one["seller"] != me and one["to"] in ("", me)
-        ]  # fmt: skip
+        ]
         if wanted and _may_spend(facts, rng):
             return {"action": "accept", "offer_id": rng.choice(wanted)["offer"]}
         return _read(f"doc_{rng.choice(workers)}")
@@ -185,16 +201,39 @@ def _belongings(people: Mapping[str, str], *, access: str = "owner_writes") -> l
         if strategy == "work":
             asked = {"read": PRICE, "invoke": PRICE} if access != "private" else None
             found += [
-                {"id": f"doc_{agent}", "kind": "document", "owner": agent, "prices": asked,
-                 "access": access, "content": f"What {agent} knows."},
-                {"id": f"tool_{agent}", "kind": "tool", "owner": agent, "prices": asked,
-                 "content": CODE | {"description": agent}},
-                {"id": f"stone_{agent}", "kind": "document", "owner": agent, "access": "private",
-                 "content": f"The stone of {agent}."},
-            ]  # fmt: skip
+                {
+                    "id": f"doc_{agent}",
+                    "kind": "document",
+                    "owner": agent,
+                    "prices": asked,
+                    "access": access,
+                    "content": f"What {agent} knows.",
+                },
+                {
+                    "id": f"tool_{agent}",
+                    "kind": "tool",
+                    "owner": agent,
+                    "prices": asked,
+                    "content": CODE | {"description": agent},
+                },
+                {
+                    "id": f"stone_{agent}",
+                    "kind": "document",
+                    "owner": agent,
+                    "access": "private",
+                    "content": f"The stone of {agent}.",
+                },
+            ]
         if strategy == "raise":
-            found.append({"id": f"bait_{agent}", "kind": "document", "owner": agent,
-                          "access": "owner_writes", "content": f"Bait of {agent}."})  # fmt: skip
+            found.append(
+                {
+                    "id": f"bait_{agent}",
+                    "kind": "document",
+                    "owner": agent,
+                    "access": "owner_writes",
+                    "content": f"Bait of {agent}.",
+                }
+            )
     return found
 
 
@@ -226,10 +265,12 @@ def _made(
 
     rules = {**LAZY, "work": work}
     return Society(
-        name=name, strategies=people, caps=caps,
+        name=name,
+        strategies=people,
+        caps=caps,
         spec={"world": settings, "agents": agents, "artifacts": belongings},
         policies={strategy: noting(rule) for strategy, rule in rules.items()},
-    )  # fmt: skip
+    )
 
 
 def _named(people: Mapping[str, str], strategy: str) -> list[str]:
@@ -269,20 +310,35 @@ def remembering(seed: int, world: Mapping[str, Any]) -> Society:
     things = _belongings(people)
     entries: dict[str, Mapping[str, Any]] = {}
     for n, agent in enumerate(workers):
-        things.append({"id": f"paper_{agent}", "kind": "document", "owner": agent,
-                       "prices": {"inclusion": 1}, "access": "owner_writes",
-                       "content": f"News of {agent}."})  # fmt: skip
+        things.append(
+            {
+                "id": f"paper_{agent}",
+                "kind": "document",
+                "owner": agent,
+                "prices": {"inclusion": 1},
+                "access": "owner_writes",
+                "content": f"News of {agent}.",
+            }
+        )
         named = ["handbook", f"paper_w{(n + 1) % len(workers)}", "bait_raise0", "bulletin_7"]
         entries[agent] = {"model": "townsfolk", "subscribed_artifacts": named}
     return _made(
-        "memory", people, _idle, seed=seed, world={"model": "townsfolk", **world},
-        belongings=things, entries=entries,
-    )  # fmt: skip
+        "memory",
+        people,
+        _idle,
+        seed=seed,
+        world={"model": "townsfolk", **world},
+        belongings=things,
+        entries=entries,
+    )
 
 
 SOCIETIES: Mapping[str, Callable[[int, Mapping[str, Any]], Society]] = {
-    "rules": rule_agents, "memory": remembering, "market": market, "siege": siege,
-}  # fmt: skip
+    "rules": rule_agents,
+    "memory": remembering,
+    "market": market,
+    "siege": siege,
+}
 """Name to `(seed, settings of the world) -> Society`."""
 
 
@@ -294,10 +350,7 @@ class Townsfolk:
     async def complete(self, request: ModelRequest, /) -> ModelReply:
         text = "\n".join(message.text for message in request.messages)
         named = re.search(r"^You are (\w+)\.$", text, re.MULTILINE)
-        tick, balance = (
-            re.search(r"^Tick: (\d+)$", text, re.M),
-            re.search(r"^Balance: (\d+)", text, re.M),
-        )
+        tick, balance = (re.search(r"^Tick: (\d+)$", text, re.M), re.search(r"^Balance: (\d+)", text, re.M))
         act: dict[str, Any] = {"action": "noop"}
         if named and tick and balance:
             act = _said(named[1], int(tick[1]), int(balance[1]))
@@ -309,10 +362,7 @@ def _said(me: str, tick: int, balance: int) -> dict[str, Any]:
     if tick % ROUND == ROUND - 1:
         return {"action": "bid", "artifact_id": f"doc_{me}", "amount": 1 + rng.randrange(4)}
     if rng.random() < 0.4:
-        args = {
-            "memory_artifact_id": f"{me}_longterm_memory",
-            "text": f"day {tick}: success, trading",
-        }
+        args = {"memory_artifact_id": f"{me}_longterm_memory", "text": f"day {tick}: success, trading"}
         return {"action": "invoke", "artifact_id": "genesis_memory_add", "args": args}
     if balance >= START - 10 or rng.random() < 0.1:
         return _read(f"doc_w{rng.choice([n for n in range(8) if f'w{n}' != me])}")

@@ -58,9 +58,7 @@ class ForksDoNothing:
             if program.run_id not in audit.ended:
                 continue
             head, _ = await audit.desk.kernel.store.head(run_stream(TENANT, program.run_id))
-            at = rng.choice(
-                (1, rng.randint(1, max(1, head // 3)), rng.randint(1, max(1, head - 1)))
-            )
+            at = rng.choice((1, rng.randint(1, max(1, head // 3)), rng.randint(1, max(1, head - 1))))
             mode = rng.choice(("recorded", "recorded", "recorded", "stub"))
             try:
                 fork = await audit.desk.start(
@@ -73,15 +71,11 @@ class ForksDoNothing:
                 await _lived(audit, program, fork, rng, dies=life < DEATHS)
                 if not await _goes_on(audit, fork):
                     break
-            found += [
-                f"{text} ({mode}, at {at})" for text in _judged(audit, program.run_id, fork, at)
-            ]
+            found += [f"{text} ({mode}, at {at})" for text in _judged(audit, program.run_id, fork, at)]
         return [*found, *audit.desk.kernel.verify().findings]
 
 
-async def _lived(
-    audit: Audit, program: Program, fork: str, rng: random.Random, *, dies: bool
-) -> None:
+async def _lived(audit: Audit, program: Program, fork: str, rng: random.Random, *, dies: bool) -> None:
     """Drive a fork in a process of its own, which may die on the way."""
     simulation = audit.simulation
     process = simulation.open(f"fork-{rng.random()}")
@@ -129,21 +123,17 @@ def _judged(audit: Audit, origin: str, fork: str, at: int) -> list[str]:
         mark: dict[str, Any] | None = data.get("recorded")
         if mark is not None and of_fork(run, fork):
             returned[mark["run"], mark["key"]] += 1
-    found += [
-        f"{fork} returned {run}:{key} {n} times" for (run, key), n in returned.items() if n > 1
-    ]
+    found += [f"{fork} returned {run}:{key} {n} times" for (run, key), n in returned.items() if n > 1]
     before = {
-        data["key"]
-        for run, _, data, in audit.events("tool.completed", "tool.reconciled")
-        if run == origin
+        data["key"] for run, _, data in audit.events("tool.completed", "tool.reconciled") if run == origin
     } & {
         key
         for (key,) in audit.rows(
-            "SELECT s.key FROM steps s JOIN runs r ON r.id = s.run WHERE r.run = ?"
-            " AND s.completed <= ?",
-            origin, at,
+            "SELECT s.key FROM steps s JOIN runs r ON r.id = s.run WHERE r.run = ? AND s.completed <= ?",
+            origin,
+            at,
         )
-    }  # fmt: skip
+    }
     found += [
         f"{fork} returned {key}, which it shares with its origin"
         for run, key in returned

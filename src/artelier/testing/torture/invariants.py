@@ -97,11 +97,14 @@ class HistoryIsWhole:
 
 _REQUESTS = ("model.requested", "tool.requested", "approval.requested", "wait.started")
 _BUILDS_ON = {
-    "model.completed": "model.requested", "model.failed": "model.requested",
-    "tool.completed": "tool.requested", "tool.unresolved": "tool.requested",
-    "tool.reconciled": "tool.requested", "approval.given": "approval.requested",
+    "model.completed": "model.requested",
+    "model.failed": "model.requested",
+    "tool.completed": "tool.requested",
+    "tool.unresolved": "tool.requested",
+    "tool.reconciled": "tool.requested",
+    "approval.given": "approval.requested",
     "wait.ended": "wait.started",
-}  # fmt: skip
+}
 
 
 class StepsHappenOnce:
@@ -113,9 +116,13 @@ class StepsHappenOnce:
         found = list(audit.simulation.outside.violations)
         outcomes: Counter[tuple[str, str]] = Counter()
         for run, _, data in audit.events(
-            "model.completed", "tool.completed", "tool.refused", "step.completed", "approval.given",
+            "model.completed",
+            "tool.completed",
+            "tool.refused",
+            "step.completed",
+            "approval.given",
             "wait.ended",
-        ):  # fmt: skip
+        ):
             # A reply that did not fit its schema is a failure, which a retry asks again.
             outcomes[run, data["key"]] += not data.get("invalid")
         for run, _, data in audit.events("tool.reconciled"):
@@ -130,9 +137,7 @@ class StepsHappenOnce:
     def _unpaid(self, audit: Audit) -> list[str]:
         """A tool that says it has paid has paid, and what it did not say is known to nobody."""
         found: list[str] = []
-        names = {
-            (run, data["key"]): data["name"] for run, _, data in audit.events("tool.requested")
-        }
+        names = {(run, data["key"]): data["name"] for run, _, data in audit.events("tool.requested")}
         for run, kind, data in audit.events("tool.completed", "tool.reconciled"):
             if names.get((run, data["key"])) not in ("pay", "wire", "risky", "vouch", "order"):
                 continue
@@ -167,8 +172,7 @@ class PromptsRender:
                 found.append(f"a prompt of {run}:{event.key} does not render: {error}")
         runs = audit.desk.kernel.for_tenant(TENANT)
         for run, key, status in audit.rows(
-            "SELECT r.run, s.key, s.status FROM steps s JOIN runs r ON r.id = s.run"
-            " WHERE s.kind = 'model'"
+            "SELECT r.run, s.key, s.status FROM steps s JOIN runs r ON r.id = s.run WHERE s.kind = 'model'"
         ):
             if status in ("cancelled", "timed_out") and (run, key) not in asked:
                 continue  # on its way to the model
@@ -193,9 +197,7 @@ class LimitsHold:
 
     async def check(self, audit: Audit) -> list[str]:
         found: list[str] = []
-        balances = dict(
-            audit.rows("SELECT account, balance FROM accounts WHERE tenant = ?", TENANT)
-        )
+        balances = dict(audit.rows("SELECT account, balance FROM accounts WHERE tenant = ?", TENANT))
         (budget,) = audit.rows("SELECT budget FROM tenants WHERE tenant = ?", TENANT)[0]
         debt = -balances.get(DEBT, 0)
         spent = balances.get("spent", 0)
@@ -237,9 +239,7 @@ class EndsAreHonest:
         found += [f"{run} has ended and still waits at {key}" for run, key in waits]
         # A lease that could not be given back is not renewed either.
         ends_us = simulation.calm_us + LEASE_TTL_US
-        for stream, holder, expires_us in audit.rows(
-            "SELECT stream, holder, expires_us FROM leases"
-        ):
+        for stream, holder, expires_us in audit.rows("SELECT stream, holder, expires_us FROM leases"):
             if holder not in simulation.dead_holders and expires_us > ends_us:
                 found.append(f"{stream} is still leased")
         return found
@@ -374,15 +374,24 @@ def _short(value: Any) -> str:
 
 def _streams(program: Program) -> bool:
     def in_ops(ops: tuple[Op, ...]) -> bool:
-        return any(
-            op.options.get("stream") or any(in_ops(branch) for branch in op.branches) for op in ops
-        )
+        return any(op.options.get("stream") or any(in_ops(branch) for branch in op.branches) for op in ops)
 
     return in_ops(program.ops)
 
 
 INVARIANTS: tuple[Invariant, ...] = (
-    LogIsTruth(), HistoryIsWhole(), MoneyIsConserved(), StepsHappenOnce(), ProbesRepeatNoEffect(),
-    PromptsRender(), LimitsHold(), OverrunsAreDebt(), AttemptsAreBilled(), EndsAreHonest(),
-    CancellationsHold(), ActsAreAttributed(), ResultsAreTheSame(), ReplaysAreQuiet(),
-)  # fmt: skip
+    LogIsTruth(),
+    HistoryIsWhole(),
+    MoneyIsConserved(),
+    StepsHappenOnce(),
+    ProbesRepeatNoEffect(),
+    PromptsRender(),
+    LimitsHold(),
+    OverrunsAreDebt(),
+    AttemptsAreBilled(),
+    EndsAreHonest(),
+    CancellationsHold(),
+    ActsAreAttributed(),
+    ResultsAreTheSame(),
+    ReplaysAreQuiet(),
+)

@@ -123,12 +123,15 @@ class MissionOracle(Oracle):
             "agents": [{"slug": f"by-{slug}", "name": slug.title()} for slug in self._tasks],
             "tasks": [
                 {
-                    "slug": slug, "goal": f"The goal of {slug}.", "agent": f"by-{slug}",
-                    "success_criteria": f"The criteria of {slug}.", "depends_on": list(task.after),
+                    "slug": slug,
+                    "goal": f"The goal of {slug}.",
+                    "agent": f"by-{slug}",
+                    "success_criteria": f"The criteria of {slug}.",
+                    "depends_on": list(task.after),
                 }
                 for slug, task in self._tasks.items()
             ],
-        }  # fmt: skip
+        }
 
 
 def _decision(slug: str, kind: str) -> dict[str, Any]:
@@ -203,9 +206,7 @@ class MissionSimulation(Simulation):
         super().__init__(seed, path, faults=faults)
         self.auto_launch = random.Random(f"launch {seed}").random() < 0.5
         self.programs = [Program(run_id=MISSION, ops=(), on_wait="suspend", limits={})]
-        self.operator = MissionPeople(
-            seed, plan=self.plan, outside=self.outside, programs=self.programs
-        )
+        self.operator = MissionPeople(seed, plan=self.plan, outside=self.outside, programs=self.programs)
         self.oracle = MissionOracle(seed, self.outside, draw_mission(seed))
         self.tools = [one for one in self.tools if one.schema.name in ("look", "pay")]
 
@@ -255,9 +256,7 @@ def try_mission(seed: int, folder: Path) -> Verdict:
         asyncio.get_running_loop().set_default_executor(_Inline())
         desk = simulation.open("desk")
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            audit = Audit(
-                simulation=simulation, desk=desk, db=db, ended=made.ended, expected=expected.ended
-            )
+            audit = Audit(simulation=simulation, desk=desk, db=db, ended=made.ended, expected=expected.ended)
             for invariant in mission_invariants(made, expected):
                 verdict.findings += [
                     (f"mission: {invariant.name}", text) for text in await invariant.check(audit)

@@ -103,9 +103,13 @@ class InOrder:
         done: set[str] = set()
         counts: Counter[tuple[str, ...]] = Counter()
         for run, kind, data in audit.events(
-            "mission.launched", "task.begun", "decision.taken", "decision.executed",
-            "task.evaluated", "task.ended",
-        ):  # fmt: skip
+            "mission.launched",
+            "task.begun",
+            "decision.taken",
+            "decision.executed",
+            "task.evaluated",
+            "task.ended",
+        ):
             counts[kind, run, str(data.get("iteration", data.get("key")))] += 1
             if kind == "task.begun" and (early := set(before.get(run, ())) - done):
                 found.append(f"{run} has begun before {sorted(early)} were done")
@@ -170,8 +174,16 @@ async def _replayed(audit: Audit, run: str) -> str:
 def mission_invariants(made: Made, expected: Made) -> Sequence[every.Invariant]:
     """Return the invariants of every run, and those of missions."""
     return (
-        every.LogIsTruth(), every.HistoryIsWhole(), every.MoneyIsConserved(),
-        every.StepsHappenOnce(), every.PromptsRender(), every.LimitsHold(), every.EndsAreHonest(),
-        every.ActsAreAttributed(), InOrder(), NothingUnjudged(), ComesToTheSame(made, expected),
+        every.LogIsTruth(),
+        every.HistoryIsWhole(),
+        every.MoneyIsConserved(),
+        every.StepsHappenOnce(),
+        every.PromptsRender(),
+        every.LimitsHold(),
+        every.EndsAreHonest(),
+        every.ActsAreAttributed(),
+        InOrder(),
+        NothingUnjudged(),
+        ComesToTheSame(made, expected),
         MissionReplays(),
-    )  # fmt: skip
+    )

@@ -33,9 +33,7 @@ def asked_of(run: str, step: str) -> str:
 class Operator:
     """Looks at the runs through a kernel of its own, and does what they wait for."""
 
-    def __init__(
-        self, seed: int, *, plan: Plan, outside: Outside, programs: Sequence[Program]
-    ) -> None:
+    def __init__(self, seed: int, *, plan: Plan, outside: Outside, programs: Sequence[Program]) -> None:
         self._seed = seed
         self._plan = plan
         self._outside = outside

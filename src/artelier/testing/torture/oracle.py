@@ -87,17 +87,13 @@ class Oracle:
         if left:
             process.plan.count("model fails at first")
             raise process.plan.rng.choice(
-                (
-                    ProviderUnavailable("503"),
-                    RateLimited("429", retry_after_s=3.0),
-                    TimeoutError("no answer"),
-                )
+                (ProviderUnavailable("503"), RateLimited("429", retry_after_s=3.0), TimeoutError("no answer"))
             )
 
     def _reply(self, request: ModelRequest, tag: str, rng: random.Random) -> ModelReply:
-        kind = rng.choices(
-            ("text", "calls", "hostile", "huge", "too_huge", "refused"), (40, 40, 8, 4, 1, 3)
-        )[0]
+        kind = rng.choices(("text", "calls", "hostile", "huge", "too_huge", "refused"), (40, 40, 8, 4, 1, 3))[
+            0
+        ]
         if kind == "refused":
             raise ModelRefusedCall(f"the provider does not like {tag}")
         text = f"answer to {tag}: {rng.getrandbits(64):x}"
@@ -110,14 +106,15 @@ class Oracle:
             text = "z" * 200_001
         elif kind == "calls" and request.tools:
             text = rng.choice(("", text))
-            calls = tuple(
-                self._call(request, tag, n, rng) for n in range(rng.choice((1, 1, 1, 2, 3)))
-            )
+            calls = tuple(self._call(request, tag, n, rng) for n in range(rng.choice((1, 1, 1, 2, 3))))
         output = self._output(request, rng)
         return ModelReply(
-            text=text, tool_calls=calls, output=output, usage=self._usage(request, text, rng),
+            text=text,
+            tool_calls=calls,
+            output=output,
+            usage=self._usage(request, text, rng),
             finish_reason="tool_calls" if calls else "stop",
-        )  # fmt: skip
+        )
 
     def _call(self, request: ModelRequest, tag: str, number: int, rng: random.Random) -> ToolCall:
         names = [schema.name for schema in request.tools]
@@ -125,8 +122,13 @@ class Oracle:
         arguments: Any = {"op": f"{tag}.c{number}", "amount": rng.randint(1, 900)}
         if rng.random() < 0.1:
             bad: tuple[Any, ...] = (
-                {}, {"op": 3, "amount": "many"}, "not { json", [1, 2], None, {**arguments, "more": 1},
-            )  # fmt: skip
+                {},
+                {"op": 3, "amount": "many"},
+                "not { json",
+                [1, 2],
+                None,
+                {**arguments, "more": 1},
+            )
             arguments = rng.choice(bad)
         return ToolCall(id=f"call-{number}", name=name, arguments=arguments)
 

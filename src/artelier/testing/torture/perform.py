@@ -56,9 +56,12 @@ class Performer:
         """Open the run and do all of it; its value. Errors: whatever ends the run otherwise."""
         program = self._program
         opened = self.runs().run(
-            program.run_id, on_wait=program.on_wait, limits=self._limits(program.limits),
-            replay=program.replay, **opening,
-        )  # fmt: skip
+            program.run_id,
+            on_wait=program.on_wait,
+            limits=self._limits(program.limits),
+            replay=program.replay,
+            **opening,
+        )
         try:
             async with opened as run:
                 value = await self._ops(run, program.ops, program.run_id)
@@ -159,10 +162,7 @@ class Performer:
     # Tools and computation
 
     async def use(self, run: Run, op: Op, scope: str) -> Any:
-        arguments: dict[str, Any] = {
-            "op": f"{self.named(run)}|{op.path}",
-            "amount": op.options["amount"],
-        }
+        arguments: dict[str, Any] = {"op": f"{self.named(run)}|{op.path}", "amount": op.options["amount"]}
         if not op.options["valid"]:
             arguments = {"op": 7, "surprise": True}
         return _told(await run.step_tool(op.options["tool"], arguments, key=op.options.get("key")))
@@ -248,9 +248,11 @@ class Performer:
 
     async def child(self, run: Run, op: Op, scope: str) -> Any:
         opened = self.runs().run(
-            f"{run.id}::{op.path}", parent=run, on_wait=self._program.on_wait,
+            f"{run.id}::{op.path}",
+            parent=run,
+            on_wait=self._program.on_wait,
             limits=self._limits(op.options["limits"]),
-        )  # fmt: skip
+        )
         async with opened as child:
             value = await self._ops(child, op.branches[0], child.id.replace(":", "-"))
             if child.core.actor is not None:

@@ -54,9 +54,18 @@ def draw_rates(rng: random.Random) -> Rates:
 
 
 CALM = Rates(
-    crash_gap=0, crashes_max=0, full=0, transient=0, late=0, slow_commit=0, steal=0, commands=0,
-    cancel=0, locks=0, workers=1,
-)  # fmt: skip
+    crash_gap=0,
+    crashes_max=0,
+    full=0,
+    transient=0,
+    late=0,
+    slow_commit=0,
+    steal=0,
+    commands=0,
+    cancel=0,
+    locks=0,
+    workers=1,
+)
 
 
 class Plan:

@@ -68,8 +68,7 @@ def _unbalanced_posting() -> AbstractContextManager[None]:
         def post_and_add(event: Any, posting: Any, tx: Any) -> None:
             post(event, posting, tx)
             tx.execute(
-                "UPDATE accounts SET balance = balance + 1 WHERE tenant = ? AND account = ?"
-                " AND asset = ?",
+                "UPDATE accounts SET balance = balance + 1 WHERE tenant = ? AND account = ? AND asset = ?",
                 (event.stream.tenant, posting.target, posting.asset),
             )
 
@@ -151,9 +150,7 @@ def _changed_prompt() -> AbstractContextManager[None]:
     def wrap(called: Any) -> Any:
         async def called_with_more(core: Any, ready: Any) -> Any:
             request = ready.request
-            last = msgspec.structs.replace(
-                request.messages[-1], content=f"{request.messages[-1].text} "
-            )
+            last = msgspec.structs.replace(request.messages[-1], content=f"{request.messages[-1].text} ")
             changed = msgspec.structs.replace(request, messages=(*request.messages[:-1], last))
             assembled = replace(ready.assembled, request=changed)
             return await called(core, replace(ready, assembled=assembled))
@@ -259,9 +256,7 @@ SAGA_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "tolerated-drift": _tolerated_drift,
 }
 
-PROBE_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
-    "believed-probe": _believed_probe,
-}
+PROBE_PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {"believed-probe": _believed_probe}
 
 PLANTS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "double-step": _double_step,

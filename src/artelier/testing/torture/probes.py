@@ -20,11 +20,13 @@ def draw_payments(seed: int) -> list[Program]:
     rng = random.Random(f"payments {seed}")
     return [
         Program(
-            run_id=f"payer-{number}", ops=tuple(_payment(rng, f"o{n}") for n in range(3)),
-            on_wait="suspend", limits={},
+            run_id=f"payer-{number}",
+            ops=tuple(_payment(rng, f"o{n}") for n in range(3)),
+            on_wait="suspend",
+            limits={},
         )
         for number in range(2)
-    ]  # fmt: skip
+    ]
 
 
 def _payment(rng: random.Random, path: str) -> Op:

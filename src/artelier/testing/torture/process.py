@@ -32,9 +32,12 @@ NOTICE_S = 0.1
 """How long it takes a writer to see that another process has written; its poll interval."""
 
 POLICY = Policy(
-    approve_risk="high", result_bytes_max=2_000, reply_bytes_max=200_000, model_timeout_s=60.0,
+    approve_risk="high",
+    result_bytes_max=2_000,
+    reply_bytes_max=200_000,
+    model_timeout_s=60.0,
     funds_wait_s=5.0,
-)  # fmt: skip
+)
 
 current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("current", default=None)
 """The process whose code is running."""
@@ -144,9 +147,14 @@ class Process:
         self.loop = loop
         with _inline_writers(self):
             self.kernel = Kernel.open(
-                path, models={"m": model}, tools=tools, policy=POLICY,
-                clock=VirtualClock(self.loop), environ={}, fault=self.at,
-            )  # fmt: skip
+                path,
+                models={"m": model},
+                tools=tools,
+                policy=POLICY,
+                clock=VirtualClock(self.loop),
+                environ={},
+                fault=self.at,
+            )
         neighbours.append(self)
 
     @property

@@ -39,9 +39,11 @@ async def _ask(run: Run, op: Op, name: str) -> int:
 def _asked(run: Run, op: Op, name: str) -> dict[str, Any]:
     text = f"[[{run.id}|{op.path}-{name}]] who is first?"
     return {
-        "model": "m", "messages": [{"role": "user", "content": text}], "max_output_tokens": 400,
+        "model": "m",
+        "messages": [{"role": "user", "content": text}],
+        "max_output_tokens": 400,
         "key": f"{op.path}-{name}",
-    }  # fmt: skip
+    }
 
 
 async def _look(run: Run, op: Op) -> int:
@@ -87,6 +89,9 @@ async def _left(run: Run, op: Op, seconds: float) -> int:
 
 
 _KINDS: dict[str, Callable[[Run, Op, float], Awaitable[int]]] = {
-    "wait_for": _wait_for, "first": _first, "durable_first": _durable_first, "timeout": _timeout,
+    "wait_for": _wait_for,
+    "first": _first,
+    "durable_first": _durable_first,
+    "timeout": _timeout,
     "left": _left,
-}  # fmt: skip
+}

@@ -58,12 +58,14 @@ class _Trial:
 
     def _life(self, *, killing: bool) -> tuple[int, str, str]:
         command = [
-            sys.executable, "-m", "artelier.testing.torture.agent", str(self.path), str(self.books),
+            sys.executable,
+            "-m",
+            "artelier.testing.torture.agent",
+            str(self.path),
+            str(self.books),
             str(self.seed),
-        ]  # fmt: skip
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as agent:
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as agent:
             assert agent.stdout is not None and agent.stderr is not None
             ready = agent.stdout.readline()
             if killing and ready:

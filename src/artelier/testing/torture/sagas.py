@@ -34,10 +34,13 @@ def _changing(rng: random.Random) -> Program:
     ops += [_changed(rng, "again", changed_in), _pause(rng, "p-again")]
     ops.append(Op(kind="taken_back", path="all", options={"upto": None}))
     return Program(
-        run_id="changing", ops=tuple(ops), on_wait=rng.choice(("await", "suspend")), limits={},
+        run_id="changing",
+        ops=tuple(ops),
+        on_wait=rng.choice(("await", "suspend")),
+        limits={},
         changes_s=tuple(sorted(rng.uniform(1.0, 40.0) for _ in range(rng.randint(1, 2)))),
         replay=rng.choice(("strict", "fork_on_drift")),
-    )  # fmt: skip
+    )
 
 
 def _changed(rng: random.Random, path: str, changed_in: dict[int, str]) -> Op:
@@ -57,9 +60,7 @@ def _saga(rng: random.Random, run_id: str) -> Program:
     upto = rng.choice((None, None, "o0", "late"))
     ops.append(Op(kind="compensate", path="back", options={"upto": upto}))
     ops += [_order(rng, "again"), Op(kind="compensate", path="all", options={"upto": None})]
-    return Program(
-        run_id=run_id, ops=tuple(ops), on_wait=rng.choice(("await", "suspend")), limits={}
-    )
+    return Program(run_id=run_id, ops=tuple(ops), on_wait=rng.choice(("await", "suspend")), limits={})
 
 
 def _order(rng: random.Random, path: str) -> Op:

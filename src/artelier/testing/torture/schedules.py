@@ -39,9 +39,14 @@ CRONS = ("* * * * *", "*/2 * * * *")
 
 
 async def _start(
-    kernel: Any, tenant: Any, run_id: str, settings: dict[str, Any], limits: Limits | None,
-    on_wait: str, key_id: int | None,
-) -> AgentResult:  # fmt: skip
+    kernel: Any,
+    tenant: Any,
+    run_id: str,
+    settings: dict[str, Any],
+    limits: Limits | None,
+    on_wait: str,
+    key_id: int | None,
+) -> AgentResult:
     """Compute, sleep, compute, end: each computation is entered in the books of the outside."""
 
     async def work(n: int) -> int:
@@ -94,10 +99,12 @@ def draw_schedules(seed: int) -> dict[str, dict[str, Any]]:
         if rng.random() < 0.3:
             times = {"cron": rng.choice(CRONS), "timezone": rng.choice(("UTC", "Europe/Berlin"))}
         return {
-            **times, "loop": LOOP, "settings": {"sleep_s": rng.choice((0.0, 1.0, 10.0, 60.0))},
+            **times,
+            "loop": LOOP,
+            "settings": {"sleep_s": rng.choice((0.0, 1.0, 10.0, 60.0))},
             "overlap": rng.choice(("skip", "skip", "queue", "cancel_running", "allow")),
             "catch_up": rng.choice(("one", "none")),
-        }  # fmt: skip
+        }
 
     return {f"s{number}": one() for number in range(rng.randint(1, 3))}
 
@@ -119,9 +126,14 @@ class Played:
 
     def open(self, name: str) -> Process:
         process = Process(
-            name, self.path, plan=self.plan, outside=self.outside, model=self.oracle, tools=(),
+            name,
+            self.path,
+            plan=self.plan,
+            outside=self.outside,
+            model=self.oracle,
+            tools=(),
             neighbours=self.processes,
-        )  # fmt: skip
+        )
         process.kernel.services.is_dead = self.dead.__contains__
         return process
 

@@ -48,9 +48,7 @@ def audit_schedules(path: Path, calls: Mapping[str, int]) -> list[Finding]:
             ]
             found += [("schedules: each time once", text) for text in _times(schedule, events)]
             found += [("schedules: overlap", text) for text in _overlaps(schedule, events, ends)]
-            found += [
-                ("schedules: each firing is a run", text) for text in _runs(events, starts, ends)
-            ]
+            found += [("schedules: each firing is a run", text) for text in _runs(events, starts, ends)]
         statuses = dict(db.execute("SELECT run, status FROM runs"))
     found += [("I4: steps happen once", text) for text in _steps(calls, statuses)]
     return found
@@ -114,9 +112,7 @@ def _overlaps(
 
 
 def _runs(
-    events: list[tuple[int, str, dict[str, Any]]],
-    starts: Mapping[str, int],
-    ends: Mapping[str, int],
+    events: list[tuple[int, str, dict[str, Any]]], starts: Mapping[str, int], ends: Mapping[str, int]
 ) -> list[str]:
     found: list[str] = []
     failed = {data["run"] for _, kind, data in events if kind == "failed"}

@@ -12,16 +12,24 @@ from typing import Any
 
 DEPTH_MAX = 2
 
-LEAVES = (
-    ("ask", 10), ("use", 9), ("compute", 3), ("approve", 2), ("sleep", 2), ("wait", 2), ("notes", 1),
-)  # fmt: skip
+LEAVES = (("ask", 10), ("use", 9), ("compute", 3), ("approve", 2), ("sleep", 2), ("wait", 2), ("notes", 1))
 NESTS = (("gather", 3), ("parallel", 2), ("branch", 1), ("child", 2))
 
 TOOLS = (
-    ("look", 5), ("put", 4), ("pay", 6), ("wire", 6), ("refuse", 1), ("big", 1), ("broken", 1),
-    ("hang", 1), ("forbidden", 1), ("risky", 2), ("vouch", 2), ("consult", 1),
+    ("look", 5),
+    ("put", 4),
+    ("pay", 6),
+    ("wire", 6),
+    ("refuse", 1),
+    ("big", 1),
+    ("broken", 1),
+    ("hang", 1),
+    ("forbidden", 1),
+    ("risky", 2),
+    ("vouch", 2),
+    ("consult", 1),
     ("nothing_of_the_kind", 1),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +89,8 @@ def _with_race(rng: random.Random, program: Program) -> Program:
     if rng.random() < 0.4:
         return program
     race = Op(
-        kind="race", path="race",
-        options={"how": rng.choice(RACES), "seconds": rng.choice((0.5, 2.0, 5.0))},
-    )  # fmt: skip
+        kind="race", path="race", options={"how": rng.choice(RACES), "seconds": rng.choice((0.5, 2.0, 5.0))}
+    )
     return replace(program, ops=(*program.ops, race))
 
 
@@ -94,9 +101,11 @@ def _program(rng: random.Random, run_id: str) -> Program:
             ({"usd": "0.004"}, {"tokens": 6_000}, {"steps": 5}, {"wall_s": 60.0}, {"usd": "0"})
         )
     return Program(
-        run_id=run_id, ops=_ops(rng, "o", rng.randint(2, 7), depth=0, child=False),
-        on_wait=rng.choice(("await", "suspend")), limits=limits,
-    )  # fmt: skip
+        run_id=run_id,
+        ops=_ops(rng, "o", rng.randint(2, 7), depth=0, child=False),
+        on_wait=rng.choice(("await", "suspend")),
+        limits=limits,
+    )
 
 
 def _ops(rng: random.Random, prefix: str, count: int, *, depth: int, child: bool) -> tuple[Op, ...]:
@@ -126,9 +135,7 @@ def _nest(rng: random.Random, kind: str, path: str, *, depth: int, child: bool) 
         return Op(kind=kind, path=path, branches=steps)
     width = rng.randint(2, 3) if kind == "gather" else 1
     branches = tuple(
-        _ops(
-            rng, f"{path}.{n}.", rng.randint(1, 3), depth=depth + 1, child=child or kind == "child"
-        )
+        _ops(rng, f"{path}.{n}.", rng.randint(1, 3), depth=depth + 1, child=child or kind == "child")
         for n in range(width)
     )
     options: dict[str, Any] = {}
@@ -173,6 +180,11 @@ def _notes(rng: random.Random) -> dict[str, Any]:
 
 
 _OPTIONS = {
-    "ask": _ask, "use": _use, "compute": _compute, "approve": _approve, "sleep": _sleep, "wait": _wait,
+    "ask": _ask,
+    "use": _use,
+    "compute": _compute,
+    "approve": _approve,
+    "sleep": _sleep,
+    "wait": _wait,
     "notes": _notes,
-}  # fmt: skip
+}

@@ -178,12 +178,7 @@ def _line(verdict: Verdict, *, done: int, of: int, failed: int) -> str:
 
 
 def _report(
-    verdicts: list[Verdict],
-    failed: list[dict[str, Any]],
-    options: Options,
-    *,
-    asked: int,
-    wall_s: float,
+    verdicts: list[Verdict], failed: list[dict[str, Any]], options: Options, *, asked: int, wall_s: float
 ) -> dict[str, Any]:
     def total(counters: Iterable[Counter[str]]) -> dict[str, int]:
         summed: Counter[str] = Counter()

@@ -91,16 +91,19 @@ class Simulation:
     def open(self, name: str) -> Process:
         self._number += 1
         process = Process(
-            name, self.path, plan=self.plan, outside=self.outside, model=self.oracle, tools=self.tools,
+            name,
+            self.path,
+            plan=self.plan,
+            outside=self.outside,
+            model=self.oracle,
+            tools=self.tools,
             neighbours=self.processes,
-        )  # fmt: skip
+        )
         name_in_events = process.name_in_events = (self._number,)
         services = process.kernel.services
         services.is_dead = self.dead.__contains__
         services.process = name_in_events
-        services.dispatches = Dispatches(
-            is_own=name_in_events.__eq__, has_ended=self.known_dead.__contains__
-        )
+        services.dispatches = Dispatches(is_own=name_in_events.__eq__, has_ended=self.known_dead.__contains__)
         return process
 
     async def close(self, process: Process) -> None:
@@ -118,13 +121,9 @@ class Simulation:
         desk = self.open("desk")
         budget = None if not self.faults else self.plan.rng.choice((None, "0.02", "0.2"))
         await desk.start(
-            desk.kernel.tenants.open(
-                Tenant(TENANT, grants={"tools:*", "artifacts:*"}, budget_usd=budget)
-            )
+            desk.kernel.tenants.open(Tenant(TENANT, grants={"tools:*", "artifacts:*"}, budget_usd=budget))
         )
-        workers = [
-            asyncio.ensure_future(self._worker(number)) for number in range(self.plan.workers)
-        ]
+        workers = [asyncio.ensure_future(self._worker(number)) for number in range(self.plan.workers)]
         chaos = asyncio.ensure_future(self._chaos(desk))
         tending = asyncio.ensure_future(self._tend(desk))
         try:

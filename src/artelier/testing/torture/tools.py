@@ -9,15 +9,7 @@ from functools import partial
 from typing import Any
 
 from artelier.errors import ToolFailed, TransientError
-from artelier.ports.tool import (
-    Happened,
-    ProbeAnswer,
-    ToolContext,
-    ToolPort,
-    happened,
-    not_happened,
-    unsure,
-)
+from artelier.ports.tool import Happened, ProbeAnswer, ToolContext, ToolPort, happened, not_happened, unsure
 from artelier.testing.torture.outside import Outside, Transfer
 from artelier.testing.torture.process import Process, current
 from artelier.tools import tool
@@ -117,9 +109,7 @@ def _harmless(outside: Outside) -> list[ToolPort]:
     return [look, put, big, broken, hang, forbidden, consult]
 
 
-async def _transfer(
-    outside: Outside, kind: str, op: str, amount: int, ctx: ToolContext
-) -> dict[str, Any]:
+async def _transfer(outside: Outside, kind: str, op: str, amount: int, ctx: ToolContext) -> dict[str, Any]:
     """Send money: the answer may be lost, late, or never come."""
     process = await _enter(kind, ctx)
     outside.dispatch(ctx.idempotency_key)

@@ -40,8 +40,10 @@ class Verdict:
         """Take over what another trial of the same seed showed."""
         self.findings += other.findings
         for mine, more in (
-            (self.counts, other.counts), (self.statuses, other.statuses), (self.calls, other.calls),
-        ):  # fmt: skip
+            (self.counts, other.counts),
+            (self.statuses, other.statuses),
+            (self.calls, other.calls),
+        ):
             mine.update(more)
         self.commits += other.commits
         self.events += other.events
@@ -65,12 +67,7 @@ async def endings(simulation: Simulation) -> dict[str, Ended]:
 
 
 def simulate(
-    seed: int,
-    path: Path,
-    *,
-    faults: bool,
-    programs: list[Program] | None = None,
-    late: float | None = None,
+    seed: int, path: Path, *, faults: bool, programs: list[Program] | None = None, late: float | None = None
 ) -> tuple[Simulation, dict[str, Ended]]:
     """Run one simulation to its end."""
     simulation = Simulation(seed, path, faults=faults, programs=programs, late=late)
@@ -122,9 +119,7 @@ def _judged(
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
             audit = Audit(simulation=simulation, desk=desk, db=db, ended=ended, expected=expected)
             for invariant in invariants:
-                verdict.findings += [
-                    (invariant.name, text) for text in await invariant.check(audit)
-                ]
+                verdict.findings += [(invariant.name, text) for text in await invariant.check(audit)]
             verdict.events = audit.rows("SELECT count(*) FROM events")[0][0]
         await simulation.close(desk)
 

@@ -64,9 +64,7 @@ class Books:
         self._last = event
 
     def found(self, promise: str, event: Happened, what: str) -> None:
-        self.findings.append(
-            (promise, f"event {event.seq} ({event.kind}, tick {event.tick}): {what}")
-        )
+        self.findings.append((promise, f"event {event.seq} ({event.kind}, tick {event.tick}): {what}"))
 
     # Rights
 
@@ -88,9 +86,7 @@ class Books:
             return policy
         if (
             any(
-                offer["artifact"] == id_
-                and offer["seller"] == who
-                and offer["sells"] == "ownership"
+                offer["artifact"] == id_ and offer["seller"] == who and offer["sells"] == "ownership"
                 for offer in self.offers.values()
             )
             and self.owners[id_] == ESCROW
@@ -165,9 +161,8 @@ class Books:
                 self.found("ownership", event, f"{buyer} has bought, and does not own")
         if data["sells"] == "licence":
             self.licences[f"{name}.{event.seq}"] = _Licence(
-                artifact=data["artifact"], holder=buyer, uses=data.get("uses"),
-                until=data.get("until_tick"),
-            )  # fmt: skip
+                artifact=data["artifact"], holder=buyer, uses=data.get("uses"), until=data.get("until_tick")
+            )
         if data["sells"] == "copy":
             self.tokens[data["got"]] |= self.tokens[data["artifact"]]
             self._learn(data["got"], tick=event.tick)
@@ -219,9 +214,7 @@ class Books:
             if act["action"] == "invoke":
                 self.found("rights", event, f"a program has told {who} {token}")
             elif (who, token) not in self.could:
-                self.found(
-                    "rights", event, f"{who} is shown {token}, to which it never had a right"
-                )
+                self.found("rights", event, f"{who} is shown {token}, to which it never had a right")
 
     def _was_counted(self, who: str, id_: str) -> bool:
         last = self._last

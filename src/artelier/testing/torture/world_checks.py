@@ -43,9 +43,7 @@ class WorldAudit(NamedTuple):
 Finding = tuple[str, str]
 
 
-def audit_world(
-    drawn: DrawnWorld, played: Played, path: Path
-) -> tuple[list[Finding], Counter[str]]:
+def audit_world(drawn: DrawnWorld, played: Played, path: Path) -> tuple[list[Finding], Counter[str]]:
     """Every promise that is broken, and how often each action was done or rejected."""
     findings: list[Finding] = [("a world goes on", text) for text in played.findings]
     findings += asyncio.run(_verified(drawn, path))
@@ -133,18 +131,12 @@ def _ownership(audit: WorldAudit) -> list[str]:
     """Everything has the owner that its events gave it; the escrow owns what is openly for sale."""
     found: list[str] = []
     escrowed: list[str] = []
-    for id_, owner, deleted in audit.rows(
-        "SELECT id, owner, deleted FROM artifacts WHERE space = ?", SPACE
-    ):
+    for id_, owner, deleted in audit.rows("SELECT id, owner, deleted FROM artifacts WHERE space = ?", SPACE):
         if audit.books.owners.get(id_) != owner or bool(deleted) != (id_ in audit.books.gone):
-            found.append(
-                f"{id_} belongs to {owner}, by its events to {audit.books.owners.get(id_)}"
-            )
+            found.append(f"{id_} belongs to {owner}, by its events to {audit.books.owners.get(id_)}")
         if owner == ESCROW and id_ != ESCROW and not deleted:
             escrowed.append(id_)
-    for_sale = [
-        offer["artifact"] for offer in audit.books.offers.values() if offer["sells"] == "ownership"
-    ]
+    for_sale = [offer["artifact"] for offer in audit.books.offers.values() if offer["sells"] == "ownership"]
     if sorted(escrowed) != sorted(for_sale):
         found.append(f"in escrow are {sorted(escrowed)}, for sale are {sorted(for_sale)}")
     rows = audit.rows("SELECT offer FROM world_offers WHERE space = ? AND status = 'open'", SPACE)
@@ -190,13 +182,13 @@ def _consent(audit: WorldAudit) -> list[str]:
     """Nobody pays more than the price that its thought saw, or than it said."""
     config = audit.drawn.config
     books = ConsentBooks(
-        content=audit.books.content, activation=config["activation"],
-        stages=config.get("stages", ()), caps=audit.played.caps,
-    )  # fmt: skip
+        content=audit.books.content,
+        activation=config["activation"],
+        stages=config.get("stages", ()),
+        caps=audit.played.caps,
+    )
     for event in audit.events:
-        books.take(
-            local=event.local, kind=event.kind, actor=event.actor, tick=event.tick, data=event.data
-        )
+        books.take(local=event.local, kind=event.kind, actor=event.actor, tick=event.tick, data=event.data)
     return books.findings
 
 

@@ -102,9 +102,7 @@ def draw_world(seed: int) -> DrawnWorld:
     count = rng.randint(5, 15)
     agents = tuple(f"a{n}" for n in range(count))
     kinds = {agent: rng.choices(("policy", "reflex", "model"), (6, 3, 1))[0] for agent in agents}
-    if (
-        seed % 3
-    ):  # a third of the worlds knows only rules, another one no models but for lost reflexes
+    if seed % 3:  # a third of the worlds knows only rules, another one no models but for lost reflexes
         spared = ("model",) if seed % 3 == 1 else ("model", "reflex")
         kinds = {agent: "policy" if kind in spared else kind for agent, kind in kinds.items()}
     config: dict[str, Any] = {
@@ -124,10 +122,14 @@ def draw_world(seed: int) -> DrawnWorld:
         config["network"] = {agent: rng.sample(agents, k=count // 2) for agent in agents}
     things = [thing for agent in agents for thing in _belongings(rng, agent, kinds[agent], count)]
     return DrawnWorld(
-        seed=seed, agents=agents, config=config, things=tuple(things), ticks=rng.randint(4, 10),
+        seed=seed,
+        agents=agents,
+        config=config,
+        things=tuple(things),
+        ticks=rng.randint(4, 10),
         models=frozenset(agent for agent in agents if kinds[agent] == "model"),
         policies={"drawn": Drawn(count)},
-    )  # fmt: skip
+    )
 
 
 def _belongings(rng: random.Random, agent: str, kind: str, count: int) -> list[Thing]:
@@ -145,19 +147,37 @@ def _belongings(rng: random.Random, agent: str, kind: str, count: int) -> list[T
     ruled = rng.choice(({"contract": f"rule-{k}"}, {"contract": f"rule-{n}"}, "public"))
     return [
         Thing(id=agent, owner=agent, kind="agent", content=mind),
-        Thing(id=f"secret-{n}", owner=agent, kind="document", content=f"It is {token}.",
-              access="private"),
-        Thing(id=f"doc-{n}", owner=agent, kind="document", content=f"Known to all: {n}.",
-              prices={"read": rng.randrange(3), "inclusion": rng.randrange(2)}),
+        Thing(id=f"secret-{n}", owner=agent, kind="document", content=f"It is {token}.", access="private"),
+        Thing(
+            id=f"doc-{n}",
+            owner=agent,
+            kind="document",
+            content=f"Known to all: {n}.",
+            prices={"read": rng.randrange(3), "inclusion": rng.randrange(2)},
+        ),
         Thing(id=f"mem-{n}", owner=agent, kind="memory_store", content={"config": {}}),
-        Thing(id=f"tool-{n}", owner=agent, kind="tool", content={"code": code},
-              prices={"invoke": rng.randrange(4)}),
-        Thing(id=f"rule-{n}", owner=agent, kind="contract", access="owner_writes",
-              content={"code": rng.choice(CONTRACTS).format(k=k)}),
+        Thing(
+            id=f"tool-{n}",
+            owner=agent,
+            kind="tool",
+            content={"code": code},
+            prices={"invoke": rng.randrange(4)},
+        ),
+        Thing(
+            id=f"rule-{n}",
+            owner=agent,
+            kind="contract",
+            access="owner_writes",
+            content={"code": rng.choice(CONTRACTS).format(k=k)},
+        ),
         Thing(id=f"ruled-{n}", owner=agent, kind="document", content="Under a rule.", access=ruled),
-        Thing(id=f"reflex-{n}", owner=agent, kind="reflex",
-              content={"code": REFLEX.replace("COUNT", str(count))}),
-    ]  # fmt: skip
+        Thing(
+            id=f"reflex-{n}",
+            owner=agent,
+            kind="reflex",
+            content={"code": REFLEX.replace("COUNT", str(count))},
+        ),
+    ]
 
 
 @dataclass
@@ -178,9 +198,7 @@ class Drawn:
         return action
 
 
-def note_cap(
-    caps: dict[tuple[str, int], int], action: Mapping[str, Any], agent: str, tick: int
-) -> None:
+def note_cap(caps: dict[tuple[str, int], int], action: Mapping[str, Any], agent: str, tick: int) -> None:
     """Keep the `price_max` that an action says, if it says one."""
     if "price_max" in action:
         caps[agent, tick] = action["price_max"]
@@ -240,21 +258,22 @@ def _haggled(rng: random.Random, at: _Place, tick: int) -> dict[str, Any]:
     if at.me != f"a{n}":
         return {"action": "read", "ref": f"doc-{n}"}
     prices = {"read": rng.randrange(1, 9), "inclusion": rng.randrange(3)}
-    return {
-        "action": "write",
-        "artifact_id": f"doc-{n}",
-        "content": f"News {tick}.",
-        "prices": prices,
-    }
+    return {"action": "write", "artifact_id": f"doc-{n}", "content": f"News {tick}.", "prices": prices}
 
 
 def _write(rng: random.Random, at: _Place) -> dict[str, Any]:
     written: dict[str, Any] = {"artifact_id": at.thing(rng), "content": f"words {rng.random()}"}
     if rng.random() < 0.4:
         written["access"] = rng.choice(
-            ("private", "public", "owner_writes", {"allow": {"read": [at.agent(rng)]}},
-             {"contract": f"rule-{rng.randrange(at.count)}"}, "nonsense")
-        )  # fmt: skip
+            (
+                "private",
+                "public",
+                "owner_writes",
+                {"allow": {"read": [at.agent(rng)]}},
+                {"contract": f"rule-{rng.randrange(at.count)}"},
+                "nonsense",
+            )
+        )
     if rng.random() < 0.3:
         written["prices"] = {"read": rng.randrange(9), "invoke": rng.choice((0, 3, 10**12))}
     if rng.random() < 0.2:

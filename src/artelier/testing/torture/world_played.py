@@ -11,12 +11,7 @@ from typing import Any, NamedTuple
 from artelier import Kernel
 from artelier.errors import ArtelierError, Conflict, Flow
 from artelier.testing.torture.world_drawn import DrawnModel, DrawnWorld
-from artelier.testing.torture.world_faults import (
-    FULL_MAX,
-    WorldCrash,
-    WorldFaults,
-    breaking_writers,
-)
+from artelier.testing.torture.world_faults import FULL_MAX, WorldCrash, WorldFaults, breaking_writers
 from artelier.world import World
 from artelier.world.genesis import settle
 
@@ -78,9 +73,8 @@ async def _made(drawn: DrawnWorld, path: Path, model: DrawnModel) -> None:
         await settle(world)
         for thing in drawn.things:
             await world.as_principal(thing.owner).artifacts.write(
-                thing.id, kind=thing.kind, content=thing.content, access=thing.access,
-                prices=thing.prices,
-            )  # fmt: skip
+                thing.id, kind=thing.kind, content=thing.content, access=thing.access, prices=thing.prices
+            )
         await world.join(*drawn.agents)
         await world.close()
     finally:
@@ -88,12 +82,7 @@ async def _made(drawn: DrawnWorld, path: Path, model: DrawnModel) -> None:
 
 
 async def _life(
-    drawn: DrawnWorld,
-    path: Path,
-    model: DrawnModel,
-    faults: WorldFaults,
-    dead: set[str],
-    findings: list[str],
+    drawn: DrawnWorld, path: Path, model: DrawnModel, faults: WorldFaults, dead: set[str], findings: list[str]
 ) -> bool:
     """Pass ticks as long as this life lasts; whether the world has come to its end. Errors: `WorldCrash`."""
     kernels: list[Kernel] = []
@@ -127,9 +116,7 @@ async def _bury(kernels: list[Kernel], dead: set[str]) -> None:
         kernel.close()
 
 
-async def _ticks(
-    drawn: DrawnWorld, worlds: list[World], faults: WorldFaults, findings: list[str]
-) -> None:
+async def _ticks(drawn: DrawnWorld, worlds: list[World], faults: WorldFaults, findings: list[str]) -> None:
     refused = 0
     until = min(drawn.ticks, await worlds[0].tick_now() + faults.ticks)
     while (tick := await worlds[0].tick_now()) < until:
@@ -151,9 +138,7 @@ async def _ticks(
                 findings.append(f"tick {tick + 1} was refused: {type(error).__name__}: {error}")
                 faults.die("of a refusal")
             if (now := await world.tick_now()) != tick:
-                findings.append(
-                    f"tick {tick + 1} was refused for a full disk, and tick {now} passed"
-                )
+                findings.append(f"tick {tick + 1} was refused for a full disk, and tick {now} passed")
 
 
 async def _race(worlds: list[World], faults: WorldFaults, findings: list[str]) -> None:

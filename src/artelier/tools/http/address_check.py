@@ -19,11 +19,24 @@ Resolver = Callable[[str, int], Iterable[str]]
 _NEVER = tuple(
     ipaddress.ip_network(text)
     for text in (
-        "0.0.0.0/8", "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.0/24",
-        "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4",
-        "240.0.0.0/4", "fe80::/10", "fec0::/10", "ff00::/8", "fd00:ec2::254/128",
+        "0.0.0.0/8",
+        "169.254.0.0/16",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+        "fe80::/10",
+        "fec0::/10",
+        "ff00::/8",
+        "fd00:ec2::254/128",
     )
-)  # fmt: skip
+)
 """Nobody's API: unspecified, link-local (where clouds keep their credentials), multicast, reserved, examples.
 Source: the special-purpose registries of IANA (RFC 6890), and the metadata addresses of AWS, Alibaba
 and Azure."""
@@ -31,10 +44,15 @@ and Azure."""
 _PRIVATE = tuple(
     ipaddress.ip_network(text)
     for text in (
-        "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
-        "::1/128", "fc00::/7",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "::1/128",
+        "fc00::/7",
     )
-)  # fmt: skip
+)
 
 _GLOBAL_6 = ipaddress.ip_network("2000::/3")
 _SPECIAL_6 = tuple(
@@ -95,8 +113,9 @@ def addresses_of(host: str, port: int, *, private: bool, resolve: Resolver) -> l
         if (why := why_refused(text, private=private)) is not None:
             raise ToolFailed(
                 f"the host must not be called: its address {why}",
-                expected="an address of the internet, or a rule that says private = true", got=host,
-            )  # fmt: skip
+                expected="an address of the internet, or a rule that says private = true",
+                got=host,
+            )
     return found
 
 

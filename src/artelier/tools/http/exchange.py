@@ -79,9 +79,7 @@ class HostConnection:
         connection.auto_open = 0  # what was checked is what is talked to
         connection.sock = self._socket
         try:
-            connection.putrequest(
-                method, self._target.line, skip_host=True, skip_accept_encoding=True
-            )
+            connection.putrequest(method, self._target.line, skip_host=True, skip_accept_encoding=True)
             for name, value in headers.items():
                 connection.putheader(name, value)
             connection.endheaders(body)
@@ -90,9 +88,7 @@ class HostConnection:
         except Cut:
             raise
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Cut(
-                f"the exchange with {self._target.host} broke off", got=type(error).__name__
-            ) from None
+            raise Cut(f"the exchange with {self._target.host} broke off", got=type(error).__name__) from None
         finally:
             connection.close()
             self._socket.close()
@@ -140,16 +136,17 @@ class HostConnection:
                 piece = _unpacked(unpack, piece, room=BODY_BYTES_MAX + 1 - len(found))
             found += piece
             if max(taken, len(found)) > BODY_BYTES_MAX:
-                raise Unusable(
-                    "the reply is too large", expected=f"at most {BODY_BYTES_MAX} bytes, unpacked"
-                )
+                raise Unusable("the reply is too large", expected=f"at most {BODY_BYTES_MAX} bytes, unpacked")
         if (unpack is not None and found and not unpack.eof) or response.length:
             raise Cut("the reply ended in the middle")
         kind = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
         return HttpReply(
-            status=response.status, kind=kind, location=response.getheader("location"),
-            retry_after=response.getheader("retry-after"), body=bytes(found),
-        )  # fmt: skip
+            status=response.status,
+            kind=kind,
+            location=response.getheader("location"),
+            retry_after=response.getheader("retry-after"),
+            body=bytes(found),
+        )
 
 
 def _unpacked(unpack: zlib._Decompress, piece: bytes, *, room: int) -> bytes:  # pyright: ignore[reportPrivateUsage] - the only name of its type

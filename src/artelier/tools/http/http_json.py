@@ -18,14 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from artelier.errors import (
-    ArtelierError,
-    External,
-    MissingKey,
-    NotGranted,
-    ToolFailed,
-    TransientError,
-)
+from artelier.errors import ArtelierError, External, MissingKey, NotGranted, ToolFailed, TransientError
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool
 from artelier.tools.http.address_check import Resolver, addresses_of, system_resolver
@@ -51,10 +44,17 @@ SENT_BYTES_MAX = 256 * 1024
 RETRY_AFTER_MAX_S = 120.0
 KIND_CHARS_MAX = 200
 
-FREE_HEADERS = frozenset((
-    "accept-language", "if-match", "if-modified-since", "if-none-match", "if-unmodified-since",
-    "prefer", "x-request-id",
-))  # fmt: skip
+FREE_HEADERS = frozenset(
+    (
+        "accept-language",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-unmodified-since",
+        "prefer",
+        "x-request-id",
+    )
+)
 """What a model may send; any other header is of the rule. Some turn a GET into a DELETE, or one path into
 another."""
 
@@ -119,9 +119,7 @@ class HttpJsonClient:
                 if onward.origin != target.origin:
                     sent = {name: sent[name] for name in sent if name not in FREE_HEADERS}
                 target = onward
-        raise ToolFailed(
-            "the server sends from one address to the next", expected="at most 3 times"
-        )
+        raise ToolFailed("the server sends from one address to the next", expected="at most 3 times")
 
     async def _once(
         self, target: UrlTarget, method: str, sent: Mapping[str, str], content: bytes | None
@@ -132,9 +130,7 @@ class HttpJsonClient:
         except MissingKey as error:
             raise ToolFailed(error.message, expected=error.expected, got=error.got) from None
         addresses = await _threads.run(
-            lambda: addresses_of(
-                target.host, target.port, private=rule.private, resolve=self.resolve
-            )
+            lambda: addresses_of(target.host, target.port, private=rule.private, resolve=self.resolve)
         )
         line = HostConnection(target, addresses, self.trust())
         own = {name.lower(): value for name, value in own.items()}
@@ -171,9 +167,12 @@ def http_json_tool(
     is where secrets of headers are read, at each call. Errors: `InvalidConfig`.
     """
     client = HttpJsonClient(
-        rules=rules_from(allow), environ=os.environ if environ is None else environ,
-        context=context, resolve=resolve, timeout_s=timeout_s,
-    )  # fmt: skip
+        rules=rules_from(allow),
+        environ=os.environ if environ is None else environ,
+        context=context,
+        resolve=resolve,
+        timeout_s=timeout_s,
+    )
 
     async def http_json(
         url: str,
@@ -226,9 +225,10 @@ def _prepared(
     for name, value in headers.items():
         if name.lower() not in FREE_HEADERS:
             raise ToolFailed(
-                "this header cannot be set by a call", expected=", ".join(sorted(FREE_HEADERS)),
+                "this header cannot be set by a call",
+                expected=", ".join(sorted(FREE_HEADERS)),
                 got=repr(name)[:80],
-            )  # fmt: skip
+            )
         if not re.fullmatch(r"[ -~]{1,1000}", value) or value != value.strip():
             raise ToolFailed(f"the value of header {name.lower()}", expected="printable ASCII")
         found[name.lower()] = value
@@ -246,9 +246,7 @@ def _prepared(
         content = msgspec.json.encode(body)
         if len(content) > SENT_BYTES_MAX:
             raise ToolFailed(
-                "the body is too large",
-                expected=f"at most {SENT_BYTES_MAX} bytes",
-                got=len(content),
+                "the body is too large", expected=f"at most {SENT_BYTES_MAX} bytes", got=len(content)
             )
         sent["content-type"] = "application/json"
     sent["content-length"] = str(len(content or b""))

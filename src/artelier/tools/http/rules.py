@@ -36,11 +36,25 @@ _PARAMETERS = re.compile(r";|%3[bB]")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VALUE = re.compile(r"(?P<before>(?:[!-~]+ )?)env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)")
 _SECRET = re.compile(r"auth|cookie|key|token|secret|password|credential|session", re.IGNORECASE)
-_OURS = frozenset((
-    "host", "connection", "content-length", "content-type", "transfer-encoding", "accept",
-    "accept-encoding", "idempotency-key", "expect", "upgrade", "te", "trailer", "proxy-authorization",
-    "proxy-connection", "keep-alive",
-))  # fmt: skip
+_OURS = frozenset(
+    (
+        "host",
+        "connection",
+        "content-length",
+        "content-type",
+        "transfer-encoding",
+        "accept",
+        "accept-encoding",
+        "idempotency-key",
+        "expect",
+        "upgrade",
+        "te",
+        "trailer",
+        "proxy-authorization",
+        "proxy-connection",
+        "keep-alive",
+    )
+)
 
 
 class UnclearUrl(ValueError):
@@ -101,9 +115,12 @@ def parse_url(url: object) -> UrlTarget:
     path = parts.path or "/"
     _check_path(path, parts.query)
     return UrlTarget(
-        scheme=scheme, host=_host(parts.netloc, parts.hostname or ""), port=port or PORTS[scheme],
-        path=path, query=parts.query,
-    )  # fmt: skip
+        scheme=scheme,
+        host=_host(parts.netloc, parts.hostname or ""),
+        port=port or PORTS[scheme],
+        path=path,
+        query=parts.query,
+    )
 
 
 def _host(netloc: str, name: str) -> str:
@@ -119,9 +136,7 @@ def _host(netloc: str, name: str) -> str:
         return f"[{address}]"
     if len(name) > 253 or not _HOST.fullmatch(name):
         raise UnclearUrl("has a broken host")
-    if _NUMBER.fullmatch(
-        name.rpartition(".")[2]
-    ):  # 2130706433, 0x7f.1 and 0177.0.0.1 are addresses too
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):  # 2130706433, 0x7f.1 and 0177.0.0.1 are addresses too
         try:
             return str(ipaddress.IPv4Address(name))
         except ValueError:
@@ -133,9 +148,7 @@ def _check_path(path: str, query: str) -> None:
     if _PERCENT.search(path) or _PERCENT.search(query):
         raise UnclearUrl("has a percent sign that encodes nothing")
     if _PATH_TRICKS.search(path):
-        raise UnclearUrl(
-            "has encoded dots, slashes, percent signs or control characters in its path"
-        )
+        raise UnclearUrl("has encoded dots, slashes, percent signs or control characters in its path")
     for segment in path.split("/"):
         if _PARAMETERS.split(segment, maxsplit=1)[0] in (".", ".."):
             raise UnclearUrl("has . or .. in its path")
@@ -171,8 +184,7 @@ class HttpRule:
             _check_header(name, value)
             if target.scheme == "http" and not self.private and _VALUE.fullmatch(value):
                 raise InvalidConfig(
-                    f"header {name} of {self.url} would send a secret unencrypted",
-                    expected="an https URL",
+                    f"header {name} of {self.url} would send a secret unencrypted", expected="an https URL"
                 )
         object.__setattr__(self, "headers", MappingProxyType(dict(self.headers)))
 
@@ -184,9 +196,7 @@ class HttpRule:
         """Return True if a URL has this origin and lies below this path."""
         own = self.target
         below = own.path if own.path.endswith("/") else f"{own.path}/"
-        return own.origin == target.origin and (
-            target.path == own.path or target.path.startswith(below)
-        )
+        return own.origin == target.origin and (target.path == own.path or target.path.startswith(below))
 
     def filled(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Headers with the secrets in place. Errors: `MissingKey`."""
@@ -232,9 +242,10 @@ def rules_from(allow: Iterable[object]) -> tuple[HttpRule, ...]:
             table = cast("Mapping[str, Any]", one)
             if unknown := set(table) - {"url", "private", "headers"}:
                 raise InvalidConfig(
-                    "an allowed URL has unknown keys", expected="url, private, headers",
+                    "an allowed URL has unknown keys",
+                    expected="url, private, headers",
                     got=", ".join(sorted(map(str, unknown)))[:200],
-                )  # fmt: skip
+                )
             found.append(HttpRule(**cast("dict[str, Any]", {"url": "", **table})))
         else:
             raise InvalidConfig("not an allowed URL", got=type(one).__name__)

@@ -59,9 +59,7 @@ class Veil:
                 one.update(pairs)
                 inner = one.values()
             open_ones += [
-                cast("list[Any] | dict[str, Any]", item)
-                for item in inner
-                if isinstance(item, list | dict)
+                cast("list[Any] | dict[str, Any]", item) for item in inner if isinstance(item, list | dict)
             ]
         return holder[0]
 
@@ -147,8 +145,4 @@ def _sign(found: re.Match[str]) -> str:
     return chr(int(decimal) if decimal else int(hexadecimal, 16))
 
 
-_PLAIN: tuple[tuple[str, Callable[[str], str]], ...] = (
-    ("\\", _unescaped),
-    ("%", unquote),
-    ("&", _unmarked),
-)
+_PLAIN: tuple[tuple[str, Callable[[str], str]], ...] = (("\\", _unescaped), ("%", unquote), ("&", _unmarked))

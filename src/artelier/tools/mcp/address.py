@@ -76,9 +76,7 @@ def address_of(
 ) -> Address:
     """The checked address. Errors: `InvalidConfig`; values of `env` and `headers` are in none of them."""
     if (command is None) == (url is None):
-        raise InvalidConfig(
-            "an MCP server is reached in one way", expected="either command= or url="
-        )
+        raise InvalidConfig("an MCP server is reached in one way", expected="either command= or url=")
     if command is not None:
         if headers:
             raise InvalidConfig("headers= is for a server with a url=")
@@ -100,9 +98,10 @@ def _program(command: Sequence[str], env: Mapping[str, str]) -> LocalServer:
     for name, value in env.items():
         if not _is_variable(name, value):
             raise InvalidConfig(
-                "an environment variable of an MCP server", expected="name and value as text",
+                "an environment variable of an MCP server",
+                expected="name and value as text",
                 got=repr(name)[:80],
-            )  # fmt: skip
+            )
     return LocalServer(tuple(command), dict(env))
 
 
@@ -120,9 +119,10 @@ def _endpoint(url: str, headers: Mapping[str, str]) -> RemoteServer:
         raise InvalidConfig("the url of an MCP server cannot be read") from None
     if parts.scheme not in ("http", "https") or not host or not url.isprintable():
         raise InvalidConfig(
-            "the url of an MCP server", expected="http://... or https://...",
+            "the url of an MCP server",
+            expected="http://... or https://...",
             got=f"{parts.scheme[:20]}:..." if parts.scheme else "no scheme",
-        )  # fmt: skip
+        )
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise InvalidConfig(
             "the url of an MCP server has a user, a password or a fragment",
@@ -136,9 +136,10 @@ def _endpoint(url: str, headers: Mapping[str, str]) -> RemoteServer:
             or not (value.isascii() and value.isprintable())
         ):
             raise InvalidConfig(
-                "a header of an MCP server", expected="a name, and one line of ASCII text",
+                "a header of an MCP server",
+                expected="a name, and one line of ASCII text",
                 got=repr(name)[:80],
-            )  # fmt: skip
+            )
     return RemoteServer(url, dict(headers))
 
 

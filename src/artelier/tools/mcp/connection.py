@@ -97,8 +97,9 @@ class Connection:
             self._retire()
             raise ServerUnavailable(
                 f"the MCP server {self._address.shown} does not answer",
-                expected=f"a greeting within {self._timeout_s:g} s", got=self._diagnosis() or None,
-            ) from None  # fmt: skip
+                expected=f"a greeting within {self._timeout_s:g} s",
+                got=self._diagnosis() or None,
+            ) from None
 
     async def _hold(self) -> None:
         """Keep the conversation open until somebody ends it, or the server does."""
@@ -129,9 +130,10 @@ class Connection:
         self._opened.set_exception(
             ServerUnavailable(
                 f"the MCP server {self._address.shown} cannot be spoken to",
-                expected="a server that speaks MCP", got=self._diagnosis() or None,
+                expected="a server that speaks MCP",
+                got=self._diagnosis() or None,
             )
-        )  # fmt: skip
+        )
 
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[Client]:
@@ -147,9 +149,11 @@ class Connection:
                 self._process = ServerProcess(self._address, on_end=self._closing.set)
                 transport = self._process.open()
             client = Client(
-                transport, cache=None, message_handler=self._heard,
+                transport,
+                cache=None,
+                message_handler=self._heard,
                 client_info=types.Implementation(name="artelier", version=VERSION),
-            )  # fmt: skip
+            )
             yield await stack.enter_async_context(client)
 
     async def _note_status(self, response: httpx2.Response) -> None:
@@ -226,8 +230,9 @@ class Connection:
         if len(found) > TOOLS_MAX:
             raise LimitReached(
                 f"the MCP server {self._address.shown} has too many tools",
-                expected=f"at most {TOOLS_MAX}", got=f"{len(found)} and more",
-            )  # fmt: skip
+                expected=f"at most {TOOLS_MAX}",
+                got=f"{len(found)} and more",
+            )
         self._listed = {tool.name: fingerprint(tool) for tool in reversed(found)}
         return found
 
@@ -236,8 +241,7 @@ class Connection:
             return await self._asked(client.list_tools(cursor=cursor))
         except (Declined, Answered) as error:
             raise ServerBroken(
-                f"the MCP server {self._address.shown} does not list its tools",
-                got=str(error) or None,
+                f"the MCP server {self._address.shown} does not list its tools", got=str(error) or None
             ) from None
         except Lost as error:
             raise self.unavailable(error) from None
@@ -255,9 +259,7 @@ class Connection:
             await self.listing()
         return self._listed.get(name)
 
-    async def call(
-        self, name: str, arguments: dict[str, Any], *, key: str, alive: Progress
-    ) -> Result:
+    async def call(self, name: str, arguments: dict[str, Any], *, key: str, alive: Progress) -> Result:
         """Hand a call over and wait for its result.
 
         Errors: `Declined`, `Answered`, `Lost`.

@@ -74,11 +74,7 @@ def fingerprint(tool: types.Tool) -> str:
 
 
 def read_listing(
-    tools: Iterable[types.Tool],
-    *,
-    prefix: str,
-    taken: Collection[str],
-    known: Mapping[str, ArgumentSchema],
+    tools: Iterable[types.Tool], *, prefix: str, taken: Collection[str], known: Mapping[str, ArgumentSchema]
 ) -> tuple[list[Listed], list[RefusedTool]]:
     """The tools that can be offered and those that cannot. A name in `taken` gets the prefix.
 
@@ -95,9 +91,7 @@ def read_listing(
             name = _name(tool.name, prefix=prefix, used=used)
             said = _said(tool)
             if (size := size + len(said)) > DEFINITIONS_BYTES_MAX:
-                raise Unfit(
-                    f"the tools of this server take more than {DEFINITIONS_BYTES_MAX} bytes"
-                )
+                raise Unfit(f"the tools of this server take more than {DEFINITIONS_BYTES_MAX} bytes")
             listed = _listed(tool, name, said, known)
         except Unfit as unfit:
             shown = visible(tool.name, chars_max=80) or "(no name)"
@@ -128,9 +122,7 @@ def _name(name: str, *, prefix: str, used: Collection[str]) -> str:
     return longer
 
 
-def _listed(
-    tool: types.Tool, name: str, said: bytes, known: Mapping[str, ArgumentSchema]
-) -> Listed:
+def _listed(tool: types.Tool, name: str, said: bytes, known: Mapping[str, ArgumentSchema]) -> Listed:
     mark = sha256(said).hexdigest()
     arguments = known.get(mark) or ArgumentSchema(tool.input_schema)
     schema = ToolSchema(
@@ -139,6 +131,5 @@ def _listed(
         parameters=arguments.schema,
     )
     return Listed(
-        remote_name=tool.name, schema=schema, arguments=arguments, fingerprint=mark,
-        hints=Hints.of(tool),
-    )  # fmt: skip
+        remote_name=tool.name, schema=schema, arguments=arguments, fingerprint=mark, hints=Hints.of(tool)
+    )

@@ -79,9 +79,7 @@ class ServerProcess:
     @asynccontextmanager
     async def open(
         self,
-    ) -> AsyncGenerator[
-        tuple[MemoryObjectReceiveStream[Inbox], MemoryObjectSendStream[SessionMessage]]
-    ]:
+    ) -> AsyncGenerator[tuple[MemoryObjectReceiveStream[Inbox], MemoryObjectSendStream[SessionMessage]]]:
         """Start it, give its streams, and end it. Errors: `InvalidConfig`, `OSError`."""
         process = await self._start()
         to_session, inbox = anyio.create_memory_object_stream[Inbox](0)
@@ -116,12 +114,21 @@ class ServerProcess:
         reading, self._lifeline = os.pipe()
         try:
             return await asyncio.create_subprocess_exec(
-                sys.executable or "python3", "-I", "-S", str(_SUPERVISOR), str(reading),
-                place, *self._program.command[1:],
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE, env=env, pass_fds=(reading,),
-                start_new_session=True, limit=MESSAGE_BYTES_MAX,
-            )  # fmt: skip
+                sys.executable or "python3",
+                "-I",
+                "-S",
+                str(_SUPERVISOR),
+                str(reading),
+                place,
+                *self._program.command[1:],
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=env,
+                pass_fds=(reading,),
+                start_new_session=True,
+                limit=MESSAGE_BYTES_MAX,
+            )
         except BaseException:
             self.let_go()
             raise

@@ -41,9 +41,7 @@ def value_of(result: types.CallToolResult) -> Any:
 
 def error_text(result: types.CallToolResult) -> str:
     """Return what a failed call says."""
-    texts = [
-        str(piece["text"]) for block in result.content[:20] if "text" in (piece := _piece(block))
-    ]
+    texts = [str(piece["text"]) for block in result.content[:20] if "text" in (piece := _piece(block))]
     return visible("\n".join(texts), chars_max=ERROR_CHARS_MAX) or "the tool says no more"
 
 
@@ -52,14 +50,20 @@ def _piece(block: types.ContentBlock) -> dict[str, Any]:
         return {"type": "text", "text": block.text}
     if block.type == "image" or block.type == "audio":
         return {
-            "type": block.type, "mime_type": block.mime_type, "size_bytes": _size(block.data),
+            "type": block.type,
+            "mime_type": block.mime_type,
+            "size_bytes": _size(block.data),
             "note": "left out",
-        }  # fmt: skip
+        }
     if block.type == "resource_link":
         return _said(
-            type="resource_link", uri=str(block.uri), name=block.name, mime_type=block.mime_type,
-            description=block.description, size_bytes=block.size,
-        )  # fmt: skip
+            type="resource_link",
+            uri=str(block.uri),
+            name=block.name,
+            mime_type=block.mime_type,
+            description=block.description,
+            size_bytes=block.size,
+        )
     held = block.resource
     piece = _said(type="resource", uri=str(held.uri), mime_type=held.mime_type)
     text = cast("object", getattr(held, "text", None))

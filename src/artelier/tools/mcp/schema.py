@@ -134,8 +134,9 @@ def _object(arguments: Any, *, tool: str) -> tuple[dict[str, Any], int]:
     if size > ARGUMENTS_BYTES_MAX:
         raise InvalidArguments(
             f"arguments of `{tool}` are too large",
-            expected=f"at most {ARGUMENTS_BYTES_MAX} bytes of JSON", got=f"{size} bytes",
-        )  # fmt: skip
+            expected=f"at most {ARGUMENTS_BYTES_MAX} bytes of JSON",
+            got=f"{size} bytes",
+        )
     return cast("dict[str, Any]", plain), size
 
 
@@ -197,8 +198,7 @@ def _checker(dialect: object) -> Any:
     """The class that checks a dialect of JSON schema; 2020-12 if it is not said, or not known."""
     validators = import_module("jsonschema.validators")
     return validators.validator_for(
-        {"$schema": dialect} if isinstance(dialect, str) else {},
-        default=validators.Draft202012Validator,
+        {"$schema": dialect} if isinstance(dialect, str) else {}, default=validators.Draft202012Validator
     )
 
 
@@ -207,9 +207,11 @@ def _validator(schema: dict[str, Any], dialect: object) -> Any:
     base = _checker(dialect)
     standard = cast("Mapping[str, Keyword]", base.VALIDATORS)
     standard = {
-        **standard, "pattern": _pattern, "patternProperties": _pattern_properties,
+        **standard,
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties(standard["additionalProperties"]),
-    }  # fmt: skip
+    }
     keywords = {name: _counted(_guarded(name, function)) for name, function in standard.items()}
     # An empty registry: nothing outside the schema is ever fetched.
     return validators.extend(base, keywords)(schema, registry=referencing.Registry())
@@ -270,9 +272,7 @@ def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) 
         return
     for pattern, names in named.items():
         for name in names:
-            yield from validator.descend(
-                instance[name], value[pattern], path=name, schema_path=pattern
-            )
+            yield from validator.descend(instance[name], value[pattern], path=name, schema_path=pattern)
 
 
 def _additional_properties(function: Keyword) -> Keyword:

@@ -64,9 +64,10 @@ class McpServer:
         """
         if not isinstance(cast(object, name), str) or not _NAME.fullmatch(name):
             raise InvalidConfig(
-                "the name of an MCP server", expected="1-32 characters of A-Z a-z 0-9 _ -",
+                "the name of an MCP server",
+                expected="1-32 characters of A-Z a-z 0-9 _ -",
                 got=repr(name)[:80],
-            )  # fmt: skip
+            )
         if not math.isfinite(timeout_s) or timeout_s <= 0:
             raise InvalidConfig("timeout_s of an MCP server", expected="seconds above 0")
         require_mcp()
@@ -104,27 +105,32 @@ class McpServer:
         raw = await connection.listing()
         # In a thread, because a hostile listing takes seconds to look through.
         good, refused = await _threads.run(
-            lambda: read_listing(
-                raw, prefix=self._short_name, taken=frozenset(taken), known=self._known
-            )
+            lambda: read_listing(raw, prefix=self._short_name, taken=frozenset(taken), known=self._known)
         )
         self._known = {one.fingerprint: one.arguments for one in good}
         self.refused = tuple(refused)
         return [
             McpTool(
-                listed, server=self.name, connect=self._connected, grant=self._grant,
+                listed,
+                server=self.name,
+                connect=self._connected,
+                grant=self._grant,
                 facts=self._facts(listed),
-                timeout_s=self.timeout_s, compensate=self._compensate.get(listed.remote_name),
+                timeout_s=self.timeout_s,
+                compensate=self._compensate.get(listed.remote_name),
             )
             for listed in good
-        ]  # fmt: skip
+        ]
 
     def _facts(self, listed: Listed) -> Facts:
         name = listed.remote_name
         return facts_of(
-            listed.hints, is_trusted=self._trust_hints, reads=name in self._read_only,
-            repeats=name in self._idempotent, risk=self._risk.get(name),
-        )  # fmt: skip
+            listed.hints,
+            is_trusted=self._trust_hints,
+            reads=name in self._read_only,
+            repeats=name in self._idempotent,
+            risk=self._risk.get(name),
+        )
 
     @property
     def stderr(self) -> str:
@@ -169,10 +175,7 @@ class McpServer:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
 
@@ -219,7 +222,8 @@ def _risks(given: object) -> dict[str, Risk]:
     for name, risk in cast("Mapping[object, object]", given).items():
         if not isinstance(name, str) or risk not in known:
             raise InvalidConfig(
-                "risk= of an MCP server", expected=f"{', '.join(known)} by name of a tool",
+                "risk= of an MCP server",
+                expected=f"{', '.join(known)} by name of a tool",
                 got=repr(risk)[:80],
-            )  # fmt: skip
+            )
     return dict(cast("Mapping[str, Risk]", given))

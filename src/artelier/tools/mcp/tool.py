@@ -128,9 +128,7 @@ class McpTool:
         if now is None:
             raise self._failed("was not called", "the server has no such tool any more")
         if now != self.fingerprint:
-            raise self._failed(
-                "was not called", "the server has changed its definition since it was listed"
-            )
+            raise self._failed("was not called", "the server has changed its definition since it was listed")
         return line
 
     def _failed(self, what: str, why: str) -> ToolFailed:

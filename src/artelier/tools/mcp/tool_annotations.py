@@ -30,9 +30,11 @@ class Hints:
         if said is None:
             return cls()
         return cls(
-            read_only=said.read_only_hint, destructive=said.destructive_hint,
-            idempotent=said.idempotent_hint, open_world=said.open_world_hint,
-        )  # fmt: skip
+            read_only=said.read_only_hint,
+            destructive=said.destructive_hint,
+            idempotent=said.idempotent_hint,
+            open_world=said.open_world_hint,
+        )
 
     @property
     def only_reads(self) -> bool:
@@ -54,9 +56,7 @@ class Facts:
     risk: Risk
 
 
-def facts_of(
-    hints: Hints, *, is_trusted: bool, reads: bool, repeats: bool, risk: Risk | None
-) -> Facts:
+def facts_of(hints: Hints, *, is_trusted: bool, reads: bool, repeats: bool, risk: Risk | None) -> Facts:
     """The facts of a tool. `reads`, `repeats` and `risk` are the operator's word, which comes first."""
     believed = hints if is_trusted else Hints()
     side_effect = not (reads or believed.only_reads)

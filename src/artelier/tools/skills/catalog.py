@@ -25,13 +25,7 @@ from artelier.tools.skills.skill import Skill, TenantSkills
 from artelier.tools.skills.skill_names import SkillNames
 from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
 from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn, skills_at
-from artelier.tools.skills.sources.source import (
-    FoundSkill,
-    Functions,
-    ServedTools,
-    SkillSource,
-    ToolSource,
-)
+from artelier.tools.skills.sources.source import FoundSkill, Functions, ServedTools, SkillSource, ToolSource
 
 SKILLS_MAX = 2_000
 TENANTS_MAX = 1_024
@@ -39,16 +33,7 @@ TENANTS_MAX = 1_024
 ASK_TIMEOUT_S = 30.0
 """For one source."""
 
-Source = (
-    ToolPort
-    | SkillFolder
-    | SkillsIn
-    | ArtifactSkills
-    | ToolSource
-    | str
-    | Path
-    | Callable[..., Any]
-)
+Source = ToolPort | SkillFolder | SkillsIn | ArtifactSkills | ToolSource | str | Path | Callable[..., Any]
 
 
 class SkillCatalog:
@@ -70,8 +55,9 @@ class SkillCatalog:
         self._functions = Functions(functions)
         # Artifacts last: what one tenant wrote must not decide how a skill is called for all.
         self._sources: list[SkillSource] = [
-            self._functions, *sorted(others, key=lambda source: not source.shared)
-        ]  # fmt: skip
+            self._functions,
+            *sorted(others, key=lambda source: not source.shared),
+        ]
         _check_names(self._functions, self._sources)
         self._names = SkillNames()
         self._place = CatalogPlace()
@@ -101,8 +87,7 @@ class SkillCatalog:
         asked = [source.name for source in self._sources if source.name not in silent]
         verdicts = await settle(services, tenant, candidates, asked=asked)
         shelf.skills = {
-            one.skill: self._skill(one, verdicts[one.source, one.found.definition.name])
-            for one in candidates
+            one.skill: self._skill(one, verdicts[one.source, one.found.definition.name]) for one in candidates
         }
         self._keep(tenant, shelf)
         return _listing(shelf, silent)
@@ -148,9 +133,7 @@ class SkillCatalog:
                 skill = names.give(source.name, name, hide=hide)
                 found.append(Candidate(source.name, skill, one.definition.hash, one))
         if len(found) > SKILLS_MAX:
-            raise InvalidRequest(
-                "too many skills", expected=f"at most {SKILLS_MAX}", got=len(found)
-            )
+            raise InvalidRequest("too many skills", expected=f"at most {SKILLS_MAX}", got=len(found))
         return found
 
     def _skill(self, one: Candidate, verdict: PinVerdict) -> Skill:
@@ -158,9 +141,13 @@ class SkillCatalog:
         if tool is not None and one.source != self._functions.name:
             tool = self._ports[one.skill] = self._gate(one, tool)
         return Skill(
-            name=one.skill, source=one.source, hash=one.hash, status=verdict.status,
-            found=one.found, tool=tool,
-        )  # fmt: skip
+            name=one.skill,
+            source=one.source,
+            hash=one.hash,
+            status=verdict.status,
+            found=one.found,
+            tool=tool,
+        )
 
     def _gate(self, one: Candidate, tool: ToolPort) -> GatedTool:
         """One per name for good, so that whoever holds it sees what was listed last."""

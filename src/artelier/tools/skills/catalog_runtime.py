@@ -15,9 +15,7 @@ class CatalogPlace:
     @property
     def services(self) -> Services:
         if self._services is None:
-            raise InvalidRequest(
-                "this catalogue of skills was not opened", hint="Ask for its listing first."
-            )
+            raise InvalidRequest("this catalogue of skills was not opened", hint="Ask for its listing first.")
         return self._services
 
     def move(self, services: Services) -> bool:

@@ -73,9 +73,7 @@ def misfit(value: Any, schema: Mapping[str, Any], *, where: str, depth: int = 0)
     return ""
 
 
-def _object_misfit(
-    value: dict[str, Any], schema: Mapping[str, Any], *, where: str, depth: int
-) -> str:
+def _object_misfit(value: dict[str, Any], schema: Mapping[str, Any], *, where: str, depth: int) -> str:
     required: list[Any] = schema.get("required") or []
     missing = [str(key) for key in required if key not in value]
     if missing:

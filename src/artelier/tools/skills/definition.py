@@ -92,16 +92,16 @@ class Definition(Value, frozen=True, kw_only=True, omit_defaults=True):
         lines += [
             line
             for title, text in (
-                ("instructions", self.instructions), ("code", self.code), ("as found", self.raw),
+                ("instructions", self.instructions),
+                ("code", self.code),
+                ("as found", self.raw),
             )
             if text
             for line in ("", f"{title}:", text)
-        ]  # fmt: skip
+        ]
         if self.files:
             lines += ["", "files:"]
-            lines += [
-                f"{one.path}  {one.size_bytes} bytes  {one.sha256[:16]}" for one in self.files
-            ]
+            lines += [f"{one.path}  {one.size_bytes} bytes  {one.sha256[:16]}" for one in self.files]
         return "\n".join(lines)
 
 

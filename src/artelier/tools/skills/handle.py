@@ -11,16 +11,7 @@ from artelier.artifacts.diff import diff
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import check_tenant
 from artelier.kernel import Services
-from artelier.log import (
-    Batch,
-    Blob,
-    BlobRef,
-    Draft,
-    StreamAppend,
-    blob_name,
-    make_blob,
-    tenant_stream,
-)
+from artelier.log import Batch, Blob, BlobRef, Draft, StreamAppend, blob_name, make_blob, tenant_stream
 from artelier.tools.skills.approval.injection_heuristics import visible
 from artelier.tools.skills.approval.pins import Pin, pins_of, unchanged
 from artelier.tools.skills.definition import Definition, definition_from, files_changed
@@ -86,9 +77,10 @@ class Skills:
         here = place_of(pin.source, pin.name)
         if here is None:
             raise NotFound(
-                f"the files of skill {pin.skill} are not on this machine", got=pin.source[:200],
+                f"the files of skill {pin.skill} are not on this machine",
+                got=pin.source[:200],
                 hint="Only files of a folder can be shown, where the folder is.",
-            )  # fmt: skip
+            )
         return visible(await asyncio.to_thread(text_of, WorkspaceFolder(here), path, files))
 
     async def files_changed(self, name: str) -> list[dict[str, str]]:
@@ -97,10 +89,7 @@ class Skills:
         Only hashes of earlier files are kept, so a file can be shown as it is, not as it was.
         """
         before, after = await self._two(await self._pin(name))
-        return [
-            {"path": visible(path), "change": change}
-            for path, change in files_changed(before, after)
-        ]
+        return [{"path": visible(path), "change": change} for path, change in files_changed(before, after)]
 
     async def diff(self, name: str) -> str:
         """Return what differs between the last usable definition and the one that waits; empty if nothing
@@ -200,14 +189,22 @@ def _check_hash(pin: Pin, hash: str | None) -> None:
     if hash is None or (len(hash) >= 8 and pin.hash.startswith(hash.lower())):
         return
     raise Conflict(
-        f"skill {pin.skill} has another definition by now", expected=pin.hash[:16], got=hash[:64],
+        f"skill {pin.skill} has another definition by now",
+        expected=pin.hash[:16],
+        got=hash[:64],
         hint="Look at it again, and decide anew.",
-    )  # fmt: skip
+    )
 
 
 def _row(pin: Pin) -> dict[str, Any]:
     return {
-        "skill": pin.skill, "source": pin.source, "name": visible(pin.name), "origin": pin.origin,
-        "status": pin.status, "hash": pin.hash, "active_hash": pin.active_hash or None,
-        "decided_by": pin.decided_by, "changed_us": pin.changed_us,
-    }  # fmt: skip
+        "skill": pin.skill,
+        "source": pin.source,
+        "name": visible(pin.name),
+        "origin": pin.origin,
+        "status": pin.status,
+        "hash": pin.hash,
+        "active_hash": pin.active_hash or None,
+        "decided_by": pin.decided_by,
+        "changed_us": pin.changed_us,
+    }

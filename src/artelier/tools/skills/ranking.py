@@ -28,22 +28,14 @@ def best(query: str, skills: Sequence[Skill], *, limit: int) -> list[dict[str, s
     wanted = set(_words(query[:QUERY_CHARS_MAX]))
     weights = [_weights(skill) for skill in skills]
     have = Counter(word for one in weights for word in one.keys() & wanted)
-    rare = {
-        word: math.log(1 + (len(skills) - count + 0.5) / (count + 0.5))
-        for word, count in have.items()
-    }
+    rare = {word: math.log(1 + (len(skills) - count + 0.5) / (count + 0.5)) for word, count in have.items()}
     scored = [
         (sum(rare[word] * one[word] / (one[word] + 2.0) for word in one.keys() & wanted), skill)
         for one, skill in zip(weights, skills, strict=True)
     ]
-    found = sorted(
-        (pair for pair in scored if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].name)
-    )
+    found = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: (-pair[0], pair[1].name))
     return [
-        {
-            "name": skill.name,
-            "line": short_line(skill.name, skill.definition.description, many=False),
-        }
+        {"name": skill.name, "line": short_line(skill.name, skill.definition.description, many=False)}
         for _, skill in found[:limit]
     ]
 

@@ -70,7 +70,5 @@ class TenantSkills:
     """By the name that models use, refused ones included."""
     names: SkillNames
     """Of skills that only this tenant has."""
-    heard: dict[str, tuple[FoundSkill, ...]] = field(
-        default_factory=dict[str, "tuple[FoundSkill, ...]"]
-    )
+    heard: dict[str, tuple[FoundSkill, ...]] = field(default_factory=dict[str, "tuple[FoundSkill, ...]"])
     """What each source said last."""

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from artelier.log import Applied, Tx, View
-from artelier.tools.skills.events import (
-    SkillApproved,
-    SkillDefined,
-    SkillParked,
-    SkillPinned,
-    SkillRefused,
-)
+from artelier.tools.skills.events import SkillApproved, SkillDefined, SkillParked, SkillPinned, SkillRefused
 
 skills_view = View(
     name="skills",
@@ -55,9 +49,21 @@ def _show(event: Applied, tx: Tx, data: SkillDefined, *, status: str, reasons: s
         " origin = excluded.origin, status = excluded.status, hash = excluded.hash,"
         " shape = excluded.shape, definition = excluded.definition, reasons = excluded.reasons,"
         " note = NULL, decided_by = excluded.decided_by, changed_us = excluded.changed_us",
-        (event.stream.tenant, data.source, data.name, data.skill, data.origin, status, data.hash,
-         data.shape, data.definition, reasons, event.actor, event.at_us),
-    )  # fmt: skip
+        (
+            event.stream.tenant,
+            data.source,
+            data.name,
+            data.skill,
+            data.origin,
+            status,
+            data.hash,
+            data.shape,
+            data.definition,
+            reasons,
+            event.actor,
+            event.at_us,
+        ),
+    )
 
 
 @skills_view.on(SkillApproved)
@@ -68,9 +74,8 @@ def show_approved(event: Applied, tx: Tx) -> None:
         "UPDATE skills SET status = 'active', active_hash = hash, active_definition = definition,"
         " note = ?, decided_by = ?, changed_us = ?"
         " WHERE tenant = ? AND source = ? AND name = ? AND hash = ?",
-        (data.note, event.actor, event.at_us,
-         event.stream.tenant, data.source, data.name, data.hash),
-    )  # fmt: skip
+        (data.note, event.actor, event.at_us, event.stream.tenant, data.source, data.name, data.hash),
+    )
 
 
 @skills_view.on(SkillRefused)

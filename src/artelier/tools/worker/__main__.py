@@ -29,9 +29,7 @@ def _answer(database: Database, message: dict[str, Any]) -> dict[str, Any]:
         if message["ask"] == "load":
             return database.load(message["sources"])
         if message["ask"] == "query":
-            return database.query(
-                message["sql"], rows_max=message["rows_max"], time_s=message["time_s"]
-            )
+            return database.query(message["sql"], rows_max=message["rows_max"], time_s=message["time_s"])
         return match_lines(message["pattern"], message["text"], hits_max=message["hits_max"])
     except Failure as failure:
         return {"failed": str(failure), "hint": failure.hint}

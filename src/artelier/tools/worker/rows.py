@@ -54,9 +54,7 @@ def load_rows(
             count += 1
         draft.flush()
         place = f"/dev/fd/{draft.fileno()}"
-        load_text(
-            db, table, place, columns, delimiter=_DELIMITER, count=count, null=_NULL, types=types
-        )
+        load_text(db, table, place, columns, delimiter=_DELIMITER, count=count, null=_NULL, types=types)
 
 
 def _scratch() -> IO[str]:

@@ -56,10 +56,7 @@ class SqliteFile:
                 db,
                 table,
                 columns_from(names),
-                (
-                    [_cell(value, kind) for value, kind in zip(row, types, strict=True)]
-                    for row in rows
-                ),
+                ([_cell(value, kind) for value, kind in zip(row, types, strict=True)] for row in rows),
                 types=[None if kind == "VARCHAR" else kind for kind in types],
             )
         except sqlite3.Error as error:
@@ -72,9 +69,7 @@ class SqliteFile:
         """SQLite types values, not columns: a column gets the type that holds all its values."""
         kinds = ("integer", "real", "text", "blob")
         census = ", ".join(
-            f"coalesce(max(typeof({quoted(name)}) = '{kind}'), 0)"
-            for name in names
-            for kind in kinds
+            f"coalesce(max(typeof({quoted(name)}) = '{kind}'), 0)" for name in names for kind in kinds
         )
         flags = self._db.execute(f"SELECT {census} FROM {quoted(source)}").fetchone()
         found: list[str] = []

@@ -196,8 +196,7 @@ def table_tools(folder: WorkspaceFolder) -> list[Tool[..., Any]]:
 
     @tool(side_effect=False, timeout_s=LOAD_S + QUERY_S + 30)
     def query_sql(
-        sql: str,
-        max_rows: Annotated[int, Field(ge=1, le=10_000, description="Rows at most.")] = 200,
+        sql: str, max_rows: Annotated[int, Field(ge=1, le=10_000, description="Rows at most.")] = 200
     ) -> dict[str, Any]:
         """Run one read-only SQL query (DuckDB dialect) over the tables of describe_tables. Rows have no
         order without ORDER BY."""

@@ -18,9 +18,8 @@ from artelier.tools.workspace.tables import table_tools
 
 
 def workspace_tools(
-    root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True,
-    is_confined: bool = False,
-) -> list[Tool[..., Any]]:  # fmt: skip
+    root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True, is_confined: bool = False
+) -> list[Tool[..., Any]]:
     """Every shipped tool that works on a folder, ordered by name.
 
     Shapes: without `sandbox` the tool `python` uses one that all such tools of the process share, started

@@ -39,9 +39,7 @@ PATTERNS = {
 """What to tell whoever sent something else."""
 
 Id: TypeAlias = Annotated[str, Meta(pattern=_ID, description="id of an artifact")]
-AnyRef: TypeAlias = Annotated[
-    str, Meta(pattern=_REF, description="`id`, `id@version` or `library#part`")
-]
+AnyRef: TypeAlias = Annotated[str, Meta(pattern=_REF, description="`id`, `id@version` or `library#part`")]
 Who: TypeAlias = Annotated[str, Meta(pattern=_WHO, description="id of an agent or a service")]
 OfferId: TypeAlias = Annotated[str, Meta(pattern=_ID, description="id of an offer")]
 Scrip: TypeAlias = Annotated[int, Meta(ge=0, le=PRICE_MAX, description="whole scrip")]
@@ -55,9 +53,13 @@ Version: TypeAlias = Annotated[
 
 
 class Action(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="action",
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="action",
     omit_defaults=True,
-):  # fmt: skip
+):
     """What one agent wants to do in one tick."""
 
     reasoning: Annotated[
@@ -102,17 +104,12 @@ class Write(Action, frozen=True, kw_only=True, tag="write"):
     artifact_id: Id
     content: Annotated[Any, Meta(description="text or JSON, as the kind demands")]
     kind: (
-        Annotated[
-            Name, Meta(description="needed for a new artifact; an existing one keeps its kind")
-        ]
-        | None
+        Annotated[Name, Meta(description="needed for a new artifact; an existing one keeps its kind")] | None
     ) = None
     access: (
         Annotated[
             str | dict[str, Any],
-            Meta(
-                description="private, owner_writes, public, {allow: {right: [who]}} or {contract: id}"
-            ),
+            Meta(description="private, owner_writes, public, {allow: {right: [who]}} or {contract: id}"),
         ]
         | None
     ) = None
@@ -205,9 +202,7 @@ class Configure(Action, frozen=True, kw_only=True, tag="configure"):
 
     def __post_init__(self) -> None:
         if not self.changes:
-            raise InvalidArguments(
-                "configure changes nothing", expected=f"one of {', '.join(CONFIGURABLE)}"
-            )
+            raise InvalidArguments("configure changes nothing", expected=f"one of {', '.join(CONFIGURABLE)}")
         for ref in self.changes.values():
             if ref is not None:
                 Ref.parse(ref, main_allowed=True)
@@ -219,9 +214,7 @@ class Configure(Action, frozen=True, kw_only=True, tag="configure"):
         return {name: value for name, value in values if value is not UNSET}
 
 
-CONFIGURABLE: tuple[str, ...] = tuple(
-    name for name in Configure.__struct_fields__ if name != "reasoning"
-)
+CONFIGURABLE: tuple[str, ...] = tuple(name for name in Configure.__struct_fields__ if name != "reasoning")
 
 
 class Search(Action, frozen=True, kw_only=True, tag="search"):
@@ -306,9 +299,23 @@ class Message(Action, frozen=True, kw_only=True, tag="message"):
 
 
 CLASSES: tuple[type[Action], ...] = (
-    Noop, Read, Write, Edit, Delete, Invoke, Transfer, SubscribeArtifact, UnsubscribeArtifact,
-    Configure, Search, Offer, Accept, CancelOffer, Bid, Message,
-)  # fmt: skip
+    Noop,
+    Read,
+    Write,
+    Edit,
+    Delete,
+    Invoke,
+    Transfer,
+    SubscribeArtifact,
+    UnsubscribeArtifact,
+    Configure,
+    Search,
+    Offer,
+    Accept,
+    CancelOffer,
+    Bid,
+    Message,
+)
 
 ACTIONS: dict[str, type[Action]] = {str(cls.__struct_config__.tag): cls for cls in CLASSES}
 """Each action by its name, in the order in which they are shown."""

@@ -54,8 +54,7 @@ def action_tools(names: Collection[str] | None = None) -> tuple[ToolSchema, ...]
 def actions_prompt(names: Collection[str] | None = None) -> str:
     """Return what a prompt says about acting: the shape of the reply, and a line for each action."""
     lines = [
-        f"- `{_signature(name)}`: {meaning(cls).removesuffix('.')}."
-        for name, cls in chosen(names).items()
+        f"- `{_signature(name)}`: {meaning(cls).removesuffix('.')}." for name, cls in chosen(names).items()
     ]
     return _wording().replace("<actions>", "\n".join(lines))
 

@@ -11,9 +11,17 @@ RESERVE = 40
 """Below it nobody in the market spends on the square."""
 
 SQUARE = (
-    "ada_stall", "ben_stall", "cleo_stall", "dan_stall", "lea_work", "max_work", "nina_work",
-    "oskar_work", "petra_work", "quin_work",
-)  # fmt: skip
+    "ada_stall",
+    "ben_stall",
+    "cleo_stall",
+    "dan_stall",
+    "lea_work",
+    "max_work",
+    "nina_work",
+    "oskar_work",
+    "petra_work",
+    "quin_work",
+)
 
 TOOLS = {"rosa": "rosa_oven", "tomas": "tomas_loom"}
 DEALERS = ("dora", "emil")
@@ -44,12 +52,7 @@ def museum(facts: Facts) -> dict[str, Any]:
 def _live(facts: Facts) -> dict[str, Any]:
     if facts["balance"] < RESERVE:
         return {"action": "noop"}
-    return {
-        "action": "invoke", "artifact_id": SQUARE[facts["seed"] % len(SQUARE)], "price_max": 6,
-    }  # fmt: skip
+    return {"action": "invoke", "artifact_id": SQUARE[facts["seed"] % len(SQUARE)], "price_max": 6}
 
 
-POLICIES: Mapping[str, Callable[[Facts], Any]] = {
-    "market.toolmaker": toolmaker,
-    "market.museum": museum,
-}
+POLICIES: Mapping[str, Callable[[Facts], Any]] = {"market.toolmaker": toolmaker, "market.museum": museum}

@@ -12,9 +12,14 @@ from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.world.mind_artifacts.condition import Valued, read_valued
 
 FACTS = (
-    "balance", "owns", "current_state", "ticks_in_state", "failure_count", "last_action.type",
+    "balance",
+    "owns",
+    "current_state",
+    "ticks_in_state",
+    "failure_count",
+    "last_action.type",
     "last_action.success",
-)  # fmt: skip
+)
 """What there is to know of an agent, beside `tick` and `agent_id`."""
 
 FIXED = ("tick", "agent_id")
@@ -83,8 +88,9 @@ def _readable(name: str, text: object) -> Valued:
     if unknown:
         raise InvalidRequest(
             f"column {name} asks for a fact that there is not",
-            expected=f"of {', '.join((*FIXED, *FACTS))}", got=unknown[0],
-        )  # fmt: skip
+            expected=f"of {', '.join((*FIXED, *FACTS))}",
+            got=unknown[0],
+        )
     return read
 
 
@@ -93,7 +99,6 @@ def _check_name(name: str, taken: set[str]) -> None:
     if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable() or name.casefold() in taken:
         raise InvalidRequest(
             "this is no name of a column",
-            expected=f"1 to {NAME_CHARS_MAX} printable characters, each name once,"
-            f" not {' or '.join(FIXED)}",
+            expected=f"1 to {NAME_CHARS_MAX} printable characters, each name once, not {' or '.join(FIXED)}",
             got=repr(name)[:120],
         )

@@ -19,19 +19,23 @@ async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
     """
     now = await world.tick_now()
     first = max(1, now - TICKS + 1)
-    paid = [
-        price
-        async for one in tick_metrics(world, from_tick=first, to_tick=now)
-        for price in one.prices
-    ] if now else []  # fmt: skip
+    paid = (
+        [price async for one in tick_metrics(world, from_tick=first, to_tick=now) for price in one.prices]
+        if now
+        else []
+    )
     for_sale = await offers(world, limit=limit)
     shown = {one["offer"] for one in for_sale}
     # One that sells copies has sold some and is for sale still.
     gone = await offers(world, closed=True, limit=limit + len(for_sale))
     return {
-        "world": world.id, "tick": now, "from_tick": first, "prices": gathered(paid),
-        "open": for_sale, "closed": [one for one in gone if one["offer"] not in shown][:limit],
-    }  # fmt: skip
+        "world": world.id,
+        "tick": now,
+        "from_tick": first,
+        "prices": gathered(paid),
+        "open": for_sale,
+        "closed": [one for one in gone if one["offer"] not in shown][:limit],
+    }
 
 
 def gathered(paid: list[TickPrice]) -> list[TickPrice]:
@@ -41,12 +45,16 @@ def gathered(paid: list[TickPrice]) -> list[TickPrice]:
         by_kind.setdefault((one.kind, one.sells), []).append(one)
     return [
         TickPrice(
-            kind=kind, sells=sells, trades=sum(one.trades for one in prices),
-            volume=sum(one.volume for one in prices), low=min(one.low for one in prices),
-            median=_middle(prices), high=max(one.high for one in prices),
+            kind=kind,
+            sells=sells,
+            trades=sum(one.trades for one in prices),
+            volume=sum(one.volume for one in prices),
+            low=min(one.low for one in prices),
+            median=_middle(prices),
+            high=max(one.high for one in prices),
         )
         for (kind, sells), prices in sorted(by_kind.items())
-    ]  # fmt: skip
+    ]
 
 
 def _middle(prices: list[TickPrice]) -> float:

@@ -136,8 +136,9 @@ async def metrics(world: World, *, from_tick: int = 1, to_tick: int | None = Non
         if figures > FIGURES_MAX:
             raise InvalidRequest(
                 "these are too many figures at once",
-                expected=f"at most {FIGURES_MAX} balances", hint="Ask for fewer ticks.",
-            )  # fmt: skip
+                expected=f"at most {FIGURES_MAX} balances",
+                hint="Ask for fewer ticks.",
+            )
         found.append(one)
     return Metrics(world=world.id, from_tick=span.first, to_tick=span.last, ticks=tuple(found))
 
@@ -165,9 +166,14 @@ async def tick_metrics(
         nonlocal asked
         while asked is not None and asked.tick <= tick:
             happened.ask(
-                asked.agent, TickUsage(calls=1, input_tokens=asked.input_tokens,
-                output_tokens=asked.output_tokens, cost_microusd=asked.cost_microusd),
-            )  # fmt: skip
+                asked.agent,
+                TickUsage(
+                    calls=1,
+                    input_tokens=asked.input_tokens,
+                    output_tokens=asked.output_tokens,
+                    cost_microusd=asked.cost_microusd,
+                ),
+            )
             asked = await anext(usage, None)
         return happened.told(tick, society)
 
@@ -242,13 +248,20 @@ class _TickTotals:
         balances = {one.id: society.balance(one.id) for one in society.agents}
         money = _parts(society)
         return TickMetrics(
-            tick=tick, balances=balances, gini=gini(balances.values()), **money,
-            issued=self.issued, minted=self.minted, returned=self.returned,
-            trades=sum(map(len, self.paid.values())), volume=sum(map(sum, self.paid.values())),
+            tick=tick,
+            balances=balances,
+            gini=gini(balances.values()),
+            **money,
+            issued=self.issued,
+            minted=self.minted,
+            returned=self.returned,
+            trades=sum(map(len, self.paid.values())),
+            volume=sum(map(sum, self.paid.values())),
             prices=tuple(_price(*key, paid) for key, paid in sorted(self.paid.items())),
-            actions=_sorted(self.actions), rejections=_sorted(self.rejections),
+            actions=_sorted(self.actions),
+            rejections=_sorted(self.rejections),
             usage=_sorted(self.usage),
-        )  # fmt: skip
+        )
 
 
 def _sorted(given: Mapping[str, ValueT]) -> dict[str, ValueT]:
@@ -257,9 +270,7 @@ def _sorted(given: Mapping[str, ValueT]) -> dict[str, ValueT]:
 
 def _parts(society: SocietyState) -> dict[str, int]:
     """Return who has the money: `{circulating, agents, services, others, held}`."""
-    found: dict[str, int] = dict.fromkeys(
-        ("circulating", "agents", "services", "others", "held"), 0
-    )
+    found: dict[str, int] = dict.fromkeys(("circulating", "agents", "services", "others", "held"), 0)
     acting = {account_of(one.id) for one in society.agents}
     service = account_of(SERVICES)
     for account, amount in society.money.items():
@@ -276,9 +287,14 @@ def _parts(society: SocietyState) -> dict[str, int]:
 
 def _price(kind: str, sells: str, paid: Sequence[int]) -> TickPrice:
     return TickPrice(
-        kind=kind, sells=sells, trades=len(paid), volume=sum(paid),
-        low=min(paid), median=median(paid), high=max(paid),
-    )  # fmt: skip
+        kind=kind,
+        sells=sells,
+        trades=len(paid),
+        volume=sum(paid),
+        low=min(paid),
+        median=median(paid),
+        high=max(paid),
+    )
 
 
 def gini(amounts: Iterable[int]) -> float:

@@ -105,9 +105,12 @@ async def _facts(world: World) -> _DescriptionFacts:
         "SELECT COUNT(*) FROM world_agents WHERE tenant = ? AND space = ? AND active = 0", scope
     )
     facts = _DescriptionFacts(
-        row=row, config=config, agents=await _agents(world), left=int(left[0][0]),
+        row=row,
+        config=config,
+        agents=await _agents(world),
+        left=int(left[0][0]),
         kinds=[(str(kind), int(count), int(owners)) for kind, count, owners in kinds],
-    )  # fmt: skip
+    )
     async for event in history_of(world.host, world.id, to_tick=row["tick"]):
         _take(facts, event.decode(), at=event.at_us)
         facts.happened[event.kind] += 1
@@ -173,8 +176,7 @@ def _overview(facts: _DescriptionFacts) -> list[str]:
             ("artifacts of kind", "number", "owners"),
             [(_code(kind), count, owners) for kind, count, owners in facts.kinds],
         ),
-        f"Time passes in ticks; {_count(facts.row['tick'], 'tick')} passed so far. "
-        + _space(config),
+        f"Time passes in ticks; {_count(facts.row['tick'], 'tick')} passed so far. " + _space(config),
         "### Process overview and scheduling",
         "In each tick:",
         _list(
@@ -191,10 +193,8 @@ def _overview(facts: _DescriptionFacts) -> list[str]:
             mark="1.",
         ),
         f"Activation is {ACTIVATION[config.activation]}",
-        _list([_names(stage) for stage in config.stages], mark="1.")
-        if config.activation == "staged"
-        else "",
-    ]  # fmt: skip
+        _list([_names(stage) for stage in config.stages], mark="1.") if config.activation == "staged" else "",
+    ]
 
 
 def _space(config: WorldConfig) -> str:
@@ -251,9 +251,7 @@ def _collected(config: WorldConfig) -> str:
 def _details(facts: _DescriptionFacts) -> list[str]:
     row = facts.row
     forked = (
-        f" It was forked off {_code(row['parent'])} after tick {row['forked_at']}."
-        if row["parent"]
-        else ""
+        f" It was forked off {_code(row['parent'])} after tick {row['forked_at']}." if row["parent"] else ""
     )
     return [
         "### Initialisation",
@@ -289,10 +287,15 @@ def _inputs(facts: _DescriptionFacts) -> str:
 
 def _shocks(config: WorldConfig) -> str:
     rows = [
-        (one.tick, _code(one.name), one.pay, _names(one.to) if one.to else "all",
-         _code(one.message, chars_max=TEXT_CHARS_MAX) if one.message else "")
+        (
+            one.tick,
+            _code(one.name),
+            one.pay,
+            _names(one.to) if one.to else "all",
+            _code(one.message, chars_max=TEXT_CHARS_MAX) if one.message else "",
+        )
         for one in sorted(config.shocks, key=lambda one: one.tick)
-    ]  # fmt: skip
+    ]
     return _table(("shock at tick", "name", "scrip to each", "agents", "message"), rows)
 
 

@@ -14,15 +14,7 @@ from typing import Any
 
 from artelier.errors import InvalidRequest, StoreUnavailable
 from artelier.world.figures.metrics import TickMetrics, tick_metrics
-from artelier.world.figures.svg_charts import (
-    PALETTE,
-    Chart,
-    ChartPanel,
-    Point,
-    Series,
-    clipped,
-    svg,
-)
+from artelier.world.figures.svg_charts import PALETTE, Chart, ChartPanel, Point, Series, clipped, svg
 from artelier.world.history.history_fold import span_of
 from artelier.world.world import World
 
@@ -39,9 +31,11 @@ def check_picture(out: Path) -> Path:
         raise InvalidRequest("--out", expected="FILE.svg or FILE.png", got=str(out))
     if out.suffix == ".png" and importlib.util.find_spec("matplotlib") is None:
         raise InvalidRequest(
-            "a PNG is drawn by matplotlib, which is not installed", expected="FILE.svg",
-            got=str(out), hint="Write an SVG, or install matplotlib next to artelier.",
-        )  # fmt: skip
+            "a PNG is drawn by matplotlib, which is not installed",
+            expected="FILE.svg",
+            got=str(out),
+            hint="Write an SVG, or install matplotlib next to artelier.",
+        )
     return out
 
 
@@ -71,8 +65,10 @@ async def chart_of(world: World, *, from_tick: int = 1, to_tick: int | None = No
     if span.last < span.first:
         raise InvalidRequest(
             f"world {world.id} has passed no tick in which to look",
-            expected="a tick from 1", got=span.last, hint="artelier world run passes some.",
-        )  # fmt: skip
+            expected="a tick from 1",
+            got=span.last,
+            hint="artelier world run passes some.",
+        )
     gathered = _Gathered(span.first, max(1, -(-(span.last - span.first + 1) // BINS)))
     async for one in tick_metrics(world, from_tick=span.first, to_tick=span.last):
         gathered.take(one)
@@ -118,16 +114,8 @@ class _Gathered:
             self.bins.append(_Bin(float(one.tick)))
         now = self.bins[place]
         now.middle = one.tick - rest / 2
-        now.quartiles, now.top = (
-            _quartiles(one.balances.values()),
-            max(one.balances.values(), default=0),
-        )
-        now.gini, now.agents, now.money, now.held = (
-            one.gini,
-            len(one.balances),
-            one.circulating,
-            one.held,
-        )
+        now.quartiles, now.top = (_quartiles(one.balances.values()), max(one.balances.values(), default=0))
+        now.gini, now.agents, now.money, now.held = (one.gini, len(one.balances), one.circulating, one.held)
         now.trades += one.trades
         now.volume += one.volume
         now.cost_microusd += one.cost_microusd
@@ -140,28 +128,39 @@ class _Gathered:
         each = "per tick" if self.size == 1 else f"per {self.size} ticks"
         return [
             ChartPanel(
-                title="Balances of agents", unit="scrip", empty="no agents",
+                title="Balances of agents",
+                unit="scrip",
+                empty="no agents",
                 series=self._balances() if any(one.agents for one in self.bins) else (),
             ),
             ChartPanel(
-                title="Inequality", unit="0: all have the same", y_max=1, is_whole=False,
+                title="Inequality",
+                unit="0: all have the same",
+                y_max=1,
+                is_whole=False,
                 series=[self._line("Gini coefficient", [one.gini for one in self.bins], BLUE)],
             ),
-            self._bars("Trades", f"sales and paid uses {each}", "no trades",
-                       [one.trades for one in self.bins], GREEN),
-            self._bars("Volume of trade", f"scrip {each}", "nothing was paid for in trades",
-                       [one.volume for one in self.bins], ORANGE),
+            self._bars(
+                "Trades", f"sales and paid uses {each}", "no trades", [one.trades for one in self.bins], GREEN
+            ),
+            self._bars(
+                "Volume of trade",
+                f"scrip {each}",
+                "nothing was paid for in trades",
+                [one.volume for one in self.bins],
+                ORANGE,
+            ),
             ChartPanel(
-                title="Prices by kind of artifact", unit="scrip, mean of the trades " + each,
-                series=self._prices(), empty="no trades",
+                title="Prices by kind of artifact",
+                unit="scrip, mean of the trades " + each,
+                series=self._prices(),
+                empty="no trades",
             ),
             self._cost(each),
-        ]  # fmt: skip
+        ]
 
     def _balances(self) -> list[Series]:
-        low, middle, high = (
-            [(one.middle, one.quartiles[n]) for one in self.bins] for n in range(3)
-        )
+        low, middle, high = ([(one.middle, one.quartiles[n]) for one in self.bins] for n in range(3))
         return [
             self._line("richest", [one.top for one in self.bins], ORANGE),
             Series(name="middle half", shape="band", points=high, lower=low, colour=BLUE),
@@ -171,13 +170,14 @@ class _Gathered:
     def _line(self, name: str, values: Sequence[float], colour: str) -> Series:
         return Series(name=name, shape="line", points=self._points(values), colour=colour)
 
-    def _bars(
-        self, title: str, unit: str, empty: str, values: Sequence[float], colour: str
-    ) -> ChartPanel:
+    def _bars(self, title: str, unit: str, empty: str, values: Sequence[float], colour: str) -> ChartPanel:
         series = Series(
-            name=title.lower(), shape="bars", colour=colour, bar_ticks=self.size,
+            name=title.lower(),
+            shape="bars",
+            colour=colour,
+            bar_ticks=self.size,
             points=self._points(values) if any(values) else (),
-        )  # fmt: skip
+        )
         return ChartPanel(title=title, unit=unit, series=(series,), empty=empty)
 
     def _cost(self, each: str) -> ChartPanel:
@@ -234,9 +234,7 @@ def _png(chart: Chart, out: Path) -> None:
     figure = figures.Figure(figsize=(10, 2.1 * len(chart.panels)), layout="constrained")
     backend.FigureCanvasAgg(figure)
     figure.suptitle(_plain(f"{chart.title}: {chart.subtitle}"), fontsize=11)
-    for axes, panel in zip(
-        figure.subplots(len(chart.panels), sharex=True), chart.panels, strict=True
-    ):
+    for axes, panel in zip(figure.subplots(len(chart.panels), sharex=True), chart.panels, strict=True):
         axes.set_title(panel.title, loc="left", fontsize=10)
         axes.set_ylabel(panel.unit, fontsize=7)
         if panel.is_empty:

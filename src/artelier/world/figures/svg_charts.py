@@ -18,9 +18,7 @@ TOP, PANEL, GAP = 64, 150, 54
 TEXT_CHARS_MAX = 26
 """Of one entry of a legend."""
 
-PALETTE = (
-    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#555555",
-)  # fmt: skip
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#555555")
 """Colours that people with colour blindness tell apart (Okabe and Ito, 2008), and two more."""
 
 Point = tuple[float, float]
@@ -112,13 +110,10 @@ def _panel(panel: ChartPanel, top: float, ticks: tuple[int, int]) -> list[str]:
         parts.append(_text(right, top - 9, panel.unit, anchor="end", colour="#666666"))
     if panel.is_empty:
         parts.append(
-            f'<rect x="{LEFT}" y="{_n(top)}" width="{right - LEFT}" height="{PANEL}"'
-            ' fill="#f7f7f7"/>'
+            f'<rect x="{LEFT}" y="{_n(top)}" width="{right - LEFT}" height="{PANEL}" fill="#f7f7f7"/>'
         )
         middle = (LEFT + right) / 2
-        parts.append(
-            _text(middle, top + PANEL / 2 + 4, panel.empty, anchor="middle", colour="#666666")
-        )
+        parts.append(_text(middle, top + PANEL / 2 + 4, panel.empty, anchor="middle", colour="#666666"))
         return parts
     for value in steps:
         y = scale.y(value)
@@ -129,9 +124,7 @@ def _panel(panel: ChartPanel, top: float, ticks: tuple[int, int]) -> list[str]:
     parts.append(_line(LEFT, bottom, right, bottom, "#888888"))
     for tick in _tick_labels(*ticks):
         parts.append(_line(scale.x(tick), bottom, scale.x(tick), bottom + 4, "#888888"))
-        parts.append(
-            _text(scale.x(tick), bottom + 17, number(tick), anchor="middle", colour="#555555")
-        )
+        parts.append(_text(scale.x(tick), bottom + 17, number(tick), anchor="middle", colour="#555555"))
     parts.append(_text(right + 14, bottom + 17, "tick", colour="#555555"))
     return [*parts, *_legend(panel.series, top)]
 
@@ -151,8 +144,9 @@ def _series(one: Series, scale: _Scale) -> list[str]:
             f'<rect x="{_n(scale.x(tick) - width / 2)}" y="{_n(scale.y(value))}"'
             f' width="{_n(width)}" height="{_n(scale.y(0) - scale.y(value))}"'
             f' fill="{one.colour}"/>'
-            for tick, value in one.points if value
-        ]  # fmt: skip
+            for tick, value in one.points
+            if value
+        ]
     return [
         f'<circle cx="{_n(scale.x(tick))}" cy="{_n(scale.y(value))}" r="3" fill="{one.colour}"'
         ' fill-opacity="0.75"/>'
@@ -172,8 +166,7 @@ def _legend(series: Sequence[Series], top: float) -> list[str]:
         else:
             opacity = ' fill-opacity="0.25"' if one.shape == "band" else ""
             parts.append(
-                f'<rect x="{left}" y="{_n(y - 5)}" width="16" height="10" fill="{one.colour}"'
-                f"{opacity}/>"
+                f'<rect x="{left}" y="{_n(y - 5)}" width="16" height="10" fill="{one.colour}"{opacity}/>'
             )
         parts.append(_text(left + 23, y + 4, one.name))
     return parts

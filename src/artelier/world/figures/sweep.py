@@ -100,9 +100,7 @@ def plan(
     for some in values.values():
         count *= len(some)
     if count > RUNS_MAX:
-        raise InvalidRequest(
-            "the sweep is too large", expected=f"at most {RUNS_MAX} runs", got=count
-        )
+        raise InvalidRequest("the sweep is too large", expected=f"at most {RUNS_MAX} runs", got=count)
     Columns(read_world(spec).config.collect)  # said before anything begins
     planned: list[PlannedRun] = []
     for combination in itertools.product(*values.values()):
@@ -114,9 +112,7 @@ def plan(
             digest = base.copy()
             digest.update(b"\n%d" % seed)
             planned.append(
-                PlannedRun(
-                    id=digest.hexdigest()[:16], params=chosen, seed=seed, ticks=ticks, spec=changed
-                )
+                PlannedRun(id=digest.hexdigest()[:16], params=chosen, seed=seed, ticks=ticks, spec=changed)
             )
     return planned
 
@@ -128,9 +124,7 @@ def read_params(given: Sequence[str]) -> dict[str, list[str]]:
         name, equals, texts = (part.strip() for part in one.partition("="))
         values = [text.strip() for text in texts.split(",")]
         if not equals or not name or "" in values:
-            raise InvalidRequest(
-                "--param", expected="NAME=VALUE,VALUE such as agents=10,20", got=one
-            )
+            raise InvalidRequest("--param", expected="NAME=VALUE,VALUE such as agents=10,20", got=one)
         if name in found:
             raise InvalidRequest(f"--param {name} is given twice", expected=f"{name}=VALUE,VALUE")
         found[name] = values
@@ -157,9 +151,7 @@ def _settings(struct: Any, prefix: str) -> list[tuple[str, Any]]:
 def _is_value(kind: inspect.Type) -> bool:
     if isinstance(kind, inspect.UnionType):
         return all(_is_value(one) for one in kind.types)
-    return isinstance(
-        kind, inspect.IntType | inspect.StrType | inspect.LiteralType | inspect.NoneType
-    )
+    return isinstance(kind, inspect.IntType | inspect.StrType | inspect.LiteralType | inspect.NoneType)
 
 
 def _values(name: str, texts: Sequence[str]) -> list[Param]:
@@ -250,16 +242,22 @@ async def pass_world(
         now = await world.tick_now()
         if now > planned.ticks:
             raise Conflict(
-                f"the world of run {planned.id} was used otherwise", expected=f"tick {planned.ticks}",
-                got=f"tick {now}", hint="Remove the folder of the run, and it is passed anew.",
-            )  # fmt: skip
+                f"the world of run {planned.id} was used otherwise",
+                expected=f"tick {planned.ticks}",
+                got=f"tick {now}",
+                hint="Remove the folder of the run, and it is passed anew.",
+            )
         for _ in range(planned.ticks - now):
             told((await world.tick()).tick)
         return {
-            "run": planned.id, "params": dict(planned.params), "seed": planned.seed,
-            "ticks": planned.ticks, **await figures(world), **await means(world),
+            "run": planned.id,
+            "params": dict(planned.params),
+            "seed": planned.seed,
+            "ticks": planned.ticks,
+            **await figures(world),
+            **await means(world),
             "hash": await world.hash(),
-        }  # fmt: skip
+        }
 
 
 async def _is_there(world: World) -> bool:
@@ -277,9 +275,7 @@ async def figures(world: World) -> dict[str, int | float]:
     async for one in tick_metrics(world):
         found = {"agents_left": len(one.balances), "gini": one.gini, "circulating": one.circulating}
         for name, value in zip(
-            summed,
-            (one.trades, one.volume, one.minted, one.acted, one.rejected, one.tokens),
-            strict=True,
+            summed, (one.trades, one.volume, one.minted, one.acted, one.rejected, one.tokens), strict=True
         ):
             summed[name] += value
     cost = await world.host.services.store.query(

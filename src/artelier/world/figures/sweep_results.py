@@ -46,9 +46,7 @@ def row_of(folder: Path, planned: PlannedRun) -> dict[str, Any] | None:
         row = msgspec.json.decode((folder / planned.id / ROW).read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
-    is_whole = row.get("run") == planned.id and all(
-        name in row for name in (*FIGURES, *planned.means)
-    )
+    is_whole = row.get("run") == planned.id and all(name in row for name in (*FIGURES, *planned.means))
     return {**row, "params": planned.params} if is_whole else None
 
 
@@ -63,8 +61,11 @@ def columns_of(planned: Sequence[PlannedRun]) -> list[Column]:
     return [
         ("run", "VARCHAR"),
         *((name, _type_of(values)) for name, values in params.items()),
-        ("seed", "BIGINT"), ("ticks", "BIGINT"), *FIGURES.items(), *means.items(),
-    ]  # fmt: skip
+        ("seed", "BIGINT"),
+        ("ticks", "BIGINT"),
+        *FIGURES.items(),
+        *means.items(),
+    ]
 
 
 def _type_of(values: Sequence[Param]) -> str:
@@ -101,9 +102,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> by
         source, target = Path(scratch, "rows.json"), Path(scratch, "rows.parquet")
         # A file is how rows enter DuckDB a hundred times faster than one by one.
         source.write_bytes(
-            b"\n".join(
-                msgspec.json.encode({name: row[name] for name, _ in columns}) for row in rows
-            )
+            b"\n".join(msgspec.json.encode({name: row[name] for name, _ in columns}) for row in rows)
         )
         shape = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in columns)
         with duckdb.connect(":memory:") as db:
@@ -134,6 +133,7 @@ def _put(file: Path, data: bytes) -> None:
         if draft is not None and os.path.exists(draft):
             os.unlink(draft)
         raise StoreUnavailable(
-            f"the file cannot be written: {error.strerror}", got=str(file),
+            f"the file cannot be written: {error.strerror}",
+            got=str(file),
             hint="Name another one, or make room; what is done stays.",
-        ) from None  # fmt: skip
+        ) from None

@@ -85,9 +85,7 @@ def cell(value: object) -> object:
     return value
 
 
-async def _parquet(
-    file: Any, draft: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]
-) -> int:
+async def _parquet(file: Any, draft: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]) -> int:
     """The rows as lines of JSON, from which DuckDB makes the table in place of the draft."""
     import duckdb
 
@@ -102,9 +100,7 @@ async def _parquet(
         count += 1
     file.flush()
     shape = ", ".join(f"{key}: '{_common(kind)}'" for key, kind in zip(keys, kinds, strict=True))
-    chosen = ", ".join(
-        f"{key} AS {_identifier(name)}" for key, name in zip(keys, names, strict=True)
-    )
+    chosen = ", ".join(f"{key} AS {_identifier(name)}" for key, name in zip(keys, names, strict=True))
     target = draft.with_suffix(".parquet")
     try:
         with duckdb.connect(":memory:") as db:

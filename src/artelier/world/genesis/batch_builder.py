@@ -59,20 +59,25 @@ def decide(made: Sequence[Made], *, tenant: str, key: DataKey) -> Beginning:
             raise InvalidConfig(f"{where}there are two artifacts {one.id}{other}")
         seen[one.id] = one.place
         wish = WriteRequest(
-            id=one.id, content=one.content, kind=one.kind, access=one.access, prices=one.prices,
-            interface=one.interface, metadata=one.metadata,
-        )  # fmt: skip
+            id=one.id,
+            content=one.content,
+            kind=one.kind,
+            access=one.access,
+            prices=one.prices,
+            interface=one.interface,
+            metadata=one.metadata,
+        )
         try:
             check_new_id(one.id)
             check_principal(one.owner)
-            event, blobs = decide_write(
-                wish, None, None, tenant=tenant, principal=one.owner, key=key
-            )
+            event, blobs = decide_write(wish, None, None, tenant=tenant, principal=one.owner, key=key)
         except ArtelierError as error:
             raise InvalidConfig(
-                f"{where}artifact {one.id}: {error.message}", expected=error.expected,
-                got=error.got, hint=error.hint,
-            ) from None  # fmt: skip
+                f"{where}artifact {one.id}: {error.message}",
+                expected=error.expected,
+                got=error.got,
+                hint=error.hint,
+            ) from None
         beginning.events.append((event, one.owner))
         beginning.blobs += blobs
     return beginning

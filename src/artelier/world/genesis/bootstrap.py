@@ -11,13 +11,7 @@ import msgspec
 
 from artelier.artifacts import account_of
 from artelier.artifacts.content import canonical_json
-from artelier.errors import (
-    ArtelierError,
-    Conflict,
-    InvalidConfig,
-    InvalidRequest,
-    SequenceConflict,
-)
+from artelier.errors import ArtelierError, Conflict, InvalidConfig, InvalidRequest, SequenceConflict
 from artelier.ids import OPERATOR
 from artelier.ledger import Posting
 from artelier.log import make_blob
@@ -76,10 +70,9 @@ async def found(
     _check_embedders(made)
     decided = await asyncio.to_thread(decide, made, tenant=world.host.id, key=state.key)
     beginning = Beginning(
-        [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events,
-         *((join, by) for join in joins)],
+        [(ev.WorldMade(seed=config.seed, config=ref), by), *decided.events, *((join, by) for join in joins)],
         [blob, *decided.blobs],
-    )  # fmt: skip
+    )
     try:
         await append(world, beginning, tick=0, expected=0)
     except SequenceConflict:
@@ -91,9 +84,11 @@ def _check_size(count: int, most: int | None) -> None:
     """Errors: `InvalidConfig` for more artifacts than a caller takes."""
     if most is not None and count > most:
         raise InvalidConfig(
-            "the world is too large to be made here", expected=f"at most {most:,} artifacts",
-            got=f"{count:,}", hint="`artelier world new` makes larger ones.",
-        )  # fmt: skip
+            "the world is too large to be made here",
+            expected=f"at most {most:,} artifacts",
+            got=f"{count:,}",
+            hint="`artelier world new` makes larger ones.",
+        )
 
 
 def _made_of(entry: WorldEntry, config: WorldConfig) -> tuple[list[Made], list[ev.AgentJoined]]:
@@ -101,12 +96,18 @@ def _made_of(entry: WorldEntry, config: WorldConfig) -> tuple[list[Made], list[e
     made = shipped_artifacts(config) if entry.settle else []
     made += [
         Made(
-            id=one.id, kind=one.kind, owner=one.owner, content=one.content, access=one.access,
-            prices=one.prices, interface=one.interface, metadata=one.metadata,
+            id=one.id,
+            kind=one.kind,
+            owner=one.owner,
+            content=one.content,
+            access=one.access,
+            prices=one.prices,
+            interface=one.interface,
+            metadata=one.metadata,
             place=f"artifacts[{number}]",
         )
         for number, one in enumerate(entry.artifacts)
-    ]  # fmt: skip
+    ]
     joins: list[ev.AgentJoined] = []
     for number, agent in enumerate(entry.agents):
         for one in _each(agent, number):
@@ -131,9 +132,7 @@ async def _agreeing(made: list[Made]) -> list[Made]:
                 return 0
             return priced.prices.get("read", 0) + priced.prices.get("inclusion", 0)
 
-        content = await agreed_prices(
-            one.content, AgentSpec(), price_of=price_of, content_of=content_of
-        )
+        content = await agreed_prices(one.content, AgentSpec(), price_of=price_of, content_of=content_of)
         return replace(one, content=content)
 
     agreed = list[Made]()
@@ -159,8 +158,9 @@ def _check_embedders(made: Iterable[Made]) -> None:
             except InvalidRequest as error:
                 raise InvalidConfig(
                     f"{one.place}: {one.id} names no embedder that there is",
-                    expected=error.expected, got=name[:100],
-                ) from None  # fmt: skip
+                    expected=error.expected,
+                    got=name[:100],
+                ) from None
 
 
 def read_seed(config: WorldConfig, seed: int) -> WorldConfig:
@@ -175,15 +175,14 @@ def read_seed(config: WorldConfig, seed: int) -> WorldConfig:
 def agent_artifacts(entry: AgentEntry, *, place: str, settled: bool = True) -> list[Made]:
     """Return what one agent owns when it begins, its own artifact last. Errors: `InvalidConfig`."""
     content: dict[str, Any] = {
-        name: value for name in ("model", "policy", "system_prompt", "profile", *REFERENCES)
+        name: value
+        for name in ("model", "policy", "system_prompt", "profile", *REFERENCES)
         if (value := getattr(entry, name))
-    }  # fmt: skip
+    }
     inline = {name: value for name in INLINE if (value := getattr(entry, name)) is not None}
     for name in inline:
         if _FIELD[name] in content:
-            raise InvalidConfig(
-                f"{place}: `{name}` stands beside `{_FIELD[name]}`", expected="one of them"
-            )
+            raise InvalidConfig(f"{place}: `{name}` stands beside `{_FIELD[name]}`", expected="one of them")
     if entry.template and ("workflow" in inline or entry.workflow_artifact_id):
         raise InvalidConfig(f"{place}: `template` stands beside a workflow", expected="one of them")
     has_defaults = not entry.policy if entry.defaults is None else entry.defaults
@@ -194,16 +193,10 @@ def agent_artifacts(entry: AgentEntry, *, place: str, settled: bool = True) -> l
     reflex = inline.pop("reflex", None)
     try:
         made, fields = default_artifacts(
-            entry.id,
-            template=entry.template or None,
-            without=frozenset(without),
-            place=place,
-            **inline,
+            entry.id, template=entry.template or None, without=frozenset(without), place=place, **inline
         )
     except ArtelierError as error:
-        raise InvalidConfig(
-            f"{place}: {error.message}", expected=error.expected, got=error.got
-        ) from None
+        raise InvalidConfig(f"{place}: {error.message}", expected=error.expected, got=error.got) from None
     if reflex is not None:
         made.append(owned(entry.id, "reflex", "reflex", reflex, place=place))
         fields["reflex_artifact_id"] = f"{entry.id}_reflex"
@@ -212,11 +205,8 @@ def agent_artifacts(entry: AgentEntry, *, place: str, settled: bool = True) -> l
         subscribed = [HANDBOOK] if has_defaults and settled else []
     content |= {**fields, "subscribed_artifacts": list(subscribed)}
     made.append(
-        Made(
-            id=entry.id, kind="agent", owner=entry.id, content=content, metadata=entry.metadata,
-            place=place,
-        )
-    )  # fmt: skip
+        Made(id=entry.id, kind="agent", owner=entry.id, content=content, metadata=entry.metadata, place=place)
+    )
     return made
 
 

@@ -36,24 +36,30 @@ def default_artifacts(
     """
     contents: dict[str, tuple[str, str, Any]] = {
         "personality_prompt_artifact_id": (
-            "personality", "personality",
+            "personality",
+            "personality",
             {"template": PERSONALITY, "variables": ["agent_id"]} if personality is None else personality,
         ),
         "workflow_artifact_id": (
-            "workflow", "workflow",
+            "workflow",
+            "workflow",
             shipped_workflow(template or TEMPLATE) if workflow is None else workflow,
         ),
         "working_memory_artifact_id": (
-            "working_memory", "document",
+            "working_memory",
+            "document",
             {"goal": "", "progress": "", "lessons": [], "objectives": [], "facts": {}}
-            if working_memory is None else working_memory,
+            if working_memory is None
+            else working_memory,
         ),
         "longterm_memory_artifact_id": (
-            "longterm_memory", "memory_store",
+            "longterm_memory",
+            "memory_store",
             {"config": {"max_entries": ENTRIES_MAX, "auto_prune": "oldest"}}
-            if longterm_memory is None else longterm_memory,
+            if longterm_memory is None
+            else longterm_memory,
         ),
-    }  # fmt: skip
+    }
     made: list[Made] = []
     fields: dict[str, Any] = {}
     for field, (name, kind, content) in contents.items():
@@ -66,6 +72,4 @@ def default_artifacts(
 
 def owned(agent: str, name: str, kind: str, content: Any, *, place: str = "") -> Made:
     """Something that an agent thinks with: its own, and nobody else's to read."""
-    return Made(
-        id=f"{agent}_{name}", kind=kind, owner=agent, content=content, access="private", place=place
-    )
+    return Made(id=f"{agent}_{name}", kind=kind, owner=agent, content=content, access="private", place=place)

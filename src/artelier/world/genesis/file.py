@@ -165,9 +165,10 @@ def read_world(given: Mapping[str, Any]) -> WorldEntry:
     agents = sum(one.count for one in entry.agents)
     if agents > AGENTS_MAX or len(entry.artifacts) > ARTIFACTS_MAX:
         raise InvalidConfig(
-            "the world is too large", expected=f"at most {AGENTS_MAX} agents, {ARTIFACTS_MAX} artifacts",
+            "the world is too large",
+            expected=f"at most {AGENTS_MAX} agents, {ARTIFACTS_MAX} artifacts",
             got=f"{agents} agents, {len(entry.artifacts)} artifacts",
-        )  # fmt: skip
+        )
     for number, one in enumerate(entry.artifacts):
         if one.file:
             raise InvalidConfig(
@@ -188,8 +189,9 @@ def read_world(given: Mapping[str, Any]) -> WorldEntry:
 
 def _check_stages(config: WorldConfig) -> None:
     if config.activation == "staged" and not config.stages:
-        raise InvalidConfig("world.stages is empty", expected="ids of agents for each stage",
-                            path=("world", "activation"))  # fmt: skip
+        raise InvalidConfig(
+            "world.stages is empty", expected="ids of agents for each stage", path=("world", "activation")
+        )
 
 
 def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
@@ -212,16 +214,19 @@ def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
         if not shock.pay and not shock.message:
             raise InvalidConfig(
                 f"{shown_path(place)}: shock {shock.name} does nothing",
-                expected="`pay` or `message`", path=place,
-            )  # fmt: skip
+                expected="`pay` or `message`",
+                path=place,
+            )
     for place, ids in named if agents else ():
         if unknown := [id_ for id_ in ids if id_ not in agents]:
             near = get_close_matches(unknown[0], agents, n=1) if len(agents) <= 10_000 else []
             raise InvalidConfig(
-                f"{shown_path(place)}: there is no such agent", expected="ids of agents of this world",
+                f"{shown_path(place)}: there is no such agent",
+                expected="ids of agents of this world",
                 got=", ".join(unknown[:5])[:200],
-                hint=f"Did you mean {near[0]}?" if near else None, path=place,
-            )  # fmt: skip
+                hint=f"Did you mean {near[0]}?" if near else None,
+                path=place,
+            )
 
 
 def _entries(data: dict[str, Any], name: str) -> list[tuple[str, dict[str, Any]]]:
@@ -268,6 +273,4 @@ class _Files:
 
 
 def _placed(place: str, error: ArtelierError) -> InvalidConfig:
-    return InvalidConfig(
-        f"{place}: {error.message}", expected=error.expected, got=error.got, hint=error.hint
-    )
+    return InvalidConfig(f"{place}: {error.message}", expected=error.expected, got=error.got, hint=error.hint)

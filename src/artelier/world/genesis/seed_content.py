@@ -23,8 +23,12 @@ GENESIS = "genesis"
 """The principal that owns what is shipped and is no service."""
 
 HANDBOOKS: tuple[str, ...] = (
-    "handbook", "handbook_trading", "handbook_memory", "handbook_mind", "handbook_earning",
-)  # fmt: skip
+    "handbook",
+    "handbook_trading",
+    "handbook_memory",
+    "handbook_mind",
+    "handbook_earning",
+)
 """Documents whose text is shipped; `handbook_actions` is derived from the actions themselves."""
 
 
@@ -38,9 +42,8 @@ async def settle(world: World, *, only: Collection[str] | None = None) -> tuple[
         known = {one.id for one in made}
         if unknown := sorted(set(only) - known):
             raise InvalidRequest(
-                "nothing of this name is shipped", expected=", ".join(sorted(known)),
-                got=unknown[0][:160],
-            )  # fmt: skip
+                "nothing of this name is shipped", expected=", ".join(sorted(known)), got=unknown[0][:160]
+            )
         made = [one for one in made if one.id in only]
     return await make(world, made)
 
@@ -50,13 +53,10 @@ def shipped_artifacts(config: WorldConfig) -> list[Made]:
     return [
         *service_artifacts(),
         Made(id=PROMPT_LIBRARY, kind="library", owner=GENESIS, content=prompt_library()),
-        Made(
-            id=WORKFLOW_TEMPLATES, kind=WORKFLOW_LIBRARY, owner=GENESIS,
-            content=workflow_templates(),
-        ),
+        Made(id=WORKFLOW_TEMPLATES, kind=WORKFLOW_LIBRARY, owner=GENESIS, content=workflow_templates()),
         *(_document(name, handbook(name)) for name in HANDBOOKS),
         _document("handbook_actions", actions_text(config)),
-    ]  # fmt: skip
+    ]
 
 
 def actions_text(config: WorldConfig) -> str:

@@ -30,9 +30,7 @@ def _action(name: str, text: str) -> dict[str, Any]:
     """An action of the world, with the schema that its parser has."""
     schema = schema_of(name)
     properties = {
-        key: value
-        for key, value in schema["properties"].items()
-        if key not in ("action", "reasoning")
+        key: value for key, value in schema["properties"].items() if key not in ("action", "reasoning")
     }
     required = tuple(key for key in schema["required"] if key in properties)
     return _tool(name, text, required, **properties)
@@ -41,38 +39,46 @@ def _action(name: str, text: str) -> dict[str, Any]:
 def _of_memory() -> tuple[_Service, ...]:
     embed = _tool("embed", "The vector of a text, for 1 scrip.", (), text=_TEXT)
     batch = _tool(
-        "embed_batch", "The vectors of texts, for 1 scrip each.", (),
-        texts={"type": "array", "items": _TEXT},
-    )  # fmt: skip
+        "embed_batch", "The vectors of texts, for 1 scrip each.", (), texts={"type": "array", "items": _TEXT}
+    )
     search = _tool(
-        "search", "Entries of a memory store that come near to a query; you need to be able to read it.",
+        "search",
+        "Entries of a memory store that come near to a query; you need to be able to read it.",
         ("memory_artifact_id", "query"),
-        memory_artifact_id=_STORE, query=_TEXT, limit={"type": "integer", "minimum": 1},
-    )  # fmt: skip
+        memory_artifact_id=_STORE,
+        query=_TEXT,
+        limit={"type": "integer", "minimum": 1},
+    )
     add = _tool(
-        "add", "Add an entry to a memory store; you need to be able to write it.",
+        "add",
+        "Add an entry to a memory store; you need to be able to write it.",
         ("memory_artifact_id", "text"),
-        memory_artifact_id=_STORE, text=_TEXT, tags={"type": "array", "items": _TEXT},
+        memory_artifact_id=_STORE,
+        text=_TEXT,
+        tags={"type": "array", "items": _TEXT},
         importance={"type": "number", "minimum": 0, "maximum": 1},
-    )  # fmt: skip
+    )
     return (
         _Service(
             "genesis_embedder",
             "Turns texts into vectors. Invoke it with `text`, or with `texts` for several.",
-            (embed, batch), 1,
+            (embed, batch),
+            1,
         ),
         _Service(
             "genesis_memory_search",
             "Finds entries of a memory store by meaning and by words. Invoke it; 1 scrip a search, nothing if"
             " it finds none.",
-            (search,), 1,
+            (search,),
+            1,
         ),
         _Service(
             "genesis_memory_add",
             "Adds an entry to a memory store. Invoke it; 1 scrip pays for the entry's vector.",
-            (add,), 1,
+            (add,),
+            1,
         ),
-    )  # fmt: skip
+    )
 
 
 def _of_the_market() -> tuple[_Service, ...]:
@@ -94,19 +100,23 @@ def _of_the_market() -> tuple[_Service, ...]:
             " is auctioned: use the action `bid`. It is no program.",
             (_action("bid", "Bid for the scoring slot."),),
         ),
-    )  # fmt: skip
+    )
 
 
 def _of_the_world() -> tuple[_Service, ...]:
     balance = _tool("balance", "What a principal has, in scrip.", (), principal=_TEXT)
     happened = _tool(
-        "last", "The newest events that you may know of.", (),
-        last={"type": "integer", "minimum": 1},
-    )  # fmt: skip
+        "last", "The newest events that you may know of.", (), last={"type": "integer", "minimum": 1}
+    )
     find = _tool(
-        "find", "Artifacts that you may read, the newest first.", (),
-        text=_TEXT, kind=_TEXT, owner=_TEXT, limit={"type": "integer", "minimum": 1},
-    )  # fmt: skip
+        "find",
+        "Artifacts that you may read, the newest first.",
+        (),
+        text=_TEXT,
+        kind=_TEXT,
+        owner=_TEXT,
+        limit={"type": "integer", "minimum": 1},
+    )
     return (
         _Service(
             "genesis_ledger",
@@ -126,16 +136,20 @@ def _of_the_world() -> tuple[_Service, ...]:
             " tick before. Invoke it, also from code; the action `search` does the same.",
             (find,),
         ),
-    )  # fmt: skip
+    )
 
 
 def service_artifacts() -> list[Made]:
     """The artifact of each service: anybody may read and invoke it, nobody may change it."""
     return [
         Made(
-            id=one.id, kind="tool", owner=one.id, content={"description": one.text},
-            access="owner_writes", prices={"invoke": one.price} if one.price else None,
+            id=one.id,
+            kind="tool",
+            owner=one.id,
+            content={"description": one.text},
+            access="owner_writes",
+            prices={"invoke": one.price} if one.price else None,
             interface={"tools": list(one.tools)},
         )
         for one in (*_of_memory(), *_of_the_market(), *_of_the_world())
-    ]  # fmt: skip
+    ]

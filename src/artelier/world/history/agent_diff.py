@@ -34,13 +34,9 @@ async def differing(
         pairs = _pairs([one.get(agent, {}) for one in did])
         if pairs:
             facts["actions"] = pairs
-        owned = [
-            {id_ for id_, row in one.items() if row[0] == agent and not row[3]} for one in artifacts
-        ]
+        owned = [{id_ for id_, row in one.items() if row[0] == agent and not row[3]} for one in artifacts]
         if owned[0] != owned[1]:
-            facts["owned"] = {
-                "a": sorted(owned[0] - owned[1]), "b": sorted(owned[1] - owned[0])
-            }  # fmt: skip
+            facts["owned"] = {"a": sorted(owned[0] - owned[1]), "b": sorted(owned[1] - owned[0])}
         versions = await _versions(owned[0] | owned[1], artifacts, contents)
         if versions:
             facts["versions"] = versions
@@ -75,8 +71,7 @@ async def _agents(place: Place) -> dict[str, tuple[int, str | None, bool]]:
     store, tenant, world = place
     space = world_space(world)
     rows = await store.query(
-        "SELECT agent, state, active FROM world_agents WHERE tenant = ? AND space = ?",
-        (tenant, space),
+        "SELECT agent, state, active FROM world_agents WHERE tenant = ? AND space = ?", (tenant, space)
     )
     money = dict(
         await store.query(
@@ -84,10 +79,7 @@ async def _agents(place: Place) -> dict[str, tuple[int, str | None, bool]]:
             (tenant, space, SCRIP),
         )
     )
-    return {
-        agent: (money.get(account_of(agent), 0), state, bool(active))
-        for agent, state, active in rows
-    }
+    return {agent: (money.get(account_of(agent), 0), state, bool(active)) for agent, state, active in rows}
 
 
 async def _artifacts(place: Place) -> dict[str, tuple[str, int, str, bool]]:
@@ -113,9 +105,7 @@ async def _versions(
         if a is None or b is None:
             continue
         if a[1] == b[1]:
-            names = [
-                await one.digest(row[2]) for one, row in zip(contents, (a, b), strict=True)
-            ]  # fmt: skip
+            names = [await one.digest(row[2]) for one, row in zip(contents, (a, b), strict=True)]
             if names[0] == names[1]:
                 continue
         found[id_] = {"a": a[1], "b": b[1]}

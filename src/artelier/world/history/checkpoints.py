@@ -45,16 +45,17 @@ async def checkpoint_before(store: Store, tenant: str, world: str, *, tick: int)
         return START
     at, seq, money, agents = rows[0]
     return Checkpoint(
-        at, seq, msgspec.json.decode(money, type=dict[str, int]),
+        at,
+        seq,
+        msgspec.json.decode(money, type=dict[str, int]),
         {name: bool(active) for name, active in msgspec.json.decode(agents)},
-    )  # fmt: skip
+    )
 
 
 async def kinds_of(store: Store, tenant: str, world: str) -> dict[str, str]:
     """Return the kind of every artifact of a world: it is fixed, and ids are not given again."""
     rows = await store.query(
-        "SELECT id, kind FROM artifacts WHERE tenant = ? AND space = ?",
-        (tenant, world_space(world)),
+        "SELECT id, kind FROM artifacts WHERE tenant = ? AND space = ?", (tenant, world_space(world))
     )
     return dict(rows)
 
@@ -65,11 +66,8 @@ async def behind(
     """Return the last event of each stream that the checkpoint covers."""
     if checkpoint.tick == 0:
         return {}
-    covered = {
-        one.stream: one.seq for one in await reaches(store, tenant, world, tick=checkpoint.tick)
-    }
+    covered = {one.stream: one.seq for one in await reaches(store, tenant, world, tick=checkpoint.tick)}
     own = world_space(world)
     return {
-        one.stream: checkpoint.seq if one.stream.local == own else covered.get(one.stream, 0)
-        for one in found
+        one.stream: checkpoint.seq if one.stream.local == own else covered.get(one.stream, 0) for one in found
     }

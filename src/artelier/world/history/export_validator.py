@@ -28,11 +28,7 @@ from artelier.world.events import world_space
 
 KINDS = (
     {cls.KIND for cls in (*ARTIFACT_EVENTS, MoneyTransferred)}
-    | {
-        cls.KIND
-        for cls in vars(ev).values()
-        if isinstance(cls, type) and issubclass(cls, EventData)
-    }
+    | {cls.KIND for cls in vars(ev).values() if isinstance(cls, type) and issubclass(cls, EventData)}
 ) - {"", ev.WorldForked.KIND, ev.WorldImported.KIND}
 """Of events in the stream of a world."""
 
@@ -95,8 +91,9 @@ class SocietyCheck(Belongings):
         if not 0 <= at_us <= self._ancestry.tick:
             raise InvalidExport(
                 f"{where} belongs to no tick that was passed",
-                expected=f"0 to {self._ancestry.tick}", got=at_us,
-            )  # fmt: skip
+                expected=f"0 to {self._ancestry.tick}",
+                got=at_us,
+            )
         _check_refs(where, data)
         if isinstance(data, Moving):
             self._move(where, data)
@@ -124,7 +121,7 @@ class SocietyCheck(Belongings):
                     expected=f"at least {posting.amount} {posting.asset[:40]}",
                     got=f"{left + posting.amount}",
                     hint="If its world is thinking about a tick, let that pass, and export it again.",
-                )  # fmt: skip
+                )
 
     def _follow(self, where: str, data: EventData, at_us: int) -> None:
         if isinstance(data, ev.TickPassed):
@@ -175,21 +172,26 @@ class SocietyCheck(Belongings):
         if not self._tick == self._newest == self._ancestry.tick:
             raise InvalidExport(
                 "the file breaks off within a tick, or names another one",
-                expected=f"tick {self._ancestry.tick}", got=f"tick {self._tick}",
-            )  # fmt: skip
+                expected=f"tick {self._ancestry.tick}",
+                got=f"tick {self._tick}",
+            )
 
-    async def arrival(
-        self, services: Services, tenant: str, header: Header, sha256: str
-    ) -> Arrival:
+    async def arrival(self, services: Services, tenant: str, header: Header, sha256: str) -> Arrival:
         """See `Belongings`."""
         space, ancestry = world_space(self._name), self._ancestry
         found = tuple(ev.Ancestor(world, tick) for world, tick in ancestry.ancestors)
         if self._name != self._origin:
             found = (ev.Ancestor(self._origin, ancestry.tick), *found)
         imported = ev.WorldImported(
-            world=self._name, origin=self._origin, tenant=header.tenant, tick=ancestry.tick,
-            sha256=sha256, parent=ancestry.parent, forked_at=ancestry.forked_at, ancestors=found,
-        )  # fmt: skip
+            world=self._name,
+            origin=self._origin,
+            tenant=header.tenant,
+            tick=ancestry.tick,
+            sha256=sha256,
+            parent=ancestry.parent,
+            forked_at=ancestry.forked_at,
+            ancestors=found,
+        )
 
         await check_free(services, tenant, self._name)
 
@@ -210,9 +212,8 @@ def _check_refs(where: str, data: EventData) -> None:
             blob_name(ref)
         except InvalidRequest:
             raise InvalidExport(
-                f"{where}: {field} is no reference to content",
-                expected="b:<43 characters>", got=ref[:60],
-            ) from None  # fmt: skip
+                f"{where}: {field} is no reference to content", expected="b:<43 characters>", got=ref[:60]
+            ) from None
 
 
 def _refs(data: msgspec.Struct, name: str) -> Iterator[tuple[str, str]]:
@@ -251,9 +252,10 @@ async def check_free(services: Services, tenant: str, world: str) -> None:
 
 def _taken(world: str) -> Conflict:
     return Conflict(
-        f"there is a world {world} already", expected="an id that no world has",
+        f"there is a world {world} already",
+        expected="an id that no world has",
         hint="Import it under another id.",
-    )  # fmt: skip
+    )
 
 
 def _check_ancestry(ancestry: Any) -> None:

@@ -36,13 +36,7 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.world.config import WorldConfig, plain_config, read_config
-from artelier.world.events import (
-    WorldConfigured,
-    WorldForked,
-    WorldMade,
-    world_space,
-    world_stream,
-)
+from artelier.world.events import WorldConfigured, WorldForked, WorldMade, world_space, world_stream
 from artelier.world.history.session_check import check_no_sessions
 from artelier.world.history.streams import reaches, tick_of
 from artelier.world.kernel_adapter import Host
@@ -86,12 +80,14 @@ async def fork_world(
             raise Conflict(
                 f"world {world} cannot be forked at tick {tick}: after it the host spent what prompts of"
                 f" the unfinished tick {tick + 1} had brought in",
-                got=error.message, hint="Pass that tick, and fork the world after it.",
-            ) from error  # fmt: skip
+                got=error.message,
+                hint="Pass that tick, and fork the world after it.",
+            ) from error
     raise Conflict(
         f"world {world} cannot be forked under this id",
-        expected="an id that no world has", got=new_id or f"{NAMES_MAX} forks",
-    )  # fmt: skip
+        expected="an id that no world has",
+        got=new_id or f"{NAMES_MAX} forks",
+    )
 
 
 @dataclass(slots=True)
@@ -120,9 +116,10 @@ def _checked(with_: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {}
     if not isinstance(cast(object, with_), Mapping) or len(with_) > CHANGES_MAX:
         raise InvalidRequest(
-            "what a fork changes", expected=f"new content by artifact id, {CHANGES_MAX} at most",
+            "what a fork changes",
+            expected=f"new content by artifact id, {CHANGES_MAX} at most",
             got=type(with_).__name__,
-        )  # fmt: skip
+        )
     return with_
 
 
@@ -134,9 +131,7 @@ async def _copy(host: Host, world: str, tick: int, *, wanted: Mapping[str, Any])
     stage.seen = dict.fromkeys(wanted)  # as if nothing had been written yet
     working = copy.artifacts = Working(stage)
     async for event in by_position(host.services, {one.stream: one.position for one in found}):
-        draft = RawDraft(
-            event.kind, event.version, event.data, event.at_us, event.actor, event.cause
-        )
+        draft = RawDraft(event.kind, event.version, event.data, event.at_us, event.actor, event.cause)
         copy.events.append((event.stream.local, draft))
         await _follow(event, copy, working)
     return copy
@@ -155,13 +150,7 @@ async def _follow(event: Event, copy: _HistoryCopy, working: Working) -> None:
 
 
 async def _changes(
-    host: Host,
-    world: str,
-    tick: int,
-    copy: _HistoryCopy,
-    *,
-    config: Mapping[str, Any] | None,
-    by: str,
+    host: Host, world: str, tick: int, copy: _HistoryCopy, *, config: Mapping[str, Any] | None, by: str
 ) -> _ForkChanges:
     """Errors: `NotFound` for what is not there at that tick; `InvalidArtifact`; `InvalidConfig`."""
     store, tenant = host.services.store, host.id
@@ -179,30 +168,25 @@ async def _changes(
 
 
 async def _rewrite(
-    copy: _HistoryCopy,
-    found: _ForkChanges,
-    id_: str,
-    content: Any,
-    *,
-    tenant: str,
-    key: DataKey,
-    tick: int,
+    copy: _HistoryCopy, found: _ForkChanges, id_: str, content: Any, *, tenant: str, key: DataKey, tick: int
 ) -> None:
     assert copy.artifacts is not None
     standing = await copy.artifacts.standing(id_)
     if standing is None or standing.deleted or standing.at is None:
-        raise NotFound(
-            f"there is no artifact {id_} at tick {tick}", hint="A fork changes what is there."
-        )
+        raise NotFound(f"there is no artifact {id_} at tick {tick}", hint="A fork changes what is there.")
     if isinstance(content, str) and standing.at.media == "json":
         content = _with_text(
             decode_content("json", await copy.artifacts.blob(standing.at.content)), content, id_
         )
     # The host decides what differs in a fork, whatever the policy says; it is written as the owner's.
     event, blobs = decide_write(
-        WriteRequest(id=id_, content=content), standing, Decision(True, "fork"),
-        tenant=tenant, principal=standing.owner, key=key,
-    )  # fmt: skip
+        WriteRequest(id=id_, content=content),
+        standing,
+        Decision(True, "fork"),
+        tenant=tenant,
+        principal=standing.owner,
+        key=key,
+    )
     found.drafts.append(Draft(event, tick, standing.owner))
     found.blobs += blobs
 
@@ -249,9 +233,7 @@ def _batch(
     return Batch(appends=appends, blobs=changed.blobs)
 
 
-def renamed(
-    tenant: str, world: str, name: str, events: list[tuple[str, RawDraft]]
-) -> list[StreamAppend]:
+def renamed(tenant: str, world: str, name: str, events: list[tuple[str, RawDraft]]) -> list[StreamAppend]:
     """Events of one world as those of another, in their order; neighbours of one stream go together."""
     before, space = world_space(world), world_space(name)
     appends: list[StreamAppend] = []

@@ -55,9 +55,10 @@ async def span_of(host: Host, world: str, *, from_tick: int, to_tick: int | None
     # Also the tick after the last one: a world that has passed none yet has no figures, and no error.
     if type(cast(object, from_tick)) is not int or not 0 <= from_tick <= last + 1:
         raise InvalidRequest(
-            "the first tick is not before the last one", expected=f"a tick from 0 to {last}",
+            "the first tick is not before the last one",
+            expected=f"a tick from 0 to {last}",
             got=repr(from_tick)[:80],
-        )  # fmt: skip
+        )
     return Span(from_tick, last)
 
 
@@ -75,9 +76,7 @@ async def history_of(
     own = world_space(world)
     found.sort(key=lambda one: one.stream.local == own)
     share = max(1, HELD_EVENTS_MAX // max(1, len(found)))
-    feeds = [
-        _events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found
-    ]
+    feeds = [_events(store, reach, share=share, after=covered.get(reach.stream, 0)) for reach in found]
     heads: list[tuple[int, int, Event]] = []
     for n, feed in enumerate(feeds):
         if (head := await anext(feed, None)) is not None:
@@ -93,9 +92,7 @@ async def history_of(
             heapreplace(heads, (after.at_us, n, after))
 
 
-async def _events(
-    store: Store, reach: StreamReach, *, share: int, after: int
-) -> AsyncIterator[Event]:
+async def _events(store: Store, reach: StreamReach, *, share: int, after: int) -> AsyncIterator[Event]:
     while after < reach.seq:
         page = await store.read(reach.stream, after=after, limit=min(share, reach.seq - after))
         if not page:
@@ -197,9 +194,12 @@ async def _asked(
             if named is None or not within.first <= int(named[1]) <= within.last:
                 continue
             yield AskedModel(
-                int(named[1]), agent, fields.get("input_tokens", 0),
-                fields.get("output_tokens", 0), fields.get("cost", 0),
-            )  # fmt: skip
+                int(named[1]),
+                agent,
+                fields.get("input_tokens", 0),
+                fields.get("output_tokens", 0),
+                fields.get("cost", 0),
+            )
         if len(rows) < share:
             return
         after = rows[-1][0]

@@ -28,4 +28,4 @@ async def check_no_sessions(host: Host, world: str, *, tick: int, what: str) -> 
             " sessions of their own, which do not go with it",
             got=f"agents with a profile: {agents}"[:1_000],
             hint="Fork at a tick before their first one with operations, or use agents without a profile.",
-        )  # fmt: skip
+        )

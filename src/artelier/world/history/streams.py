@@ -48,17 +48,16 @@ async def tick_of(host: Host, world: str, at: int | None) -> int:
         "SELECT tick FROM worlds WHERE tenant = ? AND id = ?", (host.id, world)
     )
     if not rows:
-        raise NotFound(
-            f"there is no world {world}", hint="`artelier world list` shows the worlds there are."
-        )
+        raise NotFound(f"there is no world {world}", hint="`artelier world list` shows the worlds there are.")
     newest: int = rows[0][0]
     if at is None:
         return newest
     if isinstance(at, bool) or not isinstance(cast(object, at), int) or not 0 <= at <= newest:
         raise InvalidRequest(
-            f"world {world} has not passed this tick", expected=f"a tick from 0 to {newest}",
+            f"world {world} has not passed this tick",
+            expected=f"a tick from 0 to {newest}",
             got=repr(at)[:80],
-        )  # fmt: skip
+        )
     return at
 
 
@@ -88,8 +87,7 @@ async def events_of(store: Store, reach: StreamReach) -> AsyncIterator[Event]:
 async def ancestors(store: Store, tenant: str, world: str) -> tuple[Ancestor, ...]:
     """Worlds whose history this one shares, the nearest first."""
     rows = await store.query(
-        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? ORDER BY n",
-        (tenant, world),
+        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? ORDER BY n", (tenant, world)
     )
     return tuple(Ancestor(name, tick) for name, tick in rows)
 

@@ -54,17 +54,28 @@ async def export_world(host: Host, world: str, path: str | Path) -> CarriedWorld
         for stream, last in (await streams_of(services, host.id, [run], position=upto)).items():
             streams[stream] = max(last, streams.get(stream, 0))
     header = Header(
-        format=FORMAT, version=WORLD_VERSION, tenant=host.id, run="", world=world,
-        ancestry=await _ancestry(host, world, tick), code=services.code_version,
-        position=position, head=root.hex(),
-    )  # fmt: skip
+        format=FORMAT,
+        version=WORLD_VERSION,
+        tenant=host.id,
+        run="",
+        world=world,
+        ancestry=await _ancestry(host, world, tick),
+        code=services.code_version,
+        position=position,
+        head=root.hex(),
+    )
     done = await write_file(
         path, header, [StorePart(services, streams)], belongings=SocietyCheck(header, name=world)
     )
     return CarriedWorld(
-        world=world, origin=world, tick=tick, runs=done.runs, events=done.events,
-        blobs=done.blobs, sha256=done.sha256,
-    )  # fmt: skip
+        world=world,
+        origin=world,
+        tick=tick,
+        runs=done.runs,
+        events=done.events,
+        blobs=done.blobs,
+        sha256=done.sha256,
+    )
 
 
 async def _ancestry(host: Host, world: str, tick: int) -> Ancestry:
@@ -75,9 +86,11 @@ async def _ancestry(host: Host, world: str, tick: int) -> Ancestry:
     parent, forked_at = rows[0]
     found = await ancestors(store, host.id, world)
     return Ancestry(
-        tick=tick, parent=parent or "", forked_at=forked_at or 0,
+        tick=tick,
+        parent=parent or "",
+        forked_at=forked_at or 0,
         ancestors=tuple((one.world, one.tick) for one in found),
-    )  # fmt: skip
+    )
 
 
 async def import_world(
@@ -95,12 +108,22 @@ async def import_world(
         await check_free(host.services, host.id, id)  # before a long file is read
     keys: Any = host.services.store  # the one in use keeps the keys of imported content
     found = await import_file(
-        host.services, keys, host.id, path, size_max_bytes=size_max_bytes, by=by, about="world",
+        host.services,
+        keys,
+        host.id,
+        path,
+        size_max_bytes=size_max_bytes,
+        by=by,
+        about="world",
         belongings=lambda header: SocietyCheck(header, name=id or header.world),
-    )  # fmt: skip
+    )
     ancestry = found.header.ancestry
     return CarriedWorld(
-        world=id or found.header.world, origin=found.header.world,
-        tick=ancestry.tick if ancestry is not None else 0, runs=tuple(sorted(found.runs)),
-        events=len(found.drafts), blobs=found.blobs, sha256=found.sha256,
-    )  # fmt: skip
+        world=id or found.header.world,
+        origin=found.header.world,
+        tick=ancestry.tick if ancestry is not None else 0,
+        runs=tuple(sorted(found.runs)),
+        events=len(found.drafts),
+        blobs=found.blobs,
+        sha256=found.sha256,
+    )

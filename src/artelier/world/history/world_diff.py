@@ -52,21 +52,24 @@ async def diff_worlds(a: WorldSide, b: WorldSide) -> dict[str, Any]:
     own = [_own(side, part) for side, part in zip((a, b), found, strict=True)]
     await streams.compare(own[0], own[1])
     charges = [
-        {one.stream.local: one for one in part if one.stream.local.startswith("agent:")}
-        for part in found
+        {one.stream.local: one for one in part if one.stream.local.startswith("agent:")} for part in found
     ]
     for local in sorted(charges[0].keys() | charges[1].keys()):
         await streams.compare_charges(charges[0].get(local), charges[1].get(local))
     actions = [dict(one) for one in streams.actions]
     return {
-        "a": a.world, "b": b.world, "tick_a": ticks[0], "tick_b": ticks[1], "compared_to": upto,
+        "a": a.world,
+        "b": b.world,
+        "tick_a": ticks[0],
+        "tick_b": ticks[1],
+        "compared_to": upto,
         "equal": streams.first is None and ticks[0] == ticks[1],
         "first": await streams.shown(streams.first),
         "first_tick": await streams.shown(streams.first_tick),
         "agents": await differing(
             (a.store, a.host.id, a.world), (b.store, b.host.id, b.world), contents, actions
         ),
-    }  # fmt: skip
+    }
 
 
 def _own(side: WorldSide, found: list[StreamReach]) -> StreamReach:
@@ -122,9 +125,7 @@ class _Comparison:
         groups = [await anext(side, None) for side in sides]
         while groups[0] is not None or groups[1] is not None:
             place = min(group.place for group in groups if group is not None)
-            now = [
-                group if group is not None and group.place == place else None for group in groups
-            ]
+            now = [group if group is not None and group.place == place else None for group in groups]
             self._take(place, now)
             for n in (0, 1):
                 if now[n] is not None:
@@ -176,10 +177,14 @@ class _Comparison:
         named = found.a or found.b
         assert named is not None
         return {
-            "tick": found.tick, "between_ticks": found.is_between, "kind": named.event.kind,
-            "actor": named.event.actor, "a": shown[0], "b": shown[1],
+            "tick": found.tick,
+            "between_ticks": found.is_between,
+            "kind": named.event.kind,
+            "actor": named.event.actor,
+            "a": shown[0],
+            "b": shown[1],
             "differs": _fields(shown[0], shown[1]),
-        }  # fmt: skip
+        }
 
 
 async def _groups(events: AsyncIterator[tuple[Event, Normal]]) -> AsyncIterator[_TickGroup]:
@@ -205,11 +210,13 @@ def _same(a: _ComparedEvent | None, b: _ComparedEvent | None) -> bool:
     if a is None or b is None:
         return False
     one, other = a.normal, b.normal
-    return (
-        bytes(one.data) == bytes(other.data)
-        and (one.kind, one.actor, one.at, one.version, one.cause)
-        == (other.kind, other.actor, other.at, other.version, other.cause)
-    )  # fmt: skip
+    return bytes(one.data) == bytes(other.data) and (one.kind, one.actor, one.at, one.version, one.cause) == (
+        other.kind,
+        other.actor,
+        other.at,
+        other.version,
+        other.cause,
+    )
 
 
 def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
@@ -224,9 +231,11 @@ def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
 async def _shown(one: _ComparedEvent, contents: Contents) -> dict[str, Any]:
     """An event with its texts in place of references to them."""
     return {
-        "seq": one.event.seq, "kind": one.event.kind, "actor": one.event.actor,
+        "seq": one.event.seq,
+        "kind": one.event.kind,
+        "actor": one.event.actor,
         "data": await _opened(one.event.plain(), contents),
-    }  # fmt: skip
+    }
 
 
 async def _opened(value: Any, contents: Contents) -> Any:

@@ -113,9 +113,10 @@ class Contents:
         except NotFound:
             where = f"event {event.seq} of {event.stream.local}" if event else "this world"
             raise CorruptStore(
-                f"content that {where} needs is gone", got=ref,
+                f"content that {where} needs is gone",
+                got=ref,
                 hint="A world of which something was erased has no hash, and cannot be carried.",
-            ) from None  # fmt: skip
+            ) from None
 
 
 class NormalForm:

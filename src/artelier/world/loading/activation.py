@@ -56,8 +56,7 @@ async def join_agents(
     opened = World.open(kernel, world)
     start = (await opened.config()).start_balance
     rows = await opened.host.services.store.query(
-        "SELECT agent FROM world_agents WHERE tenant = ? AND space = ?",
-        (opened.host.id, world_space(world)),
+        "SELECT agent FROM world_agents WHERE tenant = ? AND space = ?", (opened.host.id, world_space(world))
     )
     known = {row[0] for row in rows}
     amounts: dict[str, int] = {}

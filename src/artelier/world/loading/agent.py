@@ -36,9 +36,13 @@ PROVIDERS: Mapping[str, str] = {"gemini": "google", "vertex_ai": "google"}
 """Names of providers that have changed."""
 
 _REFERENCES = (
-    "personality_prompt_artifact_id", "workflow_artifact_id", "reflex_artifact_id",
-    "working_memory_artifact_id", "longterm_memory_artifact_id", "steering_artifact_id",
-)  # fmt: skip
+    "personality_prompt_artifact_id",
+    "workflow_artifact_id",
+    "reflex_artifact_id",
+    "working_memory_artifact_id",
+    "longterm_memory_artifact_id",
+    "steering_artifact_id",
+)
 _AMOUNT_MAX = 2**53
 
 
@@ -100,9 +104,7 @@ class _Agent:
             self._references()
             self._keep()
             self._fields.report_left()
-            agent = Specification(
-                id=id, kind="agent", content=self._content, metadata=self._metadata
-            )
+            agent = Specification(id=id, kind="agent", content=self._content, metadata=self._metadata)
             self._made.append(agent)
             self._check_made()
         notes = (*self._notes.found, *self._prompt_notes.found)
@@ -116,9 +118,7 @@ class _Agent:
             check_principal(check_new_id(id))
         except ArtelierError as error:
             line = given.line if given else 0
-            self._notes.add(
-                "failed", f"{error.message}: expected {error.expected}", line=line, key="id"
-            )
+            self._notes.add("failed", f"{error.message}: expected {error.expected}", line=line, key="id")
             return None
         return id
 
@@ -136,9 +136,7 @@ class _Agent:
                     self._notes.add("failed", f"{made.id}: {error}")
             except ArtelierError:
                 self._notes.add(
-                    "failed",
-                    f"the id {made.id[:160]} of its {made.kind} would be too long",
-                    key="id",
+                    "failed", f"the id {made.id[:160]} of its {made.kind} would be too long", key="id"
                 )
 
     def _model(self) -> None:
@@ -166,21 +164,13 @@ class _Agent:
             amount = node.value
             if isinstance(amount, float) and amount.is_integer():
                 amount = int(amount)
-            if (
-                not isinstance(amount, int)
-                or isinstance(amount, bool)
-                or not 0 <= amount <= _AMOUNT_MAX
-            ):
+            if not isinstance(amount, int) or isinstance(amount, bool) or not 0 <= amount <= _AMOUNT_MAX:
                 self._notes.add("unused", "expected whole scrip", line=node.line, key=key)
             elif "starting_scrip" in self._metadata:
-                self._notes.add(
-                    "unused", "starting_scrip stands beside it", line=node.line, key=key
-                )
+                self._notes.add("unused", "starting_scrip stands beside it", line=node.line, key=key)
             else:
                 self._metadata["starting_scrip"] = amount
-                self._notes.add(
-                    "kept", "a world that the agent joins pays it, once", line=node.line, key=key
-                )
+                self._notes.add("kept", "a world that the agent joins pays it, once", line=node.line, key=key)
 
     def _components(self) -> tuple[Component, ...]:
         node = self._fields.take("components")
@@ -219,9 +209,7 @@ class _Agent:
             return ""
         if text is not None and text.strip():
             if inline is not None:
-                self._notes.add(
-                    "unused", f"{PROMPT} stands beside it", line=inline.line, key="system_prompt"
-                )
+                self._notes.add("unused", f"{PROMPT} stands beside it", line=inline.line, key="system_prompt")
             return text.strip()
         return (inline.text or "").strip() if inline else ""
 
@@ -235,9 +223,7 @@ class _Agent:
         except ArtelierError as error:
             self._prompt_notes.add("failed", error.message)
             return None
-        self._made.append(
-            Specification(id=f"{id}_personality", kind="personality", content=content)
-        )
+        self._made.append(Specification(id=f"{id}_personality", kind="personality", content=content))
         return f"{id}_personality"
 
     def _memories(self, found: Memories) -> None:
@@ -280,8 +266,10 @@ class _Agent:
             return False
         self._metadata["error_handling"] = node.plain()
         self._notes.add(
-            "kept", "a failed model call is tried again by the runtime's own rules",
-            line=node.line, key="workflow.error_handling",
-        )  # fmt: skip
+            "kept",
+            "a failed model call is tried again by the runtime's own rules",
+            line=node.line,
+            key="workflow.error_handling",
+        )
         policy = node.members.get("default_on_failure")
         return policy is not None and policy.name == "skip"

@@ -90,19 +90,18 @@ async def write_agents(
     Shapes: `opened` None is a space in which nothing is yet, for a dry run. `overwrite` also replaces what
     its owner has changed since.
     """
-    return [
-        await _write_agent(plan, opened, dry_run=dry_run, overwrite=overwrite) for plan in plans
-    ]
+    return [await _write_agent(plan, opened, dry_run=dry_run, overwrite=overwrite) for plan in plans]
 
 
-async def _write_agent(
-    plan: Plan, opened: Opener | None, *, dry_run: bool, overwrite: bool
-) -> Outcome:
+async def _write_agent(plan: Plan, opened: Opener | None, *, dry_run: bool, overwrite: bool) -> Outcome:
     def ended(status: Any, artifacts: Sequence[Written] = (), *notes: Note) -> Outcome:
         return Outcome(
-            folder=plan.folder, agent=plan.agent, status=status, artifacts=tuple(artifacts),
+            folder=plan.folder,
+            agent=plan.agent,
+            status=status,
+            artifacts=tuple(artifacts),
             notes=(*plan.notes, *notes),
-        )  # fmt: skip
+        )
 
     if plan.skipped or plan.failed or plan.agent is None:
         return ended("skipped" if plan.skipped else "failed")
@@ -120,8 +119,9 @@ async def _write_agent(
         return ended("failed", written, Note(what="failed", file=file, text=str(error)))
     edits = [
         Note(what="skipped", file=file, text=f"{one.id} was changed by its owner since: left alone")
-        for one in written if one.became == "edited"
-    ]  # fmt: skip
+        for one in written
+        if one.became == "edited"
+    ]
     return ended(_status([one.became for one in written]), written, *edits)
 
 
@@ -140,9 +140,7 @@ async def _standing(space: Artifacts | None, made: Specification) -> Artifact | 
     except NotFound:
         return None
     if not isinstance(found.metadata.get(MARK), dict) or found.kind != made.kind:
-        raise InvalidRequest(
-            f"there is an artifact {made.id} already, and it came from no migration"
-        )
+        raise InvalidRequest(f"there is an artifact {made.id} already, and it came from no migration")
     return found
 
 
@@ -151,9 +149,11 @@ def _became(made: Specification, stands: Artifact | None, *, overwrite: bool) ->
         return "created"
     mark = stands.metadata[MARK]
     now = Specification(
-        id=stands.id, kind=stands.kind, content=stands.content,
+        id=stands.id,
+        kind=stands.kind,
+        content=stands.content,
         metadata={key: value for key, value in stands.metadata.items() if key != MARK},
-    )  # fmt: skip
+    )
     if made.digest == now.digest:
         return "unchanged"
     if overwrite:

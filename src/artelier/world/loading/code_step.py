@@ -56,9 +56,7 @@ def read_code(code: str) -> TranslatedCodeStep:
     program = _TranslatedProgram(tree)
     if (problem := _problem(program.text)) is not None:
         return TranslatedCodeStep(assigned=assigned, problems=((1, problem),))
-    return TranslatedCodeStep(
-        assigned=program.results, required=program.required, program=program.text
-    )
+    return TranslatedCodeStep(assigned=program.results, required=program.required, program=program.text)
 
 
 def _problem(program: str) -> str | None:
@@ -92,9 +90,7 @@ class _LocalsRewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         function = node.func
-        if not (
-            isinstance(function, ast.Attribute) and function.attr == "get" and not node.keywords
-        ):
+        if not (isinstance(function, ast.Attribute) and function.attr == "get" and not node.keywords):
             return node
         if not _is_locals(function.value, self._aliases) or not 1 <= len(node.args) <= 2:
             return node
@@ -137,9 +133,7 @@ def _name_of_key(node: ast.expr) -> str | None:
 def _is_locals(node: ast.expr, aliases: frozenset[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in aliases
-    return (
-        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "locals"
-    )
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "locals"
 
 
 def _aliases_of_locals(tree: ast.Module) -> frozenset[str]:
@@ -170,33 +164,41 @@ class _TranslatedProgram:
         body: list[ast.stmt] = [
             rename.visit(facts.visit(statement))
             for statement in tree.body
-            if not (
-                isinstance(statement, ast.Assign) and _is_locals(statement.value, frozenset())
-            )
-        ]  # fmt: skip
+            if not (isinstance(statement, ast.Assign) and _is_locals(statement.value, frozenset()))
+        ]
         functions = {
-            node.name for one in body for node in ast.walk(one)
+            node.name
+            for one in body
+            for node in ast.walk(one)
             if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        }  # fmt: skip
+        }
         optional = {VARIABLES.get(name, name) for name in facts.optional}
         given = {name for name in _outer_names(body) if not hasattr(builtins, name)}
         stored = {
-            name for statement in body
+            name
+            for statement in body
             if not isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom)
             for name in _own_stores(statement)
-        }  # fmt: skip
+        }
         self.results = tuple(sorted(stored - functions))
         self.required = frozenset(given - optional)
         self.text = _run_text(
-            body, required=sorted(self.required), optional=sorted(given & optional),
-            results=self.results, sure=_surely_stored(body),
-        )  # fmt: skip
+            body,
+            required=sorted(self.required),
+            optional=sorted(given & optional),
+            results=self.results,
+            sure=_surely_stored(body),
+        )
 
 
 def _run_text(
-    body: list[ast.stmt], *, required: list[str], optional: list[str], results: tuple[str, ...],
+    body: list[ast.stmt],
+    *,
+    required: list[str],
+    optional: list[str],
+    results: tuple[str, ...],
     sure: frozenset[str],
-) -> str:  # fmt: skip
+) -> str:
     unset = [name for name in results if name not in (*sure, *required, *optional)]
     lines = [f"{name} = '{_UNSET}'" for name in unset]
     lines += ast.unparse(ast.fix_missing_locations(ast.Module(body, []))).split("\n")
@@ -260,7 +262,9 @@ def _imported(statement: ast.stmt) -> Iterator[str]:
 def _own_stores(statement: ast.stmt) -> Iterator[str]:
     """Return what a statement assigns outside of comprehensions and functions inside it."""
     hidden = {
-        name for node in ast.walk(statement) if isinstance(node, ast.comprehension)
+        name
+        for node in ast.walk(statement)
+        if isinstance(node, ast.comprehension)
         for name in _stored(node.target)
-    }  # fmt: skip
+    }
     return (name for name in _stored(statement) if name not in hidden)

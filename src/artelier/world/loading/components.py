@@ -46,9 +46,7 @@ def read_components(node: YamlNode, folder: Folder, notes: Notes) -> tuple[Compo
         if (component := _component(groups, item, path, folder, notes)) is not None:
             found.append(component)
     for _, item, path in wanted[COMPONENTS_MAX:]:
-        notes.add(
-            "unused", f"an agent has {COMPONENTS_MAX} components at most", line=item.line, key=path
-        )
+        notes.add("unused", f"an agent has {COMPONENTS_MAX} components at most", line=item.line, key=path)
     return tuple(found)
 
 

@@ -35,8 +35,12 @@ class _MemoryReader:
         self._notes = notes
         self._config: dict[str, Any] = {"max_entries": ENTRIES_MAX, "auto_prune": "oldest"}
         self._working: dict[str, Any] = {
-            "goal": "", "progress": "", "lessons": [], "objectives": [], "facts": {},
-        }  # fmt: skip
+            "goal": "",
+            "progress": "",
+            "lessons": [],
+            "objectives": [],
+            "facts": {},
+        }
         self._rag: dict[str, Any] = {}
 
     def memories(self, id: str) -> Memories:
@@ -73,9 +77,11 @@ class _MemoryReader:
             if (given := fields.take(key)) is not None:
                 self._rag[key] = given.plain()
                 self._notes.add(
-                    "kept", "memories are looked up by state, goal and last result, five at a time",
-                    line=given.line, key=f"rag.{key}",
-                )  # fmt: skip
+                    "kept",
+                    "memories are looked up by state, goal and last result, five at a time",
+                    line=given.line,
+                    key=f"rag.{key}",
+                )
         fields.report_left()
         return enabled is None or enabled.value is not False
 

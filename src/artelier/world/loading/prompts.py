@@ -30,9 +30,7 @@ class Prompts:
             return str(personality(translated(text, self._notes, line=line, key=key))["template"])
         except ArtelierError as error:
             key = f"{step.path}.prompt"
-            self._notes.add(
-                "failed", error.message, line=step.lines.get("prompt", step.line), key=key
-            )
+            self._notes.add("failed", error.message, line=step.lines.get("prompt", step.line), key=key)
             return ""
 
     def report_unplaced(self) -> None:
@@ -40,9 +38,8 @@ class Prompts:
         for part in self._components:
             if part.name not in self._placed:
                 self._notes.add(
-                    "unused", f"no prompt takes the component {part.name}", line=part.line,
-                    key="components",
-                )  # fmt: skip
+                    "unused", f"no prompt takes the component {part.name}", line=part.line, key="components"
+                )
 
     def of_step(self, step: OldStep, *, supplied: Collection[str]) -> str:
         """Id of the prompt of a step, with the components that name the step or one of its states."""
@@ -67,8 +64,9 @@ class Prompts:
                 "changed",
                 f"nothing here supplies {names}: it stays as it is written until the agent keeps a value"
                 " under `facts` of its working memory",
-                line=line, key=key,
-            )  # fmt: skip
+                line=line,
+                key=key,
+            )
         for id, made in self.made.items():
             if made.kind == "prompt" and made.content == content:
                 return id
@@ -87,14 +85,18 @@ def translated(text: str, notes: Notes, *, line: int, key: str) -> str:
     if found.renamed:
         said = ", ".join(f"{old} is {ACTIONS[old]}" for old in found.renamed)
         notes.add(
-            "changed", f"actions have other names here: {said}; docs/actions.md has their fields",
-            line=line, key=key,
-        )  # fmt: skip
+            "changed",
+            f"actions have other names here: {said}; docs/actions.md has their fields",
+            line=line,
+            key=key,
+        )
     if found.gone:
         notes.add(
-            "changed", f"there is no action {', '.join(found.gone)} here: the prompt still names it",
-            line=line, key=key,
-        )  # fmt: skip
+            "changed",
+            f"there is no action {', '.join(found.gone)} here: the prompt still names it",
+            line=line,
+            key=key,
+        )
     return found.text
 
 

@@ -43,9 +43,15 @@ class WorkflowConverter:
     """Makes the artifacts of one workflow."""
 
     def __init__(
-        self, agent: str, fields: Fields, notes: Notes, components: tuple[Component, ...], *,
-        supplied: Iterable[str] = (), skips: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        agent: str,
+        fields: Fields,
+        notes: Notes,
+        components: tuple[Component, ...],
+        *,
+        supplied: Iterable[str] = (),
+        skips: bool = False,
+    ) -> None:
         """`supplied`: facts that the agent keeps from the beginning. `skips`: code that fails is left out."""
         self._agent = agent
         self._path = fields.path
@@ -95,9 +101,7 @@ class WorkflowConverter:
         named = [state for step in self._steps for state in step.states]
         if not machine.states and named:
             states = tuple(dict.fromkeys(named))
-            machine = Machine(
-                states=states, initial=machine.initial or states[0], ways=machine.ways
-            )
+            machine = Machine(states=states, initial=machine.initial or states[0], ways=machine.ways)
         elif not machine.states:
             machine = self._cycle(machine)
         for step in self._steps:
@@ -127,9 +131,7 @@ class WorkflowConverter:
     def _check_states(self, step: OldStep, states: tuple[str, ...]) -> None:
         def unknown(state: str, key: str) -> None:
             line = step.lines.get(key, step.line)
-            self._notes.add(
-                "unused", f"there is no state {state}", line=line, key=f"{step.path}.{key}"
-            )
+            self._notes.add("unused", f"there is no state {state}", line=line, key=f"{step.path}.{key}")
 
         gone = [state for state in step.states if state not in states]
         for state in gone:
@@ -273,15 +275,17 @@ class WorkflowConverter:
             self._notes.add(
                 "changed",
                 f"no code step before this computes {', '.join(later)}: the condition does not hold",
-                line=line, key=key,
-            )  # fmt: skip
+                line=line,
+                key=key,
+            )
         if lost:
             self._notes.add(
                 "changed",
                 f"nothing here supplies {', '.join(lost)}: the condition does not hold until the agent"
                 " keeps it under `facts` of its working memory",
-                line=line, key=key,
-            )  # fmt: skip
+                line=line,
+                key=key,
+            )
         return _not_yet(condition, later) if later else condition
 
     def _read_all(self, texts: Iterable[str], made: _MadeSteps, step: OldStep) -> list[str]:
@@ -369,9 +373,7 @@ class WorkflowConverter:
         waiting = [workflow.initial_state]
         while waiting:
             step = workflow.step(waiting.pop())
-            found = {one.to for one in step.branches if one.to} | self._targets.get(
-                step.state, frozenset()
-            )
+            found = {one.to for one in step.branches if one.to} | self._targets.get(step.state, frozenset())
             if step.to is not None:
                 found.add(step.to)
             waiting += found - reached

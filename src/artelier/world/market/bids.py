@@ -48,10 +48,12 @@ async def bid(step: ActionStep, action: Bid) -> None:
     step.working.keep(("bid", step.agent), placed)
     await step.apply(
         BidPlaced(
-            act=step.act(ref=standing.id), artifact=standing.id, amount=action.amount,
+            act=step.act(ref=standing.id),
+            artifact=standing.id,
+            amount=action.amount,
             postings=tuple(postings),
         )
-    )  # fmt: skip
+    )
 
 
 async def _standing_bid(step: ActionStep) -> PlacedBid | None:

@@ -62,8 +62,7 @@ def gathered(scene: Scene) -> list[Posting]:
 async def _fees(scene: Scene) -> dict[str, int]:
     """Return what principals have paid to services since fees were shared, this tick included."""
     rows = await scene.stage.store.query(
-        "SELECT payer, amount FROM world_fees WHERE tenant = ? AND space = ?",
-        (scene.tenant, scene.space),
+        "SELECT payer, amount FROM world_fees WHERE tenant = ? AND space = ?", (scene.tenant, scene.space)
     )
     fees: dict[str, int] = dict(rows)
     for data, _ in scene.working.changes:

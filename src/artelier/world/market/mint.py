@@ -77,10 +77,15 @@ async def _auction(scene: Scene, every: int) -> None:
     if not postings:
         return
     closed = AuctionClosed(
-        round=scene.tick // every, winner=winner.agent if winner else "",
-        artifact=winner.artifact if winner else "", price=price, score=scored.points,
-        minted=minted, duplicate=scored.is_duplicate, postings=tuple(postings),
-    )  # fmt: skip
+        round=scene.tick // every,
+        winner=winner.agent if winner else "",
+        artifact=winner.artifact if winner else "",
+        price=price,
+        score=scored.points,
+        minted=minted,
+        duplicate=scored.is_duplicate,
+        postings=tuple(postings),
+    )
     await scene.working.apply(closed, actor=MINT)
 
 
@@ -88,9 +93,7 @@ async def _give_back(scene: Scene) -> None:
     """Bids of a round that will have no end, because the mint was turned off in it."""
     bids = await bids_before(scene)
     if bids:
-        postings = [
-            _posting(f"{HOLD}{one.agent}", account_of(one.agent), one.amount) for one in bids
-        ]
+        postings = [_posting(f"{HOLD}{one.agent}", account_of(one.agent), one.amount) for one in bids]
         await scene.working.apply(AuctionClosed(round=0, postings=tuple(postings)), actor=MINT)
 
 

@@ -67,8 +67,7 @@ async def offers_of(step: ActionStep, artifact: str, seller: str) -> list[OpenOf
 async def open_count(step: ActionStep) -> int:
     """Return how many offers an agent had open when the tick began. Cost: O(those)."""
     rows = await step.scene.stage.store.query(
-        "SELECT COUNT(*) FROM world_offers WHERE tenant = ? AND space = ? AND seller = ?"
-        " AND status = 'open'",
+        "SELECT COUNT(*) FROM world_offers WHERE tenant = ? AND space = ? AND seller = ? AND status = 'open'",
         (step.scene.tenant, step.scene.space, step.agent),
     )
     return rows[0][0]
@@ -110,8 +109,7 @@ async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
         except (NotFound, CorruptStore):
             metadata = {}
     rows = await step.scene.stage.store.query(
-        "SELECT COUNT(*), SUM(times) FROM world_uses WHERE tenant = ? AND space = ?"
-        " AND artifact = ?",
+        "SELECT COUNT(*), SUM(times) FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?",
         (step.scene.tenant, step.scene.space, standing.id),
     )
     users, uses = rows[0]

@@ -67,8 +67,7 @@ async def new_users(scene: Scene, standing: Standing, *, since: int = 0) -> int:
     """
     scope = (scene.tenant, scene.space)
     rows = await scene.stage.store.query(
-        "SELECT COALESCE(MAX(tick), 0) FROM world_rounds"
-        " WHERE tenant = ? AND space = ? AND artifact = ?",
+        "SELECT COALESCE(MAX(tick), 0) FROM world_rounds WHERE tenant = ? AND space = ? AND artifact = ?",
         (*scope, standing.id),
     )
     rows = await scene.stage.store.query(
@@ -115,9 +114,11 @@ async def _passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]])
     passed = 0
     for number, case in enumerate(cases):
         tree = Tree(
-            scene.interpreter, in_scope, services=scene.services,
+            scene.interpreter,
+            in_scope,
+            services=scene.services,
             seed=f"{scene.config.seed}/{scene.tick}/case/{number}",
-        )  # fmt: skip
+        )
         args: Any = case.get("args", {})
         call = Call(caller=MINT, id=standing.id, args=args if isinstance(args, dict) else {})
         verdict = Verdict(TheRef(standing.id), "invoke", MINT, standing=standing)

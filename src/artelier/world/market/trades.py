@@ -60,18 +60,30 @@ async def offer(step: ActionStep, action: Offer) -> None:
         raise NotFound(f"there is no agent {action.to} to offer something to")
     if (used := await open_count(step)) >= OFFERS_MAX:
         raise LimitReached(
-            f"you have {used} open offers; cancel one first", expected=f"at most {OFFERS_MAX}",
-            scope=step.agent, unit="offers", cap=OFFERS_MAX, used=used, asked=1,
-        )  # fmt: skip
+            f"you have {used} open offers; cancel one first",
+            expected=f"at most {OFFERS_MAX}",
+            scope=step.agent,
+            unit="offers",
+            cap=OFFERS_MAX,
+            used=used,
+            asked=1,
+        )
     same = [one for one in await offers_of(step, standing.id, step.agent) if _alike(one, action)]
     if same:
         raise Conflict(f"{standing.id} is offered so already: {same[0].offer}; cancel that first")
     at = version_at(standing, Ref(standing.id))
     made = OpenOffer(
-        offer=step.scene.fresh_id("offer"), artifact=standing.id, version=at.version,
-        seller=step.agent, price=action.price, sells=action.sells, to=action.to or "",
-        uses=action.uses, ticks=action.ticks, royalty_percent=action.royalty_percent,
-    )  # fmt: skip
+        offer=step.scene.fresh_id("offer"),
+        artifact=standing.id,
+        version=at.version,
+        seller=step.agent,
+        price=action.price,
+        sells=action.sells,
+        to=action.to or "",
+        uses=action.uses,
+        ticks=action.ticks,
+        royalty_percent=action.royalty_percent,
+    )
     shown = step.keep(await preview(step, standing))
     if action.sells == OWNERSHIP:
         await step.apply(ArtifactTransferred(id=standing.id, giver=step.agent, to=ESCROW))
@@ -82,12 +94,20 @@ async def offer(step: ActionStep, action: Offer) -> None:
     result = step.keep({"offer": made.offer})
     await step.apply(
         OfferMade(
-            act=step.act(ref=standing.id, result=result), offer=made.offer, artifact=made.artifact,
-            version=made.version, seller=made.seller, price=made.price, sells=made.sells,
-            to=made.to, uses=made.uses, ticks=made.ticks, royalty_percent=made.royalty_percent,
+            act=step.act(ref=standing.id, result=result),
+            offer=made.offer,
+            artifact=made.artifact,
+            version=made.version,
+            seller=made.seller,
+            price=made.price,
+            sells=made.sells,
+            to=made.to,
+            uses=made.uses,
+            ticks=made.ticks,
+            royalty_percent=made.royalty_percent,
             preview=shown,
         )
-    )  # fmt: skip
+    )
 
 
 def _alike(one: OpenOffer, action: Offer) -> bool:
@@ -113,8 +133,9 @@ async def accept(step: ActionStep, action: Accept) -> None:
     if agreed is not None and found.price > agreed:
         raise AccessDenied(
             f"offer {found.offer} costs more than agreed",
-            expected=f"at most {agreed} scrip", got=f"{found.price} scrip",
-        )  # fmt: skip
+            expected=f"at most {agreed} scrip",
+            got=f"{found.price} scrip",
+        )
     standing = await _sold(step, found)
     royalty = await step.working.royalty(found.artifact)
     got, until = "", None
@@ -133,13 +154,20 @@ async def accept(step: ActionStep, action: Accept) -> None:
     result = step.keep(told)
     await step.apply(
         OfferAccepted(
-            act=step.act(ref=found.offer, result=result), offer=found.offer,
-            artifact=found.artifact, buyer=step.agent, seller=found.seller, price=found.price,
-            sells=found.sells, got=got, uses=found.uses, until_tick=until,
+            act=step.act(ref=found.offer, result=result),
+            offer=found.offer,
+            artifact=found.artifact,
+            buyer=step.agent,
+            seller=found.seller,
+            price=found.price,
+            sells=found.sells,
+            got=got,
+            uses=found.uses,
+            until_tick=until,
             royalty_percent=found.royalty_percent,
             postings=Bill.movement(step.agent, found.seller, found.price, royalty),
         )
-    )  # fmt: skip
+    )
 
 
 async def _sold(step: ActionStep, found: OpenOffer) -> Standing:
@@ -149,13 +177,9 @@ async def _sold(step: ActionStep, found: OpenOffer) -> Standing:
         found.artifact, version=found.version if found.sells == COPY else None
     )
     if standing is None or standing.deleted or standing.owner != holder:
-        raise Conflict(
-            f"offer {found.offer} is void: {found.artifact} is not the seller's any more"
-        )
+        raise Conflict(f"offer {found.offer} is void: {found.artifact} is not the seller's any more")
     if found.sells == OWNERSHIP and standing.version != found.version:
-        raise Conflict(
-            f"offer {found.offer} is void: {found.artifact} has changed since it was made"
-        )
+        raise Conflict(f"offer {found.offer} is void: {found.artifact} has changed since it was made")
     return standing
 
 
@@ -178,14 +202,20 @@ async def _copy(step: ActionStep, source: Standing, found: OpenOffer) -> str:
     own_id = await _copy_id(step, source.id)
     await step.apply(
         ArtifactWritten(
-            id=own_id, kind=source.kind, version=1, content=BlobRef(at.content), media=at.media,
-            size_bytes=at.size_bytes, creator=step.agent, owner=step.agent,
+            id=own_id,
+            kind=source.kind,
+            version=1,
+            content=BlobRef(at.content),
+            media=at.media,
+            size_bytes=at.size_bytes,
+            creator=step.agent,
+            owner=step.agent,
             access=Access(policy="private"),
             interface=None if at.interface is None else BlobRef(at.interface),
             metadata=None if at.metadata is None else BlobRef(at.metadata),
             derived_from=(f"{source.id}@{found.version}",),
         )
-    )  # fmt: skip
+    )
     if source.kind == "memory_store":
         await copy_entries(step.working, source.id, own_id)
     return own_id

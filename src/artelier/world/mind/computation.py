@@ -22,9 +22,7 @@ from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind_artifacts import Reading, Step
 from artelier.world.mind_artifacts.workflow import StepPrompt
 
-LIMITS = SandboxLimits(
-    time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=64 * 1024, depth=100
-)
+LIMITS = SandboxLimits(time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=64 * 1024, depth=100)
 REASON_CHARS_MAX = 300
 
 
@@ -52,9 +50,7 @@ class _Failed(Exception):
     """A code step came to no result."""
 
 
-async def compute(
-    reader: BilledReader, step: Step, facts: Mapping[str, Any], *, strict: bool
-) -> Computed:
+async def compute(reader: BilledReader, step: Step, facts: Mapping[str, Any], *, strict: bool) -> Computed:
     """Run the code of a state, in order. Errors: none of what agents can bring about."""
     values: dict[str, Any] = {}
     shown: dict[str, object] = {}
@@ -87,9 +83,7 @@ async def compute(
     return Computed(values, shown, "", earlier, closed)
 
 
-async def _run(
-    reader: BilledReader, ref: str, known: Mapping[str, Any]
-) -> tuple[str, Mapping[str, Any]]:
+async def _run(reader: BilledReader, ref: str, known: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     """Return the code of a tool and what its `run` gives for the facts that it asks for by name."""
     reading = await reader.read(ref, action="read", why="code", adopted=True)
     if not isinstance(reading, Reading):
@@ -105,9 +99,7 @@ async def _run(
         names = known.keys() if program.takes_any else known.keys() & set(program.parameters)
         args = {name: known[name] for name in sorted(names)}
         async with scene.computing:
-            result = await scene.interpreter.run(
-                f"{code}\nrun(**args)", inputs={"args": args}, limits=LIMITS
-            )
+            result = await scene.interpreter.run(f"{code}\nrun(**args)", inputs={"args": args}, limits=LIMITS)
     except SandboxError as error:
         where = f"line {error.line}: " if error.line is not None else ""
         raise _Failed(f"{where}{error.message}") from None
@@ -129,7 +121,5 @@ def _words(code: str) -> frozenset[str]:
     """Return the texts that stand in code as constants: the words of whoever adopted it."""
     nodes = ast.walk(parse(code))
     return frozenset(
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )

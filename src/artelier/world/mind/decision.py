@@ -22,9 +22,7 @@ from artelier.world.tick.resource_limits import refused_calls
 from artelier.world.tick.tick_context import Scene
 
 
-async def think(
-    scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Cast
-) -> dict[str, Thought]:
+async def think(scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Cast) -> dict[str, Thought]:
     """Return what each agent wants. Shapes: `agents` have no rule agent of the host; each gets a thought.
 
     Errors: `Flow`, when a model cannot be asked before the host has done something.
@@ -34,9 +32,7 @@ async def think(
     purse = Purse(scene)
     rows = {row.id: row for row in living}
     for agent, thought in acted.items():
-        thoughts[agent] = await _placed(
-            BilledReader(scene, agent, purse), rows[agent], thought, cast
-        )
+        thoughts[agent] = await _placed(BilledReader(scene, agent, purse), rows[agent], thought, cast)
     refused = await refused_calls(scene)
     for row in living:
         if row.id in acted:
@@ -68,9 +64,7 @@ async def _not_allowed(scene: Scene, row: AgentRow, cast: Cast) -> Thought | Non
     return Thought(agent=row.id, action=action, source="host", code="model_not_allowed")
 
 
-async def _living(
-    scene: Scene, agents: Sequence[AgentRow]
-) -> tuple[list[AgentRow], dict[str, Thought]]:
+async def _living(scene: Scene, agents: Sequence[AgentRow]) -> tuple[list[AgentRow], dict[str, Thought]]:
     """The agents that have an artifact of their own to think with; the others do nothing."""
     living: list[AgentRow] = []
     idle: dict[str, Thought] = {}
@@ -125,9 +119,13 @@ async def _placed(reader: BilledReader, row: AgentRow, thought: Thought, cast: C
         return replace(thought, wall=wall)
     facts = with_position(thought.facts, at.workflow, at.state)
     return replace(
-        thought, workflow=at.workflow, state=at.state, facts=facts, wall=wall,
+        thought,
+        workflow=at.workflow,
+        state=at.state,
+        facts=facts,
+        wall=wall,
         notes=(*thought.notes, *at.notes),
-    )  # fmt: skip
+    )
 
 
 def _with_notes(thought: Thought, fell: Mapping[str, tuple[DecisionNote, ...]]) -> Thought:

@@ -66,9 +66,7 @@ async def answer(scene: Scene, runs: Runs, wanted: ModelRequestDraft) -> Thought
     return thought_of(wanted, action, key=key, tokens=tokens)
 
 
-async def _operated(
-    scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str
-) -> tuple[str, int]:
+async def _operated(scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str) -> tuple[str, int]:
     async def ask(shown: ModelRequestDraft) -> tuple[str, int]:
         return await _reply(scene, runs, shown, key=key)
 
@@ -77,18 +75,19 @@ async def _operated(
     return await operated(scene, runs, wanted, ask)
 
 
-async def _reply(
-    scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str
-) -> tuple[str, int]:
+async def _reply(scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str) -> tuple[str, int]:
     settings = scene.config
     window = runs.window_of(wanted.model)
     room = int((window.context_tokens - settings.max_output_tokens) * FILL)
     prompt, charges = wanted.prompt(budget_tokens=max(1, room))
     result = await runs.ask(
-        wanted.agent, prompt, key=key, model=wanted.model,
+        wanted.agent,
+        prompt,
+        key=key,
+        model=wanted.model,
         aside=await charged_aside(scene, wanted.agent, charges, key=key),
         params={"max_output_tokens": settings.max_output_tokens},
-    )  # fmt: skip
+    )
     return result.text, result.usage.input_tokens + result.usage.output_tokens
 
 
@@ -114,9 +113,7 @@ async def charged_aside(
     return [StreamAppend(stream, [Draft(one, scene.tick, agent) for one in due])]
 
 
-async def pay_alone(
-    scene: Scene, charges: Mapping[str, Sequence[ArtifactCharged]], *, key: str
-) -> None:
+async def pay_alone(scene: Scene, charges: Mapping[str, Sequence[ArtifactCharged]], *, key: str) -> None:
     """Pay what agents have read for which no request follows, in a batch of its own; once in a tick.
 
     Among the events of the tick it could not stand: what others do before could have spent the money.
@@ -129,23 +126,32 @@ async def pay_alone(
 
 
 def _failed(
-    wanted: ModelRequestDraft, key: str, error: Exception, *, said: str = "the model gave no answer",
+    wanted: ModelRequestDraft,
+    key: str,
+    error: Exception,
+    *,
+    said: str = "the model gave no answer",
     tokens: int = 0,
-) -> Thought:  # fmt: skip
+) -> Thought:
     why = " ".join(str(error).split())[:REASON_CHARS_MAX]
     code = error.code if isinstance(error, OperationsFailed) else "model_failed"
     return thought_of(wanted, Rejected(f"{said}: {why}"), key=key, code=code, tokens=tokens)
 
 
-def thought_of(
-    wanted: ModelRequestDraft, action: Any, *, source: str = "model", **more: Any
-) -> Thought:
+def thought_of(wanted: ModelRequestDraft, action: Any, *, source: str = "model", **more: Any) -> Thought:
     """Return the thought that an agent's wish came to."""
     return Thought(
-        agent=wanted.agent, action=action, source=source, notes=wanted.notes, wall=wanted.wall,
-        workflow=wanted.workflow, state=wanted.state, facts=wanted.facts,
-        computed=wanted.computed, **more,
-    )  # fmt: skip
+        agent=wanted.agent,
+        action=action,
+        source=source,
+        notes=wanted.notes,
+        wall=wanted.wall,
+        workflow=wanted.workflow,
+        state=wanted.state,
+        facts=wanted.facts,
+        computed=wanted.computed,
+        **more,
+    )
 
 
 async def all_of(

@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 TICK_US = 1_000_000
 """A tick is a second to operations: `now` and ages of artifacts count in ticks."""
 
-REFUSED = frozenset((
-    "tool", "turn.user_variant.upsert_and_select", "turn.assistant_blocks.update",
-))  # fmt: skip
+REFUSED = frozenset(("tool", "turn.user_variant.upsert_and_select", "turn.assistant_blocks.update"))
 """Without a place in a world: tools act outside of it, and an agent's tick has no words of people."""
 
 _OWN = (StepFailed, InvalidRequest, NotFound, AccessDenied, InvalidConfig)
@@ -46,9 +44,7 @@ class OperationsFailed(ArtelierError):
     code = "operations_failed"
 
 
-async def operated(
-    scene: Scene, runs: Runs, wanted: ModelRequestDraft, ask: Ask
-) -> tuple[str, int]:
+async def operated(scene: Scene, runs: Runs, wanted: ModelRequestDraft, ask: Ask) -> tuple[str, int]:
     """The reply as the operations leave it, and the tokens of all that was asked.
 
     Errors: `OperationsFailed`, with `tokens`; those of `ask`.
@@ -97,32 +93,38 @@ class _Operating:
         if "@" not in wanted.profile:
             raise InvalidRequest(
                 "an agent of a world names its profile with its version",
-                expected="id@version", got=wanted.profile[:200],
-            )  # fmt: skip
+                expected="id@version",
+                got=wanted.profile[:200],
+            )
         self._stepping = AgentTurnHooks(
-            run, ref=wanted.profile, chat=run.id, model=wanted.model,
-            principal=reader_of(scene.world), desk=self._runs.host, name=wanted.agent, unit="t",
-            seed=f"{scene.config.seed}/{wanted.agent}", refused=REFUSED,
-        )  # fmt: skip
+            run,
+            ref=wanted.profile,
+            chat=run.id,
+            model=wanted.model,
+            principal=reader_of(scene.world),
+            desk=self._runs.host,
+            name=wanted.agent,
+            unit="t",
+            seed=f"{scene.config.seed}/{wanted.agent}",
+            refused=REFUSED,
+        )
         facts = self._facts()
         self._step = await self._stepping.before(
-            scene.tick, said=(), text=str(facts[prompt_sections.RESULT]), more={"world": facts},
+            scene.tick,
+            said=(),
+            text=str(facts[prompt_sections.RESULT]),
+            more={"world": facts},
             now_us=scene.tick * TICK_US,
-        )  # fmt: skip
+        )
 
     def _facts(self) -> dict[str, Any]:
         """Return what the world says of the agent, as prompts may show it: words of others are fenced as
         data.
         """
         facts = self._wanted.facts
-        known = {
-            name: value for name, value in built_in(facts).items() if name != prompt_sections.RESULT
-        }
+        known = {name: value for name, value in built_in(facts).items() if name != prompt_sections.RESULT}
         shown = {name: known[name] for name in sorted(known) if name != prompt_sections.MEMORIES}
-        return {
-            **shown,
-            prompt_sections.RESULT: prompt_sections.result_text(facts[prompt_sections.RESULT]),
-        }
+        return {**shown, prompt_sections.RESULT: prompt_sections.result_text(facts[prompt_sections.RESULT])}
 
     async def after(self, reply: str) -> str:
         async def end(run: Run) -> str:
@@ -158,9 +160,8 @@ class _Operating:
                 "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
                 " WHERE s.run = ? AND s.key >= ? AND s.key < ? AND s.key <> ? AND s.kind = 'model'"
                 " AND e.kind = ?",
-                (row["id"], prefix, f"t{self._scene.tick}0", f"{prefix}transition",
-                 ModelCompleted.KIND),
-            )  # fmt: skip
+                (row["id"], prefix, f"t{self._scene.tick}0", f"{prefix}transition", ModelCompleted.KIND),
+            )
             ended = [decode_stored(data, type=ModelCompleted) for (data,) in rows]
             return sum(one.input_tokens + one.output_tokens for one in ended)
 

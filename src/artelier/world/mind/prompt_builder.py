@@ -82,15 +82,14 @@ class ModelRequestDraft:
         kept = _ids(one for one in self.sections if one.tag not in gone)
         unused = _ids(one for one in self.sections if one.tag in gone) - kept
         charges = [
-            charge for charge in self.charges
+            charge
+            for charge in self.charges
             if charge.id not in unused and (charge.action != "include" or charge.id in kept)
-        ]  # fmt: skip
+        ]
         return msgspec.structs.replace(prompt, prices=invoice(charges)), charges
 
 
-async def wanted(
-    reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow
-) -> ModelRequestDraft:
+async def wanted(reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow) -> ModelRequestDraft:
     """Read what an agent thinks with, and make the sections of its prompt of it.
 
     Errors: none of what agents can bring about.
@@ -118,14 +117,13 @@ class _Making:
         first = None
         if step is None or step.prompts is None:
             first = await self._adopted(step.prompt_artifact_id if step else None, "step")
-        persona_reading = await self._adopted(
-            spec.ref("personality_prompt_artifact_id"), "personality"
-        )
+        persona_reading = await self._adopted(spec.ref("personality_prompt_artifact_id"), "personality")
         memory = await self._memory()
         facts = await self._facts()
         facts = with_position(facts, at.workflow, at.state) | {
-            "failure_count": row.failures, "consecutive_failures": row.failures
-        }  # fmt: skip
+            "failure_count": row.failures,
+            "consecutive_failures": row.failures,
+        }
         is_silent = step is not None and step.prompts == ()
         recalled = _RecalledMemories() if is_silent else await self._recalled(facts, memory)
         facts["recent_memories"] = recalled.text or "none"
@@ -164,9 +162,7 @@ class _Making:
         missing = [f"{one.tag} ({one.dropped})" for one in sections if one.dropped]
         sections.append(prompt_sections.now_section(values, missing))
         result = "" if prompt_sections.RESULT in shown else str(values[prompt_sections.RESULT])
-        sections += prompt_sections.news_sections(
-            result, self.sight.inbox(row.id), self.sight.offers(row.id)
-        )
+        sections += prompt_sections.news_sections(result, self.sight.inbox(row.id), self.sight.offers(row.id))
         return self._wanted(at, facts, computed, sections=_in_order(sections))
 
     async def _computed(
@@ -184,30 +180,46 @@ class _Making:
         return await compute(self.reader, step, facts, strict=strict)
 
     async def _said(
-        self, asked: StepPrompt, first: Reading | Skip | None, values: Mapping[str, object], *,
-        has_step: bool, persona: str,
-    ) -> prompt_sections.SaidPrompt:  # fmt: skip
+        self,
+        asked: StepPrompt,
+        first: Reading | Skip | None,
+        values: Mapping[str, object],
+        *,
+        has_step: bool,
+        persona: str,
+    ) -> prompt_sections.SaidPrompt:
         reading = first or await self._adopted(asked.artifact_id, "step")
         stand_in = _stand_in(asked.artifact_id, has_step=has_step, has_persona=bool(persona))
         return prompt_sections.say(values, reading, inline=asked.inline, shipped=stand_in)
 
-    def _unasked(
-        self, at: Position, facts: dict[str, Any], computed: Computed
-    ) -> ModelRequestDraft:
+    def _unasked(self, at: Position, facts: dict[str, Any], computed: Computed) -> ModelRequestDraft:
         """Return what an agent does that is not asked: its code failed, or no prompt is to be shown."""
         instead = Rejected(computed.failed) if computed.failed else Noop()
         return self._wanted(at, facts, computed, instead=instead)
 
     def _wanted(
-        self, at: Position, facts: dict[str, Any], computed: Computed, *,
-        sections: tuple[Section, ...] = (), instead: Action | Rejected | None = None,
-    ) -> ModelRequestDraft:  # fmt: skip
+        self,
+        at: Position,
+        facts: dict[str, Any],
+        computed: Computed,
+        *,
+        sections: tuple[Section, ...] = (),
+        instead: Action | Rejected | None = None,
+    ) -> ModelRequestDraft:
         return ModelRequestDraft(
-            agent=self.row.id, model=self.spec.model or self.scene.config.model, sections=sections,
-            charges=tuple(self.reader.charges), notes=at.notes, wall=self.reader.wall,
-            workflow=at.workflow, state=at.state, facts=facts, profile=self.spec.profile,
-            computed=computed.values, instead=instead,
-        )  # fmt: skip
+            agent=self.row.id,
+            model=self.spec.model or self.scene.config.model,
+            sections=sections,
+            charges=tuple(self.reader.charges),
+            notes=at.notes,
+            wall=self.reader.wall,
+            workflow=at.workflow,
+            state=at.state,
+            facts=facts,
+            profile=self.spec.profile,
+            computed=computed.values,
+            instead=instead,
+        )
 
     async def _adopted(self, ref: str | None, why: str) -> Reading | Skip | None:
         """A prompt that the agent's own artifact, or the workflow that it names, refers to."""
@@ -228,10 +240,13 @@ class _Making:
     async def _facts(self) -> dict[str, Any]:
         scene, agent = self.scene, self.row.id
         return facts_of(
-            agent_id=agent, tick=scene.tick, balance=scene.balance(agent),
+            agent_id=agent,
+            tick=scene.tick,
+            balance=scene.balance(agent),
             my_artifacts=scene.changed.owned(agent),
-            last_action=await self.sight.last_action(self.row), own=self.own,
-        )  # fmt: skip
+            last_action=await self.sight.last_action(self.row),
+            own=self.own,
+        )
 
     def _values(self, facts: Mapping[str, Any]) -> dict[str, object]:
         """Return what templates may show: the facts of the world, and of the agent those that it keeps
@@ -244,9 +259,7 @@ class _Making:
             own = {name: prompt_sections.result_text(value) for name, value in own.items()}
         kept: Any = facts.get(WORKING_MEMORY)
         if isinstance(kept, dict) and not self.is_own_word:
-            kept = {
-                name: prompt_sections.result_text(one) for name, one in cast("Any", kept).items()
-            }
+            kept = {name: prompt_sections.result_text(one) for name, one in cast("Any", kept).items()}
         return {
             **({WORKING_MEMORY: kept} if isinstance(kept, dict) else {}),
             **own,
@@ -257,9 +270,7 @@ class _Making:
             "last_action_type": facts["last_action_type"] or None,
         }
 
-    async def _recalled(
-        self, facts: Mapping[str, Any], memory: Reading | Skip | None
-    ) -> _RecalledMemories:
+    async def _recalled(self, facts: Mapping[str, Any], memory: Reading | Skip | None) -> _RecalledMemories:
         """Return what the long-term memory holds on state, goal and last result."""
         store = self.spec.ref("longterm_memory_artifact_id")
         if store is None:

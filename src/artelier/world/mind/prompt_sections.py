@@ -14,14 +14,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.prompt.delimiters import balance_fences
 from artelier.world.actions import actions_prompt
 from artelier.world.mind.shipped_texts import template
-from artelier.world.mind_artifacts import (
-    MissingVariable,
-    Reading,
-    Skip,
-    choose_prompt,
-    clip,
-    memory_text,
-)
+from artelier.world.mind_artifacts import MissingVariable, Reading, Skip, choose_prompt, clip, memory_text
 from artelier.world.mind_artifacts.prompt_fallback import INLINE
 from artelier.world.mind_artifacts.prompt_variables import VALUE_BYTES_MAX
 from artelier.world.mind_artifacts.template import as_text
@@ -55,8 +48,10 @@ def say(
     """The first of artifact, inline and shipped prompt that can be rendered. Never raises."""
     skipped = ""
     options: tuple[tuple[Reading | Skip | None, str | None], ...] = (
-        (reading, inline), (None, inline), (None, None)
-    )  # fmt: skip
+        (reading, inline),
+        (None, inline),
+        (None, None),
+    )
     for one, own in options:
         chosen = choose_prompt(one, inline=own, shipped=shipped)
         skipped = skipped or chosen.skipped.partition(":")[0]
@@ -71,9 +66,7 @@ def say(
         else:
             # A format such as {x:.9} may have cut the end of a fence off.
             uses = chosen.prompt.template.names
-            return SaidPrompt(
-                text=balance_fences(text), source=chosen.source, uses=uses, skipped=skipped
-            )
+            return SaidPrompt(text=balance_fences(text), source=chosen.source, uses=uses, skipped=skipped)
     # Words of the agent's own artifact that are no template are still its words.
     return SaidPrompt(text=inline or "", source=INLINE if inline else "", skipped=skipped)
 
@@ -105,10 +98,12 @@ def standing_sections(agent: str, *, actions: Sequence[str] | None) -> list[Sect
     return [
         *_alike(None if actions is None else tuple(actions)),
         Section(
-            tag="identity", text=template("identity-1").render({"agent_id": agent}), pinned=True,
+            tag="identity",
+            text=template("identity-1").render({"agent_id": agent}),
+            pinned=True,
             sources=("agent",),
         ),
-    ]  # fmt: skip
+    ]
 
 
 @lru_cache(maxsize=64)
@@ -131,26 +126,20 @@ def personality_sections(said: SaidPrompt, shown: Sequence[Source | str] = ()) -
         source = Source(ref=said.source, why="personality")
         sections.append(
             Section(
-                tag="personality", text=said.text, priority=95, stability=stability,
-                sources=(source, *shown),
+                tag="personality", text=said.text, priority=95, stability=stability, sources=(source, *shown)
             )
-        )  # fmt: skip
+        )
     return sections
 
 
-def step_sections(
-    said: SaidPrompt, state: str | None, shown: Sequence[Source | str] = ()
-) -> list[Section]:
+def step_sections(said: SaidPrompt, state: str | None, shown: Sequence[Source | str] = ()) -> list[Section]:
     """Return what the state of the workflow asks for; `shown` as above."""
     sections = left_out("step", said.skipped)
     if said.text:
         source = Source(ref=said.source, why="prompt" if state is None else f"state {state}")
         sections.append(
-            Section(
-                tag="step", text=said.text, stability="volatile", priority=90,
-                sources=(source, *shown),
-            )
-        )  # fmt: skip
+            Section(tag="step", text=said.text, stability="volatile", priority=90, sources=(source, *shown))
+        )
     return sections
 
 
@@ -165,19 +154,29 @@ def memory_sections(reading: Reading | Skip | None) -> list[Section]:
         text = data(text, source=reading.ref, limit_bytes=TEXT_BYTES_MAX)
     return [
         Section(
-            tag="working_memory", text=f"## Working memory\n\n{text}", stability="slow", priority=70,
+            tag="working_memory",
+            text=f"## Working memory\n\n{text}",
+            stability="slow",
+            priority=70,
             sources=(Source(ref=reading.ref, why="working memory", grant=reading.grant),),
-            trust=reading.trust, is_fenced=True, cut="end" if is_cut else "",
+            trust=reading.trust,
+            is_fenced=True,
+            cut="end" if is_cut else "",
         )
-    ]  # fmt: skip
+    ]
 
 
 def recalled_section(text: str, sources: Sequence[Source | str]) -> Section:
     """Return what the long-term memory holds on this, where no prompt shows it."""
     return Section(
-        tag=MEMORIES, text=f"## What you remember\n\n{text}", stability="volatile", priority=60,
-        sources=tuple(sources), trust="untrusted", is_fenced=True,
-    )  # fmt: skip
+        tag=MEMORIES,
+        text=f"## What you remember\n\n{text}",
+        stability="volatile",
+        priority=60,
+        sources=tuple(sources),
+        trust="untrusted",
+        is_fenced=True,
+    )
 
 
 def now_section(values: Mapping[str, object], missing: Sequence[str]) -> Section:
@@ -201,10 +200,15 @@ def news_sections(
         if text and text != "none":
             made.append(
                 Section(
-                    tag=tag, text=f"## {heading}\n\n{text}", stability="volatile",
-                    priority=priority, sources=("world",), trust="untrusted", is_fenced=True,
+                    tag=tag,
+                    text=f"## {heading}\n\n{text}",
+                    stability="volatile",
+                    priority=priority,
+                    sources=("world",),
+                    trust="untrusted",
+                    is_fenced=True,
                 )
-            )  # fmt: skip
+            )
     return made
 
 
@@ -240,9 +244,7 @@ def _newest(messages: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([json.dumps({"earlier": left}), *shown] if left else shown)
 
 
-def _fitting(
-    messages: Sequence[Mapping[str, Any]], room: int, *, shortens: bool = False
-) -> list[str]:
+def _fitting(messages: Sequence[Mapping[str, Any]], room: int, *, shortens: bool = False) -> list[str]:
     """Lines of the newest messages within a number of bytes. `shortens`: the newest is there at any rate,
     if need be cut to half of them."""
     lines, half = list[str](), room // 2

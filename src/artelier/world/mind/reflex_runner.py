@@ -82,9 +82,7 @@ class _Reflexes:
             if reader.charges:
                 self.charges[row.id] = reader.charges
             if isinstance(reading, Reading):
-                ready.append(
-                    _ReadyReflex(row.id, reading, await self.sight.facts(row), reader.wall)
-                )
+                ready.append(_ReadyReflex(row.id, reading, await self.sight.facts(row), reader.wall))
             else:
                 self._fall(row.id, reading, wall=reader.wall)
         scene.stage.forget_contents()
@@ -111,9 +109,13 @@ class _Reflexes:
             self._fall(one.agent, outcome.why, outcome.detail, wall=one.wall)
             return
         self.acted[one.agent] = Thought(
-            agent=one.agent, action=outcome.action, source="reflex", key=one.reading.ref,
-            facts=_known(one.facts), wall=one.wall,
-        )  # fmt: skip
+            agent=one.agent,
+            action=outcome.action,
+            source="reflex",
+            key=one.reading.ref,
+            facts=_known(one.facts),
+            wall=one.wall,
+        )
 
     def _fall(self, agent: str, why: str, detail: str = "", *, wall: dict[str, str]) -> None:
         if not detail:
@@ -142,6 +144,9 @@ def _id_of(ref: str) -> str:
 def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a transition may know, from what the reflex was given."""
     return facts_of(
-        agent_id=facts["agent_id"], tick=facts["tick"], balance=facts["balance"],
-        my_artifacts=facts["my_artifacts"], last_action=facts["last_action"],
-    )  # fmt: skip
+        agent_id=facts["agent_id"],
+        tick=facts["tick"],
+        balance=facts["balance"],
+        my_artifacts=facts["my_artifacts"],
+        last_action=facts["last_action"],
+    )

@@ -57,16 +57,17 @@ async def question(
         Section(tag="rules", text=template("rules-1").render({}), pinned=True, sources=("world",)),
         *prompt_sections.left_out("transition", said.skipped),
         Section(
-            tag="transition", text=said.text, role="user", priority=90,
+            tag="transition",
+            text=said.text,
+            role="user",
+            priority=90,
             sources=(Source(ref=said.source, why=f"leaving state {state}"),),
         ),
-    ]  # fmt: skip
+    ]
     if "available_states" not in said.uses:
         # Whoever writes such a prompt may not know how it is to be answered.
         text = template("choice-1").render(values)
-        sections.append(
-            Section(tag="choice", text=text, role="user", pinned=True, sources=("world",))
-        )
+        sections.append(Section(tag="choice", text=text, role="user", pinned=True, sources=("world",)))
     return TransitionRequest(
         reader.agent, spec.model or reader.scene.config.model, tuple(sections), reader.charges
     )
@@ -101,10 +102,13 @@ async def _reply(scene: Scene, runs: Runs, asked: TransitionRequest, key: str) -
         charges = []
     prompt = msgspec.structs.replace(prompt, prices=invoice(charges))
     result = await runs.ask(
-        asked.agent, prompt, key=key, model=asked.model,
+        asked.agent,
+        prompt,
+        key=key,
+        model=asked.model,
         aside=await charged_aside(scene, asked.agent, charges, key=key),
         params={"max_output_tokens": settings.max_output_tokens},
-    )  # fmt: skip
+    )
     tokens = result.usage.input_tokens + result.usage.output_tokens
     return TransitionReply(Reply(text=result.text), key, tokens)
 
@@ -118,9 +122,4 @@ def _values(facts: Mapping[str, Any]) -> dict[str, object]:
     own = {name: prompt_sections.result_text(value) for name, value in facts.items()}
     memories = facts[prompt_sections.MEMORIES]
     result = prompt_sections.result_text(facts[prompt_sections.RESULT])
-    return {
-        **own,
-        **built_in(facts),
-        prompt_sections.RESULT: result,
-        prompt_sections.MEMORIES: memories,
-    }
+    return {**own, **built_in(facts), prompt_sections.RESULT: result, prompt_sections.MEMORIES: memories}

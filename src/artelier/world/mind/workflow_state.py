@@ -50,9 +50,7 @@ async def position(reader: BilledReader, spec: AgentSpec, row: AgentRow) -> Posi
         return Position(skipped=skipped)
     stored = None
     if row.state is not None:
-        stored = MindState(
-            state=row.state, ticks_in_state=row.ticks_in_state, failure_count=row.failures
-        )
+        stored = MindState(state=row.state, ticks_in_state=row.ticks_in_state, failure_count=row.failures)
     state, moved = begin(workflow, stored)
     state = msgspec.structs.replace(state, failure_count=row.failures)
     notes = () if moved is None else (_note(reader.scene, row.id, moved),)

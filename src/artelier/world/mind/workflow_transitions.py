@@ -59,9 +59,7 @@ class _Mover:
         return asks and self.thought.source in ("model", "workflow")
 
 
-async def move(
-    scene: Scene, thoughts: Sequence[Thought], cast: Cast, done: Mapping[str, bool]
-) -> None:
+async def move(scene: Scene, thoughts: Sequence[Thought], cast: Cast, done: Mapping[str, bool]) -> None:
     """Move the workflow of each agent on, and write what became of it.
 
     Shapes: `thoughts` have a workflow and stand in the order of the tick; `done` says whose action was done.
@@ -105,9 +103,15 @@ async def _write(scene: Scene, one: _Mover, moved: Transition, *, step: str, tok
     if not (moved.is_move or moved.refused or step or moved.reason or one.wall):
         return
     event = AgentMoved(
-        agent=agent, origin=moved.origin, to=moved.to, how=moved.how, refused=moved.refused,
-        step=step, tokens=tokens, wall=one.wall,
-    )  # fmt: skip
+        agent=agent,
+        origin=moved.origin,
+        to=moved.to,
+        how=moved.how,
+        refused=moved.refused,
+        step=step,
+        tokens=tokens,
+        wall=one.wall,
+    )
     if not moved.reason:
         await scene.working.apply(event, actor=agent)
         return
@@ -149,18 +153,20 @@ async def _movers(
             own, wall = await _own_facts(scene, thought, cast)
         act = acts.get(agent)
         last = {
-            "type": act.action if act else None, "success": done[agent],
+            "type": act.action if act else None,
+            "success": done[agent],
             "result": await _result(scene, act.result if act else None),
-        }  # fmt: skip
+        }
         facts = facts_of(
-            agent_id=agent, tick=scene.tick, balance=scene.balance(agent),
-            my_artifacts=scene.changed.owned(agent), last_action=last,
+            agent_id=agent,
+            tick=scene.tick,
+            balance=scene.balance(agent),
+            my_artifacts=scene.changed.owned(agent),
+            last_action=last,
             recent_memories=str(thought.facts.get("recent_memories", "none")),
             own={**own, **thought.computed},
-        )  # fmt: skip
-        movers.append(
-            _Mover(thought=thought, workflow=workflow, state=state, facts=facts, wall=wall)
         )
+        movers.append(_Mover(thought=thought, workflow=workflow, state=state, facts=facts, wall=wall))
     return movers
 
 
@@ -195,9 +201,7 @@ async def _result(scene: Scene, ref: BlobRef | None) -> Any:
         return None
 
 
-async def _own_facts(
-    scene: Scene, thought: Thought, cast: Cast
-) -> tuple[Mapping[str, Any], dict[str, str]]:
+async def _own_facts(scene: Scene, thought: Thought, cast: Cast) -> tuple[Mapping[str, Any], dict[str, str]]:
     """Return what the agent says of itself: as it is now, if that is its own or free; else as its prompt had
     it.
 

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from artelier.world.mind_artifacts.prompt import PromptArtifact, read_library, read_prompt
     from artelier.world.mind_artifacts.prompt_fallback import ChosenPrompt, choose_prompt
     from artelier.world.mind_artifacts.prompt_variables import built_in, facts_of, with_position
-    from artelier.world.mind_artifacts.reflex import (
-        ReflexJob,
-        ReflexOutcome,
-        run_reflex,
-        run_reflexes,
-    )
+    from artelier.world.mind_artifacts.reflex import ReflexJob, ReflexOutcome, run_reflex, run_reflexes
     from artelier.world.mind_artifacts.subscriptions import (
         SubscriptionLimits,
         subscribe,

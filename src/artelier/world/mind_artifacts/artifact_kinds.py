@@ -26,9 +26,7 @@ def register_minds() -> None:
     """
     for kind in (
         Kind(name="prompt", media=_TEXT_OR_JSON, check=_check_prompt, default_access="private"),
-        Kind(
-            name="personality", media=_TEXT_OR_JSON, check=_check_prompt, default_access="private"
-        ),
+        Kind(name="personality", media=_TEXT_OR_JSON, check=_check_prompt, default_access="private"),
         Kind(name="library", media=_JSON, check=_check_library, parts="prompts"),
         Kind(name="workflow", media=_JSON, check=_check_workflow, default_access="private"),
         Kind(name=WORKFLOW_LIBRARY, media=_JSON, check=_check_workflows, parts="workflows"),

@@ -31,25 +31,62 @@ _CONSTANTS = {"true": True, "false": False, "null": None, "none": None}
 """As JSON and YAML write them; facts of these names cannot be reached."""
 
 _ORDER: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
-}  # fmt: skip
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: lambda a, b: a / b, ast.Mod: operator.mod,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: a / b,
+    ast.Mod: operator.mod,
+}
 _SIGNS: dict[type[ast.AST], Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 
 _PLAIN = (
-    ast.Expression, ast.BoolOp, ast.And, ast.Or, ast.UnaryOp, ast.Not, ast.BinOp, ast.Compare, ast.Eq,
-    ast.NotEq, ast.In, ast.NotIn, ast.Name, ast.Load, ast.Attribute, ast.Subscript, ast.List,
-    ast.Tuple, *_ORDER, *_ARITHMETIC, *_SIGNS,
-)  # fmt: skip
+    ast.Expression,
+    ast.BoolOp,
+    ast.And,
+    ast.Or,
+    ast.UnaryOp,
+    ast.Not,
+    ast.BinOp,
+    ast.Compare,
+    ast.Eq,
+    ast.NotEq,
+    ast.In,
+    ast.NotIn,
+    ast.Name,
+    ast.Load,
+    ast.Attribute,
+    ast.Subscript,
+    ast.List,
+    ast.Tuple,
+    *_ORDER,
+    *_ARITHMETIC,
+    *_SIGNS,
+)
 _WORDS = {
-    "Call": "a call", "Lambda": "a function", "JoinedStr": "a format", "NamedExpr": "an assignment",
-    "IfExp": "an if", "Is": "`is`; use ==", "IsNot": "`is not`; use !=", "Pow": "`**`",
-    "FloorDiv": "`//`", "Slice": "a slice", "Dict": "a mapping", "Set": "a set", "Await": "await",
-    "LShift": "`<<`", "RShift": "`>>`", "BitOr": "`|`; use or", "BitAnd": "`&`; use and",
-}  # fmt: skip
+    "Call": "a call",
+    "Lambda": "a function",
+    "JoinedStr": "a format",
+    "NamedExpr": "an assignment",
+    "IfExp": "an if",
+    "Is": "`is`; use ==",
+    "IsNot": "`is not`; use !=",
+    "Pow": "`**`",
+    "FloorDiv": "`//`",
+    "Slice": "a slice",
+    "Dict": "a mapping",
+    "Set": "a set",
+    "Await": "await",
+    "LShift": "`<<`",
+    "RShift": "`>>`",
+    "BitOr": "`|`; use or",
+    "BitAnd": "`&`; use and",
+}
 
 
 class ConditionVerdict(NamedTuple):
@@ -187,8 +224,7 @@ def _checked_paths(tree: ast.Expression, text: str) -> list[tuple[str, ...]]:
         count += 1
         if count > NODES_MAX or depth > DEPTH_MAX:
             raise InvalidArtifact(
-                "the condition is too large",
-                expected=f"{NODES_MAX} parts, nested {DEPTH_MAX} deep, at most",
+                "the condition is too large", expected=f"{NODES_MAX} parts, nested {DEPTH_MAX} deep, at most"
             )
         if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
             path = _path(node)
@@ -201,9 +237,7 @@ def _checked_paths(tree: ast.Expression, text: str) -> list[tuple[str, ...]]:
         elif not isinstance(node, _PLAIN):
             name = type(node).__name__
             raise InvalidArtifact(
-                f"a condition cannot hold {_WORDS.get(name, name)}",
-                expected=_EXPECTED,
-                got=shown(text),
+                f"a condition cannot hold {_WORDS.get(name, name)}", expected=_EXPECTED, got=shown(text)
             )
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
     return paths
@@ -238,8 +272,9 @@ def _check_keys(path: tuple[str, ...]) -> None:
     if strange := [key for key in path if len(key) > KEY_CHARS_MAX or not key.isprintable()]:
         raise InvalidArtifact(
             "a key in the condition is no name",
-            expected=f"at most {KEY_CHARS_MAX} printable characters", got=shown(strange[0]),
-        )  # fmt: skip
+            expected=f"at most {KEY_CHARS_MAX} printable characters",
+            got=shown(strange[0]),
+        )
 
 
 def _found(path: tuple[str, ...], facts: Mapping[str, Any]) -> Any:

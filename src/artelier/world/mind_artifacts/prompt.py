@@ -32,8 +32,10 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
 }
 _ALIASES = {"text": "string", "str": "string", "int": "integer", "float": "number"} | {
-    "bool": "boolean", "list": "array", "dict": "object",
-}  # fmt: skip
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +56,7 @@ class Variable:
             fits = False
         if not fits:
             raise InvalidRequest(
-                f"the value of {{{self.name}}} has another type",
-                expected=self.type,
-                got=type(value).__name__,
+                f"the value of {{{self.name}}} has another type", expected=self.type, got=type(value).__name__
             )
 
 
@@ -169,15 +169,15 @@ def _variable(given: object) -> Variable:
         )
     kind = _type(item.get("type", "any"), name)
     variable = Variable(
-        name=name, type=kind, default=item.get("default"), has_default="default" in item,
+        name=name,
+        type=kind,
+        default=item.get("default"),
+        has_default="default" in item,
         is_optional=item.get("optional") is True,
-    )  # fmt: skip
-    if item.get("optional", False) not in (True, False) or (
-        variable.is_optional and variable.has_default
-    ):
+    )
+    if item.get("optional", False) not in (True, False) or (variable.is_optional and variable.has_default):
         raise InvalidArtifact(
-            f"the variable {name} is declared in two ways",
-            expected="`default`, or `optional` true or false",
+            f"the variable {name} is declared in two ways", expected="`default`, or `optional` true or false"
         )
     if variable.has_default:
         try:
@@ -207,6 +207,4 @@ def _object(value: object) -> dict[str, Any]:
 
 def _only(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     if unknown := sorted(set(given) - set(known)):
-        raise InvalidArtifact(
-            f"a {what} has no field {shown(unknown[0])}", expected=", ".join(known)
-        )
+        raise InvalidArtifact(f"a {what} has no field {shown(unknown[0])}", expected=", ".join(known))

@@ -19,19 +19,14 @@ from artelier.world.mind_artifacts.artifact_lookup import Skip
 
 TIME_MS_MAX = 100
 
-LIMITS = SandboxLimits(
-    time_ms=TIME_MS_MAX, memory_bytes=16 * 1024 * 1024, output_bytes=256 * 1024, depth=100
-)
+LIMITS = SandboxLimits(time_ms=TIME_MS_MAX, memory_bytes=16 * 1024 * 1024, output_bytes=256 * 1024, depth=100)
 DETAIL_CHARS_MAX = 300
 
 _PROBLEMS_SHOWN = 5
 # On a line of its own: the code may end in a comment.
 _CALL = "\nreflex(context)"
 
-Why = (
-    Literal["acted", "none", "error", "timeout", "memory", "wrong_type", "malformed", "unusable"]
-    | Skip
-)
+Why = Literal["acted", "none", "error", "timeout", "memory", "wrong_type", "malformed", "unusable"] | Skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +45,7 @@ class ReflexOutcome:
 
 
 async def run_reflex(
-    sandbox: Interpreter,
-    code: object,
-    facts: Mapping[str, Any],
-    *,
-    allowed: Collection[str] | None = None,
+    sandbox: Interpreter, code: object, facts: Mapping[str, Any], *, allowed: Collection[str] | None = None
 ) -> ReflexOutcome:
     """Call `reflex(context)` with the facts, by value; as many at once as the pool has workers.
 
@@ -145,13 +136,9 @@ def check_reflex(content: object) -> None:
         raise InvalidArtifact("invalid reflex", expected="code as text or under `code`")
     problems = check_code(code, names=("context",))
     if problems:
-        raise InvalidArtifact(
-            f"the reflex cannot run: {'; '.join(map(str, problems[:_PROBLEMS_SHOWN]))}"
-        )
+        raise InvalidArtifact(f"the reflex cannot run: {'; '.join(map(str, problems[:_PROBLEMS_SHOWN]))}")
     tree = parse(code)
-    defined = [
-        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "reflex"
-    ]
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "reflex"]
     if not defined or not _takes_one(defined[-1].args):
         raise InvalidArtifact(
             "the reflex defines no function that can be called",

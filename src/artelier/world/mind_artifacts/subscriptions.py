@@ -65,8 +65,7 @@ def subscribe(
         return Subscribed(kept, f"{artifact_id} is subscribed to already")
     if len(kept) >= limits.max_count:
         return Subscribed(
-            kept,
-            f"at most {limits.max_count} artifacts can be subscribed to; unsubscribe one first",
+            kept, f"at most {limits.max_count} artifacts can be subscribed to; unsubscribe one first"
         )
     return Subscribed((*kept, artifact_id))
 
@@ -84,9 +83,7 @@ def known_ids(ids: Sequence[object]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(id_ for id_ in ids if isinstance(id_, str)))
 
 
-def wanted_ids(
-    ids: Sequence[object], *, limits: SubscriptionLimits = DEFAULT_LIMITS
-) -> tuple[str, ...]:
+def wanted_ids(ids: Sequence[object], *, limits: SubscriptionLimits = DEFAULT_LIMITS) -> tuple[str, ...]:
     """Return which artifacts to read for a prompt: those that `subscribed_sections` will show or skip."""
     return known_ids(ids)[: limits.max_count]
 

@@ -74,9 +74,7 @@ class PromptTemplate:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the variables, each once, in order of appearance."""
-        return tuple(
-            dict.fromkeys(piece.name for piece in self.pieces if isinstance(piece, Placeholder))
-        )
+        return tuple(dict.fromkeys(piece.name for piece in self.pieces if isinstance(piece, Placeholder)))
 
     def render(self, values: Mapping[str, object], *, keeps_unknown: bool = False) -> str:
         """Return the text with every placeholder replaced by its value. Values are JSON data.
@@ -93,8 +91,7 @@ class PromptTemplate:
             size += len(text)
             if size > RENDERED_CHARS_MAX:
                 raise InvalidRequest(
-                    "the rendered prompt is too long",
-                    expected=f"at most {RENDERED_CHARS_MAX} characters",
+                    "the rendered prompt is too long", expected=f"at most {RENDERED_CHARS_MAX} characters"
                 )
             texts.append(text)
         return "".join(texts)
@@ -188,15 +185,13 @@ def _filled(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool
         return hole.text
     if not isinstance(value, str | int | float):
         raise InvalidRequest(
-            f"{{{hole.path}:{hole.spec}}} formats numbers and text only",
-            got=type(value).__name__,
+            f"{{{hole.path}:{hole.spec}}} formats numbers and text only", got=type(value).__name__
         )
     try:
         return format(value, hole.spec)
     except (ValueError, OverflowError):
         raise InvalidRequest(
-            f"the value of {{{hole.path}}} does not fit the format {hole.spec!r}",
-            got=type(value).__name__,
+            f"the value of {{{hole.path}}} does not fit the format {hole.spec!r}", got=type(value).__name__
         ) from None
 
 
@@ -228,6 +223,4 @@ def as_text(value: object) -> str:
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        raise InvalidRequest(
-            "a value for a prompt is no JSON data", got=type(data).__name__
-        ) from None
+        raise InvalidRequest("a value for a prompt is no JSON data", got=type(data).__name__) from None

@@ -89,10 +89,7 @@ def begin(workflow: Workflow, state: MindState | None) -> tuple[MindState, Trans
 
 
 def next_state(
-    workflow: Workflow,
-    state: MindState,
-    facts: Mapping[str, Any],
-    reply: Reply | None = None,
+    workflow: Workflow, state: MindState, facts: Mapping[str, Any], reply: Reply | None = None
 ) -> tuple[MindState, Transition]:
     """The state for the next tick, chosen after the action, and the event that tells about it.
 
@@ -115,9 +112,10 @@ def next_state(
 
 def _stayed(state: MindState, facts: Mapping[str, Any]) -> MindState:
     return MindState(
-        state=state.state, ticks_in_state=state.ticks_in_state + 1,
+        state=state.state,
+        ticks_in_state=state.ticks_in_state + 1,
         failure_count=failures_after(state.failure_count, facts.get("last_action")),
-    )  # fmt: skip
+    )
 
 
 def _facts(workflow: Workflow, state: MindState, facts: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -126,9 +124,7 @@ def _facts(workflow: Workflow, state: MindState, facts: Mapping[str, Any]) -> Ma
     return {**placed, **facts} if workflow.is_decided_before_action else placed
 
 
-def asks_model(
-    workflow: Workflow, state: MindState, facts: Mapping[str, Any] | None = None
-) -> bool:
+def asks_model(workflow: Workflow, state: MindState, facts: Mapping[str, Any] | None = None) -> bool:
     """Return whether the way out of this state is chosen by a model, with these facts."""
     return way_asked(workflow, state, facts or {}) is not None
 
@@ -184,16 +180,21 @@ def _by_condition(step: Step, facts: Mapping[str, Any], *, strict: bool) -> Tran
             errors.append(f"{branch.condition.text[:80]}: {verdict.error}")
         if verdict.holds:
             return Transition(
-                origin=step.state, to=branch.to, how="condition", unknown_names=tuple(unknown),
-                condition=branch.condition.text, reason="; ".join(errors)[:REASON_CHARS_MAX],
-            )  # fmt: skip
+                origin=step.state,
+                to=branch.to,
+                how="condition",
+                unknown_names=tuple(unknown),
+                condition=branch.condition.text,
+                reason="; ".join(errors)[:REASON_CHARS_MAX],
+            )
     return Transition(
-        origin=step.state, to=step.state, how="condition", unknown_names=tuple(unknown),
+        origin=step.state,
+        to=step.state,
+        how="condition",
+        unknown_names=tuple(unknown),
         reason="; ".join(errors)[:REASON_CHARS_MAX],
-    )  # fmt: skip
+    )
 
 
 def _refused(here: str, reason: str) -> Transition:
-    return Transition(
-        origin=here, to=here, how="llm", reason=reason[:REASON_CHARS_MAX], refused=True
-    )
+    return Transition(origin=here, to=here, how="llm", reason=reason[:REASON_CHARS_MAX], refused=True)

@@ -33,9 +33,7 @@ class Branch:
     condition: Condition
     ask: str | None = None
     """The prompt that asks, where a model is asked."""
-    allowed: Mapping[str, tuple[Condition, ...]] = field(
-        default_factory=dict[str, "tuple[Condition, ...]"]
-    )
+    allowed: Mapping[str, tuple[Condition, ...]] = field(default_factory=dict[str, "tuple[Condition, ...]"])
     """Of which one must hold for a model's choice of a state, else the agent stays; others are free."""
 
     def holds(self, facts: Mapping[str, Any], *, strict: bool = True) -> bool:
@@ -103,9 +101,7 @@ class Step:
 
     def with_closed(self, first: int) -> Step:
         """Return the step with the first so many ways out closed, whatever becomes known later."""
-        closed = tuple(
-            replace(one, condition=read_condition("false")) for one in self.branches[:first]
-        )
+        closed = tuple(replace(one, condition=read_condition("false")) for one in self.branches[:first])
         return replace(self, branches=closed + self.branches[first:])
 
     def asking(self, facts: Mapping[str, Any], *, strict: bool) -> Branch | None:
@@ -185,9 +181,11 @@ class _WorkflowReader:
         if facts not in ("after_action", "before_action"):
             self._wrong("transition_facts", "after_action or before_action", facts)
         return Workflow(
-            states=self.states, initial_state=initial, steps=steps,
+            states=self.states,
+            initial_state=initial,
+            steps=steps,
             is_decided_before_action=facts == "before_action",
-        )  # fmt: skip
+        )
 
     def _states(self, given: object) -> tuple[str, ...]:
         names: dict[str, None] = {}
@@ -389,9 +387,7 @@ class _WorkflowReader:
 _NOTES = ("description", "title")
 _TOP = frozenset(("states", "initial_state", "steps", "transition_facts", *_NOTES))
 _CODE = frozenset(("artifact_id", "run_if", "on_failure", "after", "trailing", *_NOTES))
-_PROMPT = frozenset(
-    ("prompt_artifact_id", "prompt_inline", "run_if", "after", "code_before", *_NOTES)
-)
+_PROMPT = frozenset(("prompt_artifact_id", "prompt_inline", "run_if", "after", "code_before", *_NOTES))
 _BRANCH = frozenset(("to", "ask", "allowed", "condition", *_NOTES))
 _STEP = frozenset(
     (

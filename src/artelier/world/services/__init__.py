@@ -13,13 +13,7 @@ from artelier.world.services.action_stub import Described
 from artelier.world.services.embedder import Embedder
 from artelier.world.services.event_log import EventLog
 from artelier.world.services.ledger import Ledger
-from artelier.world.services.memory import (
-    MEMORY_ADD,
-    MEMORY_SEARCH,
-    MemoryAdd,
-    MemorySearch,
-    search_memory,
-)
+from artelier.world.services.memory import MEMORY_ADD, MEMORY_SEARCH, MemoryAdd, MemorySearch, search_memory
 from artelier.world.services.memory_injection import recent_memories
 from artelier.world.services.store_search import ArtifactStore
 

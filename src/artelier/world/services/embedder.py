@@ -45,7 +45,8 @@ def _texts(args: Mapping[str, Any]) -> list[str]:
     for text in texts:
         if not text.strip() or len(text) > TEXT_CHARS_MAX:
             raise InvalidArguments(
-                "a text to be embedded", expected=f"1 to {TEXT_CHARS_MAX} characters",
+                "a text to be embedded",
+                expected=f"1 to {TEXT_CHARS_MAX} characters",
                 got=f"{len(text)} characters",
-            )  # fmt: skip
+            )
     return texts

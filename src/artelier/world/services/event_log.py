@@ -109,8 +109,7 @@ class _Looker:
         """Return True if an offer is made to all, or to or by the caller."""
         if offer not in self._offers:
             rows = await store_of(self._working).query(
-                "SELECT seller, buyer_only FROM world_offers"
-                " WHERE tenant = ? AND space = ? AND offer = ?",
+                "SELECT seller, buyer_only FROM world_offers WHERE tenant = ? AND space = ? AND offer = ?",
                 (self._working.tenant, self._working.space, offer),
             )
             self._offers[offer] = bool(rows) and (

@@ -27,7 +27,4 @@ class Ledger:
             check_principal(principal)
         except InvalidRequest as error:
             raise InvalidArguments(error.message, expected=error.expected, got=error.got) from None
-        return {
-            "principal": principal,
-            "balance": await working.balance(account_of(principal)),
-        }
+        return {"principal": principal, "balance": await working.balance(account_of(principal))}

@@ -65,14 +65,14 @@ class MemoryAdd:
         ref = ref_of(given.memory_artifact_id)
         verdict = await judge(working, tree.gate(working), ref, "write", call.caller)
         added = await add_entry(
-            working, verdict.granted(), text=given.text, tags=given.tags or [],
-            importance=given.importance, actor=call.caller,
-        )  # fmt: skip
-        return {
-            "entry_id": added.entry,
-            "deduplicated": added.deduplicated,
-            "pruned": list(added.pruned),
-        }
+            working,
+            verdict.granted(),
+            text=given.text,
+            tags=given.tags or [],
+            importance=given.importance,
+            actor=call.caller,
+        )
+        return {"entry_id": added.entry, "deduplicated": added.deduplicated, "pruned": list(added.pruned)}
 
 
 async def search_memory(
@@ -113,9 +113,13 @@ async def _found(working: Working, call: Call, tree: Tree, given: _Search) -> li
     """Search as the caller. Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArguments`."""
     ref = ref_of(given.memory_artifact_id)
     verdict = await judge(
-        working, tree.gate(working), ref, "read", call.caller,
+        working,
+        tree.gate(working),
+        ref,
+        "read",
+        call.caller,
         price_max=await _left_of(working, call, tree, ref),
-    )  # fmt: skip
+    )
     found = await search_entries(working, verdict.granted(), given.query, limit=given.limit)
     if found:
         await charge(working, [verdict])

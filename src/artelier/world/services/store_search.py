@@ -40,10 +40,14 @@ class ArtifactStore:
     async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any]:
         given = arguments(call.args, _Wanted)
         door = Door(
-            store_of(working), TickClock.at(working.at_us), working.tenant, working.space,
-            call.caller, tree.interpreter, tree.decisions, WorldStage,
-        )  # fmt: skip
-        found = await listed(
-            door, text=given.text, kind=given.kind, owner=given.owner, limit=given.limit
+            store_of(working),
+            TickClock.at(working.at_us),
+            working.tenant,
+            working.space,
+            call.caller,
+            tree.interpreter,
+            tree.decisions,
+            WorldStage,
         )
+        found = await listed(door, text=given.text, kind=given.kind, owner=given.owner, limit=given.limit)
         return {"artifacts": found}

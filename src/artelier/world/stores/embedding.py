@@ -32,19 +32,23 @@ def embedder_of(config: StoreConfig) -> Embedder:
         embedder = _known(config.embedder)
     except InvalidRequest as error:
         raise InvalidArguments(
-            "this world offers no such embedder", expected=error.expected, got=config.embedder,
+            "this world offers no such embedder",
+            expected=error.expected,
+            got=config.embedder,
             hint="Write another `config.embedder` into the memory store.",
-        ) from None  # fmt: skip
+        ) from None
     if config.embedder not in _registered and _costs(config.embedder) and payer() is None:
         raise InvalidArguments(
             "this world offers no such embedder between its ticks: nobody would pay for it",
-            expected="hashing or minilm", got=config.embedder,
-        )  # fmt: skip
+            expected="hashing or minilm",
+            got=config.embedder,
+        )
     if config.dims and embedder.dims and config.dims != embedder.dims:
         raise InvalidArguments(
             f"vectors of {embedder.name} have another length than `config.dims` says",
-            expected=str(embedder.dims), got=config.dims,
-        )  # fmt: skip
+            expected=str(embedder.dims),
+            got=config.dims,
+        )
     return embedder
 
 
@@ -79,8 +83,10 @@ async def embed(embedder: Embedder, texts: Sequence[str], *, dims: int = 0) -> l
     if len(vectors) != len(texts):
         raise EmbeddingFailed(
             f"embedder {embedder.name} gave another number of vectors",
-            expected=len(texts), got=len(vectors), hint="Nothing was stored.",
-        )  # fmt: skip
+            expected=len(texts),
+            got=len(vectors),
+            hint="Nothing was stored.",
+        )
     return [_checked(embedder.name, vector, dims or embedder.dims) for vector in vectors]
 
 
@@ -92,13 +98,16 @@ def _checked(name: str, vector: Any, dims: int) -> Vector:
     except (InvalidRequest, TypeError, ValueError) as error:
         raise EmbeddingFailed(
             f"embedder {name} gave a vector without a direction",
-            expected="finite numbers, not all zero", hint="Nothing was stored. Check the embedder.",
-        ) from error  # fmt: skip
+            expected="finite numbers, not all zero",
+            hint="Nothing was stored. Check the embedder.",
+        ) from error
     if dims and len(rounded) != dims:
         raise EmbeddingFailed(
             f"embedder {name} gave a vector of another length",
-            expected=dims, got=len(rounded), hint="Nothing was stored.",
-        )  # fmt: skip
+            expected=dims,
+            got=len(rounded),
+            hint="Nothing was stored.",
+        )
     return rounded
 
 

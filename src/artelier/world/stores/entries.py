@@ -93,16 +93,19 @@ def pending_of(stage: Stage, id: str) -> Pending:
     return Pending(added, frozenset(removed), adds, removals)
 
 
-async def add(
-    working: Working, store: str, entry: StoreEntry, *, actor: str, blobs: Iterable[Blob] = ()
-):
+async def add(working: Working, store: str, entry: StoreEntry, *, actor: str, blobs: Iterable[Blob] = ()):
     """Take up one more entry."""
     event = EntryAdded(
-        store=store, entry=entry.id, text=BlobRef(entry.text), importance=entry.importance,
-        tags=None if entry.tags is None else BlobRef(entry.tags), vector=BlobRef(entry.vector),
-        embedder=entry.embedder, mark=BlobRef(entry.mark),
+        store=store,
+        entry=entry.id,
+        text=BlobRef(entry.text),
+        importance=entry.importance,
+        tags=None if entry.tags is None else BlobRef(entry.tags),
+        vector=BlobRef(entry.vector),
+        embedder=entry.embedder,
+        mark=BlobRef(entry.mark),
         tick=None if entry.tick == working.at_us else entry.tick,
-    )  # fmt: skip
+    )
     await working.apply(event, actor=actor, blobs=blobs)
     _keep(working, store, added=entry._replace(n=PENDING))
 
@@ -113,14 +116,10 @@ async def remove(working: Working, store: str, id: str, *, why: str, actor: str)
     _keep(working, store, removed=id)
 
 
-def _keep(
-    working: Working, store: str, *, added: StoreEntry | None = None, removed: str = ""
-) -> None:
+def _keep(working: Working, store: str, *, added: StoreEntry | None = None, removed: str = "") -> None:
     before: StoreChange | None = working.pending(("entries", store))
     adds, removals = (before.adds, before.removals) if before else (0, 0)
-    change = StoreChange(
-        before, added, removed, adds + (added is not None), removals + bool(removed)
-    )
+    change = StoreChange(before, added, removed, adds + (added is not None), removals + bool(removed))
     working.keep(("entries", store), change)
 
 
@@ -150,8 +149,9 @@ async def entries_of(stage: Stage, store: str, *, limit: int = WHOLE_MAX) -> lis
     if len(living) > limit:
         raise InvalidArtifact(
             f"memory store {store} has too many entries to be read at once",
-            expected=f"at most {limit}", hint=f"Search it, or read one entry as {store}#<entry>.",
-        )  # fmt: skip
+            expected=f"at most {limit}",
+            hint=f"Search it, or read one entry as {store}#<entry>.",
+        )
     return living
 
 
@@ -181,12 +181,7 @@ async def contents(stage: Stage, refs: Iterable[str]) -> dict[str, bytes]:
 
 
 async def whole(
-    stage: Stage,
-    standing: Standing,
-    content: Any,
-    *,
-    part: str | None = None,
-    has_vectors: bool = True,
+    stage: Stage, standing: Standing, content: Any, *, part: str | None = None, has_vectors: bool = True
 ) -> Any:
     """Content of a memory store with its entries as they are now, or with the one that is read.
 

@@ -65,13 +65,7 @@ async def config_of(working: Working, standing: Standing) -> StoreConfig:
 
 
 async def add_entry(
-    working: Working,
-    standing: Standing,
-    *,
-    text: str,
-    tags: Any = (),
-    importance: float = 0.5,
-    actor: str,
+    working: Working, standing: Standing, *, text: str, tags: Any = (), importance: float = 0.5, actor: str
 ) -> Added:
     """Add an entry with its vector, unless one says the same. Whether `actor` may is the caller's to ask.
 
@@ -100,10 +94,16 @@ async def add_entry(
     (vector,) = await embed(embedder, [wanted.text], dims=config.dims)
     counts = await _counts(working, store, pending)
     entry = StoreEntry(
-        PENDING, await _fresh_id(working, store, counts), working.at_us, keep(wanted.text.encode()),
+        PENDING,
+        await _fresh_id(working, store, counts),
+        working.at_us,
+        keep(wanted.text.encode()),
         keep(canonical_json(list(wanted.tags))) if wanted.tags else None,
-        round(importance * MILLION), keep(to_bytes(vector)), embedder.name, mark,
-    )  # fmt: skip
+        round(importance * MILLION),
+        keep(to_bytes(vector)),
+        embedder.name,
+        mark,
+    )
     going = await _going(working, store, config, pending, counts.entries + 1 - config.max_entries)
     for id_ in going:
         await remove(working, store, id_, why="pruned", actor=actor)

@@ -16,15 +16,7 @@ from artelier.artifacts import Stage
 from artelier.log import Store
 from artelier.memory.index.index_entry import Record
 from artelier.world.stores.embedding import from_bytes
-from artelier.world.stores.entries import (
-    MILLION,
-    StoreEntry,
-    contents,
-    rows_of,
-    store_of,
-    tags_of,
-    text_of,
-)
+from artelier.world.stores.entries import MILLION, StoreEntry, contents, rows_of, store_of, tags_of, text_of
 
 if TYPE_CHECKING:
     from artelier.memory.index.memory_index import MemoryIndex
@@ -65,9 +57,7 @@ class Scored(NamedTuple):
     """Comparable within one search only."""
 
 
-async def cards_of(
-    stage: Stage, entries: Sequence[StoreEntry], *, embedder: str
-) -> list[StoreEntryCard]:
+async def cards_of(stage: Stage, entries: Sequence[StoreEntry], *, embedder: str) -> list[StoreEntryCard]:
     """Entries with what they say; erased ones are left out."""
     refs = [ref for one in entries for ref in (one.text, one.tags, one.vector) if ref is not None]
     found = await contents(stage, refs)
@@ -79,13 +69,7 @@ async def cards_of(
         vector = None if stored is None else from_bytes(stored)
         cards.append(
             StoreEntryCard(
-                one.n,
-                one.id,
-                one.tick,
-                text,
-                tuple(tags_of(one, found)),
-                one.importance / MILLION,
-                vector,
+                one.n, one.id, one.tick, text, tuple(tags_of(one, found)), one.importance / MILLION, vector
             )
         )
     return cards
@@ -156,9 +140,7 @@ class StoreIndex:
             try:
                 for card in pending:
                     self._put(card)
-                hits = self.index.search(
-                    query, vector=near, limit=min(1_000, limit + len(removed) + SPARE)
-                )
+                hits = self.index.search(query, vector=near, limit=min(1_000, limit + len(removed) + SPARE))
                 found = [
                     Scored(self.cards[hit.id], round(hit.score, SCORE_DECIMALS))
                     for hit in hits

@@ -42,12 +42,9 @@ def register_stores() -> None:
     Twice is once. What was stored before is still read.
     """
     register_kind(
-        Kind(
-            name=MEMORY_STORE, media=_JSON, check=check_store, default_access="private",
-            parts="entries",
-        ),
+        Kind(name=MEMORY_STORE, media=_JSON, check=check_store, default_access="private", parts="entries"),
         replace=True,
-    )  # fmt: skip
+    )
 
 
 def read_config(content: object) -> StoreConfig:

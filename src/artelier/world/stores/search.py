@@ -21,9 +21,7 @@ RESULT_BYTES_MAX = 56 * 1024
 """Of one answer, which stays below what an invocation may give."""
 
 
-async def search_entries(
-    working: Working, standing: Standing, query: str, *, limit: int = 5
-) -> list[Scored]:
+async def search_entries(working: Working, standing: Standing, query: str, *, limit: int = 5) -> list[Scored]:
     """The entries of a store that answer best, best first. Whether somebody may ask is the caller's to know.
 
     Errors: `InvalidArguments` for another kind of artifact, and for what is no query or limit; those of the
@@ -59,6 +57,10 @@ def told(found: list[Scored]) -> list[dict[str, Any]]:
 
 def _told(card: StoreEntryCard, score: float) -> dict[str, Any]:
     return {
-        "entry_id": card.id, "text": card.text, "tick": card.tick, "tags": list(card.tags),
-        "importance": card.importance, "score": score,
-    }  # fmt: skip
+        "entry_id": card.id,
+        "text": card.text,
+        "tick": card.tick,
+        "tags": list(card.tags),
+        "importance": card.importance,
+        "score": score,
+    }

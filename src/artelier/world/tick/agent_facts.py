@@ -33,9 +33,7 @@ INBOX_SHOWN = 20
 NEWS_FROM = "world"
 """The sender of what happened to the world; no agent is called so."""
 
-_SHOWN = (
-    "offer", "artifact", "kind", "seller", "price", "sells", "buyer_only", "royalty_percent",
-)  # fmt: skip
+_SHOWN = ("offer", "artifact", "kind", "seller", "price", "sells", "buyer_only", "royalty_percent")
 _NAMES = tuple("to" if name == "buyer_only" else name for name in _SHOWN)
 
 _decode = msgspec.json.Decoder().decode

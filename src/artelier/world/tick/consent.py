@@ -78,10 +78,11 @@ async def agreed_prices(
     named, was_named, workflow = named_ids(after), named_ids(before), after.ref(WORKFLOW)
     is_new = workflow != before.ref(WORKFLOW) or id_of(workflow) in renewed
     kept = {
-        id_: price for id_, price in before.agreed.items()
+        id_: price
+        for id_, price in before.agreed.items()
         # What nothing but a step of the workflow names is not named by the artifact itself.
         if id_ in named or (id_ not in was_named and not is_new)
-    }  # fmt: skip
+    }
     agreed = {**kept, **after.agreed}
     fresh = renewed | (named - was_named - set(agreed))
     if workflow is not None and is_new:

@@ -45,9 +45,7 @@ class Policies:
         for name, policy in self._given.items():
             if not callable(cast(object, policy)) or inspect.iscoroutinefunction(policy):
                 raise InvalidConfig(
-                    f"policy {name!r}",
-                    expected="a plain function of the facts",
-                    got=repr(policy)[:80],
+                    f"policy {name!r}", expected="a plain function of the facts", got=repr(policy)[:80]
                 )
             version = getattr(policy, "version", 1)
             self._names[name] = f"{name}@{version}"

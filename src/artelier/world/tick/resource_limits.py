@@ -37,9 +37,14 @@ async def check_storage(scene: Scene, working: Working) -> None:
         if used + more > cap:
             raise LimitReached(
                 f"{owner} would store more than it may",
-                expected=f"at most {cap} bytes", got=f"{used} stored, {more} more",
-                scope=owner, unit="stored_bytes", cap=cap, used=used, asked=more,
-            )  # fmt: skip
+                expected=f"at most {cap} bytes",
+                got=f"{used} stored, {more} more",
+                scope=owner,
+                unit="stored_bytes",
+                cap=cap,
+                used=used,
+                asked=more,
+            )
     for owner, more in added.items():
         scene.stored[owner] = scene.stored.get(owner, 0) + more
 
@@ -98,8 +103,9 @@ async def refused_calls(scene: Scene) -> dict[str, str]:
     refused: dict[str, str] = {}
     for agent, calls, tokens in rows:
         for used, cap, what in (
-            (calls, limits.model_calls, "model calls"), (tokens, limits.tokens, "tokens"),
-        ):  # fmt: skip
+            (calls, limits.model_calls, "model calls"),
+            (tokens, limits.tokens, "tokens"),
+        ):
             if cap is not None and used >= cap:
                 refused[agent] = f"{used} of {cap} {what} used within {limits.window} ticks"
     return refused

@@ -17,9 +17,15 @@ async def find(
     """`{id, kind, version, owner, prices}` of each artifact found, newest first; no content."""
     scene = step.scene
     door = Door(
-        scene.stage.store, TickClock.at(scene.tick), scene.tenant, scene.space, step.agent,
-        scene.interpreter, step.decisions, WorldStage,
-    )  # fmt: skip
+        scene.stage.store,
+        TickClock.at(scene.tick),
+        scene.tenant,
+        scene.space,
+        step.agent,
+        scene.interpreter,
+        step.decisions,
+        WorldStage,
+    )
     return await listed(door, text=text, kind=kind, owner=owner, limit=limit)
 
 
@@ -30,11 +36,15 @@ async def listed(
     found = await text_search.find(door, text=text, kind=kind, owner=owner, limit=limit)
     return [
         {
-            "id": one.id, "kind": one.kind, "version": one.version, "owner": one.owner,
+            "id": one.id,
+            "kind": one.kind,
+            "version": one.version,
+            "owner": one.owner,
             "prices": {
-                "read": one.prices.read, "invoke": one.prices.invoke,
+                "read": one.prices.read,
+                "invoke": one.prices.invoke,
                 "inclusion": one.prices.inclusion,
             },
         }
         for one in found
-    ]  # fmt: skip
+    ]

@@ -17,9 +17,7 @@ async def strike(scene: Scene) -> None:
     for shock in scene.config.shocks:
         if shock.tick != scene.tick:
             continue
-        agents = [
-            agent for agent in dict.fromkeys(shock.to or scene.agents) if agent in scene.agents
-        ]
+        agents = [agent for agent in dict.fromkeys(shock.to or scene.agents) if agent in scene.agents]
         postings: list[Posting] = []
         for agent in agents if shock.pay else ():
             account = account_of(agent)
@@ -28,9 +26,7 @@ async def strike(scene: Scene) -> None:
             elif taken := min(-shock.pay, scene.balance(agent)):
                 postings.append(Posting(account, SOURCE, SCRIP, taken))
         if postings:
-            await scene.working.apply(
-                ShockApplied(name=shock.name, postings=tuple(postings)), actor="world"
-            )
+            await scene.working.apply(ShockApplied(name=shock.name, postings=tuple(postings)), actor="world")
         if shock.message:
             ref, blob = scene.keep(shock.message)
             news = EventInjected(text=ref, to=tuple(shock.to))

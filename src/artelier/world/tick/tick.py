@@ -153,7 +153,8 @@ async def _append(scene: Scene, store: Store, head: int) -> int:
         raise Conflict(
             f"world {scene.world} was changed by somebody else during tick {scene.tick};"
             " nothing of the tick was recorded",
-            expected=f"event {head} to be the newest", got=conflict.got,
+            expected=f"event {head} to be the newest",
+            got=conflict.got,
             hint="Pass the tick again; what models have answered is not asked again.",
-        ) from conflict  # fmt: skip
+        ) from conflict
     return receipt.seqs[0]

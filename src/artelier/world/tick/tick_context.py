@@ -250,11 +250,14 @@ class ActionStep:
         scene = self.scene
         self._invoked = scene.asks()
         return Tree(
-            scene.interpreter, in_scope, decisions=self._invoked,
-            search_memory=scene.search_memory, services=scene.services,
+            scene.interpreter,
+            in_scope,
+            decisions=self._invoked,
+            search_memory=scene.search_memory,
+            services=scene.services,
             prices_seen=self.price_seen,
             seed=f"{scene.config.seed}/{scene.tick}/{self.agent}",
-        )  # fmt: skip
+        )
 
     def call(self, id: str, args: Mapping[str, Any], *, price_max: int | None = None) -> Call:
         return Call(caller=self.agent, id=id, args=args, price_max=price_max)

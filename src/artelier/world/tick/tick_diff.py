@@ -77,11 +77,15 @@ class Changed:
     async def _fact(self, made: OfferMade) -> dict[str, Any]:
         standing = await self._working.standing(made.artifact)
         return {
-            "offer": made.offer, "artifact": made.artifact,
-            "kind": standing.kind if standing is not None else "", "seller": made.seller,
-            "price": made.price, "sells": made.sells, "to": made.to,
+            "offer": made.offer,
+            "artifact": made.artifact,
+            "kind": standing.kind if standing is not None else "",
+            "seller": made.seller,
+            "price": made.price,
+            "sells": made.sells,
+            "to": made.to,
             "royalty_percent": made.royalty_percent,
-        } | await previewed(self._working, made.preview)  # fmt: skip
+        } | await previewed(self._working, made.preview)
 
 
 async def previewed(stage: Stage, ref: str | None) -> dict[str, Any]:
@@ -94,6 +98,8 @@ async def previewed(stage: Stage, ref: str | None) -> dict[str, Any]:
             read: Any = msgspec.json.decode(await stage.blob(ref))
             told = cast("dict[str, Any]", read) if isinstance(read, dict) else told
     return {
-        "title": told.get("title", ""), "summary": told.get("summary", ""),
-        "users": told.get("users", 0), "access": told.get("access", ""),
-    }  # fmt: skip
+        "title": told.get("title", ""),
+        "summary": told.get("summary", ""),
+        "users": told.get("users", 0),
+        "access": told.get("access", ""),
+    }

@@ -11,15 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts import (
-    Licence,
-    Royalty,
-    Stage,
-    StoreStage,
-    Working,
-    account_of,
-    principal_of,
-)
+from artelier.artifacts import Licence, Royalty, Stage, StoreStage, Working, account_of, principal_of
 from artelier.artifacts.queries import COLUMNS, Standing, standing_from
 from artelier.log import DataKey, Store, blob_name, blob_ref
 from artelier.money import SCRIP
@@ -157,8 +149,7 @@ class WorldStage(StoreStage):
     async def is_owner(self, principal: str) -> bool:
         """Return whether a principal owns an artifact of this world at the end of the tick."""
         rows = await self.store.query(
-            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0"
-            " LIMIT 1",
+            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0 LIMIT 1",
             (self.tenant, self.space, principal),
         )
         return bool(rows)
@@ -205,26 +196,18 @@ class WorldStage(StoreStage):
     async def paid(self) -> list[PaidSteps]:
         """Return what the prompts of the tick at hand have moved so far."""
         rows = await self._store.query(
-            "SELECT agent, step, account, asset, moved FROM world_paid"
-            " WHERE tenant = ? AND space = ?",
+            "SELECT agent, step, account, asset, moved FROM world_paid WHERE tenant = ? AND space = ?",
             (self.tenant, self.space),
         )
         return [PaidSteps(*row) for row in rows]
 
     async def whole(
-        self,
-        standing: Standing,
-        content: Any,
-        *,
-        part: str | None = None,
-        over: Stage | None = None,
+        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
     ) -> Any:
         """A memory store with its entries as they are now."""
         return await with_entries(over or self, standing, content, part=part)
 
-    async def licence(
-        self, id: str, principal: str, *, over: Stage | None = None
-    ) -> Licence | None:
+    async def licence(self, id: str, principal: str, *, over: Stage | None = None) -> Licence | None:
         """Return one that was bought and still holds, or the seller's own while an artifact is in escrow.
 
         A bought licence holds from the tick after the sale. What prompts of this tick have used of it is in
@@ -277,8 +260,7 @@ class WorldStage(StoreStage):
         if id not in await self._traded_ids():
             return None
         rows = await self._store.query(
-            "SELECT origin, percent FROM world_royalties WHERE tenant = ? AND space = ?"
-            " AND artifact = ?",
+            "SELECT origin, percent FROM world_royalties WHERE tenant = ? AND space = ? AND artifact = ?",
             (self.tenant, self.space, id),
         )
         if not rows:

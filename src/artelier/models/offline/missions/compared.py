@@ -14,16 +14,13 @@ _OPENS = re.compile(
     re.IGNORECASE,
 )
 _ENDS = re.compile(
-    r"(?:[,;]|\s+and|\s+then)+\s+(?:say|tell|show|find out|decide|see|explain)\b[^.?!]*$",
-    re.IGNORECASE,
+    r"(?:[,;]|\s+and|\s+then)+\s+(?:say|tell|show|find out|decide|see|explain)\b[^.?!]*$", re.IGNORECASE
 )
 """`… and say which is larger`: both figures say it."""
 
 _AND = r"\s+(?:and|with|to|versus|vs\.?|against)\s+"
 _SIDES = rf"(?P<first>[^,.;?]{{1,60}}?){_AND}(?P<second>[^,.;?]{{1,80}}?)"
-_BETWEEN = re.compile(
-    rf"(?P<measure>[\w -]{{2,80}}?)\s+between\s+{_SIDES}\s*[.?!]?\s*$", re.IGNORECASE
-)
+_BETWEEN = re.compile(rf"(?P<measure>[\w -]{{2,80}}?)\s+between\s+{_SIDES}\s*[.?!]?\s*$", re.IGNORECASE)
 _ANY = re.compile(
     rf"(?P<measure>[\w -]{{2,60}}?)\s+(?P<link>of|for|in)\s+{_SIDES}\s*[.?!]?\s*$", re.IGNORECASE
 )

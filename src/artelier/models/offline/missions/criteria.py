@@ -26,8 +26,7 @@ _LENGTH = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(
-    r"between\s+(\d[\d,]*)\s+and\s+(\d[\d,]*)\s+(words?|characters?|lines?|sentences?)",
-    re.IGNORECASE,
+    r"between\s+(\d[\d,]*)\s+and\s+(\d[\d,]*)\s+(words?|characters?|lines?|sentences?)", re.IGNORECASE
 )
 _ABSENT = re.compile(
     r"\b(?:no|without|does not (?:contain|mention|include|use|name)|"
@@ -42,14 +41,10 @@ _TABLE = re.compile(
     r"\b(?:contains?|includes?|has|as|in|is|with|shows?|gives?|make)\s+(?:\w+\s+){0,3}tables?\b|\btable\b.{0,20}\b(?:form|format)\b",
     re.I,
 )
-_QUOTES = re.compile(
-    r"\b(?:word for word|verbatim|quotes? (?:the|a|its|passages?))\b", re.IGNORECASE
-)
+_QUOTES = re.compile(r"\b(?:word for word|verbatim|quotes? (?:the|a|its|passages?))\b", re.IGNORECASE)
 _QUOTED = re.compile(r"\bword for word\b|^>\s|[\"\u201c][^\"\u201d]{12,}[\"\u201d]", re.IGNORECASE)
 _JSON = re.compile(r"\bJSON\b")
-_ANSWERS = re.compile(
-    r"\b(?:answers?)\b(?:[^:]{0,40}:)?\s*(?P<question>.*)$", re.IGNORECASE | re.DOTALL
-)
+_ANSWERS = re.compile(r"\b(?:answers?)\b(?:[^:]{0,40}:)?\s*(?P<question>.*)$", re.IGNORECASE | re.DOTALL)
 _FILE = re.compile(
     r"[\w./-]{1,100}\.(?:csv|tsv|parquet|md|markdown|txt|text|rst|sqlite|db|json|xlsx?|pdf)\b|https?://\S+"
 )
@@ -74,9 +69,7 @@ def criteria_in(text: str) -> list[str]:
                 items.append(line.strip())
     else:
         items = [
-            part.strip()
-            for part in re.split(r"(?<=[.;!?])\s+(?=[A-Z\"“`\d])|\n+", text)
-            if part.strip()
+            part.strip() for part in re.split(r"(?<=[.;!?])\s+(?=[A-Z\"“`\d])|\n+", text) if part.strip()
         ]
     return items[:CRITERIA_MAX]
 
@@ -84,9 +77,14 @@ def criteria_in(text: str) -> list[str]:
 def ruling(criterion: str, outputs: Sequence[Output]) -> Ruling:
     """Return what the outputs show for a criterion. The first rule that its words call for decides."""
     rules: tuple[tuple[re.Pattern[str], Callable[..., Ruling]], ...] = (
-        (_BETWEEN, _between), (_LENGTH, _length), (_JSON, _json), (_TABLE, _table),
-        (_QUOTES, _quotes), (_ABSENT, _absent), (_SOURCES, _sources),
-    )  # fmt: skip
+        (_BETWEEN, _between),
+        (_LENGTH, _length),
+        (_JSON, _json),
+        (_TABLE, _table),
+        (_QUOTES, _quotes),
+        (_ABSENT, _absent),
+        (_SOURCES, _sources),
+    )
     if (match := _ANSWERS.search(criterion)) and match["question"].strip(" .?"):
         return _answers(match["question"], outputs)
     for pattern, rule in rules:
@@ -114,9 +112,7 @@ def _length(match: re.Match[str], criterion: str, outputs: Sequence[Output]) -> 
         fits = size < number
     else:
         fits = (
-            size >= number
-            if how.startswith(("at least", "no less", "not less", "min"))
-            else size <= number
+            size >= number if how.startswith(("at least", "no less", "not less", "min")) else size <= number
         )
     return _sized(fits, f"{size} {match['unit']}, expected {how} {number}", outputs)
 

@@ -16,9 +16,16 @@ MISSING = "data that answers"
 """What is missing if something cannot be answered."""
 
 _TITLES: dict[Form, str] = {
-    "report": "Report", "letter": "Letter", "email": "E-mail", "memo": "Memo", "summary": "Summary",
-    "table": "Table", "json": "Data", "list": "List", "findings": "Findings",
-}  # fmt: skip
+    "report": "Report",
+    "letter": "Letter",
+    "email": "E-mail",
+    "memo": "Memo",
+    "summary": "Summary",
+    "table": "Table",
+    "json": "Data",
+    "list": "List",
+    "findings": "Findings",
+}
 
 
 def decide(prompt: Prompt) -> dict[str, Any]:

@@ -17,12 +17,7 @@ from artelier.models.offline.conversation import Ask, Desk, Wanted, sql_ask
 from artelier.models.offline.excerpt import excerpt_of
 from artelier.models.offline.missions import summaries
 from artelier.models.offline.missions.prompt import Prompt, Turn, value_in
-from artelier.models.offline.missions.stacked import (
-    STACKED_MAX,
-    answers_in,
-    stacked,
-    statements_in,
-)
+from artelier.models.offline.missions.stacked import STACKED_MAX, answers_in, stacked, statements_in
 from artelier.models.offline.parts import Part
 from artelier.models.offline.previews import READER
 from artelier.models.offline.rows import rows_from
@@ -80,10 +75,7 @@ class _Supposed:
 
     def of(self, ask: Ask) -> dict[str, Any]:
         years = str(ask.arguments["sql"]).startswith("SELECT year(")
-        return {
-            "columns": ["year", "hits"] if years else [],
-            "rows": [[self.year, 1]] if years else [],
-        }
+        return {"columns": ["year", "hits"] if years else [], "rows": [[self.year, 1]] if years else []}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,8 +227,7 @@ class Evidence:
 
     def _stacking_failed(self) -> bool:
         return any(
-            one.tool == QUERY and len(statements_in(str(one.arguments.get("sql")))) > 1
-            for one in self.calls
+            one.tool == QUERY and len(statements_in(str(one.arguments.get("sql")))) > 1 for one in self.calls
         )
 
     def _ahead(self, question: str, queries: Sequence[Ask]) -> list[Ask]:
@@ -251,8 +242,7 @@ class Evidence:
         pending = [list(queries), list(queries)]
         for _ in range(AHEAD_MAX):
             following = [
-                self._following(question, way, asks)
-                for way, asks in zip(ways, pending, strict=True)
+                self._following(question, way, asks) for way, asks in zip(ways, pending, strict=True)
             ]
             common = [ask for ask in following[0] if ask in following[1]]
             if not common:
@@ -263,9 +253,7 @@ class Evidence:
 
     def _following(self, question: str, way: _Supposed, asks: Sequence[Ask]) -> list[Ask]:
         """Return what is asked once some queries were answered as supposed."""
-        way.calls += [
-            Called(tool=QUERY, arguments=ask.arguments, answer=way.of(ask)) for ask in asks
-        ]
+        way.calls += [Called(tool=QUERY, arguments=ask.arguments, answer=way.of(ask)) for ask in asks]
         try:
             self.parts(question, way.calls)
         except Wanted as wanted:
@@ -282,9 +270,7 @@ class Evidence:
             messages.append(ChatMessage(role="assistant", tool_calls=(call,)))
             messages.append(ChatMessage(role="tool", content=content, tool_call_id=call.id))
         return Desk(
-            ModelRequest(
-                model=self._model, messages=tuple(messages), tools=tuple(self._known().values())
-            )
+            ModelRequest(model=self._model, messages=tuple(messages), tools=tuple(self._known().values()))
         )
 
     def _known(self) -> dict[str, ToolSchema]:

@@ -168,9 +168,7 @@ def table_of(text: str) -> tuple[list[str], list[list[Any]]]:
 
 
 def _cells(line: str) -> list[str]:
-    return [
-        cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))
-    ]
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
 
 
 def _value(cell: str) -> Any:

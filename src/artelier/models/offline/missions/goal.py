@@ -18,9 +18,7 @@ Form = Literal["report", "letter", "email", "memo", "summary", "table", "json", 
 
 TITLE_CHARS_MAX = 60
 
-_MAKES = (
-    r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|put together)"
-)
+_MAKES = r"(?:write|draft|compose|prepare|make|create|produce|give(?:\s+(?:me|us))?|send|put together)"
 _KIND = (
     r"(?P<kind>letter|e-?mail|mail|memo|message|report|summary|note|table|list|overview|article|"
     r"briefing|document|result)"
@@ -44,9 +42,7 @@ _PERSON = re.compile(r" for [A-Z][\w'-]{1,40}(?: [A-Z][\w'-]{1,40}){1,3}\W*$")
 """A report may be for somebody, which is no part of its question."""
 
 _LINK = re.compile(rf"\s*(?:{_ABOUT}\b)?\s*:?\s*", re.IGNORECASE)
-_ANSWERING = re.compile(
-    r"\A\W*(?:that|which) (?:answers|says|tells|shows)\b\s*:?\s*", re.IGNORECASE
-)
+_ANSWERING = re.compile(r"\A\W*(?:that|which) (?:answers|says|tells|shows)\b\s*:?\s*", re.IGNORECASE)
 _FORMED = re.compile(
     rf"(?:[,;.]\s*|\s+)(?:and\s+|then\s+)*(?:{_MAKES}|save|send|present)\s+[^.?!]{{0,60}}?{_KIND}\b",
     re.IGNORECASE,
@@ -130,9 +126,17 @@ def goal_from(text: str) -> Goal:
 def _form(kind: str) -> Form:
     plain = kind.lower().replace("-", "")
     forms: dict[str, Form] = {
-        "letter": "letter", "email": "email", "mail": "email", "message": "email", "memo": "memo",
-        "note": "memo", "briefing": "memo", "summary": "summary", "table": "table", "list": "list",
-    }  # fmt: skip
+        "letter": "letter",
+        "email": "email",
+        "mail": "email",
+        "message": "email",
+        "memo": "memo",
+        "note": "memo",
+        "briefing": "memo",
+        "summary": "summary",
+        "table": "table",
+        "list": "list",
+    }
     return forms.get(plain, "report")
 
 

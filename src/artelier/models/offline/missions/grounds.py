@@ -39,10 +39,7 @@ class Grounds:
         """
         numbers = [one for one in _NUMBER.findall(line) if len(one) <= DIGITS_MAX]
         known = [Decimal(one) for one in numbers if self._has(one)]
-        return all(
-            self._is_small(one) or self._has(one) or _follows(Decimal(one), known)
-            for one in numbers
-        )
+        return all(self._is_small(one) or self._has(one) or _follows(Decimal(one), known) for one in numbers)
 
     def _is_small(self, number: str) -> bool:
         return "." not in number and Decimal(number) <= SMALL_MAX
@@ -64,6 +61,4 @@ class Grounds:
 
 
 def _follows(number: Decimal, known: list[Decimal]) -> bool:
-    return any(
-        number in (abs(first - second), first + second) for first in known for second in known
-    )
+    return any(number in (abs(first - second), first + second) for first in known for second in known)

@@ -24,19 +24,13 @@ def seen_in_texts(question: str, evidence: Evidence, calls: list[Next]) -> Part 
     given = {"query": word, "max_hits": 20}
     if not word:
         return None
-    made = [
-        one for one in evidence.calls if one.tool == SEARCH and one.arguments.get("query") == word
-    ]
+    made = [one for one in evidence.calls if one.tool == SEARCH and one.arguments.get("query") == word]
     if not made:
         if evidence.has(SEARCH):
             calls.append(Next(tool=SEARCH, arguments=given, count=1))
         return None
     hits: Any = made[-1].fields.get("hits")
-    lines = (
-        [line for line in map(_line, cast("list[Any]", hits)) if line]
-        if isinstance(hits, list)
-        else []
-    )
+    lines = [line for line in map(_line, cast("list[Any]", hits)) if line] if isinstance(hits, list) else []
     if not lines:
         return None
     paths = dict.fromkeys(path for path, _ in lines[:LINES_MAX])
@@ -64,7 +58,9 @@ def _word(question: str) -> str:
     words = [
         word.lower
         for word in tokens(question[:1_000])
-        if word.kind == "word" and len(word.lower) > 3 and word.lower.isalpha()
+        if word.kind == "word"
+        and len(word.lower) > 3
+        and word.lower.isalpha()
         and word.lower not in lexicon.FUNCTION_WORDS | lexicon.FILLERS
-    ]  # fmt: skip
+    ]
     return max(reversed(words), key=len, default="")

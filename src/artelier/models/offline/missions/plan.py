@@ -11,13 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from artelier.errors import OfflineCannot
-from artelier.models.offline.missions.goal import (
-    Asked,
-    Goal,
-    goal_from,
-    questions_in,
-    short,
-)
+from artelier.models.offline.missions.goal import Asked, Goal, goal_from, questions_in, short
 from artelier.models.offline.missions.prompt import Prompt
 from artelier.models.offline.overview import is_overview
 from artelier.models.offline.question import question_from
@@ -58,11 +52,7 @@ def plan(prompt: Prompt) -> dict[str, Any]:
             got=", ".join(tools[:30]) or "no tools",
             hint="Give a workspace with `--workspace DIR`.",
         )
-    texts = [
-        path
-        for path in _PATH.findall(prompt.section("Workspace"))
-        if path.lower().endswith(ENDINGS)
-    ]
+    texts = [path for path in _PATH.findall(prompt.section("Workspace")) if path.lower().endswith(ENDINGS)]
     agents: dict[str, dict[str, Any]] = {}
     tasks = [
         _looking(one, slug, agents, tools=tools, texts=len(texts))
@@ -88,12 +78,7 @@ def _can_read(tools: Sequence[str]) -> bool:
 
 
 def _looking(
-    asked: Asked,
-    slug: str,
-    agents: dict[str, dict[str, Any]],
-    *,
-    tools: Sequence[str],
-    texts: int,
+    asked: Asked, slug: str, agents: dict[str, dict[str, Any]], *, tools: Sequence[str], texts: int
 ) -> dict[str, Any]:
     """The task that answers one question; its agent is added if it is not there yet."""
     name = "reader" if asked.of_text else "analyst"
@@ -178,9 +163,11 @@ def _slugs(asked: Sequence[Asked], goal: Goal) -> list[str]:
         words = [
             word.lower
             for word in tokens(short(one.text, chars_max=200))
-            if word.kind == "word" and word.lower.isascii() and word.lower.isalnum()
+            if word.kind == "word"
+            and word.lower.isascii()
+            and word.lower.isalnum()
             and word.lower not in _PLAIN
-        ]  # fmt: skip
+        ]
         slug = "-".join(words[:3])[:32].strip("-")
         taken = {*found, *_TAKEN, goal.form}
         found.append(slug if slug and slug not in taken else f"question-{number}")

@@ -188,9 +188,7 @@ def tools_in(text: str) -> dict[str, ToolSchema]:
         schema = json_in(said)
         parameters = cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
         description = said.partition("{")[0].strip(" :\n`")
-        found.setdefault(
-            name, ToolSchema(name=name, description=description, parameters=parameters)
-        )
+        found.setdefault(name, ToolSchema(name=name, description=description, parameters=parameters))
     return found
 
 

@@ -28,9 +28,7 @@ _TEXTS = re.compile(
 _WRAPPED = re.compile(r"(?<=[\w,;])\n(?=[a-z(])")
 """Within a sentence that goes on in the next line."""
 
-_ALL = re.compile(
-    r"(?:text )?(?:files?|documents?|docs?|texts?)(?: (?:here|in here))?", re.IGNORECASE
-)
+_ALL = re.compile(r"(?:text )?(?:files?|documents?|docs?|texts?)(?: (?:here|in here))?", re.IGNORECASE)
 
 
 def wanted(question: str) -> str:
@@ -55,11 +53,11 @@ def summary_parts(what: str, desk: Desk) -> list[Part]:
     if not named or len(named) > FILES_MAX:
         raise OfflineCannot(
             f'"{what}" does not say which text is meant',
-            expected=f"the name of at most {FILES_MAX} text files", got=", ".join(files[:20]) or "none",
-        )  # fmt: skip
+            expected=f"the name of at most {FILES_MAX} text files",
+            got=", ".join(files[:20]) or "none",
+        )
     asks = [
-        Ask(tool="read_file", arguments={"path": path, "offset": 0, "limit": PAGE_CHARS})
-        for path in named
+        Ask(tool="read_file", arguments={"path": path, "offset": 0, "limit": PAGE_CHARS}) for path in named
     ]
     parts: list[Part] = []
     for path, page in zip(named, desk.ask(*asks), strict=True):

@@ -22,9 +22,7 @@ _COUNTED = re.compile(
     r"(?P<number>two|three|four|five|six|seven|eight|nine|ten|\d{1,2})\b",
     re.IGNORECASE,
 )
-_FIGURES = re.compile(
-    r"\b(?:figures?|numbers?|amounts?|values?|totals?|quantif\w+)\b", re.IGNORECASE
-)
+_FIGURES = re.compile(r"\b(?:figures?|numbers?|amounts?|values?|totals?|quantif\w+)\b", re.IGNORECASE)
 _TERM = re.compile(r"[`\"“]([^`\"“”\n]{1,120})[`\"”]")
 DIGIT = re.compile(r"\d")
 _WORDS = {
@@ -87,11 +85,7 @@ class Output:
 
 
 def topic(
-    criterion: str,
-    outputs: Sequence[Output],
-    *,
-    skipping: Sequence[str] = (),
-    answering: bool = False,
+    criterion: str, outputs: Sequence[Output], *, skipping: Sequence[str] = (), answering: bool = False
 ) -> Ruling:
     """Return whether the outputs take up a criterion's words and quoted terms, and as many things as it
     says.
@@ -108,9 +102,7 @@ def topic(
     there = {one for output in outputs for one in output.stems}
     lacking = [one for one in wanted if one not in there]
     if wanted and len(lacking) > (1 - SHARE) * len(wanted):
-        return Ruling(
-            met=False, missing=f"nothing on: {', '.join(words[one] for one in lacking[:8])}"
-        )
+        return Ruling(met=False, missing=f"nothing on: {', '.join(words[one] for one in lacking[:8])}")
     counted = _COUNTED.search(criterion)
     if counted is not None and (short := _too_few(counted["number"], outputs)):
         return Ruling(met=False, missing=short)
@@ -122,11 +114,7 @@ def topic(
 
 def _asks_figure(question: str) -> bool:
     return bool(
-        re.match(
-            r"\W*(?:how (?:many|much)|what (?:is|was) the (?:total|average|number))\b",
-            question,
-            re.I,
-        )
+        re.match(r"\W*(?:how (?:many|much)|what (?:is|was) the (?:total|average|number))\b", question, re.I)
     )
 
 
@@ -142,9 +130,7 @@ def _too_few(number: str, outputs: Sequence[Output]) -> str:
     return "" if most >= least else f"{least} are asked for, {max(most, 0)} are named"
 
 
-def _best(
-    wanted: Sequence[str], outputs: Sequence[Output], *, answering: bool
-) -> tuple[Output, str] | None:
+def _best(wanted: Sequence[str], outputs: Sequence[Output], *, answering: bool) -> tuple[Output, str] | None:
     """The line that has most of the words; of those that answer, one with a figure or a quote first."""
     found: list[tuple[int, int, Output, str]] = []
     for output in outputs:

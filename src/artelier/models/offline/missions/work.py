@@ -128,9 +128,7 @@ def _wanting(
         return Work(goal=goal, policy=policy, next=call, why=evidence.why(call))
     if inputs:
         return Work(goal=goal, policy=policy, inputs=tuple(inputs))
-    failure = OfflineCannot(
-        f"{call.tool} is needed and cannot be used", hint="Enable it for this agent."
-    )
+    failure = OfflineCannot(f"{call.tool} is needed and cannot be used", hint="Enable it for this agent.")
     return Work(goal=goal, policy=policy, failure=failure)
 
 
@@ -176,7 +174,4 @@ def _others(work: Work, evidence: Evidence) -> list[str]:
     except OfflineCannot:
         return []
     breakdowns = [one for one in asked if " by " in one]
-    return [
-        *breakdowns,
-        *(f"Which columns of `{table.name}` have missing values?" for table in tables),
-    ]
+    return [*breakdowns, *(f"Which columns of `{table.name}` have missing values?" for table in tables)]

@@ -10,13 +10,7 @@ from typing import Any
 
 from artelier.models.offline import figures
 from artelier.models.offline.figures import code
-from artelier.models.offline.missions.findings import (
-    QUESTION,
-    SOURCES,
-    Finding,
-    all_sources,
-    table_of,
-)
+from artelier.models.offline.missions.findings import QUESTION, SOURCES, Finding, all_sources, table_of
 from artelier.models.offline.missions.goal import short
 from artelier.models.offline.missions.policy import Length
 from artelier.models.offline.missions.work import Work
@@ -94,9 +88,7 @@ def _lead(part: Finding) -> str:
     return " ".join(prose[0].split()) if prose else ""
 
 
-def _body(
-    part: Finding, *, rows: int, length: Length, skipping: Sequence[str] = ()
-) -> Iterator[str]:
+def _body(part: Finding, *, rows: int, length: Length, skipping: Sequence[str] = ()) -> Iterator[str]:
     """A part with its tables cut to so many rows; none if there is no room for any."""
     for block in part.blocks:
         if " ".join(block.text.split()) in skipping:
@@ -151,9 +143,6 @@ def as_json(work: Work) -> str:
         "answer": [re.sub(r"\*\*|`", "", text) for text in prose],
         "tables": tables,
         "passages": [text for part in _ordered(work) for text in part.of("code")],
-        "sources": [
-            *all_sources(work.inputs),
-            *_names(work),
-        ],
+        "sources": [*all_sources(work.inputs), *_names(work)],
     }
     return json.dumps({name: one for name, one in value.items() if one}, ensure_ascii=False)

@@ -18,9 +18,7 @@ SHIPPED: tuple[str, ...] = ("rp-basic", "research-notes", "support-desk")
 def shipped_text(name: str) -> str:
     """The JSON text of a shipped profile. Errors: `NotFound` that names them."""
     if name not in SHIPPED:
-        raise NotFound(
-            "no profile of this name is shipped", expected=", ".join(SHIPPED), got=str(name)[:80]
-        )
+        raise NotFound("no profile of this name is shipped", expected=", ".join(SHIPPED), got=str(name)[:80])
     return (files("artelier.operations.profile.shipped") / f"{name}.json").read_text("utf-8")
 
 

@@ -44,8 +44,7 @@ def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
         # Its import takes a while, which is not the user's time.
         importlib.import_module("jsonpath")
     return _timed(
-        message["time_s"],
-        lambda: _encoded(run(steps, message["value"]), bytes_max=message["bytes_max"]),
+        message["time_s"], lambda: _encoded(run(steps, message["value"]), bytes_max=message["bytes_max"])
     )
 
 

@@ -33,9 +33,7 @@ def _other(pattern: str, flags: int) -> Any:
     import regex
 
     chosen = regex.RegexFlag(0)
-    for ours, theirs in (
-        (re.I, regex.I), (re.M, regex.M), (re.S, regex.S), (re.X, regex.X), (re.A, regex.A),
-    ):  # fmt: skip
+    for ours, theirs in ((re.I, regex.I), (re.M, regex.M), (re.S, regex.S), (re.X, regex.X), (re.A, regex.A)):
         chosen |= theirs if flags & ours else regex.RegexFlag(0)
     try:
         return regex.compile(pattern, chosen, cache_pattern=False)

@@ -13,9 +13,18 @@ from functools import lru_cache
 from artelier.pii.detectors.preceding_words import words
 
 _GENERAL = (
-    "national id", "national_id", "national number", "id number", "id no", "tax id", "tax_id", "tin(?![a-z])",
-    "personal id", "identity number", "identity card",
-)  # fmt: skip
+    "national id",
+    "national_id",
+    "national number",
+    "id number",
+    "id no",
+    "tax id",
+    "tax_id",
+    "tin(?![a-z])",
+    "personal id",
+    "identity number",
+    "identity card",
+)
 
 
 def _never(written: str) -> bool:
@@ -52,10 +61,7 @@ def _lower(written: str) -> bool:
 
 def _is_dated(written: str) -> bool:
     """Eight digits that are a day, before a letter: a batch rather than a Spanish identity."""
-    return (
-        _lower(written)
-        or re.match(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])[0-3][0-9]", written) is not None
-    )
+    return _lower(written) or re.match(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])[0-3][0-9]", written) is not None
 
 
 def _yearly(written: str) -> bool:
@@ -68,36 +74,85 @@ _TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
     # check, words, shapes that suffice, shapes that need a word, doubt
     ("own:ssn", "ssn|social.?sec|social_sec", "000-00-0000", "000 00 0000|000000000", _never),
     ("us.itin", "itin", "", "000-00-0000|000000000", _never),
-    ("own:nino", "nino(?![a-z])|national.?insurance|ni (?:no|number)|ni_",
-     "aa000000a|aa 00 00 00 a|aa 000000 a|aa-00-00-00-a", "", _lower),
+    (
+        "own:nino",
+        "nino(?![a-z])|national.?insurance|ni (?:no|number)|ni_",
+        "aa000000a|aa 00 00 00 a|aa 000000 a|aa-00-00-00-a",
+        "",
+        _lower,
+    ),
     ("gb.nhs", "nhs", "", "000 000 0000|000-000-0000|0000000000", _never),
-    ("de.idnr", "steuer|idnr|identifikationsn|id-nr", "",
-     "00000000000|00 000 000 000|00 000000000|00000 00000 0|000 000 000 00|00/000/000/000", _never),
-    ("fr.nir", "nir(?![a-z])|insee|s[ée]cu|social.?sec|social_sec|carte vitale|vitale",
-     "0 00 00 00 000 000 00|0-00-00-00-000-000-00|0 00 00 0a 000 000 00|0000000000000 00",
-     "000000000000000|00000a000000000", _never),
-    ("es.dni", "dni(?![a-z])|nif(?![a-z])|documento",
-     "00000000a|00000000-a|00.000.000-a", "00000000 a", _is_dated),
+    (
+        "de.idnr",
+        "steuer|idnr|identifikationsn|id-nr",
+        "",
+        "00000000000|00 000 000 000|00 000000000|00000 00000 0|000 000 000 00|00/000/000/000",
+        _never,
+    ),
+    (
+        "fr.nir",
+        "nir(?![a-z])|insee|s[ée]cu|social.?sec|social_sec|carte vitale|vitale",
+        "0 00 00 00 000 000 00|0-00-00-00-000-000-00|0 00 00 0a 000 000 00|0000000000000 00",
+        "000000000000000|00000a000000000",
+        _never,
+    ),
+    (
+        "es.dni",
+        "dni(?![a-z])|nif(?![a-z])|documento",
+        "00000000a|00000000-a|00.000.000-a",
+        "00000000 a",
+        _is_dated,
+    ),
     ("es.nie", "nie(?![a-z])|nif(?![a-z])|extranjer", "a0000000a|a-0000000-a|a0000000-a", "", _lower),
-    ("it.codicefiscale", "codice|fiscale|c\\.?f\\.?(?![a-z])",
-     "aaaaaa00a00a000a|aaa aaa 00a00 a000a|aaaaaa 00a00 a000a", "", _never),
-    ("nl.bsn", "bsn|burgerservice|sofi", "",
-     "000000000|0000.00.000|0000 00 000|000 000 000|000.000.000", _never),
+    (
+        "it.codicefiscale",
+        "codice|fiscale|c\\.?f\\.?(?![a-z])",
+        "aaaaaa00a00a000a|aaa aaa 00a00 a000a|aaaaaa 00a00 a000a",
+        "",
+        _never,
+    ),
+    (
+        "nl.bsn",
+        "bsn|burgerservice|sofi",
+        "",
+        "000000000|0000.00.000|0000 00 000|000 000 000|000.000.000",
+        _never,
+    ),
     ("pl.pesel", "pesel", "", "00000000000|000000 00000|000000-00000", _never),
-    ("se.personnummer", "person(?:al )?n(?:umme|)r|pers\\.?nr|samordning", "000000-0000|00000000-0000",
-     "0000000000|000000000000", _never),
-    ("fi.hetu", "hetu|henkil|personbeteckning",
-     "000000-000a|000000-0000|000000a000a|000000a0000", "", _lower),
+    (
+        "se.personnummer",
+        "person(?:al )?n(?:umme|)r|pers\\.?nr|samordning",
+        "000000-0000|00000000-0000",
+        "0000000000|000000000000",
+        _never,
+    ),
+    (
+        "fi.hetu",
+        "hetu|henkil|personbeteckning",
+        "000000-000a|000000-0000|000000a000a|000000a0000",
+        "",
+        _lower,
+    ),
     ("dk.cpr", "cpr|personnummer", "", "000000-0000|0000000000|000000 0000", _never),
     ("no.fodselsnummer", "f[øo]dsel|personnummer|fnr", "", "00000000000|000000 00000", _never),
     ("is_.kennitala", "kennit|kt(?![a-z])", "", "000000-0000|0000000000", _never),
     ("own:snils", "snils|снилс", "000-000-000 00|000-000-000-00", "00000000000|000 000 000 00", _never),
     ("br.cpf", "cpf", "000.000.000-00", "00000000000|000000000-00", _never),
-    ("in_.aadhaar", "aadha+r|uidai|uid(?![a-z])|आधार",
-     "0000 0000 0000|0000-0000-0000", "000000000000", _yearly),
+    (
+        "in_.aadhaar",
+        "aadha+r|uidai|uid(?![a-z])|आधार",
+        "0000 0000 0000|0000-0000-0000",
+        "000000000000",
+        _yearly,
+    ),
     ("in_.pan", "pan(?![a-z])|permanent account", "", "aaaaa0000a", _never),
-    ("be.nn", "rijksregister|registre national|nn(?![a-z])|nrn|insz|niss", "00.00.00-000.00",
-     "00000000000|00.00.00.000.00|000000-000-00", _never),
+    (
+        "be.nn",
+        "rijksregister|registre national|nn(?![a-z])|nrn|insz|niss",
+        "00.00.00-000.00",
+        "00000000000|00.00.00.000.00|000000-000-00",
+        _never,
+    ),
     ("ch.ssn", "ahv|avs|sozialvers", "000.0000.0000.00", "0000000000000", _never),
     ("at.vnr", "sv.?nr|sozialvers|versicherungsn|vsnr", "", "0000 000000|0000000000", _never),
     ("cz.rc", "rodn[ée]|r\\.?[čc]\\.?(?![a-z])", "000000/0000", "0000000000|000000000|000000/000", _never),
@@ -105,8 +160,13 @@ _TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
     ("kr.rrn", "주민|rrn|resident reg", "000000-0000000", "0000000000000", _never),
     ("tr.tckimlik", "t\\.?c\\.?(?![a-z])|kimlik", "", "00000000000", _never),
     ("il.idnr", "teudat|zehut|ת", "", "000000000|00000000-0", _never),
-    ("za.idnr", "south african id|sa id|rsa id", "",
-     "0000000000000|000000 0000 000|000000 0000 00 0", _never),
+    (
+        "za.idnr",
+        "south african id|sa id|rsa id",
+        "",
+        "0000000000000|000000 0000 000|000000 0000 00 0",
+        _never,
+    ),
     ("mx.curp", "curp", "aaaa000000aaaaaa00|aaaa000000aaaaaaa0", "", _never),
     ("au.tfn", "tfn|tax file", "", "000 000 000|000000000|000-000-000", _never),
     ("ca.sin", "sin(?![a-z])|social ins|nas(?![a-z])", "", "000 000 000|000-000-000|000000000", _never),
@@ -119,15 +179,20 @@ _TABLE: tuple[tuple[str, str, str, str, Callable[[str], bool]], ...] = (
     ("gr.amka", "amka|αμκα", "", "00000000000", _never),
     ("pt.nif", "nif(?![a-z])|contribuinte", "", "000000000|000 000 000", _never),
     ("th.pin", "thai id|บัตร", "0-0000-00000-00-0", "0000000000000", _never),
-    ("cl.rut", "rut(?![a-z])|rol único|rol unico", "",
-     "00.000.000-0|00.000.000-a|00000000-0|00000000-a", _never),
+    (
+        "cl.rut",
+        "rut(?![a-z])|rol único|rol unico",
+        "",
+        "00.000.000-0|00.000.000-a|00000000-0|00000000-a",
+        _never,
+    ),
     ("ar.dni", "dni(?![a-z])|documento", "", "00.000.000|00000000", _never),
     ("pk.cnic", "cnic", "", "00000-0000000-0", _never),
     ("id.nik", "nik(?![a-z])|ktp", "", "0000000000000000", _never),
     ("my.nric", "nric|mykad|kad pengenalan", "000000-00-0000", "000000000000", _never),
     ("own:nric", "nric|fin(?![a-z])|singapore", "", "a0000000a", _never),
     ("own:taiwan", "身分證|national id|taiwan", "", "a000000000", _never),
-)  # fmt: skip
+)
 
 
 def stems() -> tuple[str, ...]:
@@ -181,13 +246,10 @@ _LETTERED = [shape for shape in BY_SHAPE if b"a" in shape]
 ONE_WORD = _by_words(shape for shape in _LETTERED if b" " not in _words_of(shape))
 """Shapes of letters and digits in one word, by that word in `Reading.parts`."""
 
-_SEVERAL = {
-    b" " + words + b" ": shapes for words, shapes in _by_words(_LETTERED).items() if b" " in words
-}
+_SEVERAL = {b" " + words + b" ": shapes for words, shapes in _by_words(_LETTERED).items() if b" " in words}
 _SIGNS_OF_SEVERAL = (b"00 a ", b"0a")
 SEVERAL_WORDS = {
-    sign: {words: shapes for words, shapes in _SEVERAL.items() if sign in words}
-    for sign in _SIGNS_OF_SEVERAL
+    sign: {words: shapes for words, shapes in _SEVERAL.items() if sign in words} for sign in _SIGNS_OF_SEVERAL
 }
 """Shapes of several words with letters, by a sign that most texts do not hold, and by their words."""
 
@@ -228,16 +290,13 @@ def _nino(compact: str) -> bool:
 
 
 def _snils(compact: str) -> bool:
-    total = sum(
-        int(digit) * weight for digit, weight in zip(compact, range(9, 0, -1), strict=False)
-    )
+    total = sum(int(digit) * weight for digit, weight in zip(compact, range(9, 0, -1), strict=False))
     return int(compact[9:]) == total % 101 % 100
 
 
 def _nric(compact: str) -> bool:
     weighed = sum(
-        int(digit) * weight
-        for digit, weight in zip(compact[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True)
+        int(digit) * weight for digit, weight in zip(compact[1:8], (2, 7, 6, 5, 4, 3, 2), strict=True)
     )
     if compact[0] in "ST":
         return "JZIHGFEDCBA"[(weighed + 4 * (compact[0] == "T")) % 11] == compact[8]
@@ -250,15 +309,16 @@ def _taiwan(compact: str) -> bool:
     first = 10 + "ABCDEFGHJKLMNPQRSTUVXYWZIO".index(compact[0])
     values = (first // 10, first % 10, *map(int, compact[1:]))
     return (
-        sum(
-            value * weight
-            for value, weight in zip(values, (1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 1), strict=True)
-        )
+        sum(value * weight for value, weight in zip(values, (1, 9, 8, 7, 6, 5, 4, 3, 2, 1, 1), strict=True))
         % 10
         == 0
     )
 
 
 _OWN: dict[str, Callable[[str], bool]] = {
-    "own:ssn": _ssn, "own:nino": _nino, "own:snils": _snils, "own:nric": _nric, "own:taiwan": _taiwan,
-}  # fmt: skip
+    "own:ssn": _ssn,
+    "own:nino": _nino,
+    "own:snils": _snils,
+    "own:nric": _nric,
+    "own:taiwan": _taiwan,
+}

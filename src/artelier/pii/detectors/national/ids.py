@@ -82,9 +82,7 @@ def _groups_of_id(reading: TextReading, run: DigitRun, at: int) -> int:
             continue
         end = run.ends_at(at + size - 1)
         shape = reading.shape[start:end]
-        if shape not in BY_SHAPE or not (
-            shape in FREE_SHAPES or names_a_number(reading.words(start))
-        ):
+        if shape not in BY_SHAPE or not (shape in FREE_SHAPES or names_a_number(reading.words(start))):
             continue
         if not _is_parted(run, at, size):
             continue

@@ -83,11 +83,16 @@ async def write(desk: Desk, actor: Actor, body: wire.ArtifactWrite) -> wire.Arti
     if body.subject:
         artifacts = artifacts.about(body.subject)
     artifact = await artifacts.write(
-        body.id, kind=body.kind, content=wire.content_of(body.content, body.media),
-        access=body.access, prices=body.prices, metadata=body.metadata, interface=body.interface,
+        body.id,
+        kind=body.kind,
+        content=wire.content_of(body.content, body.media),
+        access=body.access,
+        prices=body.prices,
+        metadata=body.metadata,
+        interface=body.interface,
         expected_version=body.expected_version,
         provenance=Provenance(derived_from=tuple(body.derived_from)),
-    )  # fmt: skip
+    )
     return wire.shown(artifact)
 
 
@@ -107,9 +112,7 @@ async def read(desk: Desk, actor: Actor, id: str, body: wire.Paid) -> wire.Artif
     return await _read(artifacts, id, body.version, price_max=body.price_max)
 
 
-async def _read(
-    artifacts: Artifacts, id: str, version: int | None, *, price_max: int
-) -> wire.ArtifactShown:
+async def _read(artifacts: Artifacts, id: str, version: int | None, *, price_max: int) -> wire.ArtifactShown:
     return wire.shown(await artifacts.read(_ref(id, version), price_max=price_max))
 
 
@@ -121,9 +124,7 @@ def _ref(id: str, version: int | None) -> str:
 
 
 @router.patch("/{id}", operation_id="artifacts_change")
-async def change(
-    desk: Desk, actor: Actor, id: str, body: wire.ArtifactChange
-) -> wire.ArtifactShown:
+async def change(desk: Desk, actor: Actor, id: str, body: wire.ArtifactChange) -> wire.ArtifactShown:
     """Write a version in which some things are other: content, access, prices, metadata."""
     artifacts = artifacts_of(desk, actor)
     wished = body.given("media", "content", "expected_version")
@@ -133,22 +134,20 @@ async def change(
         content = (await artifacts.read(f"{id}@{body.expected_version}", price_max=0)).content
     else:
         raise InvalidRequest("nothing to change", expected="content, access, prices or metadata")
-    artifact = await artifacts.write(
-        id, content=content, expected_version=body.expected_version, **wished
-    )
+    artifact = await artifacts.write(id, content=content, expected_version=body.expected_version, **wished)
     return wire.shown(artifact)
 
 
 @router.post("/{id}/adopt", status_code=201, operation_id="artifacts_adopt")
-async def adopt(
-    desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption
-) -> wire.ArtifactShown:
+async def adopt(desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption) -> wire.ArtifactShown:
     """Bring home what a fork has written: the newest version of what the fork's origin wrote."""
     if body.principal != OPERATOR and not who.may("admin"):
         raise AccessDenied(
-            "only admins write in the name of others", expected=OPERATOR, got=body.principal,
+            "only admins write in the name of others",
+            expected=OPERATOR,
+            got=body.principal,
             hint="Name with `to` where people may write.",
-        )  # fmt: skip
+        )
     artifacts = Signed(desk, actor).as_principal(body.principal).artifacts
     ref = _ref(id, body.version)
     return wire.shown(await bring_home(desk.services, desk.id, artifacts, ref, to=body.to))
@@ -162,9 +161,8 @@ async def delete(desk: Desk, actor: Actor, id: str) -> None:
 
 @router.get("/{id}/versions", operation_id="artifacts_versions")
 async def versions(
-    desk: Desk, actor: Actor, id: str, world: World = None, after: AfterNumber = 0,
-    limit: Limit = 100,
-) -> Page[wire.ArtifactVersion]:  # fmt: skip
+    desk: Desk, actor: Actor, id: str, world: World = None, after: AfterNumber = 0, limit: Limit = 100
+) -> Page[wire.ArtifactVersion]:
     """The versions of an artifact above `after`, oldest first."""
     found = await (await _of(desk, actor, world)).history(id, after=after, limit=limit + 1)
     following = found[limit - 1].version if len(found) > limit else None
@@ -208,10 +206,15 @@ async def access(desk: Desk, actor: Actor, id: str, world: World = None) -> wire
     prices: Prices = standing.prices
     return wire.ArtifactAccess.model_validate(
         {
-            "id": id, "owner": standing.owner, "creator": standing.creator, "access": rules,
-            "prices": prices, "words": in_words(standing.owner, rules, prices), "people": verdicts,
+            "id": id,
+            "owner": standing.owner,
+            "creator": standing.creator,
+            "access": rules,
+            "prices": prices,
+            "words": in_words(standing.owner, rules, prices),
+            "people": verdicts,
         }
-    )  # fmt: skip
+    )
 
 
 @router.post("/{id}/invoke", operation_id="artifacts_invoke")
@@ -224,9 +227,11 @@ async def invoke(desk: Desk, actor: Actor, id: str, body: wire.Invocation) -> wi
 
 
 @router.get(
-    "/{id}/content", operation_id="artifacts_content", response_class=Response,
+    "/{id}/content",
+    operation_id="artifacts_content",
+    response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}},
-)  # fmt: skip
+)
 async def content(
     desk: Desk, actor: Actor, id: str, version: Version = None, world: World = None
 ) -> Response:
@@ -236,9 +241,10 @@ async def content(
     media, stored = encode_content(artifact.content)
     name = _file_name(id, media)
     return Response(
-        stored, media_type=_TYPES.get(media, "application/octet-stream"),
+        stored,
+        media_type=_TYPES.get(media, "application/octet-stream"),
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
-    )  # fmt: skip
+    )
 
 
 def _file_name(id: str, media: str) -> str:

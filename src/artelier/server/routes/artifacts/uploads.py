@@ -22,13 +22,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, Media, check_json, encode_content
-from artelier.errors import (
-    InvalidArtifact,
-    InvalidRequest,
-    NotFound,
-    TooManyAtOnce,
-    VersionConflict,
-)
+from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk
 from artelier.server.pii import cleaned, disarmer, typed
@@ -112,9 +106,11 @@ def _place(request: Request, desk: TenantKernel) -> Generator[None]:
     most = desk.services.quotas.of(desk.id).uploads_max
     if counts[desk.id] >= most:
         raise TooManyAtOnce(
-            "too many uploads of this tenant at once", expected=f"at most {most}",
-            got=counts[desk.id] + 1, hint="Send it again when one of them has ended.",
-        )  # fmt: skip
+            "too many uploads of this tenant at once",
+            expected=f"at most {most}",
+            got=counts[desk.id] + 1,
+            hint="Send it again when one of them has ended.",
+        )
     counts[desk.id] += 1
     try:
         yield
@@ -142,9 +138,7 @@ async def _form(request: Request) -> FormData:
     """Errors: `InvalidRequest`."""
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise InvalidRequest("an upload", expected="multipart/form-data")
-    parser = _InMemory(
-        request.headers, request.stream(), max_files=FILES_MAX, max_fields=FIELDS_MAX
-    )
+    parser = _InMemory(request.headers, request.stream(), max_files=FILES_MAX, max_fields=FIELDS_MAX)
     try:
         return await parser.parse()
     except MultiPartException as error:
@@ -193,18 +187,26 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
         if before is None:
             with suppress(VersionConflict):  # somebody was faster with another file of that name
                 artifact = await artifacts.write(
-                    id, kind=chosen, content=content, expected_version=0,
+                    id,
+                    kind=chosen,
+                    content=content,
+                    expected_version=0,
                     metadata={"name": typed(desk, file.name[:200]), "type": file.type[:100]},
-                )  # fmt: skip
+                )
                 break
     if artifact is None:
         raise VersionConflict(f"an artifact uploads/{name} is there", hint="Rename the file.")
     return Uploaded.model_validate(
         {
-            "id": artifact.id, "version": artifact.version, "kind": artifact.kind, "media": media,
-            "size_bytes": len(file.content), "name": name, "is_new": not found,
+            "id": artifact.id,
+            "version": artifact.version,
+            "kind": artifact.kind,
+            "media": media,
+            "size_bytes": len(file.content),
+            "name": name,
+            "is_new": not found,
         }
-    )  # fmt: skip
+    )
 
 
 async def _aside(file: File, work: Callable[[], T]) -> T:
@@ -264,9 +266,8 @@ def content_of(file: File, name: str) -> Any:
     """
     if len(file.content) > CONTENT_BYTES_MAX:
         raise InvalidArtifact(
-            f"{name} is too large", expected=f"at most {CONTENT_BYTES_MAX} bytes",
-            got=len(file.content),
-        )  # fmt: skip
+            f"{name} is too large", expected=f"at most {CONTENT_BYTES_MAX} bytes", got=len(file.content)
+        )
     try:
         text = file.content.decode()
     except UnicodeDecodeError:

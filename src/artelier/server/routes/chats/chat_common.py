@@ -46,13 +46,17 @@ async def chat_shown(session: Session, *, before: int | None, limit: int) -> wir
     feeds = [await feed_of(session, tag) for tag, art in arts.items() if art["append"]]
     return wire.ChatShown.model_validate(
         {
-            "id": session.chat_id, "branch": session.branch_name,
-            "settings": await session.settings(), "branches": await session.branches(),
-            "turns": page, "before": page[0].number if len(turns) > limit else None,
+            "id": session.chat_id,
+            "branch": session.branch_name,
+            "settings": await session.settings(),
+            "branches": await session.branches(),
+            "turns": page,
+            "before": page[0].number if len(turns) > limit else None,
             "panels": [{"tag": tag, "is_feed": art["append"], **art} for tag, art in arts.items()],
-            "feeds": feeds, "sessions": await session.sessions(),
+            "feeds": feeds,
+            "sessions": await session.sessions(),
         }
-    )  # fmt: skip
+    )
 
 
 async def feed_of(session: Session, tag: str) -> wire.Feed:

@@ -23,9 +23,7 @@ FROM_BOX = "shipped"
 
 
 @router.get("", operation_id="profiles_list")
-async def list_(
-    desk: Desk, actor: Actor, after: After = None, limit: Limit = 100
-) -> wire.ProfilesPage:
+async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 100) -> wire.ProfilesPage:
     """Profiles that people may read; the first page begins with the shipped ones."""
     items = [] if after else [_line(shipped_profile(name), FROM_BOX) for name in SHIPPED]
     broken: list[str] = []
@@ -42,10 +40,14 @@ async def list_(
 
 def _line(profile: OperationProfile, source: str) -> dict[str, Any]:
     return {
-        "profile_id": profile.profile_id, "source": source, "name": profile.name,
-        "version": profile.version, "enabled": profile.enabled,
-        "operations": len(profile.operations), "writes": sorted(profile.artifacts()),
-    }  # fmt: skip
+        "profile_id": profile.profile_id,
+        "source": source,
+        "name": profile.name,
+        "version": profile.version,
+        "enabled": profile.enabled,
+        "operations": len(profile.operations),
+        "writes": sorted(profile.artifacts()),
+    }
 
 
 @router.post("/validate", operation_id="profiles_validate")

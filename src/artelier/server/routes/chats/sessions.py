@@ -67,9 +67,7 @@ async def show(
     desk: Desk,
     id: str,
     branch: OfBranch = "main",
-    before: Annotated[
-        int | None, Query(ge=0, le=2**53, description="Only turns before this one.")
-    ] = None,
+    before: Annotated[int | None, Query(ge=0, le=2**53, description="Only turns before this one.")] = None,
     limit: Turns = 50,
 ) -> wire.ChatShown:
     """Settings, branches, the newest turns with their variants, state panels and feeds."""
@@ -91,9 +89,7 @@ async def feed(desk: Desk, id: str, tag: str, branch: OfBranch = "main") -> wire
 
 
 @router.get("/{id}/explain", operation_id="sessions_explain")
-async def explain(
-    desk: Desk, id: str, run_id: Annotated[str, Query(max_length=512)]
-) -> dict[str, Any]:
+async def explain(desk: Desk, id: str, run_id: Annotated[str, Query(max_length=512)]) -> dict[str, Any]:
     """One turn's run: plan, operations with their status, effects, parts of the prompt. No values."""
     return await (await session_of(desk, id)).show(run_id)
 
@@ -152,10 +148,7 @@ async def publish(desk: Desk, actor: Actor, id: str, body: wire.Publishing) -> w
 # Files
 
 
-@router.get(
-    "/{id}/export", operation_id="sessions_export", response_class=StreamingResponse,
-    responses=_FILE,
-)  # fmt: skip
+@router.get("/{id}/export", operation_id="sessions_export", response_class=StreamingResponse, responses=_FILE)
 async def export(desk: Desk, id: str) -> StreamingResponse:
     """The chat as one verifiable file: branches, turns, artifacts, runs, profiles."""
     with tempfile.TemporaryDirectory(prefix="artelier-") as folder:
@@ -163,9 +156,10 @@ async def export(desk: Desk, id: str) -> StreamingResponse:
         await desk.export_chat(id, path)
         file = await asyncio.to_thread(path.open, "rb")  # readable after its name is gone
     return StreamingResponse(
-        _chunks(file), media_type="application/octet-stream",
+        _chunks(file),
+        media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{id.replace(":", "_")}.artelier"'},
-    )  # fmt: skip
+    )
 
 
 async def _chunks(file: BinaryIO) -> AsyncIterator[bytes]:

@@ -30,40 +30,36 @@ from artelier.server.wire.models import AfterNumber, Limit, Page
 router = resource("sessions")
 
 RunOf = Annotated[
-    str | None,
-    Query(max_length=512, description="A run of the chat: else the newest of the branch."),
+    str | None, Query(max_length=512, description="A run of the chat: else the newest of the branch.")
 ]
 LastEventId = Annotated[int | None, Header(ge=0, le=2**53)]
-_SSE: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Events as they come.", "content": {TYPE: {}}}
-}
+_SSE: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": {TYPE: {}}}}
 
 
 @router.post("/{id}/turns", status_code=202, operation_id="sessions_say")
-async def say(
-    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAsk
-) -> wire.TurnStarted:
+async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAsk) -> wire.TurnStarted:
     """Say something; the reply is a run."""
     session = await session_of(desk, id, body.branch, by=actor)
     return await start_turn(
-        session, errands_of(request.app), body.text, deadline_s=body.deadline_s,
-        **body.params.given(),
-    )  # fmt: skip
+        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given()
+    )
 
 
 @router.post(
-    "/{id}/turns/stream", status_code=200, operation_id="sessions_say_stream", response_class=EventStream,
+    "/{id}/turns/stream",
+    status_code=200,
+    operation_id="sessions_say_stream",
+    response_class=EventStream,
     responses=_SSE,
-)  # fmt: skip
+)
 async def say_stream(
     request: Request, desk: Desk, actor: Actor, hub: Live, id: str, body: wire.TurnAsk
 ) -> EventStream:
     """Say something, and follow the reply. Who leaves early misses it only here: the turn goes on."""
     session = await session_of(desk, id, body.branch, by=actor)
     started = await start_turn(
-        session, errands_of(request.app), body.text, deadline_s=body.deadline_s,
-        **body.params.given(),
-    )  # fmt: skip
+        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given()
+    )
     return _stream(session, hub, started.run_id, after=0)
 
 
@@ -85,19 +81,14 @@ async def continue_(
     return await _again(request, session, body, "continue")
 
 
-async def _again(
-    request: Request, session: Session, body: wire.TurnAgain, trigger: str
-) -> wire.TurnStarted:
+async def _again(request: Request, session: Session, body: wire.TurnAgain, trigger: str) -> wire.TurnStarted:
     return await start_turn(
-        session, errands_of(request.app), trigger=trigger, deadline_s=body.deadline_s,
-        **body.params.given(),
-    )  # fmt: skip
+        session, errands_of(request.app), trigger=trigger, deadline_s=body.deadline_s, **body.params.given()
+    )
 
 
 @router.post("/{id}/edit", status_code=202, operation_id="sessions_edit")
-async def edit(
-    request: Request, desk: Desk, actor: Actor, id: str, body: wire.Editing
-) -> wire.TurnStarted:
+async def edit(request: Request, desk: Desk, actor: Actor, id: str, body: wire.Editing) -> wire.TurnStarted:
     """Say a turn in other words, on a new branch that begins before it."""
     session = await session_of(desk, id, body.branch, by=actor)
     text = said_text(body.text)  # before the branch is made
@@ -128,9 +119,8 @@ async def stop(desk: Desk, actor: Actor, id: str, body: wire.Stopping) -> wire.T
 
 
 @router.get(
-    "/{id}/events", operation_id="sessions_events", response_model=Page[wire.RunEvent],
-    responses=_SSE,
-)  # fmt: skip
+    "/{id}/events", operation_id="sessions_events", response_model=Page[wire.RunEvent], responses=_SSE
+)
 async def events(
     request: Request,
     desk: Desk,

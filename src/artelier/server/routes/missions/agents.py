@@ -24,9 +24,11 @@ router = resource("agents")
 
 @router.get("", operation_id="agents_list")
 async def list_(
-    desk: Desk, mission: Annotated[str | None, Query(max_length=ID_CHARS_MAX)] = None,
-    after: After = None, limit: Limit = 100,
-) -> Page[wire.AgentLine]:  # fmt: skip
+    desk: Desk,
+    mission: Annotated[str | None, Query(max_length=ID_CHARS_MAX)] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> Page[wire.AgentLine]:
     """Agents by id, with their runs and what they cost; with `mission` those named after it."""
     found = await agent_page(desk, mission=mission, after=after, limit=limit)
     return Page[wire.AgentLine].model_validate(found)
@@ -39,13 +41,19 @@ async def create(desk: Desk, by: Actor, asked: wire.AgentNew) -> wire.AgentShown
     id = named(asked.id, asked.name, mission=asked.mission, folder="")
     if id.startswith(CARDS) or (asked.mission and not id.startswith(f"{asked.mission}/")):
         raise InvalidRequest(
-            "that is no id for this agent", got=id[:140],
+            "that is no id for this agent",
+            got=id[:140],
             expected=f"{asked.mission}/<slug>" if asked.mission else f"one not below {CARDS}",
-        )  # fmt: skip
+        )
     await desk.create_agent(
-        id, name=asked.name, role=asked.role, model=asked.model, tools=asked.tools,
-        budget_usd=asked.budget_usd, by=by,
-    )  # fmt: skip
+        id,
+        name=asked.name,
+        role=asked.role,
+        model=asked.model,
+        tools=asked.tools,
+        budget_usd=asked.budget_usd,
+        by=by,
+    )
     return await _shown(desk, id)
 
 
@@ -59,9 +67,7 @@ async def _shown(desk: Any, id: str) -> wire.AgentShown:
     comes = await upcoming(desk, id)
     shown = wire.AgentShown.model_validate(await agent_facts(desk, id))
     if comes is not None:
-        shown.next = wire.NextIteration(
-            task=comes.task, iteration=comes.iteration, is_begun=comes.is_begun
-        )
+        shown.next = wire.NextIteration(task=comes.task, iteration=comes.iteration, is_begun=comes.is_begun)
     return shown
 
 

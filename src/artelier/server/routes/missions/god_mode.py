@@ -34,18 +34,28 @@ Wait = Annotated[
 
 @router.post("/plan", status_code=202)
 async def plan(
-    request: Request, response: Response, desk: Desk, by: Actor, who: Who, settings: Setup,
-    asked: wire.PlanAsk, wait: Wait = 0,
-) -> wire.Planned:  # fmt: skip
+    request: Request,
+    response: Response,
+    desk: Desk,
+    by: Actor,
+    who: Who,
+    settings: Setup,
+    asked: wire.PlanAsk,
+    wait: Wait = 0,
+) -> wire.Planned:
     """Take a goal apart. 202 while the plan is being made, 200 when it is there; nothing is launched."""
     mission, errands = asked.mission_id or fresh_mission_id(asked.goal), errands_of(request.app)
     key = key_of("mission", desk, mission)
     work = desk.plan(
-        asked.goal, mission_id=mission, model=asked.model or settings.model,
+        asked.goal,
+        mission_id=mission,
+        model=asked.model or settings.model,
         workspace=workspace_of(asked.workspace, desk=desk, who=who),
-        budget_usd=asked.budget_usd, by=by, subject=asked.subject,
+        budget_usd=asked.budget_usd,
+        by=by,
+        subject=asked.subject,
         at_most=asked.at_most,
-    )  # fmt: skip
+    )
     errand = await sent(errands, key, work, desk, run_id=mission)
     if wait:
         await asyncio.wait({errand.task}, timeout=wait)
@@ -60,17 +70,13 @@ async def _planned(desk: Any, mission: str) -> wire.Planned:
 
 
 @router.post("/launch")
-async def launch_named(
-    desk: Desk, by: Actor, who: Who, asked: wire.LaunchNamed
-) -> wire.MissionShown:
+async def launch_named(desk: Desk, by: Actor, who: Who, asked: wire.LaunchNamed) -> wire.MissionShown:
     """Say yes to a mission's plan, or to an edited one: it begins."""
     return await _launched(desk, asked.mission, asked, by=by, who=who)
 
 
 @router.post("/{mission}/launch")
-async def launch(
-    desk: Desk, by: Actor, who: Who, mission: str, asked: wire.LaunchAsk
-) -> wire.MissionShown:
+async def launch(desk: Desk, by: Actor, who: Who, mission: str, asked: wire.LaunchAsk) -> wire.MissionShown:
     """Say yes to a mission's plan, or to an edited one: it begins."""
     return await _launched(desk, mission, asked, by=by, who=who)
 

@@ -20,9 +20,11 @@ router = resource("membranes")
 
 @router.get("", operation_id="membranes_list")
 async def list_(
-    desk: Desk, mission: Annotated[str | None, Query(max_length=ID_CHARS_MAX)] = None,
-    after: After = None, limit: Limit = 100,
-) -> Page[wire.MembraneLine]:  # fmt: skip
+    desk: Desk,
+    mission: Annotated[str | None, Query(max_length=ID_CHARS_MAX)] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> Page[wire.MembraneLine]:
     """Membranes, of one mission by id or else all in the order of their making."""
     found: list[dict[str, Any]] = []
     while len(found) <= limit:
@@ -41,9 +43,8 @@ async def create(desk: Desk, by: Actor, asked: wire.MembraneNew) -> wire.Membran
     id = named(asked.id, asked.name, mission=asked.mission, folder="membranes")
     if asked.mission and not id.startswith(f"{asked.mission}/"):
         raise InvalidRequest(
-            "what belongs to a mission is named after it", expected=f"{asked.mission}/<slug>",
-            got=id[:140],
-        )  # fmt: skip
+            "what belongs to a mission is named after it", expected=f"{asked.mission}/<slug>", got=id[:140]
+        )
     await desk.membranes.create(
         id, name=asked.name, members=asked.members, budget_usd=asked.budget_usd, by=by
     )

@@ -17,9 +17,11 @@ router = resource("missions")
 
 @router.get("", operation_id="missions_list")
 async def list_(
-    desk: Desk, status: Annotated[str | None, Query(max_length=40)] = None,
-    after: AfterNumber = 0, limit: Limit = 100,
-) -> Page[wire.MissionLine]:  # fmt: skip
+    desk: Desk,
+    status: Annotated[str | None, Query(max_length=40)] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 100,
+) -> Page[wire.MissionLine]:
     """Missions in the order of their start."""
     found = await desk.missions(status=status, after=after, limit=limit)
     return Page[wire.MissionLine].model_validate(found)

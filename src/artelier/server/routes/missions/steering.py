@@ -69,11 +69,13 @@ async def _shown(desk: Any, id: str) -> wire.SteeringShown:
     in_force = Steering.parse(found["in_force"])
     return wire.SteeringShown.model_validate(
         {
-            **found, "policy_in_force": _policy(in_force),
-            "from_iteration": await _from(desk, found["about"]), "changed_us": changed[0],
+            **found,
+            "policy_in_force": _policy(in_force),
+            "from_iteration": await _from(desk, found["about"]),
+            "changed_us": changed[0],
             "changed_by": changed[1],
         }
-    )  # fmt: skip
+    )
 
 
 async def _from(desk: Any, about: str) -> list[wire.InForceFrom]:
@@ -84,8 +86,7 @@ async def _from(desk: Any, about: str) -> list[wire.InForceFrom]:
         agents = (await desk.membranes.show(about))["members"][:MEMBERS_MAX]
     comes = [await upcoming(desk, agent) for agent in agents]
     return [
-        wire.InForceFrom(
-            agent=one.agent, task=one.task, iteration=one.iteration, is_begun=one.is_begun
-        )
-        for one in comes if one is not None
-    ]  # fmt: skip
+        wire.InForceFrom(agent=one.agent, task=one.task, iteration=one.iteration, is_begun=one.is_begun)
+        for one in comes
+        if one is not None
+    ]

@@ -22,31 +22,38 @@ Name = Annotated[str | None, Query(max_length=ID_CHARS_MAX)]
 
 @router.get("", operation_id="tasks_list")
 async def list_(
-    desk: Desk, mission: Name = None, agent: Name = None,
-    status: Annotated[str | None, Query(max_length=40)] = None, after: AfterNumber = 0,
+    desk: Desk,
+    mission: Name = None,
+    agent: Name = None,
+    status: Annotated[str | None, Query(max_length=40)] = None,
+    after: AfterNumber = 0,
     limit: Limit = 100,
-) -> Page[wire.TaskLine]:  # fmt: skip
+) -> Page[wire.TaskLine]:
     """Tasks in the order of their making."""
-    found = await desk.tasks.list(
-        mission=mission, agent=agent, status=status, after=after, limit=limit
-    )
+    found = await desk.tasks.list(mission=mission, agent=agent, status=status, after=after, limit=limit)
     return Page[wire.TaskLine].model_validate(found)
 
 
 @router.post("", status_code=201, operation_id="tasks_create")
-async def create(
-    desk: Desk, by: Actor, who: Who, settings: Setup, asked: wire.TaskNew
-) -> wire.TaskShown:
+async def create(desk: Desk, by: Actor, who: Who, settings: Setup, asked: wire.TaskNew) -> wire.TaskShown:
     """Make a task. It is begun as soon as it has an agent and what it depends on is done."""
     is_own = asked.mission is None
     folder = workspace_of(asked.workspace, desk=desk, who=who) if is_own else ""
     made = await desk.tasks.create(
-        goal=asked.goal, success_criteria=asked.success_criteria,
-        assigned_agent_id=asked.assigned_agent_id, inputs=asked.inputs, depends_on=asked.depends_on,
-        max_iterations=asked.max_iterations, id=asked.id, checks=asked.checks,
-        only_checks=asked.only_checks, mission=asked.mission or "",
-        model=asked.model or (settings.model if is_own else ""), workspace=folder, by=by,
-    )  # fmt: skip
+        goal=asked.goal,
+        success_criteria=asked.success_criteria,
+        assigned_agent_id=asked.assigned_agent_id,
+        inputs=asked.inputs,
+        depends_on=asked.depends_on,
+        max_iterations=asked.max_iterations,
+        id=asked.id,
+        checks=asked.checks,
+        only_checks=asked.only_checks,
+        mission=asked.mission or "",
+        model=asked.model or (settings.model if is_own else ""),
+        workspace=folder,
+        by=by,
+    )
     return wire.TaskShown.model_validate(made)
 
 
@@ -73,9 +80,7 @@ async def start(request: Request, desk: Desk, id: str, asked: Nothing) -> wire.T
     """Let its agent begin with it, or go on, while the answer is on its way."""
     await check_start(desk, id)
     key = key_of("task", desk, id)
-    await sent(
-        errands_of(request.app), key, desk.tasks.start(id, on_wait="suspend"), desk, run_id=id
-    )
+    await sent(errands_of(request.app), key, desk.tasks.start(id, on_wait="suspend"), desk, run_id=id)
     return wire.TaskShown.model_validate(await desk.tasks.show(id))
 
 

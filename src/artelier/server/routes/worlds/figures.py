@@ -29,9 +29,7 @@ BALANCES_MAX = 100
 NAMED_MAX = 100
 OFFSET_MAX = 100_000
 
-Kinds = Annotated[
-    list[str] | None, Query(max_length=50, description="Only of these kinds.", alias="kind")
-]
+Kinds = Annotated[list[str] | None, Query(max_length=50, description="Only of these kinds.", alias="kind")]
 
 
 @router.get("/{id}/agents", operation_id="worlds_agents")
@@ -64,10 +62,14 @@ async def metrics(
     last = min(now, first + limit - 1)
     if first > now + 1:
         raise InvalidRequest("from_tick", expected=f"at most {now}", got=first)
-    items = [
-        _figures(one, agent)
-        async for one in tick_metrics(world, from_tick=first, to_tick=max(last, first - 1))
-    ] if first <= now else []  # fmt: skip
+    items = (
+        [
+            _figures(one, agent)
+            async for one in tick_metrics(world, from_tick=first, to_tick=max(last, first - 1))
+        ]
+        if first <= now
+        else []
+    )
     return wire.WorldMetrics(world=id, items=items, next=last + 1 if last < now else None)
 
 
@@ -83,10 +85,12 @@ def _figures(one: TickMetrics, named: list[str] | None) -> wire.TickFigures:
     values = list(balances.values())
     return wire.TickFigures.model_validate(
         {
-            **facts, "balances": told, "median": median(values) if values else 0,
+            **facts,
+            "balances": told,
+            "median": median(values) if values else 0,
             "richest": max(values, default=0),
         }
-    )  # fmt: skip
+    )
 
 
 @router.get("/{id}/market", operation_id="worlds_market")
@@ -115,9 +119,7 @@ async def rejections(
     limit: Limit = 100,
 ) -> Page[wire.WorldEvent]:
     """Actions that were refused, with the reason that their agents read."""
-    found = await log(
-        world_of(desk, id), kinds=(ActionRejected.KIND,), actor=agent, after=after, limit=limit
-    )
+    found = await log(world_of(desk, id), kinds=(ActionRejected.KIND,), actor=agent, after=after, limit=limit)
     return Page[wire.WorldEvent].model_validate(found)
 
 
@@ -128,15 +130,18 @@ async def events(
     kind: Kinds = None,
     agent: Annotated[str | None, Query(max_length=128, description="Only what it did.")] = None,
     tick: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    last: Annotated[
-        bool, Query(description="The newest instead, the oldest of them first.")
-    ] = False,
+    last: Annotated[bool, Query(description="The newest instead, the oldest of them first.")] = False,
     after: AfterNumber = 0,
     limit: Limit = 100,
 ) -> Page[wire.WorldEvent]:
     """Events of a world with the reasons that were given, from the first on."""
     found = await log(
-        world_of(desk, id), kinds=kind or (), actor=agent, tick=tick, after=after, limit=limit,
+        world_of(desk, id),
+        kinds=kind or (),
+        actor=agent,
+        tick=tick,
+        after=after,
+        limit=limit,
         last=limit if last else None,
-    )  # fmt: skip
+    )
     return Page[wire.WorldEvent].model_validate(found)

@@ -30,9 +30,11 @@ async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Err
     most = desk.services.quotas.of(desk.id).ticks_max
     if ticks > most:
         raise TooLarge(
-            "too many ticks for one request", expected=f"at most {most}", got=ticks,
+            "too many ticks for one request",
+            expected=f"at most {most}",
+            got=ticks,
             hint="Ask for fewer, and again when they have passed.",
-        )  # fmt: skip
+        )
     if (await world.row())["paused"]:
         raise Conflict(f"world {id} is paused", hint="Resume it first.")
     about = Passing(asked=ticks)
@@ -45,9 +47,7 @@ async def _pass(world: World, about: Passing) -> None:
             try:
                 done = await _tick(world)
             except RunSuspended as stopped:
-                about.held = Held(
-                    run_id=stopped.run_id, status=stopped.status, reason=stopped.reason
-                )
+                about.held = Held(run_id=stopped.run_id, status=stopped.status, reason=stopped.reason)
                 return
             if done is None:
                 return

@@ -37,15 +37,10 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.Wor
 
 
 @router.post("", status_code=201, operation_id="worlds_create")
-async def create(
-    request: Request, desk: Desk, actor: Actor, body: wire.WorldNew
-) -> wire.WorldShown:
+async def create(request: Request, desk: Desk, actor: Actor, body: wire.WorldNew) -> wire.WorldShown:
     """Make a world: all that it begins with, or nothing."""
     spec = await asyncio.to_thread(_spec, body)
-    await found(
-        desk, body.id, spec, seed=body.seed, by=actor, policies=shipped_policies(),
-        made_max=MADE_MAX,
-    )  # fmt: skip
+    await found(desk, body.id, spec, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX)
     return await _shown(desk, body.id, errands_of(request.app))
 
 
@@ -76,11 +71,13 @@ async def _shown(desk: Any, id: str, errands: Errands) -> wire.WorldShown:
     errand, failure = errands.at_work(key), errands.failure(key)
     return wire.WorldShown.model_validate(
         {
-            **row, **await overview(world), "settings": msgspec.to_builtins(settings),
+            **row,
+            **await overview(world),
+            "settings": msgspec.to_builtins(settings),
             "passing": errand.about if errand is not None else None,
             "failed": marked_wire(failure.to_wire()) if failure is not None else None,
         }
-    )  # fmt: skip
+    )
 
 
 @router.post("/{id}/tick", operation_id="worlds_tick")
@@ -101,27 +98,21 @@ async def run(request: Request, desk: Desk, id: str, body: wire.RunAsk) -> wire.
 
 
 @router.post("/{id}/pause", operation_id="worlds_pause")
-async def pause(
-    request: Request, desk: Desk, actor: Actor, id: str, body: Nothing
-) -> wire.WorldShown:
+async def pause(request: Request, desk: Desk, actor: Actor, id: str, body: Nothing) -> wire.WorldShown:
     """Let no further tick begin."""
     await world_of(desk, id).pause(by=actor)
     return await _shown(desk, id, errands_of(request.app))
 
 
 @router.post("/{id}/resume", operation_id="worlds_resume")
-async def resume(
-    request: Request, desk: Desk, actor: Actor, id: str, body: Nothing
-) -> wire.WorldShown:
+async def resume(request: Request, desk: Desk, actor: Actor, id: str, body: Nothing) -> wire.WorldShown:
     """Let ticks begin again; none is passed unasked."""
     await world_of(desk, id).resume(by=actor)
     return await _shown(desk, id, errands_of(request.app))
 
 
 @router.post("/{id}/fork", status_code=201, operation_id="worlds_fork")
-async def fork(
-    request: Request, desk: Desk, actor: Actor, id: str, body: wire.ForkAsk
-) -> wire.WorldShown:
+async def fork(request: Request, desk: Desk, actor: Actor, id: str, body: wire.ForkAsk) -> wire.WorldShown:
     """Another world with the same history up to a tick."""
     made = await world_of(desk, id).fork(
         at=body.at, new_id=body.id, with_=body.artifacts, config=body.settings, by=actor

@@ -271,10 +271,13 @@ def shown(artifact: Artifact) -> ArtifactShown:
         facts["metadata"] = without_path(artifact.metadata)
     return ArtifactShown.model_validate(
         {
-            **facts, "media": media, "size_bytes": len(stored), "is_cut": is_cut,
+            **facts,
+            "media": media,
+            "size_bytes": len(stored),
+            "is_cut": is_cut,
             "content": None if is_cut else content,
         }
-    )  # fmt: skip
+    )
 
 
 def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -286,6 +289,16 @@ def without_path(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _PLAIN = (
-    "id", "kind", "version", "creator", "owner", "access", "prices", "interface", "provenance",
-    "metadata", "created_us", "written_us",
-)  # fmt: skip
+    "id",
+    "kind",
+    "version",
+    "creator",
+    "owner",
+    "access",
+    "prices",
+    "interface",
+    "provenance",
+    "metadata",
+    "created_us",
+    "written_us",
+)

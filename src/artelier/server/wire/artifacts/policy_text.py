@@ -13,9 +13,12 @@ _OTHERS = {
 }
 
 _VERBS = {
-    "read": "read it", "write": "change it", "invoke": "invoke it", "delete": "delete it",
+    "read": "read it",
+    "write": "change it",
+    "invoke": "invoke it",
+    "delete": "delete it",
     "transfer": "give it away",
-}  # fmt: skip
+}
 
 _PRICED = (("read", "Reading it"), ("invoke", "Invoking it"), ("inclusion", "A prompt with it"))
 
@@ -24,11 +27,7 @@ NAMED_MAX = 20
 
 def in_words(owner: str, access: Access | None, prices: Prices) -> list[str]:
     """A sentence for each rule, the owner's first."""
-    return [
-        f"{owner} owns it, and decides who else may use it.",
-        *_policy(access),
-        *_prices(prices),
-    ]
+    return [f"{owner} owns it, and decides who else may use it.", *_policy(access), *_prices(prices)]
 
 
 def _policy(access: Access | None) -> list[str]:
@@ -65,7 +64,5 @@ def _named(principal: str) -> str:
 
 def _prices(prices: Prices) -> list[str]:
     return [
-        f"{what} costs others {amount} scrip."
-        for name, what in _PRICED
-        if (amount := getattr(prices, name))
+        f"{what} costs others {amount} scrip." for name, what in _PRICED if (amount := getattr(prices, name))
     ]

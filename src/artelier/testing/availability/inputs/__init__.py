@@ -1,13 +1,6 @@
 """The hostile inputs by kind, each with its twin."""
 
-from artelier.testing.availability.inputs import (
-    agents,
-    bodies,
-    documents,
-    floods,
-    strangers,
-    uploads,
-)
+from artelier.testing.availability.inputs import agents, bodies, documents, floods, strangers, uploads
 
 INPUTS = (
     *strangers.INPUTS,

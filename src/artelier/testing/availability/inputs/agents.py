@@ -20,9 +20,7 @@ def _agent(name: str, reply: str, decent: str, *, count: int = 1) -> Input:
 
 def _task(pattern: str) -> bytes:
     checks = [{"kind": "regex", "pattern": pattern}]
-    return json.dumps(
-        {"goal": "Write a code.", "success_criteria": "It fits.", "checks": checks}
-    ).encode()
+    return json.dumps({"goal": "Write a code.", "success_criteria": "It fits.", "checks": checks}).encode()
 
 
 def _checks(name: str, pattern: str) -> Input:

@@ -6,13 +6,7 @@ import base64
 import json
 
 from artelier.testing.availability.client import Answer
-from artelier.testing.availability.inputs.builders import (
-    counted,
-    many,
-    posting,
-    raw_document,
-    written,
-)
+from artelier.testing.availability.inputs.builders import counted, many, posting, raw_document, written
 from artelier.testing.availability.scene import Input, Scene
 
 SIZE = 1_000_000
@@ -34,10 +28,7 @@ async def _compare(scene: Scene, lines: int) -> Answer:
     """Write two versions with nothing in common, and ask for their difference."""
     id = f"docs/{scene.name}"
     await _write(scene, id, "\n".join(f"{n * 7919 % lines}" for n in range(lines)))
-    changed = {
-        "content": "\n".join(f"{n * 104_729 % lines}" for n in range(lines)),
-        "expected_version": 1,
-    }
+    changed = {"content": "\n".join(f"{n * 104_729 % lines}" for n in range(lines)), "expected_version": 1}
     quoted = id.replace("/", "%2F")
     await scene.attacker.ask("PATCH", f"/artifacts/{quoted}", json_=changed)
     return await scene.attacker.get(f"/artifacts/{quoted}/diff?from=1&to=2")
@@ -53,9 +44,7 @@ async def _compare_small(scene: Scene) -> bool:
 
 async def _long_queries(scene: Scene) -> str:
     async def one(number: int) -> Answer:
-        return await scene.attacker.get(
-            f"/artifacts?prefix={'a' * 40}!{'%25' * number * 20}", within_s=10.0
-        )
+        return await scene.attacker.get(f"/artifacts?prefix={'a' * 40}!{'%25' * number * 20}", within_s=10.0)
 
     return counted(await many(40, one))
 
@@ -66,13 +55,23 @@ async def _short_query(scene: Scene) -> bool:
 
 INPUTS = (
     posting(
-        "body-deep", "/artifacts", raw_document(b"[" * (SIZE // 2) + b"]" * (SIZE // 2)),
+        "body-deep",
+        "/artifacts",
+        raw_document(b"[" * (SIZE // 2) + b"]" * (SIZE // 2)),
         raw_document(b"[[[1]]]"),
     ),
-    posting("body-wide", "/artifacts", raw_document(
-        b"{" + b",".join(b'"%d":1' % n for n in range(90_000)) + b"}"), raw_document(b'{"a":1}')),
-    posting("body-integers", "/artifacts", raw_document(
-        b"[" + b"1," * (SIZE // 2 - 100) + b"1]"), raw_document(b"[1,2]")),
+    posting(
+        "body-wide",
+        "/artifacts",
+        raw_document(b"{" + b",".join(b'"%d":1' % n for n in range(90_000)) + b"}"),
+        raw_document(b'{"a":1}'),
+    ),
+    posting(
+        "body-integers",
+        "/artifacts",
+        raw_document(b"[" + b"1," * (SIZE // 2 - 100) + b"1]"),
+        raw_document(b"[1,2]"),
+    ),
     posting("body-giant-integer", "/artifacts", raw_document(b"9" * SIZE), raw_document(b"9")),
     posting("body-unclosed", "/artifacts", lambda id: b'{"a":' * (SIZE // 5), raw_document(b'"a"')),
     written("card-digits", "4111111111111112" * (SIZE // 16)),
@@ -86,4 +85,4 @@ INPUTS = (
     written("backticks", "`" * 199_000),
     Input(name="difference-of-lines", attack=_compare_large, twin=_compare_small),
     Input(name="queries-long", attack=_long_queries, twin=_short_query),
-)  # fmt: skip
+)

@@ -27,9 +27,7 @@ def counted(answers: Iterable[Answer]) -> str:
     return ", ".join(f"{status} x {count}" for status, count in sorted(found.items()))
 
 
-async def many(
-    count: int, ask: Callable[[int], Awaitable[Answer]], *, at_once: int = 20
-) -> list[Answer]:
+async def many(count: int, ask: Callable[[int], Awaitable[Answer]], *, at_once: int = 20) -> list[Answer]:
     """Ask so often, some at once; return the answers."""
     numbers = iter(range(count))
     answers: list[Answer] = []
@@ -59,9 +57,7 @@ def posting(name: str, path: str, hostile: Body, decent: Body, *, method: str = 
 
 def document(content: Any) -> Body:
     """The body of a new artifact with such content."""
-    return lambda id: json.dumps(
-        {"id": f"docs/{id}", "kind": "document", "content": content}
-    ).encode()
+    return lambda id: json.dumps({"id": f"docs/{id}", "kind": "document", "content": content}).encode()
 
 
 def raw_document(content: bytes) -> Body:
@@ -75,9 +71,15 @@ def written(name: str, content: Any, decent: Any = "A short note.") -> Input:
 
 
 def uploaded(
-    name: str, file: str, chunk: bytes, *, size_bytes: int = UPLOAD_BYTES,
-    prefix: bytes = b"", suffix: bytes = b"", decent: bytes = b"A short note.",
-) -> Input:  # fmt: skip
+    name: str,
+    file: str,
+    chunk: bytes,
+    *,
+    size_bytes: int = UPLOAD_BYTES,
+    prefix: bytes = b"",
+    suffix: bytes = b"",
+    decent: bytes = b"A short note.",
+) -> Input:
     """An upload of one repeated piece; the twin has the same name and a small content."""
 
     async def attack(scene: Scene) -> str:
@@ -109,6 +111,9 @@ async def send_form(scene: Scene, pieces: list[bytes]) -> Answer:
         yield from pieces
 
     return await scene.attacker.post(
-        "/uploads", chunks=each(), size_bytes=sum(map(len, pieces)), within_s=60.0,
+        "/uploads",
+        chunks=each(),
+        size_bytes=sum(map(len, pieces)),
+        within_s=60.0,
         headers={"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"},
-    )  # fmt: skip
+    )

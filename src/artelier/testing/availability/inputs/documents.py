@@ -18,11 +18,14 @@ def _profile(template: str, *, count: int = 1, steps: list[Any] | None = None) -
         kind, params = "transform", {"input": "text", "steps": steps, "effects": []}
     operations = [
         {
-            "operation_id": f"op{number}", "kind": kind, "hooks": ["after_main_llm"], "order": 1,
+            "operation_id": f"op{number}",
+            "kind": kind,
+            "hooks": ["after_main_llm"],
+            "order": 1,
             "params": params,
         }
         for number in range(count)
-    ]  # fmt: skip
+    ]
     return {"profile_id": "trial", "operations": operations}
 
 
@@ -32,9 +35,7 @@ def _checked(profile: Any) -> Body:
 
 
 def _validated(name: str, profile: Any) -> Input:
-    return posting(
-        f"profile-{name}", "/profiles/validate", _checked(profile), _checked(_profile("Hello."))
-    )
+    return posting(f"profile-{name}", "/profiles/validate", _checked(profile), _checked(_profile("Hello.")))
 
 
 async def _turn(scene: Scene, template: str) -> Answer:
@@ -87,9 +88,12 @@ def _world(toml: str) -> Body:
 
 async def _import(scene: Scene, content: list[bytes]) -> Answer:
     return await scene.attacker.post(
-        "/sessions/import", chunks=content, size_bytes=sum(map(len, content)), within_s=60.0,
+        "/sessions/import",
+        chunks=content,
+        size_bytes=sum(map(len, content)),
+        within_s=60.0,
         headers={"Content-Type": "application/octet-stream"},
-    )  # fmt: skip
+    )
 
 
 async def _import_digits(scene: Scene) -> str:
@@ -113,8 +117,7 @@ INPUTS = (
     Input(name="template-endless", attack=_endless_template, twin=_short_template),
     Input(name="lorebook-patterns", attack=_hostile_lore, twin=_decent_lore),
     Input(name="lorebook-large", attack=_large_lore, twin=_decent_lore),
-    posting("world-file-deep", "/worlds", _world("a = " + "[" * 100_000),
-            _world("[world]\nseed = 7\n")),
+    posting("world-file-deep", "/worlds", _world("a = " + "[" * 100_000), _world("[world]\nseed = 7\n")),
     posting("world-file-wide", "/worlds", _world(_TABLES), _world("[world]\nseed = 7\n")),
     Input(name="chat-import", attack=_import_digits, twin=_export_and_import),
-)  # fmt: skip
+)

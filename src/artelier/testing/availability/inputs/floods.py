@@ -31,9 +31,7 @@ async def _write(scene: Scene, number: int) -> Answer:
 
 
 async def _chat(scene: Scene, number: int) -> Answer:
-    return await scene.attacker.post(
-        "/sessions", {"id": f"{scene.name}-{number}", "model": "reply:decent"}
-    )
+    return await scene.attacker.post("/sessions", {"id": f"{scene.name}-{number}", "model": "reply:decent"})
 
 
 async def _turn(scene: Scene, number: int) -> Answer:
@@ -53,9 +51,12 @@ async def _task(scene: Scene, number: int) -> Answer:
 
 async def _schedule(scene: Scene, number: int) -> Answer:
     asked = {
-        "id": f"{scene.name}-{number}"[-40:], "goal": "Say done.", "cron": "0 3 * * *",
-        "model": "reply:decent", "solo": True,
-    }  # fmt: skip
+        "id": f"{scene.name}-{number}"[-40:],
+        "goal": "Say done.",
+        "cron": "0 3 * * *",
+        "model": "reply:decent",
+        "solo": True,
+    }
     return await scene.attacker.post("/schedules", asked)
 
 

@@ -80,9 +80,7 @@ async def _login(client: Client, user: str, password: str) -> Answer:
 
 async def _guess_passwords(scene: Scene) -> str:
     return counted(
-        await many(
-            200, lambda number: _login(scene.stranger, ATTACKER, f"guess {number}"), at_once=50
-        )
+        await many(200, lambda number: _login(scene.stranger, ATTACKER, f"guess {number}"), at_once=50)
     )
 
 
@@ -111,11 +109,7 @@ async def _large_headers(scene: Scene) -> str:
 
 
 async def _broken(scene: Scene) -> str:
-    pieces = (
-        b"\x16\x03\x01\x02\x00\x01" * 200,
-        b"GET\r\n\r\n" * 200,
-        b"GET / HTTP/9.9\r\n\r\n" * 200,
-    )
+    pieces = (b"\x16\x03\x01\x02\x00\x01" * 200, b"GET\r\n\r\n" * 200, b"GET / HTTP/9.9\r\n\r\n" * 200)
 
     async def one(number: int) -> Answer:
         try:

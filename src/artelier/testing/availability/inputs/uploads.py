@@ -24,14 +24,10 @@ def _png(side: int) -> bytes:
     """A PNG of so many pixels each way, of which only the head is there."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        )
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 6, 0, 0, 0))
-    return (
-        b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0" * 5)) + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"\0" * 5)) + chunk(b"IEND", b"")
 
 
 def _zip(size_bytes: int) -> bytes:
@@ -72,8 +68,9 @@ INPUTS = (
     uploaded("digits", "digits.txt", b"4111111111111112"),
     uploaded("card-digits-7-mb", "cards.txt", b"4111 1111 1111 1112 ", size_bytes=7 * MIB),
     uploaded("integers", "integers.json", b"1,", prefix=b"[", suffix=b"1]", decent=b"[1, 2]"),
-    uploaded("integers-6-mb", "few.json", b"1,", size_bytes=6 * MIB, prefix=b"[", suffix=b"1]",
-             decent=b"[1, 2]"),
+    uploaded(
+        "integers-6-mb", "few.json", b"1,", size_bytes=6 * MIB, prefix=b"[", suffix=b"1]", decent=b"[1, 2]"
+    ),
     uploaded("nested-json", "nested.json", b"[", decent=b"[[1]]"),
     uploaded("objects", "objects.json", b'{"a":1},', prefix=b"[", suffix=b"{}]", decent=b"[{}]"),
     uploaded("png", "image.png", b"\0", prefix=_png(60_000), decent=_png(1)),
@@ -83,4 +80,4 @@ INPUTS = (
     uploaded("near-boundaries", "near.txt", f"\r\n--{BOUNDARY[:-1]}".encode(), decent=b"A note."),
     Input(name="upload-many-parts", attack=_many_parts, twin=_few_parts),
     Input(name="upload-flood", attack=_flood, twin=_one),
-)  # fmt: skip
+)

@@ -54,10 +54,7 @@ _CODE = re.compile(r"^[ \t]{0,9}(```|~~~).*?^[ \t]{0,9}\1", re.DOTALL | re.MULTI
 """Blocks of code: a comment in one is shown to readers as it is."""
 _NOTICE = re.compile(r"\s*(?:copyright|©|\(c\)|spdx-|licensed under)", re.IGNORECASE)
 _ENCODED = re.compile(rf"[A-Za-z0-9+/=_-]{{{ENCODED_CHARS_MAX},}}")
-_LOOKALIKES = str.maketrans(
-    "аеорсухіјѕԁɡһқӏвкмнт" + "ορνα’‘",
-    "aeopcyxijsdghklbkmht" + "opva''",
-)
+_LOOKALIKES = str.maketrans("аеорсухіјѕԁɡһқӏвкмнт" + "ορνα’‘", "aeopcyxijsdghklbkmht" + "opva''")
 """Small letters of other scripts that are drawn like Latin ones."""
 
 

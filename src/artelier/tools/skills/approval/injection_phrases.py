@@ -100,7 +100,7 @@ _ORDERS: tuple[tuple[str, str], ...] = (
         rf"\b(?:curl|wget)\b[^\n]{{0,200}}\| ?{_SHELL}|\b(?:iex|invoke-expression)\b"
         rf"|\bbase64 (?:-d|--decode)[^\n]{{0,80}}\| ?{_SHELL}",
     ),
-)  # fmt: skip
+)
 
 # A sentence ends at a dot that a space follows: paths and names have dots too.
 _GAP = r"(?:[^.!?\n]|\.(?=\S))"

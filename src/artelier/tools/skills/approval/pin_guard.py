@@ -20,9 +20,7 @@ class GatedTool:
     of the last listing.
     """
 
-    def __init__(
-        self, tool: ToolPort, *, name: str, source: str, hash: str, place: CatalogPlace
-    ) -> None:
+    def __init__(self, tool: ToolPort, *, name: str, source: str, hash: str, place: CatalogPlace) -> None:
         self.name = name
         self.trust = "untrusted"
         self._source = source

@@ -90,8 +90,7 @@ async def pins_of(store: Store, tenant: str) -> list[Pin]:
 
 async def pin_of(store: Store, tenant: str, source: str, name: str) -> Pin | None:
     rows = await store.query(
-        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? AND source = ? AND name = ?",
-        (tenant, source, name),
+        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? AND source = ? AND name = ?", (tenant, source, name)
     )
     return Pin(*rows[0]) if rows else None
 
@@ -139,17 +138,17 @@ async def settle(
             shape = one.found.definition.shape
             pin = pins.get(key)
             verdict = judge(
-                one, pin, renamed_from=gone.get((one.source, shape), ""),
+                one,
+                pin,
+                renamed_from=gone.get((one.source, shape), ""),
                 was_unreadable=await _was_unreadable(services.store, tenant, one, pin),
-            )  # fmt: skip
+            )
             verdicts[key] = verdict
             if verdict.is_new:
                 new.append((one, verdict, pin))
         if not new or await _written(services, tenant, new):
             return verdicts
-    raise Conflict(
-        "the skills of this tenant are changed by others all the time", hint="Try again."
-    )
+    raise Conflict("the skills of this tenant are changed by others all the time", hint="Try again.")
 
 
 async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | None) -> bool:
@@ -162,15 +161,11 @@ async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | 
     before = definition_from(await store.blob(tenant, blob_name(pin.definition)))
     if not before.broken or pin.reasons is None:
         return False
-    reasons = msgspec.json.decode(
-        await store.blob(tenant, blob_name(pin.reasons)), type=tuple[str, ...]
-    )
+    reasons = msgspec.json.decode(await store.blob(tenant, blob_name(pin.reasons)), type=tuple[str, ...])
     return reasons == (before.broken,)
 
 
-def _gone(
-    pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: frozenset[str]
-) -> dict[Key, str]:
+def _gone(pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: frozenset[str]) -> dict[Key, str]:
     """Return, by source and shape, the tools that servers no longer have, for servers that answered."""
     here = {(one.source, one.found.definition.name) for one in candidates}
     return {
@@ -198,9 +193,7 @@ async def _written(
         for one, _, pin in new
     }
     batch = Batch(
-        appends=[StreamAppend(tenant_stream(tenant), drafts)],
-        blobs=blobs,
-        guard=unchanged(tenant, known),
+        appends=[StreamAppend(tenant_stream(tenant), drafts)], blobs=blobs, guard=unchanged(tenant, known)
     )
     try:
         await services.store.append(batch)
@@ -216,17 +209,28 @@ def _event(
     ref, blob = make_blob(tenant, key, definition.canonical())
     if verdict.status == "active":
         pinned = SkillPinned(
-            source=one.source, name=definition.name, skill=one.skill, origin=definition.origin,
-            hash=one.hash, shape=definition.shape, definition=ref,
+            source=one.source,
+            name=definition.name,
+            skill=one.skill,
+            origin=definition.origin,
+            hash=one.hash,
+            shape=definition.shape,
+            definition=ref,
             previous=pin.active_hash if pin else "",
-        )  # fmt: skip
+        )
         return pinned, [blob]
     why, why_blob = make_blob(tenant, key, msgspec.json.encode(verdict.reasons))
     parked = SkillParked(
-        source=one.source, name=definition.name, skill=one.skill, origin=definition.origin,
-        hash=one.hash, shape=definition.shape, definition=ref, reasons=why,
+        source=one.source,
+        name=definition.name,
+        skill=one.skill,
+        origin=definition.origin,
+        hash=one.hash,
+        shape=definition.shape,
+        definition=ref,
+        reasons=why,
         base=pin.active_hash if pin else "",
-    )  # fmt: skip
+    )
     return parked, [blob, why_blob]
 
 

@@ -124,9 +124,7 @@ class _ExampleMaker:
             if not isinstance(choices, list) or not choices:
                 return schema
             options = [
-                cast("dict[str, Any]", one)
-                for one in cast("list[object]", choices)
-                if isinstance(one, dict)
+                cast("dict[str, Any]", one) for one in cast("list[object]", choices) if isinstance(one, dict)
             ]
             useful = [one for one in options if one.get("type") != "null"] or options
             if not useful:

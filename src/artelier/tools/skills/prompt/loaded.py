@@ -31,9 +31,11 @@ def skill_text(value: Mapping[str, Any]) -> str:
     if value.get("files"):
         details.append(render("files-1.md", files=", ".join(map(str, value["files"]))))
     text = render(
-        "skill-1.md", name=name, instructions=_inside(str(value.get("instructions", ""))),
+        "skill-1.md",
+        name=name,
+        instructions=_inside(str(value.get("instructions", ""))),
         details=_inside("\n".join(details)),
-    )  # fmt: skip
+    )
     return text.removesuffix("</skill>").rstrip() + "\n</skill>"
 
 

@@ -18,9 +18,7 @@ from artelier.tools.skills.prompt.template import render
 from artelier.tools.skills.ranking import best
 from artelier.tools.skills.skill import Skill, TenantSkills
 
-META_NAMES = frozenset(
-    ("load_skill", "use_skill", "unload_skill", "search_skills", "read_skill_file")
-)
+META_NAMES = frozenset(("load_skill", "use_skill", "unload_skill", "search_skills", "read_skill_file"))
 FOUND_MAX = 10
 NO_ARGUMENTS: dict[str, Any] = {}
 
@@ -63,9 +61,7 @@ class _SkillLookup:
         status = skill.status
         if skill.source != "functions" or status != "active":
             # A person may have decided since the listing.
-            pin = await pin_of(
-                self.services.store, context.tenant_id, skill.source, skill.definition.name
-            )
+            pin = await pin_of(self.services.store, context.tenant_id, skill.source, skill.definition.name)
             is_same = pin is not None and pin.hash == skill.hash
             status = pin.status if pin is not None and is_same else "parked"
         if status == "refused":

@@ -90,11 +90,17 @@ def found_in(artifact: Artifact, *, reader: str) -> FoundSkill:
 def _from_text(id_: str, content: str) -> tuple[Definition, str, list[str]]:
     matter = read_matter(content.encode("utf-8", "surrogatepass"))
     definition = Definition(
-        origin="artifact", name=matter.name, artifact=id_, description=matter.description,
-        instructions=matter.body, allowed_tools=matter.allowed_tools, license=matter.license,
-        compatibility=matter.compatibility, metadata=matter.metadata,
+        origin="artifact",
+        name=matter.name,
+        artifact=id_,
+        description=matter.description,
+        instructions=matter.body,
+        allowed_tools=matter.allowed_tools,
+        license=matter.license,
+        compatibility=matter.compatibility,
+        metadata=matter.metadata,
         unknown_keys=matter.unknown_keys,
-    )  # fmt: skip
+    )
     return definition, content, list(matter.reasons)
 
 
@@ -108,9 +114,7 @@ def _from_json(id_: str, content: object) -> tuple[Definition, str, list[str]]:
     if not NAME.fullmatch(name):
         raise InvalidArtifact("its name is no skill name", expected="1-64 characters of a-z 0-9 -")
     if not description or len(description) > 1_024:
-        raise InvalidArtifact(
-            "its description is missing or too long", expected="1-1024 characters"
-        )
+        raise InvalidArtifact("its description is missing or too long", expected="1-1024 characters")
     if len(instructions.encode()) > TEXT_BYTES_MAX or len(code.encode()) > CODE_BYTES_MAX:
         raise InvalidArtifact("its instructions or its code are too long")
     parameters = fields.get("parameters")
@@ -119,11 +123,15 @@ def _from_json(id_: str, content: object) -> tuple[Definition, str, list[str]]:
     if parameters is not None and not isinstance(parameters, dict):
         raise InvalidArtifact("its parameters are no JSON schema")
     definition = Definition(
-        origin="artifact", name=name, artifact=id_, description=description,
-        instructions=instructions or description, code=code,
+        origin="artifact",
+        name=name,
+        artifact=id_,
+        description=description,
+        instructions=instructions or description,
+        code=code,
         parameters=cast("dict[str, Any] | None", parameters),
         unknown_keys=tuple(sorted(fields.keys() - KEYS)),
-    )  # fmt: skip
+    )
     texts = [description, instructions, *schema_texts(parameters)]
     hidden = ["its code has characters that nobody can see"] if invisible(code) else []
     return definition, "\n".join(texts), hidden

@@ -164,11 +164,17 @@ def _read(path: Path, tree: SkillTree, reason: str) -> FoundSkill:
         return _broken(path, error, content)
     reasons += [*_reasons(path, matter, content), *tree.reasons, *_file_reasons(folder, files)]
     definition = Definition(
-        origin="folder", name=path.name, description=matter.description, instructions=matter.body,
-        files=files, allowed_tools=matter.allowed_tools, license=matter.license,
-        compatibility=matter.compatibility, metadata=matter.metadata,
+        origin="folder",
+        name=path.name,
+        description=matter.description,
+        instructions=matter.body,
+        files=files,
+        allowed_tools=matter.allowed_tools,
+        license=matter.license,
+        compatibility=matter.compatibility,
+        metadata=matter.metadata,
         unknown_keys=matter.unknown_keys,
-    )  # fmt: skip
+    )
     pinned = {one.path: one for one in files}
 
     async def read_file(asked: str) -> str:
@@ -204,9 +210,11 @@ def _file_reasons(folder: WorkspaceFolder, files: Sequence[FileEntry]) -> Iterat
 def _broken(path: Path, error: InvalidArtifact | ToolFailed, content: bytes) -> FoundSkill:
     problem = str(error)[:400]
     definition = Definition(
-        origin="folder", name=path.name,
-        raw=content[:SKILL_BYTES_MAX].decode("utf-8", "replace"), broken=problem,
-    )  # fmt: skip
+        origin="folder",
+        name=path.name,
+        raw=content[:SKILL_BYTES_MAX].decode("utf-8", "replace"),
+        broken=problem,
+    )
     return FoundSkill(definition=definition, reasons=(problem,))
 
 
@@ -269,13 +277,12 @@ def text_of(folder: WorkspaceFolder, asked: str, pinned: Mapping[str, FileEntry]
     if entry.size_bytes > TEXT_BYTES_MAX:
         raise ToolFailed(
             "the file is too large to be read",
-            expected=f"at most {TEXT_BYTES_MAX} bytes", got=f"{entry.size_bytes} bytes",
-        )  # fmt: skip
+            expected=f"at most {TEXT_BYTES_MAX} bytes",
+            got=f"{entry.size_bytes} bytes",
+        )
     content = _content(folder, path, TEXT_BYTES_MAX + 1)
     if sha256(content).hexdigest() != entry.sha256:
-        raise ToolFailed(
-            "the file has changed since the skill was listed", hint="Go on without it."
-        )
+        raise ToolFailed("the file has changed since the skill was listed", hint="Go on without it.")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -19,15 +19,41 @@ COMPATIBILITY_CHARS_MAX = 500
 ALLOWED_MAX = 100
 
 NAME = re.compile(r"[a-z0-9-]{1,64}")
-KNOWN_KEYS = frozenset(
-    ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
-)
+KNOWN_KEYS = frozenset(("name", "description", "license", "compatibility", "metadata", "allowed-tools"))
 WIDENING_KEYS = frozenset(
-    ("grants", "grant", "permissions", "permission", "permission-mode", "tools", "trust", "trusted",
-     "approvals", "approve", "approved", "auto-approve", "autoapprove", "hooks", "mcp-servers", "mcpservers",
-     "env", "sudo", "allow", "capabilities", "privileged", "risk", "sandbox", "status", "hash", "priority",
-     "system", "role", "always-apply", "alwaysapply")
-)  # fmt: skip
+    (
+        "grants",
+        "grant",
+        "permissions",
+        "permission",
+        "permission-mode",
+        "tools",
+        "trust",
+        "trusted",
+        "approvals",
+        "approve",
+        "approved",
+        "auto-approve",
+        "autoapprove",
+        "hooks",
+        "mcp-servers",
+        "mcpservers",
+        "env",
+        "sudo",
+        "allow",
+        "capabilities",
+        "privileged",
+        "risk",
+        "sandbox",
+        "status",
+        "hash",
+        "priority",
+        "system",
+        "role",
+        "always-apply",
+        "alwaysapply",
+    )
+)
 """Keys that would give a skill more than a reader's attention, if anybody obeyed them. Nobody does."""
 
 _ALLOWED = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
@@ -141,11 +167,16 @@ def _matter(found: dict[str, Any], body: str) -> Matter:
     allowed = _allowed(found.get("allowed-tools"))
     unknown = tuple(sorted(found.keys() - KNOWN_KEYS))
     return Matter(
-        name=name, description=" ".join(description.split()), body=body,
-        license=_text(found, "license"), compatibility=compatibility,
+        name=name,
+        description=" ".join(description.split()),
+        body=body,
+        license=_text(found, "license"),
+        compatibility=compatibility,
         metadata={key: str(value) for key, value in cast("dict[str, Any]", metadata).items()},
-        allowed_tools=allowed, unknown_keys=unknown, reasons=_widening(unknown, allowed),
-    )  # fmt: skip
+        allowed_tools=allowed,
+        unknown_keys=unknown,
+        reasons=_widening(unknown, allowed),
+    )
 
 
 def _text(found: dict[str, Any], key: str) -> str:

@@ -114,9 +114,11 @@ class ServedTools:
 def _judge(tool: ToolPort, definition: Definition) -> FoundSkill:
     if len(definition.canonical()) > DEFINITION_BYTES_MAX:
         cut = Definition(
-            origin="tool", name=tool.name, raw=definition.description[:2_000],
+            origin="tool",
+            name=tool.name,
+            raw=definition.description[:2_000],
             broken=f"its definition is larger than {DEFINITION_BYTES_MAX} bytes",
-        )  # fmt: skip
+        )
         return FoundSkill(definition=cut, reasons=(cut.broken,))
     texts = [tool.name.replace("-", " ").replace("_", " "), definition.description]
     texts += schema_texts(definition.parameters)
@@ -127,11 +129,16 @@ def define(tool: ToolPort, *, origin: Origin) -> Definition:
     """The definition of a tool, from its schema and its whole docstring."""
     schema = tool.schema
     return Definition(
-        origin=origin, name=tool.name, description=schema.description,
-        instructions=_docstring(tool) or schema.description, parameters=schema.parameters,
-        side_effect=tool.side_effect, idempotent=tool.idempotent, risk=tool.risk,
+        origin=origin,
+        name=tool.name,
+        description=schema.description,
+        instructions=_docstring(tool) or schema.description,
+        parameters=schema.parameters,
+        side_effect=tool.side_effect,
+        idempotent=tool.idempotent,
+        risk=tool.risk,
         fingerprint=_fingerprint(tool),
-    )  # fmt: skip
+    )
 
 
 def _fingerprint(tool: ToolPort) -> str:

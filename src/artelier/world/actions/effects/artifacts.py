@@ -68,14 +68,20 @@ async def write(step: ActionStep, action: Write) -> None:
     prices: Any = None
     if action.prices is not None:
         prices = {
-            "read": action.prices.read, "invoke": action.prices.invoke,
+            "read": action.prices.read,
+            "invoke": action.prices.invoke,
             "inclusion": action.prices.inclusion,
-        }  # fmt: skip
+        }
     wish = WriteRequest(
-        id=action.artifact_id, content=action.content, kind=action.kind, access=action.access,
-        prices=prices, expected_version=action.expected_version, metadata=action.metadata,
+        id=action.artifact_id,
+        content=action.content,
+        kind=action.kind,
+        access=action.access,
+        prices=prices,
+        expected_version=action.expected_version,
+        metadata=action.metadata,
         interface=action.interface,
-    )  # fmt: skip
+    )
     await _write(step, wish)
 
 
@@ -90,9 +96,7 @@ async def edit(step: ActionStep, action: Edit) -> None:
     charge = verdict.charge()
     if charge is not None:
         await step.apply(charge)
-    await _write(
-        step, WriteRequest(id=standing.id, content=changed, expected_version=standing.version)
-    )
+    await _write(step, WriteRequest(id=standing.id, content=changed, expected_version=standing.version))
 
 
 async def _write(step: ActionStep, wish: WriteRequest) -> None:
@@ -107,9 +111,8 @@ async def _write(step: ActionStep, wish: WriteRequest) -> None:
     if standing is not None:
         decision = await step.gate.decide(asked_right(wish), step.agent, standing)
     event, blobs = decide_write(
-        wish, standing, decision,
-        tenant=step.scene.tenant, principal=step.agent, key=step.scene.key,
-    )  # fmt: skip
+        wish, standing, decision, tenant=step.scene.tenant, principal=step.agent, key=step.scene.key
+    )
     act = step.act(ref=f"{event.id}@{event.version}")
     await step.apply(_with_act(event, act), blobs=blobs)
 
@@ -126,10 +129,9 @@ async def delete(step: ActionStep, action: Delete) -> None:
     left = await step.working.balance(account_of(actor))
     await step.apply(
         ArtifactDeleted(
-            id=standing.id, act=step.act(ref=standing.id),
-            postings=Bill.movement(actor, standing.owner, left),
+            id=standing.id, act=step.act(ref=standing.id), postings=Bill.movement(actor, standing.owner, left)
         )
-    )  # fmt: skip
+    )
 
 
 async def invoke(step: ActionStep, action: Invoke) -> None:
@@ -148,15 +150,17 @@ async def invoke(step: ActionStep, action: Invoke) -> None:
     arguments = step.keep(dict(action.args)) if action.args else None
     kept = None if result is None else step.keep(result)
     data = msgspec.structs.replace(
-        data, arguments=arguments, result=kept, calls=tree.calls, wall=dict(tree.decisions.wall),
+        data,
+        arguments=arguments,
+        result=kept,
+        calls=tree.calls,
+        wall=dict(tree.decisions.wall),
         act=step.act(ref=action.artifact_id, result=kept),
-    )  # fmt: skip
+    )
     step.working.append(data, actor=step.agent)
 
 
 async def search(step: ActionStep, action: Search) -> None:
     """Find artifacts that the agent may read, newest first; the list is its next result."""
-    found = await find(
-        step, text=action.text, kind=action.kind, owner=action.owner, limit=action.limit
-    )
+    found = await find(step, text=action.text, kind=action.kind, owner=action.owner, limit=action.limit)
     await step.apply(ActionTaken(act=step.act(result=step.keep(found))))

@@ -65,9 +65,7 @@ async def perform(scene: Scene, thought: Thought, *, n: int) -> bool:
     try:
         allowed = scene.config.actions
         if allowed is not None and action.name not in allowed:
-            raise InvalidArguments(
-                f"{action.name} is no action of this world", expected=", ".join(allowed)
-            )
+            raise InvalidArguments(f"{action.name} is no action of this world", expected=", ".join(allowed))
         await DECIDE[type(action)](step, action)
         check_ids(scene, step.working)
         await check_named(scene, step.working)
@@ -103,17 +101,11 @@ def check_ids(scene: Scene, working: Working) -> None:
                 f"artifact {data.id} cannot be made",
                 expected=f"an id that does not begin with {' or '.join(SHIPPED)}: those are the world's own",
                 artifact=data.id,
-            )  # fmt: skip
+            )
 
 
 async def reject(
-    scene: Scene,
-    thought: Thought,
-    code: str,
-    reason: str,
-    *,
-    n: int,
-    wall: Mapping[str, str] | None = None,
+    scene: Scene, thought: Thought, code: str, reason: str, *, n: int, wall: Mapping[str, str] | None = None
 ) -> None:
     """Write that nothing happened, and why: the agent sees it at its next step.
 
@@ -127,9 +119,14 @@ async def reject(
             reasoning, said = scene.keep(thought.action.reasoning)
             blobs.append(said)
     act = Act(
-        n=n, action=name, source=thought.source, step=thought.key, tokens=thought.tokens,
-        reasoning=reasoning, wall=dict(thought.wall if wall is None else wall),
-    )  # fmt: skip
+        n=n,
+        action=name,
+        source=thought.source,
+        step=thought.key,
+        tokens=thought.tokens,
+        reasoning=reasoning,
+        wall=dict(thought.wall if wall is None else wall),
+    )
     rejected = ActionRejected(act=act, code=code, reason=ref)
     await scene.working.apply(rejected, actor=thought.agent, blobs=blobs)
 
@@ -142,10 +139,15 @@ async def _record_failure(
     said = step.keep(_bounded(failed.message))
     await step.apply(
         ArtifactInvoked(
-            id=getattr(action, "artifact_id", ""), version=0, caller=thought.agent,
-            outcome="failed", reason=failed.reason, wall=failed.wall, act=step.act(result=said),
+            id=getattr(action, "artifact_id", ""),
+            version=0,
+            caller=thought.agent,
+            outcome="failed",
+            reason=failed.reason,
+            wall=failed.wall,
+            act=step.act(result=said),
         )
-    )  # fmt: skip
+    )
     await scene.absorb(step.working)
 
 

@@ -30,9 +30,7 @@ async def subscribe(step: ActionStep, action: SubscribeArtifact) -> None:
     if verdict.refusal == "denied":
         verdict.granted()
     content = await own_content(step)
-    kept = added(
-        read_agent(content).subscribed, action.artifact_id, limits=step.scene.config.limits
-    )
+    kept = added(read_agent(content).subscribed, action.artifact_id, limits=step.scene.config.limits)
     if kept.refused:
         raise InvalidArguments(kept.refused)
     changed = {**content, "subscribed_artifacts": list(kept.ids)}
@@ -92,11 +90,7 @@ async def _pinned(step: ActionStep, field: str, ref: Ref) -> Ref:
 
 
 async def agree(
-    step: ActionStep,
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    *,
-    renewed: Sequence[str] = (),
+    step: ActionStep, before: Mapping[str, Any], after: Mapping[str, Any], *, renewed: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Return what an agent writes of itself, with the prices that its thought saw of what it names anew."""
     scene = step.scene
@@ -174,9 +168,8 @@ async def _write(step: ActionStep, content: Mapping[str, Any], about: str | None
     wish = WriteRequest(id=step.agent, content=dict(content), expected_version=standing.version)
     decision = await step.gate.decide(asked_right(wish), step.agent, standing)
     event, blobs = decide_write(
-        wish, standing, decision,
-        tenant=step.scene.tenant, principal=step.agent, key=step.scene.key,
-    )  # fmt: skip
+        wish, standing, decision, tenant=step.scene.tenant, principal=step.agent, key=step.scene.key
+    )
     if about is not None:
         event = msgspec.structs.replace(event, act=step.act(ref=about))
     await step.apply(event, blobs=blobs)

@@ -140,9 +140,7 @@ class _YamlReader:
             items = [self.node(item, depth + 1) for item in node.value]
             return YamlNode(line=line, first_line=line, value=items)
         is_block = node.style in ("|", ">")
-        return YamlNode(
-            line=line, first_line=line + is_block, value=self._scalar(node), text=node.value
-        )
+        return YamlNode(line=line, first_line=line + is_block, value=self._scalar(node), text=node.value)
 
     def _mapping(self, node: Any, depth: int) -> dict[str, YamlNode]:
         import yaml
@@ -168,9 +166,7 @@ class _YamlReader:
 
     def _scalar(self, node: Any) -> Any:
         if node.tag not in _SCALARS:
-            raise InvalidConfig(
-                f"a value of type {node.tag[:80]} is not read", line=node.start_mark.line + 1
-            )
+            raise InvalidConfig(f"a value of type {node.tag[:80]} is not read", line=node.start_mark.line + 1)
         if node.tag in (_TAG + "str", _TAG + "timestamp"):
             return node.value
         try:

@@ -36,15 +36,12 @@ class Folder:
                 names = sorted(
                     entry.name
                     for entry in entries
-                    if not entry.name.startswith(("_", "."))
-                    and (entry.is_dir() or entry.is_symlink())
+                    if not entry.name.startswith(("_", ".")) and (entry.is_dir() or entry.is_symlink())
                 )
         except OSError as error:
             raise InvalidConfig(f"the folder cannot be read: {error.strerror}") from None
         if len(names) > FOLDERS_MAX:
-            raise InvalidConfig(
-                "too many folders", expected=f"at most {FOLDERS_MAX}", got=len(names)
-            )
+            raise InvalidConfig("too many folders", expected=f"at most {FOLDERS_MAX}", got=len(names))
         return names
 
     def text(self, place: str) -> str | None:

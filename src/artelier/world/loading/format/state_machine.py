@@ -52,9 +52,7 @@ class Machine:
 
     def needed(self, state: str, to: str) -> tuple[str, ...]:
         """Return what a move of a step needs: that one of these holds. Without ways every move is free."""
-        fitting = [
-            way.condition for way in self.ways if way.origin in (state, ANY) and way.to == to
-        ]
+        fitting = [way.condition for way in self.ways if way.origin in (state, ANY) and way.to == to]
         if to == state or not self.ways or None in fitting:
             return (ALWAYS,)
         return tuple(dict.fromkeys(text for text in fitting if text)) or (NEVER,)
@@ -81,9 +79,7 @@ def read_machine(node: YamlNode | None, path: str, notes: Notes) -> Machine:
     # Also as a mapping of names to descriptions.
     named = list(given.members) if given and given.members else []
     named += [item.name for item in given.items if item.name] if given and not named else []
-    initial_line = (
-        fields.left["initial_state"].line if "initial_state" in fields.left else node.line
-    )
+    initial_line = fields.left["initial_state"].line if "initial_state" in fields.left else node.line
     initial = fields.name("initial_state", "initial")
     ways = tuple(_ways(fields, notes))
     states = tuple(dict.fromkeys(named)) or tuple(
@@ -102,14 +98,12 @@ def read_machine(node: YamlNode | None, path: str, notes: Notes) -> Machine:
     for way in ways:
         gone = [name for name in (way.origin, way.to) if name not in (*states, ANY)]
         if gone or way.to == ANY:
-            notes.add(
-                "unused", f"there is no state {(gone or [ANY])[0]}", line=way.line, key=way.key
-            )
+            notes.add("unused", f"there is no state {(gone or [ANY])[0]}", line=way.line, key=way.key)
         else:
             known.append(way)
     return Machine(
         states=states, initial=initial or (states[0] if states else ""), ways=tuple(known), line=node.line
-    )  # fmt: skip
+    )
 
 
 def _ways(fields: Fields, notes: Notes) -> Iterator[Way]:
@@ -149,7 +143,9 @@ def condition_text(node: YamlNode, path: str, notes: Notes) -> str | None:
     fallback = node.members.get("fallback")
     holds = fallback is not None and bool(fallback.value)
     notes.add(
-        "changed", f"a condition asks no artifact; its fallback {str(holds).lower()} stands in",
-        line=node.line, key=path,
-    )  # fmt: skip
+        "changed",
+        f"a condition asks no artifact; its fallback {str(holds).lower()} stands in",
+        line=node.line,
+        key=path,
+    )
     return ALWAYS if holds else NEVER

@@ -58,22 +58,23 @@ def _step(fields: Fields, number: int, notes: Notes, *, skips: bool) -> OldStep:
     kind = fields.name("type") or ("llm" if "prompt" in fields.left else "code")
     if kind not in TYPES:
         expected = ", ".join(TYPES)
-        notes.add(
-            "unused",
-            f"a step of type {kind}; there are {expected}",
-            line=fields.line,
-            key=fields.path,
-        )
+        notes.add("unused", f"a step of type {kind}; there are {expected}", line=fields.line, key=fields.path)
         kind = "none"
     states = fields.take("in_state", "in_states")
     step = OldStep(
         lines=lines,
-        name=name, type=kind, line=fields.line, path=fields.path, run_if=_condition(fields, "run_if", notes),
+        name=name,
+        type=kind,
+        line=fields.line,
+        path=fields.path,
+        run_if=_condition(fields, "run_if", notes),
         states=tuple(item.name for item in (states.items if states else []) if item.name),
-        prompt=_prompt(fields, notes), prompt_ref=_ref(fields, "prompt_artifact_id", notes),
-        to=fields.name("transition_to"), mode=fields.name("transition_mode"),
+        prompt=_prompt(fields, notes),
+        prompt_ref=_ref(fields, "prompt_artifact_id", notes),
+        to=fields.name("transition_to"),
+        mode=fields.name("transition_mode"),
         transition_ref=_ref(fields, "transition_prompt_artifact_id", notes),
-    )  # fmt: skip
+    )
     decisions = fields.take("transition_map")
     if decisions is not None:
         for word, target in decisions.members.items():
@@ -93,14 +94,14 @@ def _step(fields: Fields, number: int, notes: Notes, *, skips: bool) -> OldStep:
     for key in ("on_failure", "max_retries"):
         if (given := fields.take(key)) is not None:
             notes.add(
-                "unused", "a failed model call is tried again by the runtime's own rules",
-                line=given.line, key=fields.at(key),
-            )  # fmt: skip
+                "unused",
+                "a failed model call is tried again by the runtime's own rules",
+                line=given.line,
+                key=fields.at(key),
+            )
     fields.report_left()
     if code is not None and not is_code:
-        notes.add(
-            "unused", "code belongs to a step of type code", line=code.line, key=fields.at("code")
-        )
+        notes.add("unused", "code belongs to a step of type code", line=code.line, key=fields.at("code"))
     elif code is not None:
         step.code, step.code_line = str(code.text), code.first_line
     elif kind == "code" and step.to is None:
@@ -116,9 +117,11 @@ def _prompt(fields: Fields, notes: Notes) -> str | None:
     if node.members:
         fallback = node.members.get("fallback")
         notes.add(
-            "unused", "a prompt that an artifact writes is not asked for; its fallback stands in",
-            line=node.line, key=fields.at("prompt"),
-        )  # fmt: skip
+            "unused",
+            "a prompt that an artifact writes is not asked for; its fallback stands in",
+            line=node.line,
+            key=fields.at("prompt"),
+        )
         return fallback.text if fallback and isinstance(fallback.value, str) else None
     return node.text
 

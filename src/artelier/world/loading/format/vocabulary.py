@@ -33,9 +33,14 @@ ACTIONS: Mapping[str, str] = {
 """Old names of actions."""
 
 GONE = (
-    "query_kernel", "configure_context", "modify_system_prompt", "update_metadata", "submit_to_mint",
-    "submit_to_task", "mint",
-)  # fmt: skip
+    "query_kernel",
+    "configure_context",
+    "modify_system_prompt",
+    "update_metadata",
+    "submit_to_mint",
+    "submit_to_task",
+    "mint",
+)
 """Actions that have no equal here. `mint` counts only where it is named as an action."""
 
 _FIELDS: Mapping[str, str] = {
