@@ -24,6 +24,9 @@ AT_ONCE_MAX = 64
 ENDED_MAX = 256
 """Failures that are remembered."""
 
+LET_GO_S = 5.0
+"""The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
+
 Key = tuple[str, ...]
 
 
@@ -45,16 +48,21 @@ class Errands:
 
     def start(self, key: Key, work: Coroutine[Any, Any, Any], *, about: Any = None) -> Errand:
         """Let it run. Errors: `Conflict` if one about the same is on its way; `QueueFull`."""
-        if key in self._at_work or len(self._at_work) >= AT_ONCE_MAX:
+        going = self.at_work(key)
+        if going is not None or len(self._at_work) >= AT_ONCE_MAX:
             work.close()
-            if key in self._at_work:
+            if going is not None:
                 raise Conflict(f"{key[0]} {key[-1]} is being worked on already")
             raise QueueFull("the server has its hands full", hint="Try again in a moment.")
         self._failed.pop(key, None)
         errand = Errand(asyncio.get_running_loop().create_task(self._run(key, work)), about)
         self._at_work[key] = errand
-        errand.task.add_done_callback(lambda _: self._at_work.pop(key, None))
+        errand.task.add_done_callback(lambda _: self._remove(key, errand))
         return errand
+
+    def _remove(self, key: Key, errand: Errand) -> None:
+        if self._at_work.get(key) is errand:  # else the next one has begun already
+            del self._at_work[key]
 
     async def _run(self, key: Key, work: Coroutine[Any, Any, Any]) -> None:
         try:
@@ -68,7 +76,9 @@ class Errands:
             self._failed[key] = error
 
     def at_work(self, key: Key) -> Errand | None:
-        return self._at_work.get(key)
+        """Return what is on its way about this; None once it has ended."""
+        going = self._at_work.get(key)
+        return None if going is None or going.task.done() else going
 
     def failure(self, key: Key) -> ArtelierError | None:
         """Return why the last one about this ended before its time; None if it did not."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from artelier import ModelRequest
+from artelier.server.background_tasks import errands_of
 from tests.missions.mission_stage import LINE, MISSION, Team
 from tests.missions.task_stage import THINK, look, sales_of, title_of, write
 from tests.server.routes.goals import Held, a_task, actors, an_agent, launched_by, planned_by, stands
@@ -157,6 +158,22 @@ def test_an_agent_works_on_what_waits_for_it(tmp_path: Path) -> None:
             assert (await stands(served.ada, OWN, "done", "failed"))["status"] == "done"
             refused(await served.ada.post(at("agents", "nobody", "run"), json={}), 404)
             refused(await served.ada.post(at("agents", "nobody", "pause"), json={}), 404)
+
+    play(scenario())
+
+
+def test_an_agent_asked_again_while_its_drive_ends_works_on_what_came_meanwhile(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team().model, has_worker=False) as served:
+            await an_agent(served.ada)
+            await a_task(served.ada)
+            good(await served.ada.post(f"{ANA}/run", json={}), 202)
+            assert errands_of(served.app).at_work(("agent", "default", "ana")) is not None
+            await stands(served.ada, OWN, "done", "failed")
+            await a_task(served.ada, "late")
+            good(await served.ada.post(f"{ANA}/run", json={}), 202)
+            good(await served.ada.post(f"{ANA}/run", json={}), 202)
+            assert (await stands(served.ada, at("tasks", "tasks/late"), "done", "failed"))["status"] == "done"
 
     play(scenario())
 

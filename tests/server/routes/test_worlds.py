@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from artelier.server.background_tasks import errands_of
+from artelier.server.wire.worlds import Passing
 from tests.server.routes.served import at, good, play, refused, serving
 
 RULES = {
@@ -76,6 +78,19 @@ def test_ticks_run_in_the_server_until_the_world_is_paused(tmp_path: Path) -> No
             assert good(await ada.get("/worlds/w"))["tick"] == stopped["tick"]
             assert not good(await ada.post("/worlds/w/resume", json={}))["paused"]
             assert good(await ada.post("/worlds/w/tick", json={}))["tick"] == stopped["tick"] + 1
+
+    play(scenario())
+
+
+def test_ticks_are_asked_for_again_though_the_last_ones_have_not_let_go(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path) as served:
+            await _new(served.ada)
+            ending = asyncio.Event()
+            errands = errands_of(served.app)
+            errands.start(("world", "default", "w"), ending.wait(), about=Passing(asked=1, passed=1))
+            asyncio.get_running_loop().call_later(0.05, ending.set)
+            assert good(await served.ada.post("/worlds/w/tick", json={}))["passed"] == 1
 
     play(scenario())
 

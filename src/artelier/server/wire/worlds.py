@@ -61,6 +61,11 @@ class Passing(Told):
     held: Held | None = None
     """Why the next tick cannot be passed yet; null if it can."""
 
+    @property
+    def is_over(self) -> bool:
+        """No further tick of these will pass."""
+        return self.passed >= self.asked or self.held is not None
+
 
 class Held(Told):
     """An agent's run that waits for somebody: money, or an approval."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Query, Request
@@ -133,8 +134,29 @@ async def note(desk: Desk, by: Actor, id: str, asked: runs.Injection) -> wire.Ag
 
 @router.post("/{id}/run", status_code=202, operation_id="agents_run")
 async def run(request: Request, desk: Desk, id: str, asked: Nothing) -> wire.AgentShown:
-    """Let it work on its pending tasks that can begin, one after the other, beside the answer."""
+    """Let it work on its pending tasks that can begin, one after the other, beside the answer.
+
+    Asked while it works, it looks for tasks once more before it ends.
+    """
     if not (await agent_facts(desk, id))["is_assignable"]:
         raise NotFound(f"agent {id!r:.140} is none that tasks are assigned to")
-    errands_of(request.app).start(key_of("agent", desk, id), desk.run_agent(id, on_wait="suspend"))
+    errands, key = errands_of(request.app), key_of("agent", desk, id)
+    if (going := errands.at_work(key)) is not None:
+        going.about.is_asked = True
+    else:
+        wish = _WorkRequest()
+        errands.start(key, _work(desk, id, wish), about=wish)
     return await _shown(desk, id)
+
+
+@dataclass(slots=True)
+class _WorkRequest:
+    """A wish that an agent works, until it is looked at."""
+
+    is_asked: bool = True
+
+
+async def _work(desk: Any, id: str, wish: _WorkRequest) -> None:
+    while wish.is_asked:
+        wish.is_asked = False
+        await desk.run_agent(id, on_wait="suspend")

@@ -11,11 +11,8 @@ from artelier.errors import AccessDenied, InvalidRequest, LeaseHeld, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import run_row
 from artelier.missions.definition import slug_of
-from artelier.server.background_tasks import Errand, Errands, Key
+from artelier.server.background_tasks import LET_GO_S, Errand, Errands, Key
 from artelier.server.security.identity import Identity
-
-LET_GO_S = 5.0
-"""The longest wait of a request for a drive whose run has stopped (guess: it ends within milliseconds)."""
 
 
 def key_of(kind: str, desk: Any, id: str) -> Key:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from artelier.errors import Conflict, RunSuspended
-from artelier.server.background_tasks import Errand, Errands
+from artelier.server.background_tasks import LET_GO_S, Errand, Errands
 from artelier.server.errors import TooLarge
 from artelier.server.wire.worlds import Held, Passing
 from artelier.world import Passed, World
@@ -27,6 +28,8 @@ def world_of(desk: Any, id: str) -> World:
 async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Errand:
     """Begin to pass ticks. Errors: `NotFound`; `TooLarge`; `Conflict` if the world is paused or at work."""
     world = world_of(desk, id)
+    if (going := errands.at_work(key_of(desk, id))) is not None and going.about.is_over:
+        await asyncio.wait({going.task}, timeout=LET_GO_S)  # its last tick is seen a moment before it ends
     most = desk.services.quotas.of(desk.id).ticks_max
     if ticks > most:
         raise TooLarge(
