@@ -17,7 +17,7 @@ unexport UV_PROJECT_ENVIRONMENT
 
 NEWEST := .tools/newest
 WEB := src/artelier/server/static
-WEB_INPUTS := $(shell find web -name node_modules -prune -o -type f -print)
+WEB_INPUTS := $(shell find web -name node_modules -prune -o -type f ! -name schema.d.ts -print)
 NODE := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); if (a > 20 || (a === 20 && b >= 19)) console.log("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
