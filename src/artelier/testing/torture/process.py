@@ -24,7 +24,7 @@ from artelier.ports.model import ModelPort
 from artelier.ports.tool import ToolPort
 from artelier.testing.torture.outside import Outside
 from artelier.testing.torture.plan import Plan
-from artelier.testing.torture.virtual import VirtualClock, VirtualLoop
+from artelier.testing.torture.virtual import VirtualClock, VirtualLoop, VirtualTask
 
 T = TypeVar("T")
 
@@ -252,7 +252,7 @@ def task_factory(
     loop: asyncio.AbstractEventLoop, coro: Any, *, context: contextvars.Context | None = None
 ) -> asyncio.Task[Any]:
     """Makes tasks that belong to the process whose code makes them."""
-    task = asyncio.Task(coro, loop=loop, context=context)
+    task = VirtualTask(coro, loop=loop, context=context)
     owner = current.get() if context is None else context.get(current)
     if owner is not None:
         owner.tasks.add(task)

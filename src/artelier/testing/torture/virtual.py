@@ -7,10 +7,11 @@ takes milliseconds, and a run that waits for nothing at all is found at once.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import selectors
 import time
 from collections.abc import Callable
-from typing import TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from artelier.errors import ArtelierError
 
@@ -47,6 +48,30 @@ class _Selector(selectors.DefaultSelector):
         return ready
 
 
+_numbers = itertools.count()
+
+
+class _Numbered:
+    """Hashed by a number of its own: sets of tasks are in an order that does not depend on addresses."""
+
+    _number: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._number
+        except AttributeError:
+            self._number = next(_numbers)
+            return self._number
+
+
+class VirtualFuture(_Numbered, asyncio.Future[Any]):
+    """A future of a `VirtualLoop`."""
+
+
+class VirtualTask(_Numbered, asyncio.Task[Any]):
+    """A task of a `VirtualLoop`."""
+
+
 class VirtualLoop(asyncio.SelectorEventLoop):
     """An event loop in virtual time. One thread only: what asks for another is done at once, in no time."""
 
@@ -56,6 +81,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return VirtualFuture(loop=self)
 
     def time(self) -> float:
         return self.now_s
