@@ -290,6 +290,46 @@ def test_the_fork_undoes_what_the_run_it_goes_on_for_has_done(tmp_path: Path) ->
     play(scenario())
 
 
+def test_an_undoing_of_unknown_outcome_is_entered_again_under_the_key_it_had(tmp_path: Path) -> None:
+    entered: list[str] = []
+
+    async def refund(arguments: dict[str, Any], result: Any, ctx: ToolContext) -> None:
+        entered.append(ctx.idempotency_key)
+        if len(entered) == 1:
+            raise ConnectionError("reset")
+
+    @tool(side_effect=True, compensate=refund)
+    async def pay(to: str) -> str:
+        "Pay."
+        return to
+
+    def code(said: str) -> Code:
+        async def spend(run: Run) -> Any:
+            await run.step_tool("pay", {"to": "ann"}, key="pay")
+            await ask(run, said)
+            if said == "v1":
+                await run.wait_for("go")
+            return list((await run.compensate()).undone)
+
+        return spend
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, tools=[pay]) as kernel:
+            runs = kernel.for_tenant()
+            assert await drive(runs, code("v1"), on_wait="suspend") == "waiting"
+            assert await drive(runs, code("v2"), **DRIFT) == "unknown_outcome"
+            told = (await runs.show("r.drift-1"))["unknown_calls"]
+            await runs.reconcile("r.drift-1", "r:pay/undo", retry=True)
+            async with runs.run("r", **DRIFT) as run:  # its code does not ask for this undoing
+                run.finish(await code("v3")(run))
+
+            assert entered == ["default/r:r:pay/undo"] * 2
+            assert [one["idempotency_key"] for one in told] == entered[:1]
+            assert await result_of(runs, "r.drift-2") == []
+
+    play(scenario())
+
+
 def test_the_fork_goes_back_to_a_step_that_it_shares_and_no_further(tmp_path: Path) -> None:
     world = World()
 

@@ -12,7 +12,7 @@ import msgspec
 from artelier.errors import Erased, InvalidRequest, NotFound
 from artelier.kernel.events import BILLING, ToolRefused, ToolRequested, ToolUnresolved
 from artelier.kernel.history.fork_effects import effects_of
-from artelier.kernel.history.fork_lineage import dispatcher_of
+from artelier.kernel.history.fork_lineage import key_owner_of
 from artelier.kernel.run.context import RUN_COLUMNS, run_row
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.tree import asked_below, root_of, totals
@@ -100,7 +100,7 @@ async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) 
     for key, requested_us, requested, unresolved_us, unresolved in rows:
         request = decode_stored(requested, type=ToolRequested)
         said = decode_stored(unresolved, type=ToolUnresolved)
-        owner = await dispatcher_of(services, tenant, run_id, key)
+        owner = await key_owner_of(services, tenant, run_id, key, request)
         calls.append(
             {
                 "step": key,

@@ -18,7 +18,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import cancel_left, return_held_money
 from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.fork import unheard
-from artelier.kernel.history.fork_lineage import Place, dispatcher_of, earlier_events, lineage, subject_key
+from artelier.kernel.history.fork_lineage import Place, earlier_events, key_owner_of, lineage, subject_key
 from artelier.kernel.history.step_diff import keyed_kinds
 from artelier.kernel.history.step_history import History
 from artelier.kernel.run.context import RunCore, run_row
@@ -179,7 +179,7 @@ async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
     )
     if own and own[0][0] == "unknown":
         raise core.suspend("unknown_outcome", key)
-    core.owners[key] = await dispatcher_of(core.services, core.tenant.id, core.run_id, key)
+    core.owners[key] = await key_owner_of(core.services, core.tenant.id, core.run_id, key, request)
     if not own:  # the origin has dispatched it, and here it can be settled
         core.writer.note(msgspec.structs.replace(request, counts=()))
     for step in await core.history.left():

@@ -274,3 +274,17 @@ async def dispatcher_of(services: Services, tenant: str, run_id: str, key: str) 
         if rows:
             found = place.run_id
     return found
+
+
+async def key_owner_of(
+    services: Services, tenant: str, run_id: str, key: str, request: ev.ToolRequested
+) -> str:
+    """Return the run that stands in a tool step's idempotency key.
+
+    That is the run that dispatched the step first; for a step that undoes another one, the run
+    that dispatched the other.
+    """
+    dispatcher = await dispatcher_of(services, tenant, run_id, key)
+    if not request.undoes:
+        return dispatcher
+    return request.undoes_in or await dispatcher_of(services, tenant, dispatcher, request.undoes)

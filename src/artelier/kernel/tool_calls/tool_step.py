@@ -104,7 +104,7 @@ def _taken_over(core: RunCore, recorded: Recorded) -> Recorded | None:
     else is simply asked for again.
     """
     if recorded.owner and recorded.owner != core.run_id:
-        core.owners[recorded.key] = recorded.owner
+        core.owners.setdefault(recorded.key, recorded.owner)  # an undoing knows better: see `key_owner_of`
     if not recorded.inherited:
         return recorded
     request = recorded.request
