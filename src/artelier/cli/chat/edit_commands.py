@@ -8,7 +8,7 @@ from artelier.cli.chat.slash import number, slash
 from artelier.cli.display import count
 
 if TYPE_CHECKING:
-    from artelier.cli.chat.repl import Talk
+    from artelier.cli.chat.conversation import Talk
 
 
 @slash("regenerate", help="Another variant of the newest turn, from the state before it.")
@@ -113,7 +113,7 @@ async def import_(talk: Talk, file: str) -> None:
 async def profile(talk: Talk, name: str | None = None) -> None:
     session = talk.session
     if name is not None:
-        from artelier.cli.chat.command import wished_profile
+        from artelier.cli.chat.chat_options import wished_profile
 
         await session.change(profile=await wished_profile(talk.call, session.desk, name))
     found = await session.profile()

@@ -15,7 +15,7 @@ from artelier.errors import NotFound
 
 if TYPE_CHECKING:
     from artelier.chat import Turn
-    from artelier.cli.chat.repl import Talk
+    from artelier.cli.chat.conversation import Talk
 
 TURNS_SHOWN = 10
 

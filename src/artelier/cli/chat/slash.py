@@ -1,8 +1,7 @@
-"""Slash commands: their names, how they are used, and which function does what they say."""
+"""The table of slash commands: names, usage, and the functions that register themselves."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from artelier.cli.chat.repl import Talk
+    pass
 
 Body = Callable[..., Awaitable[int | None]]
 
@@ -48,34 +47,6 @@ def slash(name: str, usage: str = "", *, help: str) -> Callable[[Body], Body]:
         return body
 
     return register
-
-
-async def obey(talk: Talk, line: str) -> int:
-    """Do what a line that begins with a slash says; an exit code.
-
-    Errors: `InvalidRequest` for a command that does not exist, or other words than it takes; its own.
-    """
-    from artelier.cli.chat import edit_commands, show_commands  # they register themselves
-
-    del show_commands, edit_commands
-    try:
-        name, *words = shlex.split(line[1:])
-    except ValueError as error:  # also for nothing but a slash
-        raise InvalidRequest(
-            "this is no command",
-            expected="words, in matching quotes if they have spaces",
-            got=line[:100],
-            hint="/help lists the commands; // begins a message with a slash.",
-        ) from error
-    found = COMMANDS.get(name)
-    if found is None:
-        raise InvalidRequest(
-            f"there is no command /{name[:60]}",
-            expected=", ".join(f"/{one}" for one in COMMANDS),
-            hint="// begins a message with a slash.",
-        )
-    found.check(words)
-    return await found.run(talk, *words) or 0
 
 
 def number(word: str, what: str) -> int:

@@ -1,0 +1,186 @@
+"""The options of `artelier chat`: which chat they open, and with which profile, people and lorebooks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from artelier.cli.call import Call
+from artelier.errors import InvalidRequest, NotFound
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.chat import Session
+    from artelier.chat.files.chat_interchange import TakenChat
+
+
+NONE = "none"
+"""Takes a profile or the lorebooks away."""
+
+
+FILES = (".json", ".png")
+"""How the files of characters and lorebooks end; anything else is a name or a ref."""
+
+
+_SUFFIX = re.compile(r"\.(j[a-z]{1,4}|p[a-z]{1,3}|ya?ml|txt|md|webp|gif|card|charx)$", re.IGNORECASE)
+"""Ends of names that are those of files, slips of the finger (`mira.jsn`) included; `J. R.` has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatWish:
+    """The wishes of a person who opens a chat; None stays as it is."""
+
+    chat: str
+    model: str | None
+    profile: str | None
+    branch: str
+    session: str | None
+    user: str | None
+    char: str | None
+    persona: str | None
+    lorebooks: Sequence[str]
+    system: str | None
+    file: str | None
+    """A conversation to begin with."""
+    subject: str
+
+
+async def open_chat(call: Call, kernel: Kernel, wish: ChatWish) -> tuple[Session, bool]:
+    """Return the chat, and True if it is new. Errors: those of `Session.open`, and of the files."""
+    from artelier.chat import Session
+    from artelier.chat.files.chat_interchange import taken
+    from artelier.chat.session.queries import ChatReader
+
+    desk = kernel.for_tenant(call.tenant)
+    await desk.state()
+    is_new = not await ChatReader(desk, wish.chat, branch=wish.branch).exists()
+    imported = None if wish.file is None else taken(wish.file)
+    asked = await _people(call, desk, wish, imported if is_new else None, is_new=is_new)
+    if wish.lorebooks:
+        known = () if is_new else await _known_books(desk, wish)
+        asked["lorebooks"] = await _books(call, desk, wish, known)
+    if wish.profile is not None:
+        asked["profile"] = await wished_profile(call, desk, wish.profile)
+    if wish.system is not None:
+        asked["system"] = wish.system
+    if is_new or wish.model is not None:
+        asked["model"] = wish.model or call.settings.model
+    if is_new and imported is not None:
+        asked.pop("greetings", None)  # it has begun already
+    session = await Session.open(
+        desk,
+        wish.chat,
+        branch=wish.branch,
+        session_id=wish.session,
+        principal=call.person,
+        subject=wish.subject,
+        **asked,
+    )
+    if imported is not None and wish.file is not None:
+        from artelier.cli.chat.files import add
+
+        await add(session, imported, file=wish.file, screen=call.screen)
+    return session, is_new
+
+
+async def wished_profile(call: Call, desk: Any, name: str) -> str | None:
+    """The name of a profile as a chat takes it; None for `none`.
+
+    Errors: `NotFound` that says how one comes here; those of reading one.
+    """
+    from artelier.operations.profile.shipped import SHIPPED
+    from artelier.operations.profile.store import read_profile
+
+    if name == NONE:
+        return None
+    try:
+        await read_profile(desk, name, by=call.person)
+    except (NotFound, InvalidRequest) as error:
+        if name in SHIPPED:
+            return name
+        if os.sep in name or name.lower().endswith(".json"):
+            way = call.command_line("profile", "import", name)
+            error.hint = f"A file is imported first: {way}. Shipped are {', '.join(SHIPPED)}."
+        elif isinstance(error, NotFound):
+            error.hint = error.hint or f"Shipped are {', '.join(SHIPPED)}."
+        raise
+    return name
+
+
+async def _people(
+    call: Call, desk: Any, wish: ChatWish, imported: TakenChat | None, *, is_new: bool
+) -> dict[str, Any]:
+    """`user`, `char` and `greetings`, as far as they are wanted; else those of an imported chat."""
+    from artelier.cli.chat.files import warn
+    from artelier.operations.lore.character_import import cast_character, cast_persona
+
+    asked: dict[str, Any] = {}
+    if imported is not None:
+        asked = {"user": imported.user, "char": imported.char}
+    if wish.persona is not None:
+        persona = await cast_persona(desk, wish.persona, by=call.person)
+        asked["user"] = persona if wish.user is None else {**persona, "name": wish.user}
+    elif wish.user is not None:
+        asked["user"] = wish.user
+    if wish.char is None:
+        return asked
+    _check_character(wish.char)
+    if not is_file(wish.char):
+        asked["char"] = wish.char
+        return asked
+    named = asked.get("user") or ("User" if is_new else await _user_of(desk, wish))
+    user = named if isinstance(named, str) else str(named["name"])
+    cast = await cast_character(desk, wish.char, by=call.person, user=user)
+    warn(call.screen, cast.warnings)
+    asked["char"] = dict(cast.char)
+    if is_new:
+        asked["greetings"] = list(cast.greetings)
+    return asked
+
+
+async def _user_of(desk: Any, wish: ChatWish) -> str:
+    from artelier.chat.session.queries import ChatReader
+
+    settings = await ChatReader(desk, wish.chat, branch=wish.branch).settings()
+    return str(settings.user.get("name") or "User")
+
+
+async def _known_books(desk: Any, wish: ChatWish) -> tuple[str, ...]:
+    from artelier.chat.session.queries import ChatReader
+
+    return (await ChatReader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
+
+
+async def _books(call: Call, desk: Any, wish: ChatWish, known: tuple[str, ...]) -> list[str]:
+    """Refs of the chat's lorebooks with those that were named; another version takes the place of one."""
+    from artelier.cli.chat.files import warn
+    from artelier.operations.lore.character_import import keep_lorebook
+
+    books = {ref.partition("@")[0]: ref for ref in known}
+    for named in wish.lorebooks:
+        if named == NONE:
+            books.clear()
+            continue
+        ref = named
+        if is_file(named):
+            ref, warnings = await keep_lorebook(desk, named, by=call.person)
+            warn(call.screen, warnings)
+        books[ref.partition("@")[0]] = ref
+    return list(books.values())
+
+
+def is_file(word: str) -> bool:
+    """Return True if a file is meant; what reads like a path is one even if it is not there."""
+    return word.lower().endswith(FILES) or os.path.isfile(word)
+
+
+def _check_character(word: str) -> None:
+    """Errors: `NotFound` for what reads like a path of a card, and is none: no character is called so."""
+    if is_file(word) or not (os.sep in word or _SUFFIX.search(word)):
+        return
+    raise NotFound(
+        "there is no such file", got=word[:200], expected="a name, or a card that ends in .png or .json"
+    )

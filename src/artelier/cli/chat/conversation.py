@@ -1,0 +1,155 @@
+"""A conversation on one branch of a chat: replies, what waits there, and what the person sees."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from artelier.cli import exit_codes
+from artelier.cli.call import Call
+from artelier.cli.chat.input_lines import Lines
+from artelier.cli.chat.interrupts import Interrupts
+from artelier.cli.chat.reply import ReplyScreen, facts_of, plain_turn, told
+from artelier.errors import NotFound
+
+if TYPE_CHECKING:
+    from artelier.app import Kernel
+    from artelier.chat import Session, TurnResult
+
+_LEFT_BEHIND = ("pending", "running")
+"""How a run stands that a process began, and did not end, while nobody asked it to wait."""
+
+
+class Talk:
+    """One branch of a chat and the person, or the script, that talks on it."""
+
+    def __init__(self, call: Call, kernel: Kernel, session: Session, lines: Lines) -> None:
+        self.call = call
+        self.kernel = kernel
+        self.session = session
+        self.screen = call.screen
+        self.lines = lines
+        self.interrupts = Interrupts()
+        self.is_over = False
+        """Set by `/quit`."""
+
+    @property
+    def is_asked(self) -> bool:
+        """True if a person types: mistakes are told, and the conversation goes on."""
+        return self.lines.is_asked
+
+    def way_back(self) -> str:
+        """Return the command that goes on with the conversation."""
+        session = self.session
+        branch = () if session.branch_name == "main" else ("--branch", session.branch_name)
+        return self.call.command_line("chat", session.chat_id, *branch)
+
+    async def reply(self, trigger: str, text: str = "") -> int:
+        """Have a turn, and show it; the exit code that its end stands for."""
+        from artelier.chat import RunEvent
+
+        self.call.resumable = self.way_back()
+        session, reply = self.session, ReplyScreen(self.screen)
+        result: TurnResult | None = None
+        # Questions of a run are answered by `artelier approve`: it is left waiting.
+        items = session.stream(text, trigger=trigger, on_wait="suspend")
+        with self.interrupts.during(self._cancel):
+            async with aclosing(items) as stream:
+                async for item in stream:
+                    if isinstance(item, RunEvent):
+                        reply.take(item, await self.seen(dict(item.data)))
+                    else:
+                        result = item
+        await self.interrupts.settled()
+        assert result is not None, "a stream ends with the result"
+        text, facts = await self.seen([result.text, await facts_of(session, result)])
+        result = replace(result, text=text)
+        if not self.call.as_json:
+            reply.end(text)
+        told(self.screen, session, result, facts)
+        await self._advise(result)
+        return exit_codes.of_status(result.status)
+
+    async def _cancel(self) -> None:
+        self.screen.note("cancelling the reply; Ctrl-C once more leaves", "yellow")
+        await self.session.cancel()
+
+    async def _advise(self, result: TurnResult) -> None:
+        """Print how a run that did not end can go on."""
+        if result.status not in ("completed", "failed", "cancelled") and not self.call.as_json:
+            await self.advise(result.run_id)
+
+    async def tell(self, run_id: str) -> None:
+        """Print what a waiting run waits for, and how it goes on; nothing is done with it."""
+        if not self.call.as_json:
+            await self.advise(run_id)
+            return
+        from artelier.chat.session.missing_tools import tools_missing
+        from artelier.chat.turn.turn_runner import recorded_job, result_of
+
+        desk = self.session.desk
+        job = await recorded_job(desk, run_id)
+        assert job is not None, "a run that waits has begun"
+        result = await result_of(desk.services, desk.id, run_id, job)
+        turn = plain_turn(self.session, result, await facts_of(self.session, result))
+        run = await desk.show(run_id)
+        shown = {**turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id)}
+        self.data(await self.seen(shown))
+
+    async def advise(self, run_id: str) -> None:
+        """Print the state of a run, its question, and the next steps."""
+        from artelier.chat.session.missing_tools import tools_missing
+        from artelier.cli.next_steps import next_steps, question_lines, standing
+
+        screen, run = self.screen, await self.seen(await self.session.desk.show(run_id))
+        screen.note(f"{run_id} is {standing(run)}", "bold yellow")
+        for asked in run["approvals"]:
+            question, *about = question_lines(asked)
+            screen.note(f"? {question}", "yellow")
+            for line in about:
+                screen.note(line)
+        missing = await tools_missing(self.session.desk, run_id)
+        if not missing or run["approvals"]:
+            for step in await next_steps(self.call, self.kernel, run):
+                screen.note(step)
+        if missing:
+            screen.note(
+                f"its tools are not here ({', '.join(missing)[:300]}): go on with the chat in the program"
+                " that has them, or here with /cancel"
+            )
+        elif self.is_asked:
+            screen.note("then here: /resume, or /cancel")
+
+    async def seen(self, value: Any) -> Any:
+        """JSON data as whoever sits here may see it: with values, if the tenant's grants allow that.
+
+        The model and the chat have placeholders.
+        """
+        return await self.session.desk.restored(value)
+
+    def data(self, value: Any) -> bool:
+        """Print an answer as JSON if that is wanted; whether it was."""
+        if self.call.as_json:
+            self.screen.json(value, indent=-1)
+        return self.call.as_json
+
+    async def stand(self) -> None:
+        """Say where the conversation stands now."""
+        session = self.session
+        turns = await session.turns(limit=1)
+        number = turns[-1].number if turns else 0
+        at: dict[str, Any] = {"branch": session.branch_name, "turn": number}
+        if not self.data(at):
+            self.screen.note(f"branch {session.branch_name}, turn {number}", "dim")
+
+
+async def is_left_behind(desk: Any, run_id: str) -> bool:
+    """Return True if a run that has not ended can go on here, without anybody being asked."""
+    from artelier.chat.session.missing_tools import tools_missing
+
+    try:
+        status = (await desk.show(run_id))["status"]
+    except NotFound:  # it was asked for, and never began
+        return True
+    return status in _LEFT_BEHIND and not await tools_missing(desk, run_id)
