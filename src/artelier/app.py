@@ -474,7 +474,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     def as_principal(self, principal: str, *, world: str | None = None) -> Space:
         """Return what one principal of this tenant can do with artifacts and money."""
         from artelier.operations.lore import register_writing
-        from artelier.operations.profile.store import register_profiles
+        from artelier.operations.profile.profile_reader import register_profiles
         from artelier.world.mind_artifacts import register_minds  # templates and conditions, on first use
 
         register_minds()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from artelier.operations.profile.shipped import SHIPPED, shipped_profile, shipped_text
+from artelier.operations import OperationProfile
+from artelier.operations.profile.shipped import SHIPPED, shipped_text
 from tests.cli.conftest import Shell
 
 
@@ -46,7 +47,7 @@ def test_show_has_operations_in_order_of_commit_with_what_they_write(shell: Shel
     assert "appends to art.combat_log (ui_only)" in lines[order[4]]
     assert any(line.split()[:2] == ["art.world_state", "depth(2)"] for line in lines)
     shown = shell("profile", "show", "rp-basic", "--json").json
-    assert shown == {"from": "shipped", "profile": shipped_profile("rp-basic").data()}
+    assert shown == {"from": "shipped", "profile": OperationProfile.shipped("rp-basic").data()}
 
 
 def test_every_mistake_is_printed_with_its_path(shell: Shell) -> None:

@@ -14,10 +14,9 @@ from artelier.chat.session.session import Session
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound
 from artelier.kernel.queries import blob_json
 from artelier.log import run_stream
-from artelier.operations.profile.definition import OperationProfile
-from artelier.operations.profile.shipped import SHIPPED, shipped_profile
-from artelier.operations.profile.store import load_profile
-from artelier.operations.profile.validation import InvalidProfile, parse_profile
+from artelier.operations.profile.operation_profile import InvalidProfile, OperationProfile, parse_profile
+from artelier.operations.profile.profile_reader import load_profile
+from artelier.operations.profile.shipped import SHIPPED
 
 Use = Callable[[Kernel], Awaitable[Any]]
 
@@ -38,7 +37,7 @@ def changed(profile: OperationProfile, **fields: Any) -> OperationProfile:
 
 
 def test_saved_profile_gets_a_new_version_only_if_it_changed(tmp_path: Path) -> None:
-    profile = shipped_profile("rp-basic")
+    profile = OperationProfile.shipped("rp-basic")
 
     async def use(kernel: Kernel) -> None:
         desk = kernel.for_tenant()
@@ -58,7 +57,7 @@ def test_saved_profile_gets_a_new_version_only_if_it_changed(tmp_path: Path) -> 
 
 
 def test_invalid_profile_is_stored_through_no_door(tmp_path: Path) -> None:
-    profile = shipped_profile("support-desk")
+    profile = OperationProfile.shipped("support-desk")
     twice = (*profile.operations, profile.operations[0])
     broken = profile.model_copy(update={"operations": twice})
 
@@ -81,7 +80,7 @@ def test_invalid_profile_is_stored_through_no_door(tmp_path: Path) -> None:
 def test_saving_and_loading_obey_access_and_kind(tmp_path: Path) -> None:
     async def use(kernel: Kernel) -> None:
         desk = kernel.for_tenant()
-        profile = shipped_profile("rp-basic")
+        profile = OperationProfile.shipped("rp-basic")
         await profile.save(kernel, by="kim")
         with pytest.raises(AccessDenied):
             await changed(profile, name="Theirs").save(kernel, by="robin")
@@ -98,7 +97,7 @@ def test_saving_and_loading_obey_access_and_kind(tmp_path: Path) -> None:
 
 def test_profiles_saved_at_once_become_versions_of_one(tmp_path: Path) -> None:
     async def use(kernel: Kernel) -> None:
-        profile = shipped_profile("rp-basic")
+        profile = OperationProfile.shipped("rp-basic")
         named = [changed(profile, name=f"n{number}") for number in range(4)]
         refs = await asyncio.gather(*(one.save(kernel) for one in named))
         assert sorted(refs) == [f"rp-basic@{number}" for number in range(1, 5)]
@@ -178,11 +177,11 @@ def test_shipped_profile_runs_thirty_turns_offline(tmp_path: Path, name: str) ->
         for number in range(1, 31):
             for one in await finished(kernel, f"c1/r{number:06d}"):
                 statuses.setdefault(one["operation_id"], set()).add(one["status"])
-        assert set(statuses) == {one.operation_id for one in shipped_profile(name).operations}
+        assert set(statuses) == {one.operation_id for one in OperationProfile.shipped(name).operations}
         assert all("done" in found <= {"done", "skipped"} for found in statuses.values()), statuses
         assert set(await session.arts()) == {
             tag
-            for tag, effect in shipped_profile(name).artifacts().items()
+            for tag, effect in OperationProfile.shipped(name).artifacts().items()
             if effect.persistence == "persisted"
         }
 

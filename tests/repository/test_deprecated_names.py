@@ -12,7 +12,7 @@ MOVED = [
     ("artelier.operations", "Variant", "artelier.chat"),
     ("artelier.operations", "TurnResult", "artelier.chat"),
     ("artelier.operations", "RunEvent", "artelier.chat"),
-    ("artelier.operations.validation", "parse_profile", "artelier.operations.profile.validation"),
+    ("artelier.operations.validation", "parse_profile", "artelier.operations.profile.operation_profile"),
     ("artelier.operations.casting", "cast_character", "artelier.operations.lore.character_import"),
     ("artelier.agents.launching", "launch_of", "artelier.agents.launch"),
 ]

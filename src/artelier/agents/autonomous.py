@@ -32,7 +32,7 @@ from artelier.ports.tool import ToolPort
 if TYPE_CHECKING:
     from artelier.agents.conversation.chat import Chat
     from artelier.agents.stream.run_stream import AgentEvent
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
     from artelier.tools.skills import Listing, SkillCatalog
 
 LOOP = "agent"

@@ -12,7 +12,7 @@ from artelier.kernel.prompt.conversation import Conversation
 
 if TYPE_CHECKING:
     from artelier.chat.turn.agent_turn_hooks import AgentStep, AgentTurnHooks
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
 
 SAID_MAX = 50
 """Messages that operations see of a conversation."""

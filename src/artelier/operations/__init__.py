@@ -6,11 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
 
 __all__ = ["OperationProfile"]
 
-_HOME = {"OperationProfile": "artelier.operations.profile.definition"}
+_HOME = {"OperationProfile": "artelier.operations.profile.operation_profile"}
 
 _MOVED: dict[str, str] = dict.fromkeys(
     ("RunEvent", "Session", "Turn", "TurnResult", "Variant"), "artelier.chat"

@@ -1,19 +1,19 @@
-"""The old name of `artelier.operations.profile.validation`; use that."""
+"""The old name of `artelier.operations.profile.operation_profile`; use that."""
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.operations.profile.validation import *  # noqa: F403
+    from artelier.operations.profile.operation_profile import *  # noqa: F403
 
 
 def __getattr__(name: str) -> Any:
     import warnings
 
-    import artelier.operations.profile.validation as successor
+    import artelier.operations.profile.operation_profile as successor
 
     value = getattr(successor, name)
     warnings.warn(
-        "artelier.operations.validation is now artelier.operations.profile.validation",
+        "artelier.operations.validation is now artelier.operations.profile.operation_profile",
         DeprecationWarning,
         stacklevel=2,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from artelier.artifacts import Artifacts, Space, Working
-from artelier.operations.profile.store import register_profiles
+from artelier.operations.profile.profile_reader import register_profiles
 from artelier.world.actions.effects.money import check_account
 from artelier.world.clock import TickClock
 from artelier.world.events import reader_of, world_space

@@ -25,7 +25,7 @@ from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.memory.embedders.payer import DeskPayer
 from artelier.money import SCRIP, parse_usd
-from artelier.operations.profile.store import register_profiles
+from artelier.operations.profile.profile_reader import register_profiles
 from artelier.ports.embedder import paid_by
 from artelier.tokens.names import canonical_name
 from artelier.world import events as ev

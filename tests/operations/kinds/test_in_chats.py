@@ -9,7 +9,7 @@ from typing import Any
 from artelier import Kernel, ModelReply, ModelRequest, tool
 from artelier.chat.session.session import Session
 from artelier.operations import events as ev
-from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import events, open_kernel, play
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier.operations.profile.validation import mistakes_in
+from artelier.operations.profile.operation_profile import mistakes_in
 from tests.operations.rules.stage import (
     AFTER,
     BEFORE,

@@ -10,7 +10,7 @@ import pytest
 
 from artelier import ModelRequest
 from artelier.errors import ModelRefusedCall
-from artelier.operations.profile.validation import mistakes_in
+from artelier.operations.profile.operation_profile import mistakes_in
 from tests.operations.rules.stage import SYSTEM, Stage, after, echo, insert, keep, op, profile, stage_test
 
 Data = dict[str, Any]

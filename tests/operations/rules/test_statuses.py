@@ -8,7 +8,7 @@ import pytest
 
 from artelier.errors import ProviderUnavailable
 from artelier.operations import events as ev
-from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.operation_profile import OperationProfile
 from tests.operations.rules.stage import (
     AFTER,
     BEFORE,

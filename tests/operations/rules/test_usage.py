@@ -13,7 +13,7 @@ from artelier import ModelRequest, Session
 from artelier.chat.turn.main_call import STEP
 from artelier.errors import ArtelierError, NotFound
 from artelier.kernel import Renderer
-from artelier.operations.profile.validation import mistakes_in
+from artelier.operations.profile.operation_profile import mistakes_in
 from tests.operations.rules.stage import (
     AFTER,
     BEFORE,

@@ -31,7 +31,7 @@ from artelier.tools import Tool
 from artelier.tools.function import DESCRIPTION_CHARS_MAX
 
 if TYPE_CHECKING:
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
 
 DEPTH_MAX = 4
 """Generations below the first run."""

@@ -46,7 +46,7 @@ async def _to_call(desk: Any, run_id: str, job: TurnJob) -> set[str] | None:
     None if the profile cannot be read.
     """
     from artelier.chat.session.run_report import show_run
-    from artelier.operations.profile.store import load_profile
+    from artelier.operations.profile.profile_reader import load_profile
 
     shown = await show_run(desk, run_id)
     ended = {(one["operation_id"], one["hook"]) for one in shown["operations"] if one["status"] != "running"}

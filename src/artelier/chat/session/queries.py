@@ -17,7 +17,7 @@ from artelier.log import Store
 
 if TYPE_CHECKING:
     from artelier.chat.session.event_stream import RunEvent
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
 
 
 class ChatReader:

@@ -12,7 +12,7 @@ from artelier.chat.turn.turn_config import HISTORY_MAX
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
 
 TEXT_CHARS_MAX = 1_000_000
 """Of one thing that somebody says, and of a system prompt (a guess: a long book chapter)."""
@@ -257,9 +257,9 @@ async def profile_given(
     `check` raises for a profile that does not fit; such a one is not saved.
     Errors: those of `check`; `NotFound`, `InvalidProfile`, `AccessDenied`; `InvalidRequest` for others.
     """
-    from artelier.operations.profile.definition import OperationProfile
+    from artelier.operations.profile.operation_profile import OperationProfile
+    from artelier.operations.profile.profile_reader import load_profile
     from artelier.operations.profile.shipped import SHIPPED
-    from artelier.operations.profile.store import load_profile, save_profile
 
     if not isinstance(profile, str | OperationProfile):
         raise InvalidRequest(
@@ -277,13 +277,13 @@ async def profile_given(
             found = OperationProfile.shipped(profile)
     if check is not None:
         check(found)
-    return found, ref or await save_profile(desk, found, by=by)
+    return found, ref or await found.save(desk, by=by)
 
 
 async def profile_of(desk: Any, settings: ChatSettings) -> tuple[OperationProfile | None, str]:
     """The profile that a turn works with now, and its ref; `(None, "")` for a plain main call."""
     if not settings.profile:
         return None, ""
-    from artelier.operations.profile.store import load_profile
+    from artelier.operations.profile.profile_reader import load_profile
 
     return await load_profile(desk, settings.profile, by=settings.principal)

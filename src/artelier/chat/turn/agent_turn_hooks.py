@@ -23,7 +23,8 @@ from artelier.operations.graph.orchestrator import Hooked, Surroundings, fault_o
 from artelier.operations.graph.plan import OperationPlan, marked, plan
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.template_scope import Situation
-from artelier.operations.profile.definition import AFTER, BEFORE, Hook, OperationProfile, SystemUpdate
+from artelier.operations.profile.definition import AFTER, BEFORE, Hook, SystemUpdate
+from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 
@@ -231,7 +232,7 @@ class AgentTurnHooks:
         if self._desk is None:
             raise RunEnded(f"run {self.run.id} ended before this step had read its session")
         from artelier.chat.tree.queries import branch_of, chat_row, stand
-        from artelier.operations.profile.store import load_profile
+        from artelier.operations.profile.profile_reader import load_profile
 
         if self._profile is None:
             self._profile, _ = await load_profile(self._desk, self._ref, by=self._principal)

@@ -8,7 +8,7 @@ from typing import Any
 from artelier.context import Section
 from artelier.context.section import Source
 from artelier.operations.lore.macros import substituted
-from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.operation_profile import OperationProfile
 
 FIELDS = (
     ("description", ""),

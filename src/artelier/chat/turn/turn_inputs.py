@@ -13,8 +13,8 @@ from artelier.kernel import Renderer, Run
 from artelier.log import Blob, BlobRef, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_state import Art, ArtState, Version
-from artelier.operations.profile.cache import parsed, parsed_content
-from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.operation_profile import OperationProfile
+from artelier.operations.profile.profile_reader import parsed, parsed_content
 from artelier.ports.model import ChatMessage
 
 

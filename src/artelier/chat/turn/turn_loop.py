@@ -42,7 +42,8 @@ from artelier.operations.graph.plan import OperationPlan, Slot, marked, plan
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.shipped_texts import wording
 from artelier.operations.graph.template_scope import Situation
-from artelier.operations.profile.definition import AFTER, BEFORE, OperationProfile
+from artelier.operations.profile.definition import AFTER, BEFORE
+from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 

@@ -14,7 +14,8 @@ from artelier.cli.command import command, group
 from artelier.errors import Erased, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from artelier.operations.profile.definition import Operation, OperationProfile, PromptInclusion
+    from artelier.operations.profile.definition import Operation, PromptInclusion
+    from artelier.operations.profile.operation_profile import OperationProfile
     from artelier.operations.profile.validation_errors import Mistake
 
 SHIPPED = "shipped"
@@ -45,7 +46,7 @@ async def validate(
     """
     if (file is None) == (profile is None):
         raise InvalidRequest("one thing to check", expected="a FILE, or --profile NAME")
-    from artelier.operations.profile.validation import mistakes_in
+    from artelier.operations.profile.operation_profile import mistakes_in
 
     if file is not None:
         content, where = _read(file), file
@@ -75,10 +76,10 @@ async def list_profiles(
     ] = None,
 ) -> None:
     """List the shipped profiles and those of this database."""
+    from artelier.operations.profile.operation_profile import OperationProfile
     from artelier.operations.profile.shipped import SHIPPED as NAMES
-    from artelier.operations.profile.shipped import shipped_profile
 
-    items = [] if after else [_item(shipped_profile(name), SHIPPED) for name in NAMES]
+    items = [] if after else [_item(OperationProfile.shipped(name), SHIPPED) for name in NAMES]
     broken: dict[str, str] = {}
     following: str | None = None
     if _has_database(call):
@@ -100,8 +101,9 @@ async def _add_stored(
     call: Call, desk: Any, items: list[dict[str, Any]], broken: dict[str, str], *, after: str | None
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
-    from artelier.operations.profile.store import KIND, load_profile
-    from artelier.operations.profile.validation import InvalidProfile
+    from artelier.operations.profile.operation_profile import InvalidProfile
+    from artelier.operations.profile.profile_reader import load_profile
+    from artelier.operations.profile.store import KIND
 
     artifacts = desk.as_principal(call.person).artifacts
     stored = await artifacts.list(kind=KIND, limit=PAGE_MAX, after=after)
@@ -135,7 +137,7 @@ async def show(call: Call, name: Name) -> None:
 
     Its operations stand in the order of commit, with what each writes; below them, what prompts include.
     """
-    from artelier.operations.profile.validation import parse_profile
+    from artelier.operations.profile.operation_profile import parse_profile
 
     content, source = await _content(call, name)
     profile = parse_profile(content)
@@ -219,7 +221,7 @@ async def import_(call: Call, file: File) -> int:
 
     It becomes a new version of the one with its profile_id; what has not changed gets none.
     """
-    from artelier.operations.profile.validation import InvalidProfile, parse_profile
+    from artelier.operations.profile.operation_profile import InvalidProfile, parse_profile
 
     try:
         profile = parse_profile(_read(file))
@@ -246,7 +248,7 @@ async def export(
     ] = None,
 ) -> None:
     """Write a profile as JSON, to be changed and imported again."""
-    from artelier.operations.profile.validation import parse_profile
+    from artelier.operations.profile.operation_profile import parse_profile
 
     content, source = await _content(call, name)
     profile = parse_profile(content)

@@ -27,12 +27,13 @@ from artelier.operations.graph.effects import (
     wishes_of,
 )
 from artelier.operations.graph.plan import Slot
+from artelier.operations.graph.prompt_sections import unseen
 from artelier.operations.graph.secret_redaction import masked
 from artelier.operations.graph.template_scope import Situation
 from artelier.operations.kinds import kind_named
 from artelier.operations.kinds.contract import Call, Found, OperationFailed, Scope
-from artelier.operations.profile.definition import ArtifactUpsert, OperationProfile
-from artelier.operations.profile.value_visibility import unseen
+from artelier.operations.profile.definition import ArtifactUpsert
+from artelier.operations.profile.operation_profile import OperationProfile
 
 GRACE_S = 0.25
 """How long an operation whose time is up may take to stop; then it goes on alone and commits nothing."""

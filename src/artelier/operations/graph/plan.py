@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from artelier.operations.events import Planned
-from artelier.operations.profile.definition import HOOKS, Hook, Operation, OperationProfile
+from artelier.operations.profile.definition import HOOKS, Hook, Operation
+from artelier.operations.profile.operation_profile import OperationProfile
 
 Marks = Mapping[str, tuple[int, int]]
 

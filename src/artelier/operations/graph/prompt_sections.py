@@ -10,9 +10,11 @@ from artelier.operations.graph.artifact_state import ArtState
 from artelier.operations.graph.inclusion import Included, included
 from artelier.operations.graph.inclusion_summary import shortened
 from artelier.operations.graph.template_scope import Situation
+from artelier.operations.kinds import kind_named
 from artelier.operations.kinds.contract import Scope
-from artelier.operations.profile.definition import OperationProfile, PromptInclusion
-from artelier.operations.profile.value_visibility import unseen
+from artelier.operations.profile.definition import PromptInclusion
+from artelier.operations.profile.operation_profile import OperationProfile
+from artelier.operations.profile.value_visibility import Reader, hidden_values
 
 
 def names_shown(
@@ -43,3 +45,19 @@ async def inclusions(
     """Return what the rules include, each within its limit. Errors: `InclusionFailed`; Flow."""
     items = included(rules, state, shown, trigger=trigger)
     return [await shortened(run, item, model=model, prefix=prefix) for item in items]
+
+
+def unseen(profile: OperationProfile | None, state: ArtState) -> Mapping[str, frozenset[str]]:
+    """Return the operations of a profile whose values no prompt, and no person, may be shown in a run."""
+    written = profile.artifacts() if profile is not None else {}
+    arts = [*state.arts.values(), *written.values()]
+    tags: dict[Reader, set[str]] = {
+        "prompt": {one.tag for one in arts if not one.in_prompt},
+        "ui": {one.tag for one in arts if not one.in_ui},
+    }
+    if profile is None:
+        return {"prompt": frozenset(), "ui": frozenset()}
+    sources = [
+        (one.operation_id, kind_named(one.kind), one.params) for one in profile.operations if one.enabled
+    ]
+    return {reader: hidden_values(sources, of, reader) if of else frozenset() for reader, of in tags.items()}

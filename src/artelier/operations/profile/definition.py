@@ -1,7 +1,7 @@
 """The content of a profile: operations, how they are used, what they may change, and what prompts include.
 
-These are the stored values; `validation.py` makes them from people's data and names every mistake. The forms
-of `params` belong to the kinds (`kinds/`).
+These are the stored values; `operation_profile.py` makes them from people's data and names every mistake. The
+forms of `params` belong to the kinds (`kinds/`).
 """
 
 from __future__ import annotations
@@ -274,63 +274,3 @@ class PromptInclusion(Form):
     @property
     def tag(self) -> str:
         return self.source.removeprefix("art.")
-
-
-class OperationProfile(Form):
-    """A container of operations around a main model call. It executes nothing itself.
-
-    Made by `OperationProfile.parse(data)`, which names every mistake, or `OperationProfile.shipped(name)`.
-    """
-
-    profile_id: str = Field(pattern=ID)
-    name: str = Field(default="", max_length=120)
-    description: str = Field(default="", max_length=2_000)
-    enabled: bool = True
-    """False: a plain main call."""
-    execution_mode: Literal["concurrent", "sequential"] = "concurrent"
-    session_id: str = Field(default="default", pattern=ID)
-    """The session that chats begin with; another one starts empty."""
-    version: int = Field(default=1, ge=1)
-    """Its author's number. The artifact's version is recorded with each run."""
-    operations: tuple[Operation, ...] = Field(default=(), max_length=OPERATIONS_MAX)
-    inclusions: tuple[PromptInclusion, ...] = Field(default=(), max_length=INCLUSIONS_MAX)
-    system: Text | None = None
-    """A template: the system prompt of chats that have none of their own."""
-    parallel_max: int = Field(default=8, ge=1, le=PARALLEL_MAX)
-    deadline_s: float | None = Field(default=None, gt=0, le=86_400)
-    """Of a whole run."""
-
-    @classmethod
-    def parse(cls, data: object) -> OperationProfile:
-        """A profile from JSON data (an object, or its text). Errors: `InvalidProfile` with all mistakes."""
-        from artelier.operations.profile.validation import parse_profile
-
-        return parse_profile(data)
-
-    @classmethod
-    def shipped(cls, name: str) -> OperationProfile:
-        """A profile that comes with Artelier. Errors: `NotFound` that names them."""
-        from artelier.operations.profile.shipped import shipped_profile
-
-        return shipped_profile(name)
-
-    async def save(self, kernel: Any, *, tenant: str | None = None, by: str = "operator") -> str:
-        """Store it as an artifact in the name of `by`; its ref `id@version`, a new one only if it changed.
-
-        `kernel`: a tenant's handle, or a kernel and the name of a tenant.
-        Errors: `InvalidProfile` with all mistakes, and those of writing an artifact.
-        """
-        from artelier.operations.profile.store import desk_of, save_profile
-
-        return await save_profile(desk_of(kernel, tenant=tenant), self, by=by)
-
-    def data(self) -> dict[str, Any]:
-        """The profile as JSON data; `parse` makes an equal one of it."""
-        return self.model_dump(mode="json", exclude_defaults=True, serialize_as_any=True)
-
-    def operation(self, operation_id: str) -> Operation:
-        return next(one for one in self.operations if one.operation_id == operation_id)
-
-    def artifacts(self) -> dict[str, ArtifactUpsert]:
-        """Return what its operations may write, by tag."""
-        return {one.artifact.tag: one.artifact for one in self.operations if one.artifact}

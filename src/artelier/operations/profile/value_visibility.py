@@ -6,7 +6,7 @@ new of what they see: what they find is hidden only where it is itself a hidden 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from artelier.errors import ArtelierError
@@ -14,9 +14,7 @@ from artelier.operations.kinds.shared_values import destination, paths_in
 from artelier.operations.profile.definition import ArtifactUpsert, Params
 
 if TYPE_CHECKING:
-    from artelier.operations.graph.artifact_state import ArtState
     from artelier.operations.kinds.contract import Kind
-    from artelier.operations.profile.definition import OperationProfile
 
 Reader = Literal["prompt", "ui"]
 Source = tuple[str, "Kind[Any]", Params]
@@ -59,21 +57,3 @@ def _hides(
 def reads(path: tuple[str, ...], root: str, names: Collection[str]) -> bool:
     """Return True if a path of a template may read one of the names below a root."""
     return bool(names) and path[0] == root and (len(path) == 1 or path[1] in ("*", *names))
-
-
-def unseen(profile: OperationProfile | None, state: ArtState) -> Mapping[str, frozenset[str]]:
-    """Operations of a profile whose values no prompt, and no person, may be shown in a run."""
-    from artelier.operations.kinds import kind_named
-
-    written = profile.artifacts() if profile is not None else {}
-    arts = [*state.arts.values(), *written.values()]
-    tags: dict[Reader, set[str]] = {
-        "prompt": {one.tag for one in arts if not one.in_prompt},
-        "ui": {one.tag for one in arts if not one.in_ui},
-    }
-    if profile is None:
-        return {"prompt": frozenset(), "ui": frozenset()}
-    sources = [
-        (one.operation_id, kind_named(one.kind), one.params) for one in profile.operations if one.enabled
-    ]
-    return {reader: hidden_values(sources, of, reader) if of else frozenset() for reader, of in tags.items()}

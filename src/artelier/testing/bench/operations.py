@@ -17,7 +17,7 @@ from artelier.log import decode_stored, run_stream
 from artelier.models.scripted import ScriptedModel
 from artelier.operations.events import CommitReported
 from artelier.operations.graph.plan import in_commit_order
-from artelier.operations.profile.definition import OperationProfile
+from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.testing.bench.figures import Target, judge, rounded
 from artelier.testing.bench.growth import store_bytes
 from artelier.testing.bench.machine import machine_facts

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from artelier.errors import NotFound
 
-if TYPE_CHECKING:
-    from artelier.operations.profile.definition import OperationProfile
-
-__all__ = ["SHIPPED", "shipped_profile", "shipped_text"]
+__all__ = ["SHIPPED", "shipped_text"]
 
 SHIPPED: tuple[str, ...] = ("rp-basic", "research-notes", "support-desk")
 
@@ -20,10 +16,3 @@ def shipped_text(name: str) -> str:
     if name not in SHIPPED:
         raise NotFound("no profile of this name is shipped", expected=", ".join(SHIPPED), got=str(name)[:80])
     return (files("artelier.operations.profile.shipped") / f"{name}.json").read_text("utf-8")
-
-
-def shipped_profile(name: str) -> OperationProfile:
-    """A shipped profile, frozen. Errors: `NotFound` that names them."""
-    from artelier.operations.profile.validation import parse_profile
-
-    return parse_profile(shipped_text(name))

@@ -6,10 +6,15 @@ import asyncio
 from typing import Any
 
 from artelier.errors import Erased, NotFound
-from artelier.operations.profile.definition import OperationProfile
-from artelier.operations.profile.shipped import SHIPPED, shipped_profile
-from artelier.operations.profile.store import KIND, load_profile, read_profile, save_profile
-from artelier.operations.profile.validation import InvalidProfile, mistakes_in, parse_profile
+from artelier.operations.profile.operation_profile import (
+    InvalidProfile,
+    OperationProfile,
+    mistakes_in,
+    parse_profile,
+)
+from artelier.operations.profile.profile_reader import load_profile
+from artelier.operations.profile.shipped import SHIPPED
+from artelier.operations.profile.store import KIND, read_profile, save_profile
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.operator import Signed, artifacts_of
@@ -25,7 +30,7 @@ FROM_BOX = "shipped"
 @router.get("", operation_id="profiles_list")
 async def list_(desk: Desk, actor: Actor, after: After = None, limit: Limit = 100) -> wire.ProfilesPage:
     """Profiles that people may read; the first page begins with the shipped ones."""
-    items = [] if after else [_line(shipped_profile(name), FROM_BOX) for name in SHIPPED]
+    items = [] if after else [_line(OperationProfile.shipped(name), FROM_BOX) for name in SHIPPED]
     broken: list[str] = []
     stored = await artifacts_of(desk, actor).list(kind=KIND, after=after, limit=limit + 1)
     for one in stored[:limit]:
@@ -61,7 +66,7 @@ async def validate(desk: Desk, body: wire.ProfileBody) -> wire.Validated:
 async def save(desk: Desk, actor: Actor, body: wire.ProfileBody) -> wire.ProfileSaved:
     """Store a profile under its `profile_id`, if nothing is wrong with it; unchanged it gets no version."""
     profile = await asyncio.to_thread(parse_profile, body.profile)
-    ref = await save_profile(Signed(desk, actor), profile)
+    ref = await save_profile(Signed(desk, actor), profile.profile_id, profile.data())
     return wire.ProfileSaved(ref=ref, profile_id=profile.profile_id)
 
 
@@ -73,7 +78,7 @@ async def show(desk: Desk, id: str) -> wire.ProfileShown:
     except NotFound:
         if id not in SHIPPED:
             raise
-        content, source = shipped_profile(id).data(), FROM_BOX
+        content, source = OperationProfile.shipped(id).data(), FROM_BOX
     return wire.ProfileShown(profile_id=id.partition("@")[0], source=source, profile=content)
 
 

@@ -1,29 +1,94 @@
-"""A profile from what people write, or every mistake in it at once."""
+"""A profile, made from what people write, or every mistake in it at once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
+
+from pydantic import Field
 
 from artelier.operations.profile.definition import (
+    ID,
     INCLUSIONS_MAX,
     OPERATIONS_MAX,
+    PARALLEL_MAX,
     TAG,
-    OperationProfile,
+    ArtifactUpsert,
+    Form,
+    Operation,
     PromptInclusion,
+    Text,
 )
 from artelier.operations.profile.draft_parser import OperationDraft, drafted, form_of
 from artelier.operations.profile.rules import check_operations, upserts
+from artelier.operations.profile.shipped import shipped_text
+from artelier.operations.profile.store import desk_of, save_profile
 from artelier.operations.profile.template_visibility import check_texts
 from artelier.operations.profile.untrusted_json import taken
 from artelier.operations.profile.validation_errors import InvalidProfile, Mistake, Mistakes, shown
 
-__all__ = ["InvalidProfile", "Mistake", "mistakes_in", "parse_profile"]
+__all__ = ["InvalidProfile", "Mistake", "OperationProfile", "mistakes_in", "parse_profile"]
 
 _SOURCE = re.compile(r"art\." + TAG.removeprefix("^").removesuffix("$"))
 
 Inclusions = Sequence[tuple[int, PromptInclusion]]
+
+
+class OperationProfile(Form):
+    """A container of operations around a main model call. It executes nothing itself.
+
+    Made by `OperationProfile.parse(data)`, which names every mistake, or `OperationProfile.shipped(name)`.
+    """
+
+    profile_id: str = Field(pattern=ID)
+    name: str = Field(default="", max_length=120)
+    description: str = Field(default="", max_length=2_000)
+    enabled: bool = True
+    """False: a plain main call."""
+    execution_mode: Literal["concurrent", "sequential"] = "concurrent"
+    session_id: str = Field(default="default", pattern=ID)
+    """The session that chats begin with; another one starts empty."""
+    version: int = Field(default=1, ge=1)
+    """Its author's number. The artifact's version is recorded with each run."""
+    operations: tuple[Operation, ...] = Field(default=(), max_length=OPERATIONS_MAX)
+    inclusions: tuple[PromptInclusion, ...] = Field(default=(), max_length=INCLUSIONS_MAX)
+    system: Text | None = None
+    """A template: the system prompt of chats that have none of their own."""
+    parallel_max: int = Field(default=8, ge=1, le=PARALLEL_MAX)
+    deadline_s: float | None = Field(default=None, gt=0, le=86_400)
+    """Of a whole run."""
+
+    @classmethod
+    def parse(cls, data: object) -> OperationProfile:
+        """A profile from JSON data (an object, or its text). Errors: `InvalidProfile` with all mistakes."""
+        return parse_profile(data)
+
+    @classmethod
+    def shipped(cls, name: str) -> OperationProfile:
+        """A profile that comes with Artelier. Errors: `NotFound` that names them."""
+        return parse_profile(shipped_text(name))
+
+    async def save(self, kernel: Any, *, tenant: str | None = None, by: str = "operator") -> str:
+        """Store it as an artifact in the name of `by`; its ref `id@version`, a new one only if it changed.
+
+        `kernel`: a tenant's handle, or a kernel and the name of a tenant.
+        Errors: `InvalidProfile` with all mistakes, and those of writing an artifact.
+        """
+        content = self.data()
+        parse_profile(content)  # one that was made by hand may have any mistake
+        return await save_profile(desk_of(kernel, tenant=tenant), self.profile_id, content, by=by)
+
+    def data(self) -> dict[str, Any]:
+        """The profile as JSON data; `parse` makes an equal one of it."""
+        return self.model_dump(mode="json", exclude_defaults=True, serialize_as_any=True)
+
+    def operation(self, operation_id: str) -> Operation:
+        return next(one for one in self.operations if one.operation_id == operation_id)
+
+    def artifacts(self) -> dict[str, ArtifactUpsert]:
+        """Return what its operations may write, by tag."""
+        return {one.artifact.tag: one.artifact for one in self.operations if one.artifact}
 
 
 def parse_profile(data: object) -> OperationProfile:

@@ -1,0 +1,59 @@
+"""Stored profiles as values, parsed once: what is stored is checked when it is saved."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from artelier.artifacts import Kind, register_kind
+from artelier.errors import InvalidArtifact
+from artelier.kernel.prompt.manifest import canonical
+from artelier.operations.profile.store import JSON, KIND, ProfileKernel, read_profile
+
+if TYPE_CHECKING:
+    from artelier.operations.profile.operation_profile import OperationProfile
+
+KEPT_MAX = 64
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def parsed_content(content: bytes) -> OperationProfile:
+    """Return the profile of canonical JSON. Errors: `InvalidProfile` if it was stored under other rules."""
+    from artelier.operations.profile.operation_profile import parse_profile  # with pydantic
+
+    return parse_profile(content.decode())
+
+
+def parsed(data: Any) -> tuple[OperationProfile, bytes]:
+    """Return the profile of JSON data, and its canonical JSON. Errors: as `parsed_content`."""
+    content = canonical(data)
+    return parsed_content(content), content
+
+
+def register_profiles() -> None:
+    """Have profiles checked in full whenever an artifact of that kind is saved, through whichever door.
+
+    Idempotent. Stored artifacts are not touched: an older one that would not pass stays readable.
+    """
+    register_kind(Kind(name=KIND, media=JSON, check=_check), replace=True)
+
+
+def _check(content: Any) -> None:
+    from artelier.operations.profile.operation_profile import InvalidProfile, parse_profile  # with pydantic
+
+    try:
+        parse_profile(content)
+    except InvalidProfile as error:
+        raise InvalidArtifact(error.message, hint=error.hint, errors=error.errors) from None
+
+
+async def load_profile(
+    desk: ProfileKernel, ref: str, *, by: str = "operator"
+) -> tuple[OperationProfile, str]:
+    """Return a stored profile (`rp-basic`, `rp-basic@3`) and the ref `id@version` of what was read.
+
+    Errors: `NotFound`, `AccessDenied`, `InvalidArtifact` for an artifact of another kind, `InvalidProfile`
+    for one that was stored under other rules.
+    """
+    content, found = await read_profile(desk, ref, by=by)
+    return parsed(content)[0], found
