@@ -76,12 +76,14 @@ from artelier.missions.handle import MissionsHandle, check_fork
 from artelier.missions.view import missions_view
 from artelier.models.registry import ModelRegistry
 from artelier.pii.encryption import check_sealing, sealer_from
+from artelier.plugins import Plugins, activate
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
 from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
 from artelier.sandbox import MontySandbox
 from artelier.tokens import Prices, Window, Windows
+from artelier.tools.registry import TOOL_POINT
 from artelier.tools.skills.view import skills_view
 from artelier.world.events import MOVING as WORLD_MOVING
 from artelier.world.view import world_view
@@ -146,6 +148,7 @@ class Kernel:
         telemetry: Telemetry | TracerProvider | Providers | bool | None = None,
         workspaces: Workspaces | None = None,
         quotas: Quotas | None = None,
+        plugins: Iterable[str] | Plugins = (),
     ) -> Kernel:
         """Open a store, creating and migrating it.
 
@@ -153,13 +156,15 @@ class Kernel:
         built-in ones. `prices` and `windows` override the tables, by model name. `telemetry`: True for
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
-        `quotas`: how much of a server a tenant may take.
+        `quotas`: how much of a server a tenant may take. `plugins`: distributions whose entry points may act
+        here; one that cannot be used is left out with a `PluginWarning`.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
         clock = clock or SystemClock()
-        registry = ModelRegistry(models, environ=os.environ if environ is None else environ)
-        table = _by_name(tools)
+        allowed = plugins if isinstance(plugins, Plugins) else Plugins(plugins)
+        registry = ModelRegistry(models, environ=os.environ if environ is None else environ, plugins=allowed)
+        table = _with_plugins(_by_name(tools), allowed)
         price_table, window_table = Prices(prices, clock=clock), Windows(windows)
         watcher = None
         if telemetry is not None:
@@ -190,6 +195,7 @@ class Kernel:
             telemetry=watcher,
             workspaces=workspaces or ANY_FOLDER,
             quotas=quotas or Quotas(),
+            plugins=allowed,
         )
         if policy.pii:
             from artelier.pii.scrubber_registry import PersonalData  # its detectors take 60 ms to compile
@@ -656,6 +662,13 @@ def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
             raise InvalidRequest("two tools have one name", got=tool.name)
         table[tool.name] = tool
     return table
+
+
+def _with_plugins(table: dict[str, ToolPort], plugins: Plugins) -> dict[str, ToolPort]:
+    """Return the tools with those of plugins, and let profiles and embedders be read that name one."""
+    activate(plugins.allow)  # no kernel stands behind these
+    plugins.report_missing()
+    return {**table, **plugins.load_all(TOOL_POINT, besides=table)}
 
 
 def _file_of(path: str | Path) -> str:

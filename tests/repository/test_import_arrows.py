@@ -15,6 +15,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "errors money ids clock process confinement child child_loop patterns",
         "ports",
         "log",
+        "plugins",
         "pii",
         "ledger",
         "sandbox",
@@ -46,6 +47,9 @@ FACES = {"server", "cli"}
 TESTING_USERS = ("artelier.cli.maintenance.torture", "artelier.cli.maintenance.bench")
 """The only modules that import `artelier.testing`, and only inside a function."""
 
+MEMBERS = {"artelier_offline", "artelier_migrate", "artelier_lab"}
+"""Import packages beside `artelier`: each may import that, and is reached through entry points only."""
+
 CORE = {"log", "ledger", "kernel"}
 CORE_THIRD_PARTIES = {"msgspec"}
 
@@ -76,7 +80,10 @@ def check_arrows(root: Path) -> list[str]:
 
 
 def _refusal(source: Source, item: Import, root: Path) -> str | None:
-    if item.module.partition(".")[0] != "artelier":
+    home, top = source.module.partition(".")[0], item.module.partition(".")[0]
+    if top in MEMBERS and top != home:
+        return "a member is reached through its entry points only"
+    if top != "artelier" or home in MEMBERS:
         return None
     importer = package_of(source.module)
     target = package_of(target_of(item, root))
@@ -181,6 +188,8 @@ WRONG_ARROWS = [
     ("cli/maintenance/torture.py", "from artelier.testing import simulator", "inside a function"),
     ("cli/runs.py", "def f():\n    from artelier.testing import fake", "only the commands"),
     ("__init__.py", "from artelier.testing import simulator", "only the commands"),
+    ("cli/runs.py", "def f():\n    import artelier_offline", "through its entry points only"),
+    ("models/registry.py", "x = import_module('artelier_offline.model')", "through its entry points only"),
     ("plans/a.py", "from artelier.log import Event", "plans has no place"),
     ("cli/runs.py", "from artelier.plans import a", "plans has no place"),
 ]

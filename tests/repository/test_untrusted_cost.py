@@ -109,6 +109,8 @@ ALLOWED: dict[str, str] = {
     """,
     "typed or kept by the operator: command line, settings, users": """
         cli/completion_values.py:_stored tomllib.loads
+        cli/plugin_commands.py:_allowed tomllib.loads
+        cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edited msgspec.json.decode
         cli/doctor/provider_checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode

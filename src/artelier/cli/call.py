@@ -51,6 +51,12 @@ class Call:
             choose(found.confinement)
         return found
 
+    def allow_plugins(self) -> None:
+        """Let the plugins of the settings act where no kernel is opened: in reading a profile."""
+        from artelier.plugins import activate
+
+        activate(self.settings.plugins)
+
     @property
     def config(self) -> str | None:
         """The file of settings if somebody named one, for processes that are started."""
@@ -127,9 +133,11 @@ class Call:
         data without a key.
         """
         from artelier.app import Kernel
+        from artelier.plugins import Plugins
 
         if not create:
             self.existing()
+        plugins = Plugins(self.settings.plugins, report=lambda error: self.screen.note(str(error), "yellow"))
         with self._telemetry() as telemetry:
             kernel = Kernel.open(
                 self.database,
@@ -139,6 +147,7 @@ class Call:
                 telemetry=telemetry,
                 workspaces=workspaces or self.settings.workspaces(),
                 quotas=self.settings.quotas,
+                plugins=plugins,
             )
             try:
                 yield kernel

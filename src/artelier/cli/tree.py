@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Annotated, Any
 
 import typer
@@ -69,22 +70,40 @@ class LazyGroup(TyperGroup):
         self.commands = dict.fromkeys(COMMANDS)  # pyright: ignore[reportAttributeAccessIssue] - filled on use
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, or None."""
-        if cmd_name in COMMANDS and self.commands[cmd_name] is None:
+        """The command of that name, or None. Errors: those of `plugin_commands.load_command`."""
+        if cmd_name not in COMMANDS:
+            from artelier.cli.plugin_commands import load_command
+
+            return load_command(ctx, cmd_name)
+        if self.commands[cmd_name] is None:
             self.commands[cmd_name] = _load(COMMANDS[cmd_name][0])
-        return self.commands.get(cmd_name)
+        return self.commands[cmd_name]
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Return what a word can become, without importing any command."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        names = {name: line for name, (_, line) in COMMANDS.items()}
+        names = {name: line for name, (_, line) in COMMANDS.items()} | _offered(ctx)
         return completion.proposed(names, incomplete)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands, from their lines alone."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        if offered := _offered(ctx):
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(sorted(offered.items()))
+
+
+def _offered(ctx: Any) -> dict[str, str]:
+    """Return the commands of allowed plugins with their lines; without a file of settings there are none."""
+    named = ctx.params.get("config") if ctx is not None else None
+    file = named or os.environ.get("ARTELIER_CONFIG") or "artelier.toml"
+    if not os.path.isfile(file):
+        return {}
+    from artelier.cli.plugin_commands import command_lines  # 4 ms that most calls need not spend
+
+    return command_lines(file)
 
 
 def _load(home: str) -> Any:

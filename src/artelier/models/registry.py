@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from artelier.errors import InvalidConfig, MissingKey, UnknownModel
 from artelier.models.vendors import NO_KEY, VENDORS, Endpoint, Vendor, check_url
+from artelier.plugins import MODELS, PluginPoint, Plugins
 from artelier.ports.model import ModelPort
 from artelier.tokens.names import BUILT_IN, canonical_name, split_name
 
 if TYPE_CHECKING:
     from artelier.models.provider import ProviderModel
+
+OFFLINE = "offline"
+"""The model of Artelier's own wheel."""
 
 _NAME_CHARS_MAX = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -27,21 +31,26 @@ class Resolved(NamedTuple):
 
 
 class ModelRegistry:
-    """Models by name: what the caller brought, then what is built in, then the providers.
+    """Models by name: what the caller brought, then what plugins offer (`offline` too), then the providers.
 
     `overrides` is one port that answers every name, or a mapping from a name (`offline`, `gpt-4o-mini`,
     `openai:gpt-4o-mini`), a provider (`openai` or `openai:`) or any prefix of canonical names to a port.
     Exact names win over providers, providers over prefixes, longer prefixes over shorter ones.
 
-    `environ` is where keys and base URLs are read, at each `resolve`.
+    `environ` is where keys and base URLs are read, at each `resolve`. `plugins`: those that may act.
 
     Errors: `InvalidConfig` if something given is no model.
     """
 
     def __init__(
-        self, overrides: Mapping[str, ModelPort] | ModelPort | None = None, *, environ: Mapping[str, str]
+        self,
+        overrides: Mapping[str, ModelPort] | ModelPort | None = None,
+        *,
+        environ: Mapping[str, str],
+        plugins: Plugins | None = None,
     ) -> None:
         self._environ = environ
+        self._plugins = plugins or Plugins()
         self._every: ModelPort | None = None
         self._exact: dict[str, ModelPort] = {}
         self._prefixes: dict[str, ModelPort] = {}
@@ -62,9 +71,7 @@ class ModelRegistry:
         `MissingKey` if the provider's key is not in the environment.
         """
         canonical = self._checked_name(name)
-        port = self._every or self._override(canonical)
-        if port is None and canonical == "offline":
-            port = self._offline_model()
+        port = self._every or self._override(canonical) or self._plugged(canonical)
         return Resolved(canonical, port if port is not None else self._provider(canonical))
 
     def providers(self) -> dict[str, str]:
@@ -121,15 +128,25 @@ class ModelRegistry:
 
     def pace_offline(self, pace_s: float) -> None:
         """Let the built-in offline model take so many seconds for a reply. Errors: `InvalidConfig`."""
-        from artelier.models.offline import OfflineModel
+        plain: Any = self._plugged("offline")
+        self._offline = type(plain)(pace_s=pace_s)
 
-        self._offline = OfflineModel(pace_s=pace_s)
-
-    def _offline_model(self) -> ModelPort:
-        if self._offline is None:
-            self.pace_offline(0.0)
-        assert self._offline is not None
-        return self._offline
+    def _plugged(self, canonical: str) -> ModelPort | None:
+        """Return the model that a plugin offers under the name or its provider. Errors: `PluginBroken`."""
+        if canonical == OFFLINE:
+            if self._offline is not None:
+                return self._offline
+            if not self._plugins.has(MODEL_POINT, OFFLINE):
+                raise UnknownModel(
+                    "the offline model is not registered",
+                    hint="The installation is older than the code: install it again, or make setup.",
+                )
+            return self._plugins.load(MODEL_POINT, OFFLINE)
+        provider, _ = split_name(canonical)
+        for name in self._plugins.names(MODEL_POINT):
+            if canonical_name(name) == canonical or name == provider:
+                return self._plugins.load(MODEL_POINT, name)
+        return None
 
     def _provider(self, canonical: str) -> ModelPort:
         provider, model = split_name(canonical)
@@ -182,7 +199,8 @@ class ModelRegistry:
 
     def _known(self) -> str:
         mine = sorted(key for key in self._prefixes)
-        return ", ".join([*mine, "offline", *(f"{name}:<model>" for name in VENDORS)])
+        offered = self._plugins.names(MODEL_POINT)
+        return ", ".join([*mine, *offered, *(f"{name}:<model>" for name in VENDORS)])
 
 
 def _check_installed(provider: str, vendor: Vendor) -> None:
@@ -198,6 +216,23 @@ def _check_installed(provider: str, vendor: Vendor) -> None:
                 got=f"no module {module}",
                 hint=f"uv add 'artelier[{vendor.extra}]' (or pip install).",
             )
+
+
+def _made(name: str, loaded: Any) -> ModelPort:
+    """Return the model of a plugin: what it offers, or what that returns when it is called."""
+    is_port = not isinstance(loaded, type) and callable(getattr(loaded, "complete", None))
+    port = loaded if is_port or not callable(loaded) else loaded()
+    if not callable(getattr(port, "complete", None)):
+        raise InvalidConfig(
+            f"{name!r} is no model",
+            expected="an object with an async complete(request), or a class or function that makes one",
+            got=repr(port)[:80],
+        )
+    return cast(ModelPort, port)
+
+
+MODEL_POINT = PluginPoint(MODELS, _made, taken=lambda: (*BUILT_IN, *VENDORS))
+"""A model under its name, or a provider whose name stands before the colon."""
 
 
 def _check_port(key: str, port: object) -> ModelPort:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
-from artelier.errors import InvalidRequest, NotFound
+from artelier.errors import InvalidConfig, InvalidRequest, NotFound
+from artelier.plugins import TOOLS, PluginPoint
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
 
@@ -56,3 +58,28 @@ class ToolRegistry:
 
     def __contains__(self, name: object) -> bool:
         return name in self._tools
+
+
+SHIPPED = frozenset(
+    (
+        *("ask_person", "calculator", "describe_tables", "http_json", "list_dir", "python", "query_sql"),
+        *("read_file", "search_text", "write_file", "read_artifact", "delegate"),
+        *("load_skill", "use_skill", "unload_skill", "read_skill_file", "search_skills"),
+        *("core_memory_append", "core_memory_replace", "core_memory_search", "remember", "recall", "forget"),
+        "history_search",
+    )
+)
+"""Names of tools that Artelier gives to agents itself."""
+
+
+def _accepted(name: str, loaded: Any) -> ToolPort:
+    """Return the tool of a plugin, which must go by the name of its entry point: a list needs no import."""
+    if not isinstance(getattr(loaded, "schema", None), ToolSchema):
+        raise InvalidConfig(f"{name!r} is no tool", expected="a function with @tool", got=repr(loaded)[:80])
+    if loaded.name != name:
+        raise InvalidConfig("the tool has another name", expected=name, got=repr(loaded.name)[:80])
+    return cast(ToolPort, loaded)
+
+
+TOOL_POINT = PluginPoint(TOOLS, _accepted, taken=lambda: SHIPPED)
+"""A tool of every run whose kernel allows the plugin."""

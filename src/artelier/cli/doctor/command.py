@@ -44,13 +44,14 @@ def doctor(
     """
     if settings:
         return _settings(call)
-    from artelier.cli.doctor import limit_checks, provider_checks, store_checks
+    from artelier.cli.doctor import limit_checks, plugin_checks, provider_checks, store_checks
 
     looks: tuple[Callable[[], list[Finding]], ...] = (
         _python,
         lambda: store_checks.looks(call),
         lambda: _disk(call),
         lambda: _models(call),
+        lambda: plugin_checks.looks(call),
         lambda: limit_checks.looks(call),
         _sandbox,
         _confinement,
@@ -132,10 +133,11 @@ def _models(call: Call) -> list[Finding]:
     from artelier.errors import ArtelierError
     from artelier.models.registry import ModelRegistry
     from artelier.models.vendors import VENDORS
+    from artelier.plugins import Plugins
 
     name = call.settings.model
     try:
-        ModelRegistry(None, environ=os.environ).resolve(name)
+        ModelRegistry(None, environ=os.environ, plugins=Plugins(call.settings.plugins)).resolve(name)
         found = [Finding("model", OK, name)]
     except ArtelierError as error:
         found = [Finding("model", WRONG, f"{name}: {error}")]

@@ -49,7 +49,7 @@ async def validate(
     from artelier.operations.profile.operation_profile import mistakes_in
 
     if file is not None:
-        content, where = _read(file), file
+        content, where = _read(call, file), file
     else:
         content, where = await _content(call, profile or "")
     return _told(call, mistakes_in(content), where)
@@ -224,7 +224,7 @@ async def import_(call: Call, file: File) -> int:
     from artelier.operations.profile.operation_profile import InvalidProfile, parse_profile
 
     try:
-        profile = parse_profile(_read(file))
+        profile = parse_profile(_read(call, file))
     except InvalidProfile as error:
         if call.as_json:  # all mistakes, not only the first ones that fit into one message
             call.screen.json({"error": {**error.to_wire(), "errors": list(error.errors)}})
@@ -277,6 +277,7 @@ async def _content(call: Call, name: str) -> tuple[object, str]:
     from artelier.operations.profile.shipped import SHIPPED as NAMES
     from artelier.operations.profile.shipped import shipped_text
 
+    call.allow_plugins()
     if _has_database(call):
         from artelier.operations.profile.store import read_profile
 
@@ -290,10 +291,11 @@ async def _content(call: Call, name: str) -> tuple[object, str]:
     return shipped_text(name), SHIPPED
 
 
-def _read(file: str) -> bytes:
+def _read(call: Call, file: str) -> bytes:
     """The bytes of a file, at most one more than a profile may have. Errors: `NotFound`, `InvalidRequest`."""
     from artelier.operations.profile.untrusted_json import BYTES_MAX
 
+    call.allow_plugins()
     try:
         with Path(file).open("rb") as opened:
             return opened.read(BYTES_MAX + 1)

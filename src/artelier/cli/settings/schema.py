@@ -180,6 +180,14 @@ class TelemetryTable(Table):
     )
 
 
+class PluginsTable(Table):
+    allow: list[str] = Field(
+        default_factory=list[str],
+        description='Distributions whose plugins may act, such as `["acme-models"]`. What is only installed'
+        " does nothing.",
+    )
+
+
 class PriceTable(Table):
     input: Rate = Field(description="USD per million input tokens.")
     cached_input: Rate | None = Field(None, description="USD per million cached input tokens.")
@@ -199,6 +207,7 @@ class SettingsFile(Table):
     pii: PiiTable = Field(default_factory=lambda: PiiTable())  # pyright: ignore[reportCallIssue] - as above
     sandbox: SandboxTable = Field(default_factory=lambda: SandboxTable())  # pyright: ignore[reportCallIssue] - as above
     telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
+    plugins: PluginsTable = Field(default_factory=lambda: PluginsTable())
     prices: dict[str, PriceTable] = Field(default_factory=dict)
     tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
 
@@ -244,6 +253,7 @@ def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Set
         patterns=found.pii.patterns,
         telemetry=found.telemetry.enabled,
         telemetry_content=found.telemetry.content,
+        plugins=tuple(found.plugins.allow),
         prices={
             name: Price(
                 input=price.input, cached_input=price.cached_input, output=price.output, request=price.request
@@ -376,6 +386,7 @@ def rows() -> list[dict[str, Any]]:
         "pii",
         "sandbox",
         "telemetry",
+        "plugins",
     ):
         kind = cast("type[BaseModel]", SettingsFile.model_fields[table].annotation)
         for key, field in kind.model_fields.items():

@@ -66,6 +66,7 @@ class Settings:
     quotas: Quotas | None = None
     workspace_root: str | None = None
     workspace_tenants: Mapping[str, str] = field(default_factory=dict[str, str])
+    plugins: tuple[str, ...] = ()
 
     def limits(self, *, usd: str | None = None) -> Limits | None:
         """Caps of a new run; `usd` was said on the command line. None if there are none."""

@@ -19,6 +19,7 @@ from artelier.kernel.run.shutdown import Draining
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.log import LeaseEnd, LeaseRequest, Store, Stream
+from artelier.plugins import Plugins
 from artelier.ports.model import ModelPort, Price
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
@@ -71,6 +72,8 @@ class Services:
     """The folders that tools of a tenant may work on."""
     quotas: Quotas = field(default_factory=Quotas)
     """How much of this server a tenant may take."""
+    plugins: Plugins = field(default_factory=Plugins)
+    """The plugins that may act here."""
     turns: Turns | None = None
     """Calls that wait for a rate limit, and those that took of one; None as long as none has."""
     active: dict[tuple[str, str], RunCore] = field(default_factory=dict["tuple[str, str]", "RunCore"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
-from artelier.errors import InvalidRequest
+from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.plugins import EMBEDDERS, PluginPoint, active
 
 if TYPE_CHECKING:
     from artelier.ports.embedder import Embedder
@@ -21,13 +22,13 @@ def register_embedder(embedder: Embedder) -> None:
 
 
 def embedder_named(name: str, *, base_url: str | None = None) -> Embedder:
-    """The embedder of that name: one that was registered, `hashing`, `minilm`, or `openai:MODEL` over the
-    network.
+    """The embedder of that name: one that was registered, `hashing`, `minilm`, `openai:MODEL` over the
+    network, or one that an allowed plugin offers.
 
     `base_url`: of a server that speaks OpenAI's protocol, for `openai:MODEL`; else OpenAI's own or that of
     the environment.
     Errors: `InvalidRequest` for a name that nobody knows. Keys, packages and models are looked for on
-    first use.
+    first use; `PluginBroken`.
     """
     if base_url is None and name in REGISTERED:
         return REGISTERED[name]
@@ -46,5 +47,24 @@ def embedder_named(name: str, *, base_url: str | None = None) -> Embedder:
         from artelier.memory.embedders.minilm import MiniLMEmbedder
 
         return MiniLMEmbedder()
-    known = ", ".join((*sorted(REGISTERED), KNOWN))
+    if active().has(EMBEDDER_POINT, name):
+        return active().load(EMBEDDER_POINT, name)
+    known = ", ".join((*sorted(REGISTERED), *active().names(EMBEDDER_POINT), KNOWN))
     raise InvalidRequest("no such embedder", expected=known, got=f"{name!r:.80}")
+
+
+def _made(name: str, loaded: Any) -> Embedder:
+    """Return the embedder of a plugin: what it offers, or what that returns when it is called."""
+    is_embedder = not isinstance(loaded, type) and callable(getattr(loaded, "embed", None))
+    embedder = loaded if is_embedder or not callable(loaded) else loaded()
+    if not callable(getattr(embedder, "embed", None)) or getattr(embedder, "name", None) != name:
+        raise InvalidConfig(
+            f"{name!r} is no embedder of this name",
+            expected="an object with `name`, `dims` and an async embed(texts), or what makes one",
+            got=repr(embedder)[:80],
+        )
+    return cast("Embedder", embedder)
+
+
+EMBEDDER_POINT = PluginPoint(EMBEDDERS, _made, taken=lambda: ("hashing", "minilm", "openai"))
+"""An embedder under its name."""

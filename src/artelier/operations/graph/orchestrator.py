@@ -30,7 +30,7 @@ from artelier.operations.graph.plan import Slot
 from artelier.operations.graph.prompt_sections import unseen
 from artelier.operations.graph.secret_redaction import masked
 from artelier.operations.graph.template_scope import Situation
-from artelier.operations.kinds import kind_named
+from artelier.operations.kinds import Kind, kind_named
 from artelier.operations.kinds.contract import Call, Found, OperationFailed, Scope
 from artelier.operations.profile.definition import ArtifactUpsert
 from artelier.operations.profile.operation_profile import OperationProfile
@@ -361,7 +361,7 @@ class Hooked:
             seed=_seed(self._around.seed or _name(self._run), full),
             desk=self._around.desk,
         )
-        kind = kind_named(operation.kind)
+        kind = self._kind(operation.kind)
         task = asyncio.ensure_future(kind.run(call))
         try:
             late = await self._late(task, own_s)
@@ -383,6 +383,17 @@ class Hooked:
         if (found := kind.fallen(operation.params, failure)) is None:
             raise failure
         return found
+
+    def _kind(self, name: str) -> Kind[Any]:
+        """Return a kind that this kernel knows. Errors: `OperationFailed` with `unknown_kind`."""
+        try:
+            return kind_named(name, plugins=self._run.core.services.plugins)
+        except KeyError:
+            raise OperationFailed(
+                "unknown_kind",
+                f"no kind of operation is called {name!r}",
+                hint="Name the plugin that offers it in [plugins] allow, or in Kernel.open(plugins=...).",
+            ) from None
 
     async def _late(self, task: asyncio.Task[Any], own_s: float) -> str:
         """Return why an operation must stop: `timeout`, `deadline`, `cancelled`; empty if it ends in time.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from artelier.operations.kinds import KINDS, Kind, kind_named
+from artelier.operations.kinds import Kind, kind_named, kind_names
 from artelier.operations.profile.definition import EFFECTS_MAX, HOOKS, Effect, Operation, Params, RunCondition
 from artelier.operations.profile.validation_errors import Mistakes, Step, path_of, shown
 
@@ -155,8 +155,8 @@ def _kind(
     path = _path(at, configured, ("kind",))
     if "kind" not in data:
         mistakes.add(path, "unknown_operation", "nothing says what this operation is: name its kind")
-    elif not isinstance(name, str) or name not in KINDS:
-        known = ", ".join(KINDS)
+    elif not isinstance(name, str) or name not in kind_names():
+        known = ", ".join(kind_names())
         mistakes.add(path, "unknown_kind", f"unknown kind {shown(name)}; there are {known}")
     else:
         return kind_named(name)

@@ -150,6 +150,7 @@ ERRORS: dict[str, str] = {
     "`template_undefined`": "A name has no value, in strict mode.",
     "`timeout`": "No result in the time of its params.",
     "`too_large`": "A value or text is over its bound.",
+    "`unknown_kind`": "A plugin offers this kind, and this kernel does not allow it.",
     "`too_many_effects`": "Code asked for too many effects.",
     "`tool_error`": "What the tool said instead of a result, refusals included; its code is in `details`.",
     "`transform_error`": "A step cannot be applied to this value.",
