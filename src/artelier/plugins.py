@@ -278,7 +278,20 @@ def installed() -> tuple[Plugin, ...]:
 
 @cache
 def own_members() -> tuple[Plugin, ...]:
-    """Return the entry points of Artelier's own wheel, without `importlib.metadata` where possible."""
+    """Return the entry points of Artelier's own distribution, without `importlib.metadata` where possible.
+
+    In a checkout they are read where they are declared: what the installer has copied may be older.
+    """
+    declared = Path(__file__).parents[2] / "pyproject.toml"
+    if declared.is_file():
+        import tomllib
+
+        points = tomllib.loads(declared.read_text(encoding="utf-8"))["project"]["entry-points"]
+        return tuple(
+            Plugin(group, name, value, OWN, VERSION)
+            for group in GROUPS
+            for name, value in points.get(group, {}).items()
+        )
     for place in sys.path:
         file = Path(place or ".") / f"{OWN}-{VERSION}.dist-info" / "entry_points.txt"
         try:

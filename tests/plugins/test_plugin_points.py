@@ -245,7 +245,9 @@ def test_members_of_the_own_wheel_are_found_without_the_index_of_packages() -> N
 def test_members_found_by_file_are_those_that_the_installer_registered() -> None:
     mine = {one[:3] for one in installed() if one.distribution == "artelier"}
 
-    assert mine == {one[:3] for one in own_members()}
+    assert mine == {one[:3] for one in own_members()}, (
+        "the environment is older than pyproject.toml: make setup"
+    )
 
 
 def test_no_warning_without_plugins(tmp_path: Path) -> None:

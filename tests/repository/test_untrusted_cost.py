@@ -109,6 +109,7 @@ ALLOWED: dict[str, str] = {
     """,
     "typed or kept by the operator: command line, settings, users": """
         cli/completion_values.py:_stored tomllib.loads
+        plugins.py:own_members tomllib.loads
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads
         cli/approvals.py:ApprovalDesk._edited msgspec.json.decode
