@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+from artelier.server.http_server import THREAD_SWITCH_S
 from artelier.server.loop_lag import SAMPLE_S, LoopLag
 from artelier.telemetry import OpenTelemetry
-from tests.server.house import house, until
+from tests.server.house import house, on_a_port, until
 from tests.telemetry.watch import Watch
 
 HELD_S = 0.25
@@ -51,3 +53,14 @@ def test_a_collector_is_told_of_each_sample() -> None:
     (point,) = watch.points("artelier.server.loop_lag")
     assert point.count >= 1
     assert point.max >= LEAST_S
+
+
+def test_threads_that_compute_give_way_to_the_loop_of_a_server_as_long_as_it_serves(tmp_path: Path) -> None:
+    before_s = sys.getswitchinterval()
+
+    async def scenario() -> float:
+        async with house(tmp_path) as home, on_a_port(home.app):
+            return sys.getswitchinterval()
+
+    assert asyncio.run(scenario()) <= THREAD_SWITCH_S < before_s
+    assert sys.getswitchinterval() == before_s

@@ -275,6 +275,28 @@ def test_types_defined_in_a_function_are_found():
     assert call(area, {"point": {"x": 2, "y": 3}, "box": {"corner": 2}}) == 12
 
 
+def test_a_tool_that_is_defined_again_and_again_has_its_model_made_once():
+    def made(default: Any, kind: Any = int) -> Tool[..., Any]:
+        @tool(side_effect=False)
+        def count(upto: kind = default) -> None:  # pyright: ignore[reportInvalidTypeForm] - made of a variable
+            """Count."""
+
+        return count
+
+    first, again = made(0), made(0)
+
+    assert again.schema == first.schema
+    assert _model_of(again) is _model_of(first)
+    # What only looks equal is another definition.
+    assert _model_of(made(False)) is not _model_of(first)
+    assert made(0, str).schema.parameters["properties"]["upto"]["type"] == "string"
+    assert made([0], list[int]).schema.parameters["properties"]["upto"]["default"] == [0]
+
+
+def _model_of(one: Tool[..., Any]) -> type[BaseModel]:
+    return one._parameters.model
+
+
 def test_nested_objects_are_closed_too():
     class Point(BaseModel):
         x: int

@@ -244,6 +244,7 @@ class AutonomousAgent:
         """`run`, with its wishes as one value. Errors: as there."""
         runs = self._kernel.for_tenant(wanted.tenant)
         services = runs.services
+        await services.turn_to_open(runs.id)
         tenant = await runs.state()  # with its own settings, before anything is recorded of it
         await self._check_erasable(services, wanted)
         if wanted.grants is not None:

@@ -34,6 +34,7 @@ from artelier.log.event import (
 from artelier.log.rate_windows import PRESENT_US, WAITS, Asked, Claim, Taken
 from artelier.log.sqlite.store import SqliteStore
 from artelier.log.stored_values import decode_stored, missing_mark, stored_blob
+from artelier.log.tenant_turns import TenantTurns
 from artelier.log.verify import Report, verify_store
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Stream",
     "StreamAppend",
     "Taken",
+    "TenantTurns",
     "Tx",
     "View",
     "Wiped",

@@ -11,6 +11,8 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import CodeType
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 ARGUMENTS_BYTES_MAX = 8 * 1024 * 1024
 """JSON text of one call's arguments. A guess: far above any honest call."""
+
+MODELS_MAX = 512
+"""Models of definitions that are kept."""
 
 _CONTEXT_NAME = re.compile(r"(.*\.)?ToolContext(\s*\|\s*None)?")
 # pydantic refuses or shadows some names a parameter may have (`schema`, `copy`, `_x`), so fields
@@ -58,8 +63,7 @@ class Parameters:
 
     def json_schema(self) -> dict[str, Any]:
         """JSON schema (draft 2020-12) of the arguments object."""
-        schema = self.model.model_json_schema(by_alias=True)
-        return cast("dict[str, Any]", _tidy(schema))
+        return cast("dict[str, Any]", _tidy(_schema_of(self.model)))
 
     def check(self, arguments: Any, *, tool: str) -> dict[str, Any]:
         """The arguments as JSON data, found to fit. Errors: `InvalidArguments`."""
@@ -105,9 +109,7 @@ class Parameters:
         return {str(field.alias): field.is_required() for field in self.model.model_fields.values()}
 
     def _build(self) -> None:
-        from pydantic import ConfigDict, create_model
-
-        fields: dict[str, Any] = {}
+        fields: list[tuple[str, Any, type[Any], Any]] = []
         for name, parameter in self._signature.parameters.items():
             if _names_context(parameter.annotation):
                 self._context = name
@@ -116,9 +118,15 @@ class Parameters:
             if _is_context(hint):
                 self._context = name
             else:
-                fields[_PREFIX + name] = (hint, _field(name, parameter.default))
-        config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
-        self._model = create_model(self._function.__name__, __config__=config, **fields)
+                # With its type: `0` and `False` are equal.
+                kind = cast("type[Any]", type(parameter.default))
+                fields.append((name, hint, kind, parameter.default))
+        place = getattr(inspect.unwrap(self._function), "__code__", None)
+        wanted = (self._function.__name__, tuple(fields))
+        try:
+            self._model = _model_at(place, *wanted) if place is not None else _model(*wanted)
+        except TypeError:  # a hint or default without a hash
+            self._model = _model(*wanted)
 
     def _resolve(self, name: str, annotation: Any) -> Any:
         function = inspect.unwrap(self._function)
@@ -138,6 +146,31 @@ class Parameters:
                 got=str(error),
                 hint="Move its import out of `if TYPE_CHECKING`.",
             ) from None
+
+
+def _model(name: str, fields: tuple[tuple[str, Any, type[Any], Any], ...]) -> type[BaseModel]:
+    from pydantic import ConfigDict, create_model
+
+    config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+    made: dict[str, Any] = {_PREFIX + one: (hint, _field(one, default)) for one, hint, _, default in fields}
+    return create_model(name, __config__=config, **made)
+
+
+@lru_cache(maxsize=MODELS_MAX)
+def _model_at(
+    place: CodeType, name: str, fields: tuple[tuple[str, Any, type[Any], Any], ...]
+) -> type[BaseModel]:
+    """Return the model of a definition, however many functions are made at it.
+
+    The tools of an agent are defined anew for each of its runs, whose start was mostly the making of models.
+    """
+    return _model(name, fields)
+
+
+@lru_cache(maxsize=MODELS_MAX)
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema as pydantic makes it; not to be changed."""
+    return model.model_json_schema(by_alias=True)
 
 
 class _Holder:

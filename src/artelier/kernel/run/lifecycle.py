@@ -150,6 +150,7 @@ class OpenRun:
     async def __aenter__(self) -> Run:
         opening = self._opening
         tenant = self._found = await self._find_tenant()
+        await self._services.turn_to_open(tenant.id)
         try:
             row = await run_row(self._services, tenant.id, opening.run_id)
         except NotFound:

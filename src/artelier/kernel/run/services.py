@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
@@ -18,7 +18,7 @@ from artelier.kernel.policy import Policy
 from artelier.kernel.run.shutdown import Draining
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
-from artelier.log import LeaseEnd, LeaseRequest, Store, Stream
+from artelier.log import LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
 from artelier.plugins import Plugins
 from artelier.ports.model import ModelPort, Price
 from artelier.ports.telemetry import Telemetry
@@ -84,6 +84,10 @@ class Services:
     """Of forks at work that do not simply act, by (tenant, run id): all runs below one take turns."""
     opening: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
     """Runs that this kernel is about to drive."""
+    _openings: WeakKeyDictionary[asyncio.AbstractEventLoop, TenantTurns] = field(
+        default_factory=WeakKeyDictionary["asyncio.AbstractEventLoop", "TenantTurns"]
+    )
+    """Of tenants whose runs are opened, per event loop."""
     _settled: dict[str, tuple[asyncio.AbstractEventLoop, asyncio.Event]] = field(
         default_factory=dict["str", "tuple[asyncio.AbstractEventLoop, asyncio.Event]"]
     )
@@ -91,6 +95,11 @@ class Services:
 
     orphans: set[tuple[str, str]] = field(default_factory=set["tuple[str, str]"])
     """Runs whose loop was closed under them: the lease is this kernel's, and nobody drives them."""
+
+    async def turn_to_open(self, tenant: str) -> None:
+        """Wait until a run of this tenant may be opened: a few in each pass of the event loop."""
+        loop = asyncio.get_running_loop()
+        await self._openings.setdefault(loop, TenantTurns()).take(tenant)
 
     def lease(self, stream: Stream, *, holder: str = "") -> LeaseRequest:
         """Return the request for the lease of a run's stream, from now on."""

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -43,6 +44,7 @@ from artelier.log.sqlite.file_identity import FileIdentity
 from artelier.log.sqlite.migrations import SCHEMA_VERSION
 from artelier.log.sqlite.views import Dispatch, SqliteTx, stored_versions
 from artelier.log.stored_values import RESTORE
+from artelier.log.tenant_turns import TenantTurns
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""
@@ -92,17 +94,34 @@ class _WriterJob:
         self.result: Any = None
         self.error: BaseException | None = None
 
+    @property
+    def tenant(self) -> str:
+        """Return whose batch it is, the same for all batches of a run; empty for a plain function."""
+        batch = self.batch
+        if batch is None:
+            return ""
+        if batch.fence is not None:
+            return batch.fence.stream.tenant
+        if batch.acquire is not None:
+            return batch.acquire.stream.tenant
+        return batch.appends[0].stream.tenant if batch.appends else ""
 
-def _resolve(jobs: list[_WriterJob]) -> None:
-    for job in jobs:
-        if job.future.done():  # its waiter was cancelled; the batch stands as it was decided
-            continue
-        if job.error is None:
-            job.future.set_result(job.result)
+    def resolve(self) -> None:
+        """Tell the waiter, in its loop."""
+        if self.future.done():  # its waiter was cancelled; the batch stands as it was decided
+            return
+        if self.error is None:
+            self.future.set_result(self.result)
         else:
-            job.future.set_exception(job.error)
+            self.future.set_exception(self.error)
             # A run that ends on the first of several refused batches never looks at the others.
-            job.future.exception()
+            self.future.exception()
+
+
+def _resolve(turns: TenantTurns, jobs: list[_WriterJob]) -> None:
+    """Wake the waiters of a group, a few of each tenant in a pass of their loop."""
+    for job in jobs:
+        turns.call(job.tenant, job.resolve)
 
 
 def store_error(error: sqlite3.Error | UnicodeDecodeError) -> ArtelierError:
@@ -204,6 +223,8 @@ class Writer:
         self._data_version = -1
         self._abroad = False
         self._last_group = 0
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, TenantTurns] = WeakKeyDictionary()
+        """Of the loops whose waiters it wakes."""
         self._pid = os.getpid()
         self.commits = 0
         """Group commits so far: each is one durable commit with one fsync of the write-ahead log."""
@@ -378,8 +399,9 @@ class Writer:
             self._on_commit(self._position, self._abroad)
             self._abroad = False
         for loop, jobs in loops.items():
+            turns = self._turns.setdefault(loop, TenantTurns())
             try:
-                loop.call_soon_threadsafe(_resolve, jobs)
+                loop.call_soon_threadsafe(_resolve, turns, jobs)
             except RuntimeError:
                 continue  # the loop was closed while its batch was written; nobody waits any more
 

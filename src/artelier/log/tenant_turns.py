@@ -1,0 +1,61 @@
+"""Turns of tenants in an event loop: a flood of one stands before nobody else.
+
+The loop runs everything that is ready before it looks at sockets and timers again. Two hundred runs that one
+commit wakes, or one program starts, would run in one piece; here each tenant has a few turns in a pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+AT_ONCE = 4
+"""Turns of one tenant in a pass of the loop. What runs in a turn takes from 0.3 to 4 ms."""
+
+
+class TenantTurns:
+    """Calls in their order, a few of each tenant in a pass. For one event loop, which runs whoever calls."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+        """Turns of this pass."""
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+        self._is_due = False
+
+    def call(self, tenant: str, function: Callable[[], None]) -> None:
+        """Call it now, or in a later pass if this tenant has had its turns. It must raise nothing."""
+        given = self._given.get(tenant, 0)
+        if given >= AT_ONCE or tenant in self._waiting:
+            self._waiting.setdefault(tenant, deque()).append(function)
+        else:
+            self._given[tenant] = given + 1
+            function()
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._begin_pass)
+
+    async def take(self, tenant: str) -> None:
+        """Wait for a turn; at once while the tenant has one in this pass."""
+        turn = asyncio.get_running_loop().create_future()
+        self.call(tenant, partial(_grant, turn))
+        if not turn.done():
+            await turn
+
+    def _begin_pass(self) -> None:
+        self._is_due = False
+        self._given.clear()
+        waiting, self._waiting = self._waiting, {}
+        for tenant, calls in waiting.items():
+            for _ in range(min(AT_ONCE, len(calls))):
+                self.call(tenant, calls.popleft())
+        for tenant, calls in waiting.items():
+            if calls:
+                calls.extend(self._waiting.get(tenant, ()))
+                self._waiting[tenant] = calls
+
+
+def _grant(turn: asyncio.Future[None]) -> None:
+    if not turn.done():
+        turn.set_result(None)
