@@ -1,0 +1,1 @@
+"""Counts words: each object that Artelier loads is in a module of its own."""
