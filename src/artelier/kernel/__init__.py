@@ -17,8 +17,9 @@ from artelier.kernel.prompt.conversation import Conversation, message_tokens
 from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
 from artelier.kernel.run.context import RunCore, TenantState, run_row
 from artelier.kernel.run.handle import Run
-from artelier.kernel.run.lifecycle import Opening, OpenRun
+from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.results import AgentResult, Approval, Limits, ModelResult, ToolResult
+from artelier.kernel.run.run_options import Opening
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.artifact_ids import result_id
 from artelier.kernel.tenants.registry import Tenant, TenantContext, Tenants

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
-from artelier.kernel.tool_calls.compensation import compensate_of
+from artelier.kernel.tool_calls.compensation_plan import compensate_of
 from artelier.tools.mcp import McpTool, definition_hash
 from artelier.tools.skills.sources.source import ToolSource
 from tests.tools.contexts import Recorder

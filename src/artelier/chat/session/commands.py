@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.chat.session.command_relay import give, give_in_order
 from artelier.errors import InvalidRequest
-from artelier.kernel import queries, reconcile, run_row
+from artelier.kernel import OpenRun, queries, reconcile, run_row
 from artelier.kernel.commands.control_stream import REOPEN, Given
 from artelier.kernel.history.drift import newest_drift
 from artelier.kernel.limits import scopes
@@ -16,7 +16,7 @@ from artelier.kernel.limits.loop_limits import encode_limits
 from artelier.kernel.limits.run_limits import cap_values
 from artelier.kernel.privacy.pii_scrubber import is_known
 from artelier.kernel.run.waits import microseconds
-from artelier.kernel.tool_calls.ended_run_compensation import compensate_ended
+from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.money import parse_usd
 from artelier.pii.placeholder import escape_json
 
@@ -137,6 +137,7 @@ class CommandsHandle:
             self.services,
             await self.state(),
             run_id,
+            open_run=OpenRun,
             tools=table,
             upto=upto,
             note=note,

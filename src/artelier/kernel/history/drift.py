@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 
@@ -75,9 +76,20 @@ def _parse_chain(run_id: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (run_id, 0)
 
 
-async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> DriftFork:
+class SettleLeft(Protocol):
+    """Has it known what a dispatched call did that the code does not ask for any more."""
+
+    async def __call__(
+        self, core: RunCore, key: str, request: ev.ToolRequested, /, *, again: bool
+    ) -> None: ...
+
+
+async def branch_off(
+    core: RunCore, mismatch: ReplayMismatch, *, by: str, settle_left: SettleLeft
+) -> DriftFork:
     """Make the fork that shares everything before the step at hand, and end the run that it leaves.
 
+    `settle_left` is that of tool steps.
     Errors: the mismatch, where the run cannot go on elsewhere: beside other steps at work, and from an ended
     run whose side effect after that point has no known outcome; `RunSuspended` with `unknown_outcome` from
     one that has not ended.
@@ -96,7 +108,7 @@ async def branch_off(core: RunCore, mismatch: ReplayMismatch, *, by: str) -> Dri
                 f" `artelier retry {core.run_id}`, and say what became of the step."
             )
             raise mismatch
-        await _settle(core, key_, request)
+        await _settle(core, key_, request, settle_left)
     if core.actor is not None:
         await core.quiet()
         core.ending = False
@@ -165,13 +177,11 @@ async def _find_open_effects(core: RunCore, place: Place, at: int) -> list[tuple
     return unsettled
 
 
-async def _settle(core: RunCore, key: str, request: ev.ToolRequested) -> None:
+async def _settle(core: RunCore, key: str, request: ev.ToolRequested, settle_left: SettleLeft) -> None:
     """Have it known what a step did that is left behind; it is entered again if a person has said so.
 
     Errors: `RunSuspended` if only a person can say; those of `boundary`.
     """
-    from artelier.kernel.tool_calls.tool_step import settle_left
-
     own = await core.store.query(
         "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
         " AND s.key = ?",

@@ -32,7 +32,7 @@ from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encoded
 from artelier.kernel.run.delivery import Delivery
-from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.results import FINAL, Compensated
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import StepKeys
@@ -83,6 +83,9 @@ def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
 RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 """Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
 
+CompensateBelow = Callable[[str, int, str], Awaitable[Compensated]]
+"""Undoes what a child that has ended has done since a position, with a note."""
+
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
 
 
@@ -103,6 +106,8 @@ class RunCore(ToolBounds):
     """Conversations whose messages `take_added` gave last."""
     fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None = None
     """Makes the run go on as a fork of itself where its code differs from the record; None: it must not."""
+    compensate_below: CompensateBelow
+    """Set by what opens the run: undoing what a child has done opens the child."""
     compensating = False
     """Whether what it has done is being undone."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -49,12 +50,15 @@ from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.run.context import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.run.crash_recovery import abandoned_calls
 from artelier.kernel.run.handle import Run
-from artelier.kernel.run.results import FINAL, Limits
+from artelier.kernel.run.results import FINAL, Compensated
+from artelier.kernel.run.run_options import Opening
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.watchdog import STALLED_MAX, park, with_stall_count
 from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
+from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.kernel.tool_calls.tool_list import newest_list, note_tools, tool_list
+from artelier.kernel.tool_calls.tool_step import settle_left
 from artelier.log import (
     Batch,
     Blob,
@@ -70,47 +74,6 @@ from artelier.log import (
 )
 from artelier.pii.decoded_view import RULES
 from artelier.ports.telemetry import RunFacts, Telemetry
-from artelier.ports.tool import ToolPort
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """The options with which a caller opens a run. Those for new runs are ignored if the run exists."""
-
-    run_id: str
-    on_wait: str = "await"
-    replay: str = "strict"
-    limits: Limits | None = None
-    grants: tuple[str, ...] | None = None
-    parent: RunCore | None = None
-    parent_step: str | None = None
-    ended_parent: str = ""
-    """Id of a run that has ended and whose child a new run is all the same: it counts in its limits."""
-    scopes: tuple[str, ...] = ()
-    """In which it counts what it uses, beside its own, its ancestors' and the tenant's: `agent:<id>`, ..."""
-    loop: str = ""
-    agent: str = ""
-    model: str = ""
-    goal: Any = None
-    settings: Any = None
-    from_snapshot: bool = False
-    """A built-in loop resumes from its newest snapshot instead of reading its whole history."""
-    read_only: bool = False
-    """Only replay: take no lease and record nothing."""
-    principal: str = "kernel"
-    by: str = ""
-    """Who asked for it, as its first event says; empty for the principal."""
-    tools: Mapping[str, ToolPort] | None = None
-    """Tools of this run; None: those of the kernel."""
-    is_detached: bool = False
-    """It stays open beyond the code that opens it."""
-    subject: str = ""
-    """Whom its content is about: what it stores is sealed under a key of its own (see
-    `privacy/erasure.py`)."""
-    key_id: int | None = None
-    """The subject's key that what it goes on from is stored under; a new run shares it."""
-    compensating: bool = False
-    """What an ended run has done is undone: it takes these steps, and stays what it is."""
 
 
 class OpenRun:
@@ -206,7 +169,7 @@ class OpenRun:
         """Leave the run at the step at hand, and go on as its fork. Errors: see `branch_off`."""
         assert self._run is not None
         core, services, opening = self._run.core, self._services, self._opening
-        branch = await branch_off(core, mismatch, by=opening.principal)
+        branch = await branch_off(core, mismatch, by=opening.principal, settle_left=settle_left)
         self._give_back(self._token)
         services.active.pop((core.tenant.id, core.run_id), None)
         if services.telemetry is not None:
@@ -465,8 +428,24 @@ class OpenRun:
         )  # fmt: skip
         if opening.parent is not None:
             core.take_depth_of(opening.parent)
+        core.compensate_below = partial(self._compensate_below, core)
         core.delivery.drive(is_ordered=not loop and not opening.is_detached)
         return core
+
+    async def _compensate_below(self, core: RunCore, run_id: str, since: int, note: str) -> Compensated:
+        """Undo what a child that has ended has done since a position."""
+        return await compensate_ended(
+            core.services,
+            core.tenant,
+            run_id,
+            open_run=OpenRun,
+            tools=core.tools,
+            since=since,
+            note=note,
+            by=core.writer.name,
+            on_wait=core.on_wait,
+            store_result=core.store_result,
+        )
 
     def _attach(self, core: RunCore, token: int) -> None:
         fence = Fence(stream=core.stream, token=token)

@@ -2,91 +2,46 @@
 
 A step `3` is undone by the step `3/undo`, in the two phases of any side effect: requested, then its outcome.
 So each happens once, and one whose outcome is unknown waits for `reconcile` like any other call. What undoes
-it is the tool's `compensate`. `ended_run_compensation.py` is the door for runs that have ended.
+
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
+from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.kernel import events as ev
-from artelier.kernel.history.fork_lineage import dispatcher_of, key_of, lineage
 from artelier.kernel.privacy.pii_scrubber import wants_values
-from artelier.kernel.queries import blob_json
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.run.context import ResultStore, RunCore, TenantState, is_final, run_row
 from artelier.kernel.run.results import DRIFTED, Compensated, ToolResult
+from artelier.kernel.run.run_options import Opener, Opening
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.failures import raise_recorded, words
+from artelier.kernel.tool_calls.compensation_plan import (
+    Undoing,
+    UndoItem,
+    UndoPlan,
+    compensate_of,
+    plan_compensation,
+    position_of,
+    undone_since,
+)
 from artelier.kernel.tool_calls.tool_request import ToolAsk, Undo
 from artelier.kernel.tool_calls.tool_step import undo_step
 from artelier.log import decode_stored
-from artelier.log.event import decode_data
-from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Compensate, PerCallTool, Reversible, Risk, ToolContext, ToolPort, for_call
+from artelier.ports.tool import ToolPort
 
 NOTE_CHARS_MAX = 4_000
-DEPTH_MAX = 64
-"""Generations of children whose steps are undone."""
 
 
 class CompensationFailed(Conflict):
     """A step could not be undone: those after it are, those before it are not."""
 
     code = "compensation_failed"
-
-
-class UndoItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing to undo: a completed call, or all that a child run has done."""
-
-    child: str = ""
-    key: str = ""
-    run: str = ""
-    """The run that has the step, if it is another one (see `DRIFTED`)."""
-    undo: str = ""
-    """Full key of the step that undoes it."""
-    tool: str = ""
-    arguments: str = ""
-    result: str | None = None
-    """Blob references of what the call was given and gave."""
-    owner: str = ""
-    """The run that dispatched the call, if it is another one: its undoing has that run's idempotency key."""
-
-    @property
-    def name(self) -> str:
-        return self.child or (f"{self.run}:{self.key}" if self.run else self.key)
-
-
-class KeptEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A side effect that stays."""
-
-    key: str
-    tool: str
-    why: str
-    """`no_compensate`, `no_tool`, `unknown_outcome`, or `erased`: nobody knows any more what it was."""
-    run: str = ""
-    """The run that has it, if it is another one; with those between, `child:grandchild`."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.run}:{self.key}" if self.run else self.key
-
-
-class UndoPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The steps to undo, in that order, and those that cannot be undone."""
-
-    items: tuple[UndoItem, ...] = ()
-    not_undone: tuple[KeptEffect, ...] = ()
-    since: int = 0
-    """Position in the log from which on; for children."""
-    upto: str = ""
-    note: str = ""
 
 
 async def compensate(
@@ -124,296 +79,7 @@ async def compensate(
 # The plan
 
 
-class _RecordedToolStep(msgspec.Struct, kw_only=True):
-    """A tool step as the log has it."""
-
-    stream: int
-    key: str
-    status: str
-    position: int
-    request: ev.ToolRequested
-    result: str | None
-    is_error: bool
-
-
-async def plan_compensation(
-    services: Services,
-    tenant: str,
-    run_id: str,
-    tools: Mapping[str, ToolPort],
-    *,
-    upto: str | None = None,
-    since: int = 0,
-    depth: int = 0,
-) -> UndoPlan:
-    """Return what can be undone of a run and of those below it, the newest first.
-
-    `upto`: no further back than to this step, with it. `since`: nor than to this position.
-    Errors: `NotFound` for a step that the run has not asked for; `Conflict` for a child that has not ended.
-    Cost: O(tool steps of the run).
-    """
-    row = await run_row(services, tenant, run_id)
-    runs = await _owned_streams(services, tenant, row)
-    if upto is not None:
-        since = await _position_of(services, tenant, run_id, upto)
-    calls: list[_RecordedToolStep] = []
-    for stream in runs:
-        calls += await _calls(services, stream)
-    attempts = _attempts(calls, runs)
-    taken = {call.key for call in calls if call.stream == row["id"]}
-    found: list[tuple[int, UndoItem]] = []
-    kept: list[tuple[int, KeptEffect]] = []
-    is_erased = bool(calls) and await _is_erased(services, tenant, run_id)
-    for call in calls:
-        name = "" if call.stream == row["id"] else runs[call.stream]
-        tried = attempts[runs[call.stream], call.key]
-        if call.request.undoes or call.position < since or any(map(_has_undone, tried)):
-            continue
-        why = _stays(call, await _tool_of(services, tenant, call, tools))
-        if why is not None or is_erased:
-            why = "erased" if why is None else why
-            if why:
-                stays = KeptEffect(key=call.key, tool=call.request.name, why=why, run=name)
-                kept.append((call.position, stays))
-            continue
-        item = UndoItem(
-            key=call.key,
-            run=name,
-            undo=_undo_key(call.key, name, tried, taken),
-            tool=call.request.name,
-            arguments=call.request.arguments,
-            result=call.result,
-        )
-        if row["origin"] is not None and not name:
-            owner = await dispatcher_of(services, tenant, run_id, call.key)
-            item = msgspec.structs.replace(item, owner="" if owner == run_id else owner)
-        found.append((call.position, item))
-    for at, child in await _children(services, tenant, run_id, tools, since, depth):
-        if isinstance(child, UndoItem):
-            found.append((at, child))
-        else:
-            kept.append((at, child))
-    found.sort(key=lambda one: -one[0])
-    kept.sort(key=lambda one: -one[0])
-    return UndoPlan(
-        items=tuple(item for _, item in found), not_undone=tuple(one for _, one in kept), since=since
-    )
-
-
-async def _is_erased(services: Services, tenant: str, run_id: str) -> bool:
-    """Return True if what a run has stored is gone, and with it what its calls were given."""
-    try:
-        await key_of(services, await lineage(services, tenant, run_id))
-    except Erased:
-        return True
-    return False
-
-
-async def _owned_streams(services: Services, tenant: str, row: Mapping[str, Any]) -> dict[int, str]:
-    """The runs whose steps are this one's to undo, by stream: itself, and those that it goes on for.
-
-    What another fork inherited is its origin's to undo.
-    """
-    found = {row["id"]: row["run"]}
-    while row["origin"] is not None:
-        row = await run_row(services, tenant, row["origin"])
-        if row["status"] != "cancelled" or row["reason"] != DRIFTED:
-            break
-        found[row["id"]] = row["run"]
-    return found
-
-
-async def _position_of(services: Services, tenant: str, run_id: str, key: str) -> int:
-    """Return where in the log a step was asked for, by the run or by one that it was forked from."""
-    for place in await lineage(services, tenant, run_id):
-        rows = await services.store.query(
-            "SELECT e.position FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
-            " WHERE s.run = ? AND s.key = ? AND s.requested <= ?",
-            (place.stream_id, key, place.upto),
-        )
-        if rows:
-            return rows[0][0]
-    raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
-
-
-async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
-    """All tool steps of a run that were entered."""
-    rows = await services.store.query(
-        "SELECT s.key, s.status, q.kind, q.version, q.data, c.kind, c.version, c.data,"
-        " coalesce(c.position, q.position) FROM steps s"
-        " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
-        " LEFT JOIN events c ON c.stream = s.run AND c.seq = s.completed"
-        " WHERE s.run = ? AND s.kind IN ('tool', 'undo')",
-        (stream,),
-    )
-    found: list[_RecordedToolStep] = []
-    for key, status, kind, version, data, c_kind, c_version, c_data, position in rows:
-        request = decode_data(kind, version, data.encode())
-        if isinstance(request, ev.ToolRefused):
-            request = ev.ToolRequested(
-                key=key, name=request.name, arguments=request.result, undoes=request.undoes
-            )
-        if not isinstance(request, ev.ToolRequested):
-            continue
-        end = None if c_kind is None else decode_data(c_kind, c_version, c_data.encode())
-        if isinstance(end, ev.ToolCompleted) and end.recorded is not None:
-            continue  # the origin did it, and whether it is undone is decided there
-        is_error = isinstance(end, ev.ToolRefused)
-        result: str | None = None
-        if isinstance(end, ev.ToolCompleted):
-            result, is_error = end.result, end.is_error
-        elif isinstance(end, ev.ToolReconciled):
-            result, is_error = end.result, end.answer == "failed"
-        found.append(
-            _RecordedToolStep(
-                stream=stream,
-                key=key,
-                status=status,
-                position=position,
-                request=request,
-                result=result,
-                is_error=is_error,
-            )
-        )
-    return found
-
-
-def _attempts(
-    calls: list[_RecordedToolStep], runs: Mapping[int, str]
-) -> defaultdict[tuple[str, str], list[_RecordedToolStep]]:
-    """Return the calls that were to undo a step, by run and step."""
-    found: defaultdict[tuple[str, str], list[_RecordedToolStep]] = defaultdict(list)
-    for call in calls:
-        if call.request.undoes:
-            found[call.request.undoes_in or runs[call.stream], call.request.undoes].append(call)
-    return found
-
-
-def _has_undone(attempt: _RecordedToolStep) -> bool:
-    return attempt.status == "completed" and not attempt.is_error
-
-
-async def _tool_of(
-    services: Services, tenant: str, call: _RecordedToolStep, tools: Mapping[str, ToolPort]
-) -> ToolPort | None:
-    """The tool that was called, with the facts of this call: of some tools, some calls do nothing."""
-    tool = tools.get(call.request.name)
-    if isinstance(tool, PerCallTool) and not call.is_error:
-        with suppress(Erased):
-            return for_call(tool, await blob_json(services, tenant, call.request.arguments))
-    return tool
-
-
-def _stays(call: _RecordedToolStep, tool: ToolPort | None) -> str | None:
-    """Return why a call is not undone; empty if there is nothing to undo, None if it is to be undone."""
-    acts = call.request.side_effect or (tool is not None and tool.side_effect)
-    if not acts or call.is_error:
-        return ""
-    if call.status != "completed":
-        return "unknown_outcome" if call.request.side_effect else ""
-    if tool is None:
-        return "no_tool"
-    return None if compensate_of(tool) is not None else "no_compensate"
-
-
-def compensate_of(tool: ToolPort) -> Compensate | None:
-    """Return what undoes a completed call of a tool."""
-    return tool.compensate if isinstance(tool, Reversible) else None
-
-
-def _undo_key(key: str, run: str, tried: list[_RecordedToolStep], taken: set[str]) -> str:
-    """The key of an attempt that is without an outcome, or of the next one."""
-    open_ = [attempt.key for attempt in tried if attempt.status != "completed"]
-    base = f"{run}:{key}/undo" if run else f"{key}/undo"
-    if open_:
-        return open_[-1]
-    if base not in taken:
-        return base
-    number = 2
-    while f"{base}/{number}" in taken:
-        number += 1
-    return f"{base}/{number}"
-
-
-async def _children(
-    services: Services, tenant: str, run_id: str, tools: Mapping[str, ToolPort], since: int, depth: int
-) -> list[tuple[int, UndoItem | KeptEffect]]:
-    """Children that have something to undo, each where the newest of it stands; of others, what stays."""
-    rows = await services.store.query(
-        "SELECT run, id, status FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
-    )
-    found: list[tuple[int, UndoItem | KeptEffect]] = []
-    for child, stream, status in rows:
-        if depth >= DEPTH_MAX:
-            raise Conflict(f"run {run_id!r} has more generations below it than can be undone")
-        plan = await plan_compensation(services, tenant, child, tools, since=since, depth=depth + 1)
-        if plan.items and status not in ("completed", "failed", "cancelled"):
-            raise Conflict(
-                f"run {child!r} has not ended, and what it has done cannot be undone yet",
-                got=status,
-                hint="Let it end, or cancel it.",
-            )
-        newest = await services.store.query(
-            "SELECT max(e.position) FROM steps s JOIN events e ON e.stream = s.run"
-            " AND e.seq = s.completed WHERE s.run = ? AND s.kind <> 'undo'",
-            (stream,),
-        )
-        at = newest[0][0] or 0
-        found += [(at, UndoItem(child=child))] if plan.items else _below(child, plan, at)
-    return found
-
-
-def _below(child: str, plan: UndoPlan, at: int) -> list[tuple[int, UndoItem | KeptEffect]]:
-    """Return what stays of a child, as its parent tells it."""
-    return [
-        (at, msgspec.structs.replace(one, run=f"{child}:{one.run}" if one.run else child))
-        for one in plan.not_undone
-    ]
-
-
 # Carrying it out
-
-
-class Undoing:
-    """The undoing of one call, as a tool that the kernel drives."""
-
-    side_effect = True
-    idempotent = False
-    probe = None
-
-    def __init__(self, tool: ToolPort, undo: Compensate, result: Any) -> None:
-        self.name, self.description, self.trust = tool.name, tool.description, tool.trust
-        self.risk: Risk = tool.risk
-        self.grant: str | None = tool.grant
-        self.timeout_s: float | None = tool.timeout_s
-        self.heartbeat_timeout_s: float | None = tool.heartbeat_timeout_s
-        self._tool, self._undo, self._result = tool, undo, result
-
-    @property
-    def schema(self) -> ToolSchema:
-        return self._tool.schema
-
-    def validate(self, arguments: Any) -> dict[str, Any]:
-        return self._tool.validate(arguments)
-
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
-        return await self._undo(arguments, self._result, context)
-
-
-async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | None:
-    """Return what a recorded undoing would enter; None if its tool, or what it undoes, is not at hand."""
-    tool = core.tools.get(request.name)
-    undo = compensate_of(tool) if tool is not None else None
-    row = await run_row(core.services, core.tenant.id, request.undoes_in or core.run_id)
-    for call in await _calls(core.services, row["id"]):
-        if tool is not None and undo is not None and call.key == request.undoes:
-            result = await core.load_json(call.result)
-            if core.pii is not None and wants_values(tool.grant or ""):
-                if core.pii.forgotten(result):
-                    return None
-                result = core.pii.restored(result)
-            return Undoing(tool, undo, result)
-    return None
 
 
 async def _carry_out(core: RunCore, key: str, plan: UndoPlan, *, inherited: bool, asked: bool) -> Compensated:
@@ -483,8 +149,6 @@ async def _undo_child(
     core: RunCore, key: str, item: UndoItem, plan: UndoPlan, *, plan_key: str, asked: bool
 ) -> Compensated:
     """Undo what a child has done, in its own stream; the outcome is journaled for this run's code."""
-    from artelier.kernel.tool_calls.ended_run_compensation import compensate_ended
-
     recorded = None if asked else await core.recorded(key, "compute")
     outcome = recorded.outcome if recorded is not None else None
     if isinstance(outcome, ev.StepCompleted):
@@ -496,17 +160,7 @@ async def _undo_child(
         await raise_recorded(core, outcome.code, outcome.message)
     await core.boundary()
     try:
-        below = await compensate_ended(
-            core.services,
-            core.tenant,
-            item.child,
-            tools=core.tools,
-            since=plan.since,
-            note=plan.note,
-            by=core.writer.name,
-            on_wait=core.on_wait,
-            store_result=core.store_result,
-        )
+        below = await core.compensate_below(item.child, plan.since, plan.note)
     except Erased:  # since the plan was made
         left = await plan_compensation(
             core.services, core.tenant.id, item.child, core.tools, since=plan.since
@@ -520,8 +174,8 @@ async def _undo_child(
             core.writer.note(failed, blobs)
         raise
     # All that was undone since the plan, before a crash as well.
-    since = await _position_of(core.services, core.tenant.id, core.run_id, plan_key)
-    undone = sorted(await _undone_since(core.services, core.tenant.id, item.child, since))
+    since = await position_of(core.services, core.tenant.id, core.run_id, plan_key)
+    undone = sorted(await undone_since(core.services, core.tenant.id, item.child, since))
     below = replace(below, undone=tuple(name for _, name in undone))
     if not asked:
         value = {"undone": below.undone, "not_undone": below.not_undone}
@@ -530,17 +184,46 @@ async def _undo_child(
     return below
 
 
-async def _undone_since(services: Services, tenant: str, run_id: str, since: int) -> list[tuple[int, str]]:
-    """Steps of a run and of those below it that were undone after a position, with the position of each."""
-    row = await run_row(services, tenant, run_id)
-    found = [
-        (call.position, call.request.undoes)
-        for call in await _calls(services, row["id"])
-        if call.request.undoes and _has_undone(call) and call.position > since
-    ]
-    for (child,) in await services.store.query(
-        "SELECT run FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
-    ):
-        below = await _undone_since(services, tenant, child, since)
-        found += [(position, f"{child}:{name}") for position, name in below]
-    return found
+# Runs that have ended
+
+
+async def compensate_ended(
+    services: Services,
+    tenant: TenantState,
+    run_id: str,
+    *,
+    open_run: Opener,
+    tools: Mapping[str, ToolPort] | None = None,
+    upto: str | None = None,
+    since: int = 0,
+    note: str = "",
+    by: str = "operator",
+    on_wait: str = "await",
+    store_result: ResultStore | None = None,
+) -> Compensated:
+    """Undo what a run has done after it has ended: its lease is taken, its status stays what it is.
+
+    `open_run` is `OpenRun`. Errors: see `TenantKernel.compensate`.
+    """
+    row = await run_row(services, tenant.id, run_id)
+    if not is_final(row["status"]):
+        raise Conflict(
+            f"run {run_id!r} has not ended, and would go on as if nothing had been undone",
+            expected="a run that is completed, failed or cancelled",
+            got=row["status"],
+            hint="Cancel it first, or call `run.compensate()` in its code.",
+        )
+    if row["status"] == "cancelled" and row["reason"] == DRIFTED:
+        raise Conflict(
+            f"run {run_id!r} goes on as a fork of itself, which answers for what it has done",
+            hint=f"Compensate the newest of `{run_id}.drift-1`, ...",
+        )
+
+    async def found() -> TenantState:
+        return tenant
+
+    opening = Opening(run_id=run_id, on_wait=on_wait, principal=by, tools=tools, compensating=True)
+    async with open_run(services, found, opening, store_result) as run:
+        core = run.core
+        head, _ = await core.store.head(core.stream)
+        return await compensate(core, f"compensate/{head}", upto=upto, since=since, note=note, asked=True)

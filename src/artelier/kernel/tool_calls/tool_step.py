@@ -33,6 +33,7 @@ from artelier.kernel.run.results import Approval, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, is_own, words
 from artelier.kernel.tool_calls import tool_trace
+from artelier.kernel.tool_calls.compensation_plan import undoing_of
 from artelier.kernel.tool_calls.dispatches import ProcessId
 from artelier.kernel.tool_calls.probe import (
     MAY_LAND,
@@ -418,8 +419,6 @@ async def settle_left(core: RunCore, key: str, request: ev.ToolRequested, *, aga
     Errors: `RunSuspended` with `unknown_outcome`, unless the tool's probe or the repetition tells; those of
     `boundary`.
     """
-    from artelier.kernel.tool_calls.compensation import undoing_of
-
     port = await undoing_of(core, request) if request.undoes else None
     undo = Undo(step=request.undoes, port=port, run_id=request.undoes_in)
     ask = ToolAsk(
