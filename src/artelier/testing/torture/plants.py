@@ -58,7 +58,7 @@ def _double_step() -> AbstractContextManager[None]:
 
         return replayed_and_repeated
 
-    return _wrapped(steps, "replayed", wrap)
+    return _wrapped(steps, "replay_result", wrap)
 
 
 def _unbalanced_posting() -> AbstractContextManager[None]:

@@ -29,7 +29,7 @@ def _blind_overlap() -> AbstractContextManager[None]:
 
         return nothing_open
 
-    return _replaced("_found", wrap)
+    return _replaced("_around_of", wrap)
 
 
 def _lost_time() -> AbstractContextManager[None]:
