@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -34,6 +35,16 @@ def _write_to_memory() -> None:
 
 
 _write_to_memory()
+
+# Nothing that is imported and collected is garbage.
+gc.disable()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look for garbage again from here on, and only among what the tests themselves make."""
+    gc.freeze()
+    gc.enable()
+
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C. Processes of tests would inherit
 # that, and those that are interrupted would go on for ever.
