@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from artelier.kernel.tenants.workspaces import Workspaces
 from artelier.server import deps
 from artelier.tools import tool, workspace_tools
@@ -71,12 +73,12 @@ def test_whoever_belongs_to_the_tenant_sees_the_secret(tmp_path: Path) -> None:
         assert any(f" /{resource}/" in one for one in seen), resource
 
 
-def test_a_route_without_the_tenants_check_is_found(tmp_path: Path) -> None:
-    def plant(stage: Stage) -> None:
-        async def anybodys() -> Any:
-            return stage.served.kernel.for_tenant(OTHER)
+def test_a_route_without_the_tenants_check_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def anybodys(*of: Any) -> list[str]:
+        return [OTHER]
 
-        stage.served.app.dependency_overrides[deps._desk] = anybodys  # pyright: ignore[reportPrivateUsage] - the check itself
+    def plant(stage: Stage) -> None:
+        monkeypatch.setattr(deps, "tenants_of", anybodys)
 
     artifacts = [one for one in addressed() if one.call.startswith("GET /artifacts")]
     found = breaches(tmp_path, artifacts, plant)

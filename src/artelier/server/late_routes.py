@@ -44,7 +44,9 @@ class LateRoutes:
         routers = routes.load()
         self._app.router.routes.pop()
         for router in routers:
-            self._app.include_router(router)
+            # `include_router` would make each route again for this application, in the event loop and at
+            # the first request for it: most of a second in all.
+            self._app.router.routes.extend(router.routes)
         pages.install(self._app)
         self.is_included = True
         self.on_included()

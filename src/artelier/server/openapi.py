@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 
 
+@cache
 def document() -> str:
     """The document as JSON, the same bytes for the same code."""
     import msgspec
