@@ -8,14 +8,54 @@ from typing import Any
 
 import pytest
 
+import artelier.testing.torture.real
 from artelier.errors import InvalidRequest
 from artelier.testing.torture import PLANTS, run_torture
+from artelier.testing.torture.plants import planted
+from artelier.testing.torture.schedules import try_schedules
 from artelier.testing.torture.trial import simulate
-from artelier.testing.torture.world_plants import WORLD_PLANTS
+
+FOUND = {
+    "acting-fork": (2, "forks' effects"),
+    "believed-probe": (3, "I4: steps happen once"),
+    "blind-overlap": (0, "schedules: overlap"),
+    "changed-prompt": (3, "I6: prompts render"),
+    "double-sale": (0, "world: sales"),
+    "double-step": (3, "I4: steps happen once"),
+    "forgiven-overrun": (7, "I7: an overrun is debt"),
+    "forgotten-cancellation": (0, "replays are quiet"),
+    "forgotten-hold": (0, "I3: money is conserved"),
+    "forgotten-pay": (0, "a world goes on"),
+    "forgotten-version": (1, "replays are quiet"),
+    "hasty-tasks": (2, "mission: tasks begin in order"),
+    "left-standing": (8, "what was done is undone once"),
+    "lenient-judge": (0, "mission: what is done was judged"),
+    "lost-time": (0, "schedules: each time once"),
+    "open-secrets": (0, "world: rights"),
+    "raised-price": (0, "world: consent"),
+    "repeated-payment": (3, "I4: steps happen once"),
+    "tolerated-drift": (5, "I4: steps happen once"),
+    "torn-tick": (1, "world: ticks"),
+    "twice-undone": (1, "what was done is undone once"),
+    "unasked-consent": (12, "world: consent"),
+    "unbalanced-posting": (1, "I3: money is conserved"),
+    "unbilled-cancel": (0, "I7: every attempt is billed"),
+    "uncounted-licence": (5, "world: licences"),
+    "unfenced": (8, "I4: steps happen once"),
+}
+"""A seed that shows each plant soon, and the promise that the plant breaks there."""
 
 
-def test_seeds_hold_every_promise(tmp_path: Path) -> None:
-    report = run_torture(2, start=1_000, jobs=1, directory=tmp_path, keep=True)
+@pytest.fixture(scope="module")
+def tried(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str]]:
+    """What two whole seeds came to, and what was told meanwhile."""
+    lines: list[str] = []
+    folder = tmp_path_factory.mktemp("torture")
+    return run_torture([9, 14], jobs=1, directory=folder, keep=True, progress=lines.append), lines
+
+
+def test_seeds_hold_every_promise(tried: tuple[dict[str, Any], list[str]]) -> None:
+    report, _ = tried
 
     assert report["failures"] == []
     assert (report["ok"], report["seeds"]) == (True, 2)
@@ -23,36 +63,55 @@ def test_seeds_hold_every_promise(tmp_path: Path) -> None:
     assert report["statuses"]["completed"] > 2
 
 
-@pytest.mark.parametrize(
-    ("plant", "invariant"),
-    [
-        ("double-step", "I4"),
-        ("unbalanced-posting", "I3"),
-        ("changed-prompt", "I6"),
-        ("acting-fork", "forks' effects"),
-    ],
-)
-def test_a_planted_bug_is_found_within_few_seeds(tmp_path: Path, plant: str, invariant: str) -> None:
-    report = run_torture(6, start=3, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
+def test_one_command_covers_kernel_world_schedules_and_missions(
+    tried: tuple[dict[str, Any], list[str]],
+) -> None:
+    report, _ = tried
 
-    (failure,) = report["failures"]
-    assert any(finding["invariant"].startswith(invariant) for finding in failure["findings"])
-    assert failure["command"] == (f"artelier torture --seeds 1 --start {failure['seed']} --plant {plant}")
+    for status in ("world passed", "schedules kept", "mission ended"):
+        assert report["statuses"][status] == 2
+    assert any(call.startswith("world: ") for call in report["calls"])
+
+
+def test_progress_is_told_per_seed(tried: tuple[dict[str, Any], list[str]]) -> None:
+    _, lines = tried
+
+    assert lines == ["seed 9 (1 of 2, 0 failed)", "seed 14 (2 of 2, 0 failed)"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plant", sorted(PLANTS.keys() - WORLD_PLANTS.keys()))
-def test_every_plant_is_found(tmp_path: Path, plant: str) -> None:
-    report = run_torture(12, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
+@pytest.mark.parametrize("plant", sorted(PLANTS))
+def test_every_plant_is_found_by_the_promise_that_it_breaks(tmp_path: Path, plant: str) -> None:
+    soon, promise = FOUND[plant]
+    found = set[str]()
+    for seed in (soon, *range(12)):
+        report = run_torture([seed], plant=plant, jobs=1, directory=tmp_path)
+        for failure in report["failures"]:
+            assert failure["command"] == f"artelier torture --seeds 1 --start {seed} --plant {plant}"
+            found |= {finding["invariant"] for finding in failure["findings"]}
+        if promise in found:
+            return
+    pytest.fail(f"found instead of {promise!r}: {sorted(found)}")
 
-    assert not report["ok"]
+
+def test_every_plant_stands_where_the_code_is() -> None:
+    assert PLANTS.keys() == FOUND.keys()
+    for plant in PLANTS:
+        with planted(plant):
+            pass
 
 
 def test_a_plant_is_gone_when_its_trial_is_over(tmp_path: Path) -> None:
-    found = run_torture([0], plant="double-step", jobs=1, directory=tmp_path)
+    found = run_torture([0], plant="lost-time", jobs=1, directory=tmp_path)
 
     assert not found["ok"]
-    assert run_torture([0], jobs=1, directory=tmp_path)["ok"]
+    assert try_schedules(0, tmp_path).findings == []
+
+
+def test_no_more_seeds_are_tried_after_so_many_failures(tmp_path: Path) -> None:
+    report = run_torture([0] * 9, plant="lost-time", jobs=1, failures_max=2, directory=tmp_path)
+
+    assert (report["seeds"], report["asked"], len(report["failures"])) == (2, 9, 2)
 
 
 def test_the_same_seed_gives_the_same_history(tmp_path: Path) -> None:
@@ -68,18 +127,10 @@ def test_the_same_seed_gives_the_same_history(tmp_path: Path) -> None:
 
 
 def test_databases_of_failed_seeds_are_kept_on_request(tmp_path: Path) -> None:
-    report = run_torture([0], plant="changed-prompt", jobs=1, directory=tmp_path, keep=True)
+    report = run_torture([3], plant="changed-prompt", jobs=1, directory=tmp_path, keep=True)
 
     (failure,) = report["failures"]
-    assert (Path(failure["databases"]) / "0.db").is_file()
-
-
-def test_progress_is_told_per_seed(tmp_path: Path) -> None:
-    lines: list[str] = []
-
-    run_torture([6, 14], jobs=1, directory=tmp_path, progress=lines.append)
-
-    assert lines == ["seed 6 (1 of 2, 0 failed)", "seed 14 (2 of 2, 0 failed)"]
+    assert (Path(failure["databases"]) / "3.db").is_file()
 
 
 def test_an_unknown_plant_is_refused() -> None:
@@ -93,14 +144,18 @@ def test_a_plant_with_real_processes_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_many_seeds_hold_every_promise(tmp_path: Path) -> None:
-    report = run_torture(4, start=2_000, directory=tmp_path)
+def test_processes_that_share_the_seeds_hold_every_promise(tmp_path: Path) -> None:
+    report = run_torture([14, 11], jobs=2, directory=tmp_path)
 
-    assert report["failures"] == []
+    assert (report["failures"], report["seeds"]) == ([], 2)
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_killed_again_and_again_comes_to_the_same_end(tmp_path: Path) -> None:
+def test_an_agent_that_is_killed_again_and_again_comes_to_the_same_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artelier.testing.torture.real, "KILLS_MAX", 4)
+
     report = run_torture(1, real=True, jobs=1, directory=tmp_path, keep=True)
 
     assert report["failures"] == []

@@ -1,4 +1,4 @@
-"""Torture of worlds: seeds hold every promise, planted bugs are found, every action is tried."""
+"""Torture of worlds: seeds hold every promise, every action is tried. Planted bugs: `test_torture.py`."""
 
 from __future__ import annotations
 
@@ -8,60 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from artelier.testing.torture import run_torture
-from artelier.testing.torture.plants import PLANTS
 from artelier.testing.torture.world import try_world
 from artelier.testing.torture.world_drawn import Drawn, draw_world, drawn_action
 from artelier.testing.torture.world_faults import WorldCrash, WorldFaults
-from artelier.testing.torture.world_plants import WORLD_PLANTS
 from artelier.world.actions import ACTIONS, Rejected, action_from
 
 
 def test_worlds_hold_every_promise(tmp_path: Path) -> None:
-    verdicts = [try_world(seed, tmp_path) for seed in (1, 2, 8)]
+    verdicts = [try_world(seed, tmp_path) for seed in (1, 8)]
 
-    assert [verdict.findings for verdict in verdicts] == [[], [], []]
+    assert [verdict.findings for verdict in verdicts] == [[], []]
     faults = Counter[str]()
     for verdict in verdicts:
         faults.update(verdict.counts)
     assert sum(n for fault, n in faults.items() if "crash" in fault) > 2
     assert faults["world: not compared"] == 0, "hashes after crashes were compared"
-
-
-def test_one_command_covers_kernel_and_world(tmp_path: Path) -> None:
-    report = run_torture([2], jobs=1, directory=tmp_path, keep=True)
-
-    assert report["failures"] == []
-    assert report["statuses"]["world passed"] == 1
-    assert any(call.startswith("world: ") for call in report["calls"])
-
-
-@pytest.mark.parametrize(
-    ("plant", "promise"), [("open-secrets", "world: rights"), ("forgotten-pay", "a world goes on")]
-)
-def test_a_planted_bug_is_found_within_few_seeds(tmp_path: Path, plant: str, promise: str) -> None:
-    report = run_torture(6, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
-
-    (failure,) = report["failures"]
-    assert promise in {finding["invariant"] for finding in failure["findings"]}
-    assert failure["command"].endswith(f"--plant {plant}")
-
-
-SEEDS = {"unasked-consent": [12]}
-"""Of plants that few worlds show: a model must be asked, and the price of what its agent names be raised."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("plant", sorted(WORLD_PLANTS))
-def test_every_plant_of_worlds_is_found(tmp_path: Path, plant: str) -> None:
-    seeds = SEEDS.get(plant, 12)
-    report = run_torture(seeds, plant=plant, jobs=1, failures_max=1, directory=tmp_path)
-
-    assert not report["ok"]
-
-
-def test_plants_of_worlds_are_among_all_plants() -> None:
-    assert WORLD_PLANTS.keys() < PLANTS.keys()
 
 
 def test_every_action_is_drawn_and_most_are_well_formed() -> None:
