@@ -130,7 +130,7 @@ EXPECTED = {"status": "completed", "reason": "", "notes": "Q3 matters most.\nTot
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stops", [[], [14], [31], [9, 18, 27, 36, 45]])
+@pytest.mark.parametrize("stops", [[31], [9, 27, 45]])
 def test_a_killed_agent_ends_as_an_undisturbed_one(tmp_path: Path, stops: list[int]) -> None:
     database = tmp_path / "state.db"
     with OpenAIServer(answer) as server:
@@ -145,6 +145,6 @@ def test_a_killed_agent_ends_as_an_undisturbed_one(tmp_path: Path, stops: list[i
         assert 10 <= asked <= 10 + kills + 1
         assert replayed == {"status": "completed", "calls": 0}
         assert len(server.requests) == asked
-    assert kills or not stops
+    assert kills
     for file in ("state.db", "agent_memory.db"):
         assert is_store(tmp_path / file), "it is verified after the test"

@@ -99,7 +99,7 @@ def here(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 3, 6, 9, 13, 19, 26, 34])
+@pytest.mark.parametrize("count", [1, 9, 26])
 def test_a_killed_job_resumes_to_the_same_result(
     workspace: Path,
     tmp_path: Path,
@@ -131,7 +131,7 @@ def test_a_job_killed_again_and_again_still_ends(
     kills = 0
     for _ in range(40):
         process = start("do", GOAL, "--workspace", str(workspace), "--run-id", RUN, cwd=tmp_path)
-        if not kill_after(process, database, events(database) + 7):
+        if not kill_after(process, database, events(database) + 12):
             break
         kills += 1
 
