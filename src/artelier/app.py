@@ -168,7 +168,7 @@ class Kernel:
         price_table, window_table = Prices(prices, clock=clock), Windows(windows)
         watcher = None
         if telemetry is not None:
-            from artelier.telemetry.configuration import telemetry_of
+            from artelier.telemetry.safe_wrapper import telemetry_of
 
             watcher = telemetry_of(telemetry, environ=os.environ if environ is None else environ)
         policy = policy or Policy.local()

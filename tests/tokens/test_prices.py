@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from artelier.errors import InvalidConfig
 from artelier.ports.model import FREE, Price, Usage
+from artelier.tokens.model_info import find_model
 from artelier.tokens.prices import Prices, TieredPrice, cost_microusd, upper_bound_microusd
-from artelier.tokens.table import find_model
 
 MINI = Price(input=Decimal("0.15"), cached_input=Decimal("0.075"), output=Decimal("0.6"))
 

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from artelier.tokens.names import canonical_name
-from artelier.tokens.windows import DEFAULT_WINDOW, Window, Windows
+from artelier.tokens.model_info import DEFAULT_WINDOW, Window, Windows, canonical_name
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_built_in_models_load_no_price_table():
     """The table costs half a second of CPU; agents on built-in models never pay it."""
     code = (
         "import sys\n"
-        "from artelier.tokens.windows import Windows\n"
+        "from artelier.tokens.model_info import Windows\n"
         "from artelier.tokens.prices import Prices\n"
         "Windows().of('offline'); Prices().price_of('offline')\n"
         "sys.exit('genai_prices' in sys.modules or 'pydantic' in sys.modules)"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from artelier.context.shipped_texts import template
     from artelier.context.summarise import Block, Wish, compact
     from artelier.kernel.prompt.delimiters import fenced
-    from artelier.tokens.cut import cut
+    from artelier.tokens.estimate import cut
 
 __all__ = [
     "Block",
@@ -50,7 +50,7 @@ _HOMES = {
     "Wish": "artelier.context.summarise",
     "assemble": "artelier.context.assembly",
     "compact": "artelier.context.summarise",
-    "cut": "artelier.tokens.cut",
+    "cut": "artelier.tokens.estimate",
     "fenced": "artelier.kernel.prompt.delimiters",
     "kept_from": "artelier.context.compaction",
     "prompt_tokens": "artelier.context.assembly",

@@ -13,7 +13,7 @@ from artelier.kernel import DroppedRecord, FixedPart, Prompt, RangePart, message
 from artelier.kernel.prompt.delimiters import balance_fences, fenced
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
-from artelier.tokens.cut import cut
+from artelier.tokens.estimate import cut
 
 MARKS_TOKENS = 16
 """What the marks around a fenced text may take."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from artelier.context.loss import facts_of
 from artelier.tokens import estimate_tokens
-from artelier.tokens.cut import cut
+from artelier.tokens.estimate import cut
 
 LINE_TOKENS = 60
 """Of one message in an extract, at most, beside its facts."""

@@ -25,7 +25,7 @@ from artelier.kernel.steps.failures import code_of
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
-from artelier.tokens.cut import cut
+from artelier.tokens.estimate import cut
 
 PIECES_MAX = 12
 """Calls for one block at most; a block beyond that loses its middle to the extract of the receipt."""

@@ -108,7 +108,7 @@ def _check_count(name: str, value: object) -> None:
 
 def check_models(patterns: object) -> tuple[str, ...]:
     """Patterns of model names, canonical where they are names. Errors: `InvalidRequest`."""
-    from artelier.tokens.names import canonical_name
+    from artelier.tokens.model_info import canonical_name
 
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
         raise InvalidRequest(

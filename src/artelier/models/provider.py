@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from artelier.models.params import settings_of, timeout_s_of
 from artelier.models.vendors import NO_KEY, Build, Endpoint, check_url, openai_chat
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price, sending
-from artelier.tokens.names import split_name
+from artelier.tokens.model_info import split_name
 
 if TYPE_CHECKING:
     import httpx2

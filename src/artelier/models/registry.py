@@ -11,7 +11,7 @@ from artelier.errors import InvalidConfig, MissingKey, UnknownModel
 from artelier.models.vendors import NO_KEY, VENDORS, Endpoint, Vendor, check_url
 from artelier.plugins import MODELS, PluginPoint, Plugins
 from artelier.ports.model import ModelPort
-from artelier.tokens.names import BUILT_IN, canonical_name, split_name
+from artelier.tokens.model_info import BUILT_IN, canonical_name, split_name
 
 if TYPE_CHECKING:
     from artelier.models.provider import ProviderModel

@@ -6,9 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.telemetry.configuration import telemetry_of
     from artelier.telemetry.export import exporting
-    from artelier.telemetry.safe_wrapper import GuardedTelemetry
+    from artelier.telemetry.safe_wrapper import GuardedTelemetry, telemetry_of
     from artelier.telemetry.spans import OpenTelemetry
 
 __all__ = ["GuardedTelemetry", "OpenTelemetry", "exporting", "telemetry_of"]
@@ -17,7 +16,7 @@ _HOMES = {
     "GuardedTelemetry": "safe_wrapper",
     "OpenTelemetry": "spans",
     "exporting": "export",
-    "telemetry_of": "configuration",
+    "telemetry_of": "safe_wrapper",
 }
 
 

@@ -15,7 +15,7 @@ from opentelemetry.util.types import AttributeValue
 
 from artelier.ports.model import ModelReply, ModelRequest, Usage
 from artelier.ports.telemetry import ModelFacts, ToolFacts
-from artelier.telemetry import content, names
+from artelier.telemetry import conventions
 
 Attributes = dict[str, AttributeValue]
 
@@ -28,28 +28,28 @@ class Instruments:
 
     def __init__(self, meter: Meter) -> None:
         self.duration: Histogram = meter.create_histogram(
-            names.DURATION,
+            conventions.DURATION,
             unit="s",
             description="GenAI operation duration.",
-            explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS_S,
+            explicit_bucket_boundaries_advisory=conventions.DURATION_BUCKETS_S,
         )
         self.tool_duration: Histogram = meter.create_histogram(
-            names.TOOL_DURATION,
+            conventions.TOOL_DURATION,
             unit="s",
             description="Duration of tool executions.",
-            explicit_bucket_boundaries_advisory=names.DURATION_BUCKETS_S,
+            explicit_bucket_boundaries_advisory=conventions.DURATION_BUCKETS_S,
         )
         self.tokens: Histogram = meter.create_histogram(
-            names.TOKEN_USAGE,
+            conventions.TOKEN_USAGE,
             unit="{token}",
             description="Number of input and output tokens used.",
-            explicit_bucket_boundaries_advisory=names.TOKEN_BUCKETS,
+            explicit_bucket_boundaries_advisory=conventions.TOKEN_BUCKETS,
         )
         self.lag: Histogram = meter.create_histogram(
-            names.LOOP_LAG,
+            conventions.LOOP_LAG,
             unit="s",
             description="How much later than asked a server's event loop does what is due.",
-            explicit_bucket_boundaries_advisory=names.LAG_BUCKETS_S,
+            explicit_bucket_boundaries_advisory=conventions.LAG_BUCKETS_S,
         )
 
 
@@ -102,11 +102,15 @@ class CallSpan:
             otel.detach(token)
 
     def retried(self, *, attempt: int, code: str, wait_s: float, cost_microusd: int = 0) -> None:
-        told: Attributes = {names.ATTEMPT: attempt, names.ERROR_TYPE: names.short(code), names.WAIT_S: wait_s}
+        told: Attributes = {
+            conventions.ATTEMPT: attempt,
+            conventions.ERROR_TYPE: conventions.short(code),
+            conventions.WAIT_S: wait_s,
+        }
         if cost_microusd:
-            told[names.COST] = cost_microusd
+            told[conventions.COST] = cost_microusd
             self._cost += cost_microusd
-        self.span.add_event(names.EVENT_RETRIED, told)
+        self.span.add_event(conventions.EVENT_RETRIED, told)
 
     def failed(self, code: str, *, usage: Usage | None = None, cost_microusd: int = 0) -> None:
         if self.is_ended:
@@ -114,26 +118,26 @@ class CallSpan:
         if usage is not None:
             self._used(usage)
         if cost := self._cost + cost_microusd:
-            self.span.set_attribute(names.COST, cost)
+            self.span.set_attribute(conventions.COST, cost)
         self._end(code)
 
     def left(self, status: str) -> None:
         if self.is_ended:
             return
-        self.span.set_attribute(names.STATUS, status)
+        self.span.set_attribute(conventions.STATUS, status)
         self._end("")
 
     def _used(self, usage: Usage) -> None:
         self.span.set_attributes(
             {
-                names.INPUT_TOKENS: usage.input_tokens,
-                names.OUTPUT_TOKENS: usage.output_tokens,
-                names.CACHE_READ_TOKENS: usage.cached_input_tokens,
-                names.CACHE_WRITE_TOKENS: usage.cache_write_input_tokens,
+                conventions.INPUT_TOKENS: usage.input_tokens,
+                conventions.OUTPUT_TOKENS: usage.output_tokens,
+                conventions.CACHE_READ_TOKENS: usage.cached_input_tokens,
+                conventions.CACHE_WRITE_TOKENS: usage.cache_write_input_tokens,
             }
         )
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-            told: Attributes = {**self._measured, names.TOKEN_TYPE: kind}
+            told: Attributes = {**self._measured, conventions.TOKEN_TYPE: kind}
             self.place.instruments.tokens.record(count, told, self.context)
 
     def _duration(self) -> Histogram:
@@ -145,14 +149,14 @@ class CallSpan:
         told = self._measured
         if code:
             failed_with(self.span, code)
-            told = {**told, names.ERROR_TYPE: names.short(code)}
+            told = {**told, conventions.ERROR_TYPE: conventions.short(code)}
         self._duration().record(time.perf_counter() - self._began_s, told, self.context)
         self.span.end()
 
 
 def failed_with(span: Span, code: str) -> None:
     """Only the code: the message of an error may quote what was said."""
-    span.set_attribute(names.ERROR_TYPE, names.short(code))
+    span.set_attribute(conventions.ERROR_TYPE, conventions.short(code))
     span.set_status(Status(StatusCode.ERROR))
 
 
@@ -162,19 +166,22 @@ class ModelCallSpan(CallSpan):
     kind = SpanKind.CLIENT
 
     def __init__(self, facts: ModelFacts, *, place: SpanPlace, shows_content: bool) -> None:
-        provider, model = names.provider_and_model(facts.model)
+        provider, model = conventions.provider_and_model(facts.model)
         measured: Attributes = {
-            names.OPERATION: names.CHAT,
-            names.PROVIDER: provider,
-            names.REQUEST_MODEL: model,
+            conventions.OPERATION: conventions.CHAT,
+            conventions.PROVIDER: provider,
+            conventions.REQUEST_MODEL: model,
         }
-        attributes = {names.STEP_KEY: names.short(facts.key), **_request_attributes(facts.request)}
+        attributes = {
+            conventions.STEP_KEY: conventions.short(facts.key),
+            **_request_attributes(facts.request),
+        }
         self._shows_content = shows_content
         if shows_content:
-            messages, omitted = content.input_messages(facts.request)
-            attributes[names.INPUT_MESSAGES] = messages
-            attributes[names.OMITTED] = omitted
-        super().__init__(f"{names.CHAT} {model}", place=place, attributes=attributes, measured=measured)
+            messages, omitted = conventions.input_messages(facts.request)
+            attributes[conventions.INPUT_MESSAGES] = messages
+            attributes[conventions.OMITTED] = omitted
+        super().__init__(f"{conventions.CHAT} {model}", place=place, attributes=attributes, measured=measured)
 
     def asked_again(self) -> None:
         if self.is_ended:
@@ -184,11 +191,11 @@ class ModelCallSpan(CallSpan):
         if self.is_ended:
             return
         self._used(reply.usage)
-        reason = names.short(reply.finish_reason)
+        reason = conventions.short(reply.finish_reason)
         cost = self._cost + cost_microusd
-        self.span.set_attributes({names.FINISH_REASONS: (reason,), names.COST: cost})
+        self.span.set_attributes({conventions.FINISH_REASONS: (reason,), conventions.COST: cost})
         if self._shows_content:
-            self.span.set_attribute(names.OUTPUT_MESSAGES, content.output_message(reply))
+            self.span.set_attribute(conventions.OUTPUT_MESSAGES, conventions.output_message(reply))
         self._end(code)
 
 
@@ -196,15 +203,15 @@ def _request_attributes(request: ModelRequest) -> Attributes:
     """The parameters of a request that are numbers."""
     told: Attributes = {}
     for parameter, name in (
-        ("max_output_tokens", names.REQUEST_MAX_TOKENS),
-        ("temperature", names.REQUEST_TEMPERATURE),
-        ("top_p", names.REQUEST_TOP_P),
-        ("seed", names.REQUEST_SEED),
+        ("max_output_tokens", conventions.REQUEST_MAX_TOKENS),
+        ("temperature", conventions.REQUEST_TEMPERATURE),
+        ("top_p", conventions.REQUEST_TOP_P),
+        ("seed", conventions.REQUEST_SEED),
     ):
         if isinstance(value := request.params.get(parameter), int | float):
             told[name] = value
     if request.output_schema is not None:
-        told[names.OUTPUT_TYPE] = "json"
+        told[conventions.OUTPUT_TYPE] = "json"
     return told
 
 
@@ -212,16 +219,19 @@ class ToolCallSpan(CallSpan):
     """`execute_tool {name}`; retries inside are events."""
 
     def __init__(self, facts: ToolFacts, *, place: SpanPlace, shows_content: bool) -> None:
-        name = names.short(facts.name or names.OTHER)
-        measured: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: name}
-        attributes: Attributes = {names.TOOL_TYPE: "function", names.STEP_KEY: names.short(facts.key)}
+        name = conventions.short(facts.name or conventions.OTHER)
+        measured: Attributes = {conventions.OPERATION: conventions.EXECUTE_TOOL, conventions.TOOL_NAME: name}
+        attributes: Attributes = {
+            conventions.TOOL_TYPE: "function",
+            conventions.STEP_KEY: conventions.short(facts.key),
+        }
         if facts.call_id:
-            attributes[names.TOOL_CALL_ID] = names.short(facts.call_id)
+            attributes[conventions.TOOL_CALL_ID] = conventions.short(facts.call_id)
         self._shows_content = shows_content
         if shows_content:
-            attributes[names.TOOL_ARGUMENTS] = content.value(facts.arguments)
+            attributes[conventions.TOOL_ARGUMENTS] = conventions.value(facts.arguments)
         super().__init__(
-            f"{names.EXECUTE_TOOL} {name}", place=place, attributes=attributes, measured=measured
+            f"{conventions.EXECUTE_TOOL} {name}", place=place, attributes=attributes, measured=measured
         )
 
     def _duration(self) -> Histogram:
@@ -231,5 +241,5 @@ class ToolCallSpan(CallSpan):
         if self.is_ended:
             return
         if self._shows_content:
-            self.span.set_attribute(names.TOOL_RESULT, content.value(result))
+            self.span.set_attribute(conventions.TOOL_RESULT, conventions.value(result))
         self._end(code)

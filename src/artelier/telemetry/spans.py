@@ -19,7 +19,7 @@ from opentelemetry.trace import Span, SpanKind, TracerProvider, set_span_in_cont
 
 from artelier.ids import VERSION
 from artelier.ports.telemetry import ModelFacts, RunFacts, ToolFacts
-from artelier.telemetry import names
+from artelier.telemetry import conventions
 from artelier.telemetry.calls import (
     CALL,
     Attributes,
@@ -69,8 +69,8 @@ class OpenTelemetry:
         meter_provider: MeterProvider | None = None,
         content: bool = False,
     ) -> None:
-        self._tracer = trace.get_tracer(names.SCOPE, VERSION, tracer_provider)
-        self._instruments = Instruments(metrics.get_meter(names.SCOPE, VERSION, meter_provider))
+        self._tracer = trace.get_tracer(conventions.SCOPE, VERSION, tracer_provider)
+        self._instruments = Instruments(metrics.get_meter(conventions.SCOPE, VERSION, meter_provider))
         self._content = content
         self._openings: WeakKeyDictionary[object, _RunOpening] = WeakKeyDictionary()
 
@@ -82,18 +82,18 @@ class OpenTelemetry:
         above = self._openings.get(facts.parent) if facts.parent is not None else None
         if above is not None and otel.get_value(RUN, parent) is not above:
             parent = above.context
-        shared: Attributes = {names.CONVERSATION_ID: facts.run_id, names.TENANT: facts.tenant}
-        agent = names.short(facts.agent)
+        shared: Attributes = {conventions.CONVERSATION_ID: facts.run_id, conventions.TENANT: facts.tenant}
+        agent = conventions.short(facts.agent)
         if agent:
-            shared[names.AGENT_NAME] = agent
-        attributes: Attributes = {**shared, names.OPERATION: names.INVOKE_AGENT}
+            shared[conventions.AGENT_NAME] = agent
+        attributes: Attributes = {**shared, conventions.OPERATION: conventions.INVOKE_AGENT}
         if facts.loop:
-            attributes[names.LOOP] = names.short(facts.loop)
+            attributes[conventions.LOOP] = conventions.short(facts.loop)
         if facts.is_resumed:
-            attributes[names.RESUMED] = True
+            attributes[conventions.RESUMED] = True
         if facts.is_replayed:
-            attributes[names.REPLAYED] = True
-        name = f"{names.INVOKE_AGENT} {agent}" if agent else names.INVOKE_AGENT
+            attributes[conventions.REPLAYED] = True
+        name = f"{conventions.INVOKE_AGENT} {agent}" if agent else conventions.INVOKE_AGENT
         span = self._tracer.start_span(name, context=parent, kind=SpanKind.INTERNAL, attributes=attributes)
         opening = self._openings[run] = _RunOpening(span, parent, shared)
         if not facts.is_detached:
@@ -109,9 +109,9 @@ class OpenTelemetry:
         for call in tuple(opening.calls):
             call.failed("unfinished")  # a call without an outcome ends with its run
         span = opening.span
-        span.set_attribute(names.STATUS, status)
+        span.set_attribute(conventions.STATUS, status)
         if opening.replayed:
-            span.set_attribute(names.STEPS_REPLAYED, opening.replayed)
+            span.set_attribute(conventions.STEPS_REPLAYED, opening.replayed)
         if code:
             failed_with(span, code)
         span.end()
@@ -124,13 +124,13 @@ class OpenTelemetry:
         if opening.replayed > EVENTS_MAX:
             return
         told: Attributes = {
-            names.OPERATION: operation,
-            names.STEP_KEY: names.short(key),
-            names.REPLAYED: True,
+            conventions.OPERATION: operation,
+            conventions.STEP_KEY: conventions.short(key),
+            conventions.REPLAYED: True,
         }
         if code:
-            told[names.ERROR_TYPE] = names.short(code)
-        opening.span.add_event(names.EVENT_REPLAYED, told)
+            told[conventions.ERROR_TYPE] = conventions.short(code)
+        opening.span.add_event(conventions.EVENT_REPLAYED, told)
 
     def model_call(self, run: object, facts: ModelFacts) -> ModelCallSpan:
         return ModelCallSpan(facts, shows_content=self._content, place=self._place(run))

@@ -1,9 +1,8 @@
 """The tokens of texts, the token limits of models, and the prices of tokens."""
 
 from artelier.tokens.estimate import Calibration, TextMeter, estimate_tokens, upper_bound_tokens
-from artelier.tokens.names import canonical_name
+from artelier.tokens.model_info import Window, Windows, canonical_name
 from artelier.tokens.prices import Prices, TieredPrice, cost_microusd, upper_bound_microusd
-from artelier.tokens.windows import Window, Windows
 
 __all__ = [
     "Calibration",

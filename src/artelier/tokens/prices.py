@@ -10,8 +10,7 @@ from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig
 from artelier.money import MICRO, ceil_micro
 from artelier.ports.model import FREE, Price, Usage
-from artelier.tokens.names import BUILT_IN, canonical_name, split_name
-from artelier.tokens.table import find_model, published_price
+from artelier.tokens.model_info import BUILT_IN, canonical_name, find_model, published_price, split_name
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice

@@ -27,7 +27,7 @@ from artelier.memory.embedders.payer import DeskPayer
 from artelier.money import SCRIP, parse_usd
 from artelier.operations.profile.profile_reader import register_profiles
 from artelier.ports.embedder import paid_by
-from artelier.tokens.names import canonical_name
+from artelier.tokens.model_info import canonical_name
 from artelier.world import events as ev
 from artelier.world.agent import AgentRow, AgentSpec, check_agent_id, is_agents_own
 from artelier.world.agent_spec_cache import Specs

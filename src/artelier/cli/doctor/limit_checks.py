@@ -23,7 +23,7 @@ def _personal(call: Call) -> Finding:
 
 
 def _allowed(call: Call) -> Finding:
-    from artelier.tokens.names import canonical_name
+    from artelier.tokens.model_info import canonical_name
 
     policy = call.settings.policy()
     if policy.models is None:
@@ -42,7 +42,7 @@ def _allowed(call: Call) -> Finding:
 
 def _rates(call: Call) -> Finding:
     from artelier.models.vendors import VENDORS
-    from artelier.tokens.names import BUILT_IN
+    from artelier.tokens.model_info import BUILT_IN
 
     said = display.speeds({name: rate.plain() for name, rate in call.settings.rates.items()})
     known = {*VENDORS, *BUILT_IN}

@@ -20,7 +20,7 @@ SKEW_S_MAX = 30.0
 def looks(call: Call) -> list[Finding]:
     """The providers that have a key, and that of the model that holds."""
     from artelier.models.vendors import VENDORS
-    from artelier.tokens.names import split_name
+    from artelier.tokens.model_info import split_name
 
     wanted = split_name(call.settings.model)[0]
     found: list[Finding] = []

@@ -16,7 +16,7 @@ import msgspec
 
 from artelier.errors import InvalidRequest, LimitReached
 from artelier.log import Applied, Claim, EventData, Tx, View, event
-from artelier.tokens.names import canonical_name, split_name
+from artelier.tokens.model_info import canonical_name, split_name
 
 RATES_MAX = 100
 """Entries of one policy or tenant: each call looks at all of them. A guess."""

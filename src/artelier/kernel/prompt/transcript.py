@@ -13,7 +13,7 @@ import msgspec
 from artelier.errors import CorruptStore
 from artelier.kernel.prompt.delimiters import fenced
 from artelier.ports.model import ChatMessage
-from artelier.tokens.cut import cut
+from artelier.tokens.estimate import cut
 
 TRANSCRIPT = "transcript-1"
 """Form of a quoted range: one line a message, such as `[12] user: ...`."""

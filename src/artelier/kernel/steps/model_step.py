@@ -42,7 +42,7 @@ from artelier.kernel.steps.structured_output import fit_reply, schema_of
 from artelier.kernel.tool_calls.tool_list import note_tools
 from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
 from artelier.ports.telemetry import ModelFacts
-from artelier.tokens.names import canonical_name
+from artelier.tokens.model_info import canonical_name
 
 
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:

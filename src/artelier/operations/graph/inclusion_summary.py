@@ -9,7 +9,7 @@ from artelier.kernel import Run
 from artelier.kernel.prompt.delimiters import balance_fences
 from artelier.operations.graph.inclusion import Included
 from artelier.operations.graph.shipped_texts import wording
-from artelier.tokens.cut import cut
+from artelier.tokens.estimate import cut
 
 
 async def shortened(run: Run, item: Included, *, model: str, prefix: str = "") -> Included:

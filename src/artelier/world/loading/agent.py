@@ -9,7 +9,7 @@ from artelier.artifacts import Ref, check_principal
 from artelier.artifacts.kinds import check_content, kind_named
 from artelier.artifacts.ref import check_new_id
 from artelier.errors import ArtelierError, InvalidArtifact
-from artelier.tokens.names import canonical_name
+from artelier.tokens.model_info import canonical_name
 from artelier.world.loading.components import Component, read_components
 from artelier.world.loading.format.diagnostics import Notes
 from artelier.world.loading.format.document import Fields, YamlNode, read_document

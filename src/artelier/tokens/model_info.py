@@ -1,14 +1,85 @@
-"""The number of tokens a model can read, and the number it should be allowed to write."""
+"""The names of models, and the limits that the bundled table and our own families give for them.
+
+A name is `<provider>:<model>`; every spelling has one canonical name. The import of `genai-prices` costs half
+a second of CPU and happens on the first question; nothing is fetched.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from artelier.tokens.names import BUILT_IN, canonical_name
-from artelier.tokens.table import known_context_tokens
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, ModelPrice
+
+
+BUILT_IN: frozenset[str] = frozenset(("offline", "scripted", "recorded"))
+"""Models that come with Artelier, need no provider and have bare names."""
+
+DEFAULT_PROVIDER = "openai"
+"""The provider of a bare name such as `gpt-4o-mini`."""
+
+
+def canonical_name(model: str) -> str:
+    """`<provider>:<model>`, or the bare name of a built-in; a bare name means `openai:`.
+
+    The provider is case-insensitive, the model is not; white space around both is dropped.
+    """
+    name = model.strip()
+    provider, colon, rest = name.partition(":")
+    if not colon:
+        return name.lower() if name.lower() in BUILT_IN else f"{DEFAULT_PROVIDER}:{name}"
+    return f"{provider.strip().lower()}:{rest.strip()}"
+
+
+def split_name(model: str) -> tuple[str, str]:
+    """The provider and the model of a name; a built-in is its own provider with an empty model."""
+    provider, _, rest = canonical_name(model).partition(":")
+    return provider, rest
+
+
+# --------------------------------------------------------------------------- table
+# The bundled table of `genai-prices`: which model a name means, its window and its published prices.
+# The import costs half a second of CPU and happens on the first question. Nothing is fetched.
+
+
+_NAME_CHARS_MAX = 200
+"""Longer names are unknown: they are matched against hundreds of patterns."""
+
+_PROVIDER_IDS = {"openai-chat": "openai", "openai-responses": "openai", "xai": "x-ai"}
+"""Where our provider differs from the table's; others are found by the table's own rules."""
+
+
+def find_model(model: str) -> ModelInfo | None:
+    """The table's entry for a model name, or None."""
+    provider, rest = split_name(model)
+    if not rest or len(rest) > _NAME_CHARS_MAX:
+        return None
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        _, found = get_snapshot().find_provider_model(rest, None, _PROVIDER_IDS.get(provider, provider), None)
+    except LookupError:
+        return None
+    return found
+
+
+def known_context_tokens(model: str) -> int | None:
+    found = find_model(model)
+    return found.context_window if found is not None else None
+
+
+def published_price(found: ModelInfo, *, at_us: int) -> ModelPrice:
+    """The table's price at a moment (some start on a date, some depend on the hour)."""
+    return found.get_prices(datetime.fromtimestamp(at_us / 1_000_000, tz=UTC))
+
+
+# --------------------------------------------------------------------------- windows
+# The number of tokens a model can read, and the number it should be allowed to write.
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
