@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.context import CompactionStrategy, kept_from
-from artelier.context.extractive_summary import extract
-from artelier.context.loss import facts_of, lost
+from artelier.context.compaction import extract, facts_of, lost
 from artelier.errors import InvalidRequest
 from artelier.ports.model import ChatMessage, ToolCall
 from artelier.tokens import estimate_tokens

@@ -19,7 +19,7 @@ from artelier.kernel import Renderer, run_row
 from artelier.kernel import events as ev
 from artelier.log import BlobRef, Store
 from artelier.log.event import encode_data
-from artelier.memory.transcript import Transcript
+from artelier.memory.message_history import Transcript
 from artelier.ports.model import ChatMessage
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.crashes import Deaths

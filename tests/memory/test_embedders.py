@@ -25,9 +25,9 @@ from artelier.errors import (
     ProviderUnavailable,
 )
 from artelier.memory.embedders import embedder_named, install_model
-from artelier.memory.embedders.hashing import HashingEmbedder
 from artelier.memory.embedders.minilm import MiniLMEmbedder, model_directory
 from artelier.memory.embedders.provider import ProviderEmbedder
+from artelier.memory.embedders.registry import HashingEmbedder
 from artelier.ports.embedder import Embedder
 from artelier.testing.embedder_conformance import EmbedderSuite
 from artelier.testing.openai_embeddings import embeddings
@@ -122,7 +122,7 @@ def test_a_base_url_belongs_to_a_provider() -> None:
 
 def test_hashing_is_the_same_in_every_process() -> None:
     code = (
-        "from artelier.memory.embedders.hashing import HashingEmbedder as H;"
+        "from artelier.memory.embedders.registry import HashingEmbedder as H;"
         "print(H().vector('a sunny day in Rome').tobytes().hex())"
     )
     seen = {

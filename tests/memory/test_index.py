@@ -9,8 +9,8 @@ import pytest
 
 from artelier.errors import InvalidRequest
 from artelier.memory import Hit, MemoryIndex, Record, Weights
-from artelier.memory.embedders.hashing import HashingEmbedder
-from artelier.memory.index.vectors import to_blob
+from artelier.memory.embedders.registry import HashingEmbedder
+from artelier.memory.index.index_entry import to_blob
 
 FACTS = (
     "The invoice number of the March delivery is INV-20931.",

@@ -15,9 +15,8 @@ from artelier.errors import InsufficientFunds, RunStopped
 from artelier.kernel import Limits
 from artelier.kernel.limits.ledger_queries import spending
 from artelier.memory import LogMemory, LogMemoryStore
-from artelier.memory.embedders.hashing import HashingEmbedder
-from artelier.memory.embedders.payer import paid_by_person
 from artelier.memory.embedders.provider import ProviderEmbedder
+from artelier.memory.embedders.registry import HashingEmbedder, paid_by_person
 from artelier.testing import ManualClock
 from artelier.testing.openai_embeddings import embeddings
 from artelier.testing.openai_server import Fault, OpenAIServer

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.memory.index.dates import NO_DAYS, asked_days, day_of, month_of
-from artelier.memory.index.stemmer import stem
-from artelier.memory.index.synonyms import associated
-from artelier.memory.index.tokenizer import stop_words, term_of, terms, words
+from artelier.memory.index.query_parser import NO_DAYS, asked_days, day_of, month_of
+from artelier.memory.index.tokenizer import associated, stem, stop_words, term_of, terms, words
 
 # The examples of Porter's paper, step by step.
 PORTER = """caresses caress, ponies poni, ties ti, caress caress, cats cat, feed feed, agreed agre,

@@ -14,8 +14,8 @@ from artelier.errors import RunSuspended
 from artelier.kernel import Policy
 from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import shipped
+from artelier.pii.hidden_values import places
 from artelier.pii.placeholder import placeholders_in
-from artelier.pii.text_windows import places
 from artelier.testing import ScriptedModel
 from artelier.testing.pii_corpus import Sample
 from artelier.testing.pii_hidden import HIDINGS, MADE, benign, hidden_values

@@ -14,9 +14,9 @@ from artelier.errors import PatternTimeout
 from artelier.kernel import Policy
 from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import pattern, shipped
+from artelier.pii.hidden_values import places, windows
 from artelier.pii.placeholder import placeholders_in
 from artelier.pii.search_processes import PiiSearch, PlaceTurns
-from artelier.pii.text_windows import places, windows
 from artelier.ports.pii import Detector
 from artelier.testing.pii_corpus import KINDS, values
 from tests.server.test_personal import KEY
@@ -41,7 +41,7 @@ async def searched(detectors: list[Detector], text: str) -> tuple[list[ValuePlac
 
 
 def test_a_large_text_gives_what_one_search_of_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["artelier.pii.detectors.pattern"]  # its name is a function's in the package
+    module = sys.modules["artelier.pii.detectors.search"]  # its name is a function's in the package
     monkeypatch.setattr(module, "SEARCH_TIME_S", 60.0)  # of the one search here; helpers keep theirs
     detectors = [*shipped(), pattern("CASE", "here; Noth[a-z]+")]
     text = corpus(700_000, 1)

@@ -32,7 +32,7 @@ ALLOWED: dict[str, str] = {
         kernel/privacy/pii_scrubber.py:Personal.passed msgspec.json.decode
         pii/placeholder.py:is_json msgspec.json.decode
         pii/scrubber.py:Scrubber._fitted msgspec.json.decode
-        pii/json_walk.py:loses_fields msgspec.json.decode
+        pii/placeholder.py:loses_fields msgspec.json.decode
     """,
     "tokens of 100,000 characters at most": """
         pii/hidden_values.py:_of_base64 base64.b64decode
@@ -67,7 +67,7 @@ ALLOWED: dict[str, str] = {
         operations/lore/key_match.py:pattern_of regex.compile
     """,
     "compiled after `check_pattern`, with a time limit": """
-        pii/detectors/pattern.py:_compile regex.compile
+        pii/detectors/search.py:_compile regex.compile
     """,
     "parsed only, 1,000 characters": """
         operations/transforms/checks.py:groups_of import_module(re._parser)
@@ -88,10 +88,10 @@ ALLOWED: dict[str, str] = {
         models/offline/given.py:text_formed re.findall
         models/offline/hints.py:_said re.compile
         models/offline/schemas.py:_has_format re.fullmatch
-        pii/detectors/preceding_words.py:words re.compile
+        pii/detectors/number_forms.py:words re.compile
     """,
     "tables of a package": """
-        pii/detectors/phone_plans.py:_union re.compile
+        pii/detectors/phone.py:_union re.compile
     """,
     "`fnmatch` gives nothing back since 3.9: text times pattern": """
         kernel/policy.py:is_granted fnmatch.fnmatchcase
@@ -243,12 +243,12 @@ ALLOWED: dict[str, str] = {
         log/stored_values.py:decode_stored msgspec.json.decode
         log/verify.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode
-        memory/consolidation/compaction_losses.py:losses_of msgspec.json.decode
-        memory/consolidation/compaction_losses.py:_facts msgspec.json.decode
+        memory/consolidation/job.py:losses_of msgspec.json.decode
+        memory/consolidation/job.py:_facts msgspec.json.decode
         memory/memory_handle.py:MemoryScope._opening msgspec.json.decode
         memory/index/index_cache.py:<module> msgspec.json.Decoder
-        memory/transcript.py:Transcript.value msgspec.json.decode
-        memory/transcript.py:Transcript._outcome msgspec.json.decode
+        memory/message_history.py:Transcript.value msgspec.json.decode
+        memory/message_history.py:Transcript._outcome msgspec.json.decode
         missions/task/task_runner.py:_refs msgspec.json.decode
         missions/prompt/context_sources.py:outputs_of msgspec.json.decode
         missions/queries.py:_item msgspec.json.decode

@@ -14,7 +14,7 @@ import pytest
 from artelier import Kernel
 from artelier.artifacts import Working
 from artelier.errors import ArtelierError, InvalidArguments, InvalidArtifact, NotFound
-from artelier.memory.embedders.hashing import HashingEmbedder
+from artelier.memory.embedders.registry import HashingEmbedder
 from artelier.memory.entries import EmbeddingFailed
 from artelier.world import World
 from artelier.world.events import world_space

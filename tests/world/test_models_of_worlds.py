@@ -12,8 +12,7 @@ from artelier import Kernel
 from artelier.errors import InvalidArguments, InvalidConfig, MissingKey, NotGranted, UnknownModel
 from artelier.kernel import Policy
 from artelier.memory.embedders import register_embedder
-from artelier.memory.embedders.hashing import HashingEmbedder
-from artelier.memory.embedders.registry import REGISTERED
+from artelier.memory.embedders.registry import REGISTERED, HashingEmbedder
 from artelier.ports.model import ModelPort
 from artelier.world import World
 from artelier.world.stores.embedding import embedder_of

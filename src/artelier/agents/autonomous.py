@@ -26,7 +26,7 @@ from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.loops.run_control import go, has_ended
-from artelier.memory.sealed_sidecar_store import keep_beside
+from artelier.memory.sqlite import keep_beside
 from artelier.ports.tool import ToolPort
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from artelier.kernel.queries import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.loops.run_control import check_origin, check_tools, check_workspace
-from artelier.memory.sealed_sidecar_store import keep_beside
+from artelier.memory.sqlite import keep_beside
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
 

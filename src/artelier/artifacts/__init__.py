@@ -4,8 +4,7 @@ from artelier.artifacts.access.bill import Bill, Prices, account_of
 from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter, static_decision
 from artelier.artifacts.access.decision import Verdict, judge
 from artelier.artifacts.access.rules import Access, Decision, check_principal, group_of
-from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
-from artelier.artifacts.diff import Change, Diff
+from artelier.artifacts.content import Change, Diff
 from artelier.artifacts.events import (
     GROUPING,
     MOVING,
@@ -35,6 +34,7 @@ from artelier.artifacts.invoke.invocation_tree import (
     principal_of,
 )
 from artelier.artifacts.kinds import Kind, known_kinds, register_kind
+from artelier.artifacts.queries import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.ref import Ref
 from artelier.artifacts.space import Money, Space
 from artelier.artifacts.store import Artifacts

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import CorruptStore, InvalidArtifact
 from artelier.log.blobs import LARGE_BYTES
 
@@ -156,3 +157,149 @@ def _check_scalar(item: object) -> None:
             expected="str, bytes, or dict, list, int, float, bool, None",
             got=type(item).__name__,
         )
+
+
+# --------------------------------------------------------------------------- diff
+# Differences between two versions: by lines for text, by paths for JSON, by size for bytes.
+
+
+LINES_MAX = 2000
+"""Changed region that is compared line by line; a larger one is shown as replaced (difflib may need
+quadratic time; this many lines took 10 ms at worst)."""
+
+Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
+
+CHANGES_MAX = 1000
+"""Structural changes that are listed."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One difference of JSON content; an absent side is `UNSET`."""
+
+    path: str
+    """JSON pointer (RFC 6901); empty is the whole."""
+    op: Literal["add", "remove", "replace"]
+    before: Any = msgspec.UNSET
+    after: Any = msgspec.UNSET
+
+
+class Diff(msgspec.Struct, frozen=True, kw_only=True):
+    """The difference between two versions."""
+
+    media: Media
+    """`text` or `json` if both versions are, else `bytes`."""
+    text: str = ""
+    """A unified diff for text, one line per change for JSON, a sentence for bytes; empty if equal."""
+    changes: tuple[Change, ...] = ()
+    """For JSON, at most `CHANGES_MAX`."""
+
+
+def diff(before: Content, after: Content, *, names: tuple[str, str]) -> Diff:
+    """Compare two contents; `names` head the unified diff."""
+    if isinstance(before, str) and isinstance(after, str):
+        return Diff(media="text", text=_lines(before, after, names))
+    if media_of(before) == media_of(after) == "json":
+        changes = _changes(before, after)
+        return Diff(media="json", text="\n".join(map(_line, changes)), changes=tuple(changes))
+    if before == after:
+        return Diff(media="bytes")
+    shown = [
+        f"{name}: {f'{len(content)} bytes' if isinstance(content, bytes) else media_of(content)}"
+        for name, content in zip(names, (before, after), strict=True)
+    ]
+    return Diff(media="bytes", text=" -> ".join(shown))
+
+
+class _Matcher(SequenceMatcher[str]):
+    """Line by line between the first and the last difference only; beyond `LINES_MAX` one replacement."""
+
+    def __init__(self, old: list[str], new: list[str]) -> None:
+        super().__init__()  # without the texts: only the region that differs is indexed
+        self._old, self._new = old, new
+
+    def get_opcodes(self) -> list[Opcode]:
+        old, new = self._old, self._new
+        start, most = 0, min(len(old), len(new))
+        while start < most and old[start] == new[start]:
+            start += 1
+        tail = 0
+        while tail < most - start and old[-1 - tail] == new[-1 - tail]:
+            tail += 1
+        old_end, new_end = len(old) - tail, len(new) - tail
+        middle: list[Opcode]
+        if max(old_end, new_end) - start > LINES_MAX:
+            middle = [("replace", start, old_end, start, new_end)]
+        else:
+            inner = SequenceMatcher(None, old[start:old_end], new[start:new_end])
+            middle = [
+                (tag, i1 + start, i2 + start, j1 + start, j2 + start)
+                for tag, i1, i2, j1, j2 in inner.get_opcodes()
+            ]
+        return [("equal", 0, start, 0, start), *middle, ("equal", old_end, len(old), new_end, len(new))]
+
+
+def _lines(before: str, after: str, names: tuple[str, str]) -> str:
+    if before == after:
+        return ""
+    old, new = before.split("\n"), after.split("\n")
+    lines = [f"--- {names[0]}", f"+++ {names[1]}"]
+    for group in _Matcher(old, new).get_grouped_opcodes(3):
+        _, i1, _, j1, _ = group[0]
+        _, _, i2, _, j2 = group[-1]
+        lines.append(f"@@ -{i1 + 1},{i2 - i1} +{j1 + 1},{j2 - j1} @@")
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                lines += [f" {line}" for line in old[i1:i2]]
+            else:
+                lines += [f"-{line}" for line in old[i1:i2]]
+                lines += [f"+{line}" for line in new[j1:j2]]
+    return "\n".join(lines)
+
+
+def _changes(before: Content, after: Content) -> list[Change]:
+    found: list[Change] = []
+    stack: list[tuple[str, Any, Any]] = [("", before, after)]
+    while stack and len(found) < CHANGES_MAX:
+        path, old, new = stack.pop()
+        if old is msgspec.UNSET:
+            found.append(Change(path=path, op="add", after=new))
+        elif new is msgspec.UNSET:
+            found.append(Change(path=path, op="remove", before=old))
+        elif isinstance(old, dict) and isinstance(new, dict):
+            stack.extend(_members(path, cast("dict[str, Any]", old), cast("dict[str, Any]", new)))
+        elif isinstance(old, list) and isinstance(new, list):
+            stack.extend(_items(path, cast("list[Any]", old), cast("list[Any]", new)))
+        elif old != new or type(cast(object, old)) is not type(cast(object, new)):
+            # The types too: 1, 1.0 and true are three values.
+            found.append(Change(path=path, op="replace", before=old, after=new))
+    return found
+
+
+def _members(path: str, old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, object, object]]:
+    """Pairs to compare, last key first: they go onto a stack."""
+    return [
+        (
+            f"{path}/{key.replace('~', '~0').replace('/', '~1')}",
+            old.get(key, msgspec.UNSET),
+            new.get(key, msgspec.UNSET),
+        )
+        for key in sorted(old.keys() | new.keys(), reverse=True)
+    ]
+
+
+def _items(path: str, old: list[Any], new: list[Any]) -> list[tuple[str, object, object]]:
+    return [
+        (f"{path}/{n}", old[n] if n < len(old) else msgspec.UNSET, new[n] if n < len(new) else msgspec.UNSET)
+        for n in reversed(range(max(len(old), len(new))))
+    ]
+
+
+def _line(change: Change) -> str:
+    def shown(value: object) -> str:
+        return msgspec.json.encode(value).decode()
+
+    if change.op == "add":
+        return f"+ {change.path}: {shown(change.after)}"
+    if change.op == "remove":
+        return f"- {change.path}: {shown(change.before)}"
+    return f"~ {change.path}: {shown(change.before)} -> {shown(change.after)}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from artelier.artifacts.content import Media, media_of
 from artelier.artifacts.invoke.program import check_entry, code_of
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.artifacts.write import content_checks
 from artelier.errors import Conflict, InvalidArtifact, InvalidConfig
 

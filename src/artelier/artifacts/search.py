@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from artelier.artifacts.access.contracts import Decisions, Gate
-from artelier.artifacts.artifact import Summary
-from artelier.artifacts.queries import COLUMNS, Standing, standing_from
+from artelier.artifacts.queries import COLUMNS, Standing, Summary, standing_from
 from artelier.artifacts.write.space_session import Door
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import blob_name

@@ -17,9 +17,7 @@ from artelier.artifacts.access.bill import Bill, account_of
 from artelier.artifacts.access.contracts import Decisions, Interpreter
 from artelier.artifacts.access.decision import Verdict
 from artelier.artifacts.access.rules import check_principal
-from artelier.artifacts.artifact import Artifact, Lineage, Provenance, Summary, VersionInfo
-from artelier.artifacts.content import Content, decoded_content, is_small
-from artelier.artifacts.diff import Diff, diff
+from artelier.artifacts.content import Content, Diff, decoded_content, diff, is_small
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactPruned,
@@ -38,13 +36,28 @@ from artelier.artifacts.invoke.invocation_tree import (
     principal_of,
 )
 from artelier.artifacts.kinds import check_deletable
-from artelier.artifacts.queries import Standing, sources_of
-from artelier.artifacts.ref import Ref, check_new_id
-from artelier.artifacts.substitution import substitute
-from artelier.artifacts.write.retention import Retention, first_kept
-from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, KeyOfRun, Stages, Taken, too_busy
+from artelier.artifacts.queries import (
+    Artifact,
+    Lineage,
+    Provenance,
+    Standing,
+    Summary,
+    VersionInfo,
+    sources_of,
+)
+from artelier.artifacts.ref import Ref, check_new_id, substitute
+from artelier.artifacts.write.space_session import (
+    ATTEMPTS_MAX,
+    Door,
+    KeyOfRun,
+    Retention,
+    Stages,
+    Taken,
+    first_kept,
+    replace_once,
+    too_busy,
+)
 from artelier.artifacts.write.state import StoreStage
-from artelier.artifacts.write.text_edit import replace_once
 from artelier.artifacts.write.write_decision import (
     WriteRequest,
     artifact_of,

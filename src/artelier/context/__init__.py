@@ -9,13 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.context.assembly import assemble, prompt_tokens, section_tokens
-    from artelier.context.builder import ContextBuilder
-    from artelier.context.compaction import CompactionStrategy, kept_from
-    from artelier.context.context import Context
-    from artelier.context.estimator import Estimator
-    from artelier.context.section import Section, Source
-    from artelier.context.shipped_texts import template
+    from artelier.context.assembly import Section, Source, assemble, prompt_tokens, section_tokens
+    from artelier.context.builder import Context, ContextBuilder, template
+    from artelier.context.compaction import CompactionStrategy, Estimator, kept_from
     from artelier.context.summarise import Block, Wish, compact
     from artelier.kernel.prompt.delimiters import fenced
     from artelier.tokens.estimate import cut
@@ -42,11 +38,11 @@ __all__ = [
 _HOMES = {
     "Block": "artelier.context.summarise",
     "CompactionStrategy": "artelier.context.compaction",
-    "Context": "artelier.context.context",
+    "Context": "artelier.context.builder",
     "ContextBuilder": "artelier.context.builder",
-    "Estimator": "artelier.context.estimator",
-    "Section": "artelier.context.section",
-    "Source": "artelier.context.section",
+    "Estimator": "artelier.context.compaction",
+    "Section": "artelier.context.assembly",
+    "Source": "artelier.context.assembly",
     "Wish": "artelier.context.summarise",
     "assemble": "artelier.context.assembly",
     "compact": "artelier.context.summarise",
@@ -55,7 +51,7 @@ _HOMES = {
     "kept_from": "artelier.context.compaction",
     "prompt_tokens": "artelier.context.assembly",
     "section_tokens": "artelier.context.assembly",
-    "template": "artelier.context.shipped_texts",
+    "template": "artelier.context.builder",
 }
 
 

@@ -8,17 +8,88 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.context.context import Context
-from artelier.context.section import Section, Source
-from artelier.context.shipped_texts import template
+from artelier.context.assembly import Section, Source
 from artelier.errors import InvalidRequest
+from artelier.kernel import RangePart
 from artelier.kernel.prompt.delimiters import fenced
 from artelier.ports.memory import MemoryStore, seen_in
+
+# --------------------------------------------------------------------------- context
+# The information that a builder has when it makes the sections of one prompt. All of it is journaled.
+
+
+Read = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The moment before one model call of an agent."""
+
+    run_id: str
+    tenant_id: str
+    agent_id: str
+    model: str
+    cycle: int
+    """Number of the cycle that this prompt begins, from 1."""
+    window_tokens: int
+    """Of the model: prompt and reply together."""
+    task: str
+    """What the run was asked to do."""
+    task_kept: str = ""
+    """Where all of it is kept, if it was too long to be shown."""
+    conversation: RangePart | None = None
+    """The messages that are shown verbatim."""
+    summary: str = ""
+    """What stands for the messages before them."""
+    summary_trust: str = "trusted"
+    summary_from: str = "log"
+    """The receipt of the compaction that made it, as `<run>:<step>`."""
+    query: str = ""
+    """The newest words of the conversation: what a retrieval would look for."""
+    skills: Mapping[str, Any] | None = None
+    """The recorded listing of skills."""
+    loaded: Sequence[Mapping[str, Any]] = ()
+    """What `load_skill` returned for the skills whose loading is no longer among the messages."""
+    reader: Read | None = field(default=None, repr=False)
+
+    async def read(self, key: str, read: Callable[[], Awaitable[Any]]) -> Any:
+        """A JSON value from outside, journaled: a replay gets what was read then, and calls nothing.
+
+        It is recorded only when it differs from the last reading under this key. None means nothing there.
+        Errors: what `read` raises.
+        """
+        return await self.read_own(f"own {key}", read)
+
+    async def read_own(self, name: str, read: Callable[[], Awaitable[Any]]) -> Any:
+        """Do the same as `read`, under the names of the shipped builder, which no other reading can take."""
+        assert self.reader is not None, "a context outside a run reads nothing"
+        return await self.reader(name, read)
+
+
+# --------------------------------------------------------------------------- shipped texts
+# The shipped texts of prompts: files with a version, loaded once.
+
+
+@lru_cache(maxsize=128)
+def shipped_text(package: str, name: str, *, folder: str = "templates") -> str:
+    """A text that a package ships, such as `summarise-1` of `artelier.context`."""
+    return (files(package) / folder / f"{name}.md").read_text("utf-8").strip()
+
+
+template = partial(shipped_text, "artelier.context")
+"""The text of a template of this package."""
+
+
+# --------------------------------------------------------------------------- builder
+
 
 Order = Literal["cache", "seed"]
 Extra = Callable[[Context], Any] | Section | str

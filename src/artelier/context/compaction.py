@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
+import msgspec
+
 from artelier.errors import InvalidRequest
 from artelier.ports.model import ChatMessage
+from artelier.tokens import estimate_tokens
+from artelier.tokens.estimate import cut
 
 DEFAULT_SUMMARY_TOKENS = 1_000
 
@@ -99,3 +104,249 @@ def kept_from(messages: Sequence[ChatMessage], sizes: Sequence[int], *, keep: in
         if left <= room_tokens:
             break
     return first
+
+
+# --------------------------------------------------------------------------- loss
+# The losses of one text against another: identifiers, numbers, paths, decisions and open questions.
+
+
+FACTS_MAX = 400
+"""Facts of one kind that a report holds; a block with more is counted, not listed."""
+
+FACT_CHARS_MAX = 200
+
+# Every repetition is bounded, so that no text takes more than linear time.
+_PATTERNS: dict[str, re.Pattern[str]] = {
+    "paths": re.compile(
+        r"https?://[^\s<>\"')\]]{3,300}"
+        r"|(?<![\w.@+-])(?:~|\.{1,2})?(?:/[\w.@+-]{1,100}){1,30}"
+        r"|(?<![\w.@+-])[\w+-]{1,100}(?:/[\w.+-]{1,100}){1,30}\b"
+        r"|(?<![\w-])[\w-]{1,100}\.(?:py|ts|js|md|csv|json|ya?ml|toml|sql|txt|html|parquet|log|db)\b"
+    ),
+    "identifiers": re.compile(
+        r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,6}"
+        r"|(?<![\w-])(?=[\w-]{0,80}\d)(?=[\w-]{0,80}[A-Za-z])[A-Za-z0-9]{1,80}(?:[-_][A-Za-z0-9]{1,80}){0,12}\b"
+        r"|\b[A-Za-z][a-z0-9]{0,60}(?:_[A-Za-z0-9]{1,60}){1,12}\b"
+        r"|\b[A-Za-z][a-z0-9]{0,60}(?:[A-Z][a-z0-9]{1,60}){1,12}\b"
+        r"|\b[A-Z]{2,40}(?:-[A-Z0-9]{1,40}){1,12}\b"
+    ),
+    # Begins with a set of characters, which the engine looks for ten times faster than for a lookbehind.
+    "numbers": re.compile(
+        r"[-\d](?<![\w.].)(?:(?<=-)\d{1,3}|(?<!-)\d{0,2})(?:[ ,]\d{3}){1,6}(?:\.\d{1,20})?%?(?!\w)"
+        r"|[-\d](?<![\w.].)(?:(?<=-)\d{1,40}|(?<!-)\d{0,39})(?:\.\d{1,20})?%?(?!\w)"
+    ),
+}
+_SENTENCE = re.compile(r"[^.!?\n]{8,400}[.!?\n]?")
+_DECISION = re.compile(
+    r"\b(?:decided|decision|agreed|we will|i will|must not|must|chose|chosen|approved|rejected"
+    r"|prefers?|deadline|always|never)\b",
+    re.IGNORECASE,
+)
+_NUMBER_SIGNIFICANT = 2
+"""Digits that a number needs to be a fact of its own: single digits occur everywhere."""
+
+
+def facts_of(text: str) -> dict[str, list[str]]:
+    """`{identifiers, numbers, paths, decisions, questions}` of a text, each once, in order.
+
+    Cost: O(n).
+    """
+    found: dict[str, list[str]] = {}
+    marked = _without_plain_words(text)
+    for kind, pattern in _PATTERNS.items():
+        where = text if kind == "numbers" else marked
+        found[kind] = _unique(match.group().rstrip(".,;:!?") for match in pattern.finditer(where))
+    found["numbers"] = [
+        number for number in found["numbers"] if sum(char.isdigit() for char in number) >= _NUMBER_SIGNIFICANT
+    ]
+    sentences = [match.group().strip() for match in _SENTENCE.finditer(text)]
+    found["decisions"] = _unique(said for said in sentences if _DECISION.search(said))
+    found["questions"] = _unique(said for said in sentences if said.endswith("?"))
+    return found
+
+
+def _without_plain_words(text: str) -> str:
+    """The text without its words of small letters: no path and no identifier is one or has a blank in it."""
+    return "\n".join(word for word in text.split() if not _is_plain(word.strip(".,;:!?()\"'")))
+
+
+def _is_plain(word: str) -> bool:
+    return word.isalpha() and word.islower()
+
+
+def lost(text: str, *, kept: Iterable[str]) -> dict[str, list[str]]:
+    """The facts of `text` that occur in none of the kept texts; kinds without any are left out.
+
+    A sentence counts as kept if most of its words stand together in what was kept.
+    """
+    joined = "\n".join(kept)
+    folded = joined.casefold()
+    words = frozenset(re.findall(r"\w+", folded))
+    missing: dict[str, list[str]] = {}
+    for kind, facts in facts_of(text).items():
+        if kind in ("decisions", "questions"):
+            gone = [fact for fact in facts if not _told(fact, words)]
+        else:
+            gone = [fact for fact in facts if fact.casefold() not in folded]
+        if gone:
+            missing[kind] = gone[:FACTS_MAX]
+    return missing
+
+
+def count(report: dict[str, list[str]]) -> int:
+    return sum(len(facts) for facts in report.values())
+
+
+def _told(sentence: str, words: frozenset[str]) -> bool:
+    said = [word for word in re.findall(r"\w+", sentence.casefold()) if len(word) > 3]
+    return sum(word in words for word in said) * 10 >= len(said) * 7
+
+
+def _unique(found: Iterable[str]) -> list[str]:
+    seen: dict[str, None] = {}
+    for fact in found:
+        if len(seen) >= FACTS_MAX:
+            break
+        seen.setdefault(fact.strip()[:FACT_CHARS_MAX], None)
+    return [fact for fact in seen if fact]
+
+
+# --------------------------------------------------------------------------- extractive summary
+# A summary without a model: the sentences that carry facts, in order, within a size. Deterministic.
+
+
+LINE_TOKENS = 60
+"""Of one message in an extract, at most, beside its facts."""
+
+FACTS_SHARE = 3
+"""Of three tokens, one is for the list of facts."""
+
+
+def extract(texts: Sequence[str], *, tokens: int, previous: str = "") -> str:
+    """The texts (one a message) within `tokens`: an earlier summary, the newest lines, the facts of all.
+
+    Cost: O(n).
+    """
+    parts: list[str] = []
+    room = tokens
+    if previous:
+        earlier = cut(previous, tokens=tokens // 3, where="middle")
+        parts.append(earlier)
+        room -= estimate_tokens(earlier)
+    facts = _facts(texts, tokens=room // FACTS_SHARE)
+    if facts:
+        room -= estimate_tokens(facts)
+    kept: list[str] = []
+    for text in reversed(texts):
+        line = _line(text)
+        size = estimate_tokens(line) + 1
+        if size > room:
+            break
+        kept.append(line)
+        room -= size
+    left_out = len(texts) - len(kept)
+    if left_out:
+        parts.append(f"({left_out} earlier messages are only in the log.)")
+    parts.extend(reversed(kept))
+    if facts:
+        parts.append(facts)
+    return "\n".join(parts)
+
+
+def _line(text: str) -> str:
+    flat = re.sub(r"\s+", " ", text).strip()
+    return cut(flat, tokens=LINE_TOKENS, where="middle").replace("\n", " ")
+
+
+def _facts(texts: Sequence[str], *, tokens: int) -> str:
+    """`Seen: a, b, c`, the newest facts first in line for the room there is."""
+    found: dict[str, None] = {}
+    room = tokens
+    for text in reversed(texts):
+        facts = facts_of(text)
+        for fact in (*facts["identifiers"], *facts["paths"], *facts["numbers"]):
+            size = estimate_tokens(fact) + 1
+            if fact in found:
+                continue
+            if size > room:
+                return _seen(found)
+            found[fact] = None
+            room -= size
+    return _seen(found)
+
+
+def _seen(found: dict[str, None]) -> str:
+    return f"Seen: {', '.join(found)}" if found else ""
+
+
+# --------------------------------------------------------------------------- estimator
+# The estimate of the tokens that a run's next prompt will be billed as, learned from the last prompts.
+# The numbers live in the loop's state, not in the process: a replay and a resume decide as the first run
+# did.
+
+
+PPM = 1_000_000
+RATIO_MIN, RATIO_MAX = PPM // 5, PPM * 5
+"""Billed tokens per estimated one that can be true, in millionths."""
+
+STEP_TOKENS_MIN = 40
+"""A prompt that grew by less teaches nothing: rounding would drown it."""
+
+
+class Estimator(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """The last prompt's estimate and bill, and what one more estimated token costs."""
+
+    raw: int = 0
+    """Estimate of the last prompt whose bill is known; 0 before the first reply."""
+    billed: int = 0
+    ratio: int = PPM
+    """Billed tokens per estimated one, for text that was added."""
+    steps: int = 0
+    """Prompts that grew and so taught the ratio; counted up to two."""
+    low_raw: int = 0
+    """Estimate of the prompt after which they grew: the first, or the first after a compaction."""
+    low_billed: int = 0
+    """Its bill."""
+
+    def tokens(self, raw: int) -> int:
+        """Return what a prompt of `raw` estimated tokens will be billed as."""
+        if not self.raw:
+            return raw
+        ratio = self._ratio_below if raw < self.raw else self.ratio
+        told = self.billed + (raw - self.raw) * ratio // PPM
+        # A prompt that shrank to little still costs something.
+        return max(told, raw * RATIO_MIN // PPM)
+
+    def raw_budget(self, tokens: int) -> int:
+        """Return how many estimated tokens may be sent so that at most `tokens` are billed."""
+        if not self.raw:
+            return tokens
+        ratio = self._ratio_below if tokens < self.billed else self.ratio
+        return max(0, self.raw + (tokens - self.billed) * PPM // ratio)
+
+    @property
+    def _ratio_below(self) -> int:
+        """The billed saving per token removed: old text goes, at the average cost of all text since then."""
+        grown = self.raw - self.low_raw
+        if not self.low_raw or grown < STEP_TOKENS_MIN:
+            return self.ratio
+        return min(max((self.billed - self.low_billed) * PPM // grown, RATIO_MIN), RATIO_MAX)
+
+    def learned(self, *, raw: int, billed: int) -> Estimator:
+        """After a reply: `raw` was the estimate, `billed` is the provider's count. Nonsense is ignored."""
+        if raw <= 0 or not RATIO_MIN <= billed * PPM // raw <= RATIO_MAX:
+            return self
+        if not self.raw:
+            # What a first bill is above the estimate is half framing, half text: a guess until it grows.
+            ratio = (PPM + billed * PPM // raw) // 2
+            return Estimator(raw=raw, billed=billed, ratio=ratio, low_raw=raw, low_billed=billed)
+        told = msgspec.structs.replace(self, raw=raw, billed=billed)
+        if raw < self.raw or not self.low_raw:
+            return msgspec.structs.replace(told, low_raw=raw, low_billed=billed)
+        ratio, steps = self.ratio, self.steps
+        if raw - self.raw >= STEP_TOKENS_MIN:
+            seen = (billed - self.billed) * PPM // (raw - self.raw)
+            seen = min(max(seen, RATIO_MIN), RATIO_MAX)
+            ratio = seen if steps == 0 else (ratio * 2 + seen) // 3
+            steps = min(2, steps + 1)
+        return msgspec.structs.replace(told, ratio=ratio, steps=steps)

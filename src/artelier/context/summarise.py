@@ -6,16 +6,14 @@ place: a run never ends because its summariser failed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from artelier.context import loss
-from artelier.context.compaction import CompactionStrategy
-from artelier.context.extractive_summary import extract
-from artelier.context.shipped_texts import template
-from artelier.context.transcript import pieces
+from artelier.context import compaction
+from artelier.context.builder import template
+from artelier.context.compaction import CompactionStrategy, extract
 from artelier.errors import Conflict, CorruptStore, Flow, StoreUnavailable
 from artelier.kernel import FixedPart, Prompt, RangePart, Run
 from artelier.kernel.events import ContextCompacted
@@ -26,6 +24,33 @@ from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage
 from artelier.tokens import estimate_tokens
 from artelier.tokens.estimate import cut
+
+# --------------------------------------------------------------------------- transcript
+# The lines of a transcript in pieces that fit a summariser's window.
+
+
+def pieces(texts: Iterable[str], *, tokens: int, count_max: int) -> list[range]:
+    """Return which texts go together so that they are few and fit `tokens` each; at most `count_max` ranges.
+
+    The oldest and the newest pieces are kept: a task's beginning and its present state.
+    """
+    found: list[range] = []
+    start, size, index = 0, 0, -1
+    for index, text in enumerate(texts):
+        more = estimate_tokens(text) + 1
+        if index > start and size + more > tokens:
+            found.append(range(start, index))
+            start, size = index, 0
+        size += more
+    if index >= start:
+        found.append(range(start, index + 1))
+    if len(found) <= count_max:
+        return found
+    return [found[0], *found[len(found) - count_max + 1 :]]
+
+
+# --------------------------------------------------------------------------- summarise
+
 
 PIECES_MAX = 12
 """Calls for one block at most; a block beyond that loses its middle to the extract of the receipt."""
@@ -101,7 +126,7 @@ async def _made(run: Run, block: Block, wish: Wish, key: str) -> tuple[ContextCo
     if not summary:
         fitting = min(room, max(50, (block.tokens + estimate_tokens(block.summary)) * 9 // 10))
         summary, how = extract(texts, tokens=fitting, previous=block.summary), "extract"
-    report = loss.lost(_said(block, texts), kept=[summary, *wish.kept])
+    report = compaction.lost(_said(block, texts), kept=[summary, *wish.kept])
     ref, blobs = core.keep_json(summary)
     policy, more = core.keep_json(strategy.settings())
     report_ref, rest = core.keep_json(report)
@@ -121,7 +146,7 @@ async def _made(run: Run, block: Block, wish: Wish, key: str) -> tuple[ContextCo
         tokens_before=wish.tokens_before,
         tokens_after=max(0, wish.tokens_before - saved),
         loss=report_ref if report else None,
-        lost=loss.count(report),
+        lost=compaction.count(report),
         trust=block.trust,
     )
     return event, [*blobs, *more, *(rest if report else [])]

@@ -6,8 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.memory.consolidation.compaction_losses import losses_of
-    from artelier.memory.consolidation.job import Consolidation, Loss, consolidate
+    from artelier.memory.consolidation.job import Consolidation, Loss, consolidate, losses_of
     from artelier.memory.evaluation import evaluate
     from artelier.memory.index.index_entry import Record
     from artelier.memory.index.memory_index import Hit, MemoryIndex
@@ -42,7 +41,7 @@ _HOMES = {
     "Weights": "index.score",
     "evaluate": "evaluation",
     "consolidate": "consolidation.job",
-    "losses_of": "consolidation.compaction_losses",
+    "losses_of": "consolidation.job",
 }
 """Where each export lives; loaded on first use, because the stores must start fast."""
 

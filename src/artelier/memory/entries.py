@@ -19,8 +19,8 @@ from artelier.errors import External, InvalidRequest, NotFound
 from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.index.index_cache import CARDS, CachedIndex, EntryCard, cards_from
+from artelier.memory.index.index_entry import as_vector, to_blob
 from artelier.memory.index.near_duplicates import said
-from artelier.memory.index.vectors import as_vector, to_blob
 from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import artifacts_view
@@ -16,14 +17,68 @@ from artelier.kernel import CAPPING, MOVING, kernel_view
 from artelier.kernel.privacy.erasure import erasure_view
 from artelier.kernel.privacy.pii_scrubber import ScrubberOf
 from artelier.ledger import MoneyTransferred, ledger_view
-from artelier.log import SqliteStore, Store, View
+from artelier.log import Batch, DataKey, Receipt, SqliteStore, Store, View
 from artelier.memory.blocks import DEFAULT_BLOCKS
-from artelier.memory.sealed_sidecar_store import StoreBeside
 from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.pii.encryption import sealer_from
 from artelier.ports.embedder import Embedder
 from artelier.tools.skills.view import skills_view
+
+if TYPE_CHECKING:
+    from artelier.kernel.privacy.pii_scrubber import ScrubberOf
+    from artelier.kernel.run.services import Services
+    from artelier.log.blobs import Scrub
+
+
+# --------------------------------------------------------------------------- sealed sidecar store
+# A file of memories beside a kernel: sealed under its vault key, with placeholders of its vault.
+# What a placeholder stands for is durable in the kernel's store before the file names it, so that whoever
+# may see values there sees those of memories, too.
+
+
+def keep_beside(services: Services, store: object) -> None:
+    """Have memories in a file of their own kept as a kernel's store keeps content: sealed, and replaced."""
+    beside = getattr(store, "beside", None)
+    if beside is not None:
+        beside(services.store, services.personal)
+
+
+class StoreBeside(SqliteStore):
+    """A store whose content and names pass the scrubbers of another."""
+
+    def __init__(
+        self, path: str | Path, views: Sequence[View], *, home: SqliteStore, scrubber_of: ScrubberOf
+    ) -> None:
+        """`home`: the kernel's store, which the scrubbers belong to."""
+        super().__init__(path, views, sealer=home.keyring.sealer)
+        self._home, self._scrubber_of = home, scrubber_of
+        self.keyring.scrub_of = self._net_of
+
+    def _net_of(self, tenant: str, key: DataKey) -> Scrub:
+        from artelier.pii.scrubber_registry import (
+            Net,  # as the kernel does where personal data is replaced alone
+        )
+
+        return Net(lambda: self._scrubber_of(tenant))
+
+    async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
+        await self._home.data_key(tenant)  # a scrubber needs it
+        return await super().data_key(tenant, subject)
+
+    async def append(self, batch: Batch) -> Receipt:
+        if self._home.names is not None:
+            batch = self._home.names.admit(batch)
+        vault = [*batch.vault, *(secret for blob in batch.blobs for secret in blob.vault)]
+        if vault:
+            await self._home.append(Batch(vault=vault))
+            blobs = [blob._replace(vault=()) for blob in batch.blobs]
+            batch = replace(batch, blobs=blobs, vault=())
+        return await super().append(batch)
+
+
+# --------------------------------------------------------------------------- sqlite
+
 
 VIEWS: tuple[View, ...] = (
     ledger_view([*MOVING, *ARTIFACT_MOVING, MoneyTransferred], CAPPING),

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts.artifact import Artifact
+from artelier.artifacts.queries import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel.queries import approvals, shown_json

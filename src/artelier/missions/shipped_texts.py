@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from artelier.context.shipped_texts import shipped_text
+from artelier.context.builder import shipped_text
 
 template = partial(shipped_text, "artelier.missions")
 """The text of a template of this package, by its name."""

@@ -17,9 +17,9 @@ from artelier.child import ChildPool, ChildStopped, Question
 from artelier.confinement import Needs
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
 from artelier.pii.decoded_view import RULES, ValuePlace
-from artelier.pii.detectors.pattern import TenantPattern
+from artelier.pii.detectors.search import TenantPattern
 from artelier.pii.detectors.text_view import Shipped
-from artelier.pii.text_windows import TextWindow, join_places, places, windows
+from artelier.pii.hidden_values import TextWindow, join_places, places, windows
 from artelier.ports.pii import Detector
 
 INLINE_CHARS_MAX = 32 * 1024

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from artelier.errors import InvalidRequest
-from artelier.memory.index.vectors import as_list, from_blob, to_blob
+from artelier.memory.index.index_entry import as_list, from_blob, to_blob
 from artelier.ports.embedder import Embedder
 
 NEAR = ("The dog sleeps in the garden.", "A dog is sleeping in our garden.")

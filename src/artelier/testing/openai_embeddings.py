@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.memory.embedders.hashing import HashingEmbedder
+from artelier.memory.embedders.registry import HashingEmbedder
 
 
 def embeddings(body: dict[str, Any]) -> dict[str, Any]:

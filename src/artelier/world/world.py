@@ -23,7 +23,7 @@ from artelier.ids import OPERATOR, check_world
 from artelier.kernel.limits.scopes import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
-from artelier.memory.embedders.payer import DeskPayer
+from artelier.memory.embedders.registry import DeskPayer
 from artelier.money import SCRIP, parse_usd
 from artelier.operations.profile.profile_reader import register_profiles
 from artelier.ports.embedder import paid_by

@@ -26,7 +26,7 @@ from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.log import Store, Stream
 from artelier.memory.memory_handle import check_agent
-from artelier.memory.sealed_sidecar_store import keep_beside
+from artelier.memory.sqlite import keep_beside
 
 RUNS_MAX = 10_000
 """Of one file: an import holds all their events in memory (guess: 1 GB)."""

@@ -25,7 +25,7 @@ from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label
 from artelier.memory.entries import TRUSTS, checked
-from artelier.memory.index.vectors import as_vector
+from artelier.memory.index.index_entry import as_vector
 from artelier.memory.memory_handle import check_agent
 from artelier.tools.skills.definition import Definition, definition_from
 

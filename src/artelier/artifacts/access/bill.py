@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact
 from artelier.ledger import Posting
 from artelier.money import SCRIP

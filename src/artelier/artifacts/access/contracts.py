@@ -17,7 +17,7 @@ from artelier.artifacts.access.rules import CHANGING, RULED, Access, Decision, G
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.invoke.program import CONTRACT, code_of
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.artifacts.write.state import Stage, facts_of
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ports.sandbox import SandboxLimits, SandboxResult

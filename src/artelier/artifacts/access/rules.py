@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import msgspec
 
 from artelier.artifacts.access.bill import Bill, Prices
-from artelier.artifacts.ref import RESERVED, check_new_id
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import RESERVED, check_new_id, shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 
 ANYONE = "*"

@@ -16,8 +16,7 @@ from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.events import ArtifactWritten, GroupJoined, GroupLeft, artifact_stream
 from artelier.artifacts.groups.queries import GROUP_KIND, already_in, group_ids, not_in
 from artelier.artifacts.queries import COLUMNS, Standing, standing_from
-from artelier.artifacts.ref import Ref, check_new_id
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import Ref, check_new_id, shown
 from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, too_busy
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.sandbox import check_code, costly
 from artelier.sandbox.dialect_check import parse

@@ -6,18 +6,26 @@ Everything the handle does passes here, so that permission and payment are asked
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
+
+import msgspec
 
 from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.access.decision import Verdict, judge, part_of, permit, version_at
-from artelier.artifacts.artifact import Artifact, Provenance
-from artelier.artifacts.content import decode_content, decoded_content
+from artelier.artifacts.content import canonical_json, decode_content, decoded_content, media_of
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
-from artelier.artifacts.queries import Standing, VersionRow, load, sources_of
-from artelier.artifacts.ref import Ref
+from artelier.artifacts.queries import Artifact, Provenance, Standing, VersionRow, load, sources_of
+from artelier.artifacts.ref import Ref, shown
 from artelier.artifacts.write.state import Stage, StoreStage
 from artelier.clock import Clock
-from artelier.errors import Conflict, CorruptStore, NotFound, SequenceConflict, VersionConflict
+from artelier.errors import (
+    Conflict,
+    CorruptStore,
+    InvalidArtifact,
+    NotFound,
+    SequenceConflict,
+    VersionConflict,
+)
 from artelier.log import Batch, DataKey, Draft, EventData, Store, StreamAppend, blob_name
 
 ATTEMPTS_MAX = 100
@@ -251,3 +259,81 @@ def too_busy(id: str, *, attempts: int = ATTEMPTS_MAX) -> VersionConflict:
     return VersionConflict(
         f"artifact {id} changes faster than this can be decided", got=f"{attempts} attempts"
     )
+
+
+# --------------------------------------------------------------------------- retention
+# The versions that retention keeps.
+
+
+_Number = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Rules as they stand under `retention` in metadata; None is no rule."""
+
+    max_versions: _Number | None = None
+    """The newest that stay."""
+    ttl_s: _Number | None = None
+    """Age in seconds from which older ones go."""
+
+    @classmethod
+    def parse(cls, value: object) -> Retention:
+        """Errors: `InvalidArtifact`."""
+        try:
+            return msgspec.convert(value, cls)
+        except msgspec.ValidationError as error:
+            raise InvalidArtifact(
+                f"invalid retention: {error}",
+                expected="{max_versions, ttl_s}, each a number from 1 or null",
+                got=shown(value),
+            ) from None
+
+
+async def first_kept(door: Door, standing: Standing, retention: Retention) -> int:
+    """The oldest version that stays; the newest always does."""
+    kept = standing.kept_from
+    if retention.max_versions is not None:
+        kept = max(kept, standing.version - retention.max_versions + 1)
+    if retention.ttl_s is not None:
+        rows = await door.store.query(
+            "SELECT MIN(version) FROM artifact_versions"
+            " WHERE tenant = ? AND space = ? AND id = ? AND written_us >= ?",
+            (door.tenant, door.space, standing.id, door.clock.now_us() - retention.ttl_s * 1_000_000),
+        )
+        young = rows[0][0]
+        kept = max(kept, standing.version if young is None else young)
+    return min(kept, standing.version)
+
+
+# --------------------------------------------------------------------------- text edit
+# Replace one string of an artifact's text.
+
+
+def replace_once(id: str, content: Any, old: str, new: str) -> Any:
+    """Content with `old` replaced. Errors: `InvalidArtifact` unless `old` occurs exactly once."""
+    media = media_of(content)
+    if media == "bytes":
+        raise InvalidArtifact("bytes cannot be edited", hint="Write new content.")
+    text: str = content if media == "text" else canonical_json(content).decode()
+    first = text.find(old) if old else -1
+    if first < 0:
+        raise InvalidArtifact(
+            f"the string to replace does not occur in {id}",
+            expected="text that occurs exactly once",
+            got=shown(old),
+        )
+    # Overlapping occurrences count: which of them is meant cannot be known either.
+    if text.find(old, first + 1) >= 0:
+        raise InvalidArtifact(
+            f"the string to replace occurs more than once in {id}",
+            expected="text that occurs exactly once",
+            got=shown(old),
+            hint="Give more of the text around it.",
+        )
+    changed = text[:first] + new + text[first + len(old) :]
+    if media == "text":
+        return changed
+    try:
+        return decode_content(media, changed.encode())
+    except (CorruptStore, UnicodeError):
+        raise InvalidArtifact(f"after this edit {id} would be no JSON", got=shown(new)) from None

@@ -11,14 +11,13 @@ import msgspec
 
 from artelier.artifacts.access.bill import Prices, check_prices
 from artelier.artifacts.access.rules import Access, Decision
-from artelier.artifacts.artifact import Artifact, Provenance
 from artelier.artifacts.content import Media, encode_content, is_small
 from artelier.artifacts.events import ArtifactWritten
 from artelier.artifacts.invoke.program import check_interface
 from artelier.artifacts.kinds import Kind, check_content, is_executable, kind_named, known_kinds
-from artelier.artifacts.queries import Standing
-from artelier.artifacts.safe_repr import shown
-from artelier.artifacts.write.retention import Retention
+from artelier.artifacts.queries import Artifact, Provenance, Standing
+from artelier.artifacts.ref import shown
+from artelier.artifacts.write.space_session import Retention
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound, VersionConflict
 from artelier.log import Blob, BlobRef, DataKey, make_blob, prepared_blob
 from artelier.log.blobs import LARGE_BYTES

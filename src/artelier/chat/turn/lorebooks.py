@@ -17,7 +17,7 @@ import msgspec
 from artelier.chat.tree.queries import chat_row
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.context import Section
-from artelier.context.section import Source
+from artelier.context.assembly import Source
 from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound, RunEnded
 from artelier.kernel import Run
 from artelier.kernel.queries import blob_json

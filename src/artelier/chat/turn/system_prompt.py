@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from artelier.context import Section
-from artelier.context.section import Source
+from artelier.context.assembly import Source
 from artelier.operations.lore.macros import substituted
 from artelier.operations.profile.operation_profile import OperationProfile
 

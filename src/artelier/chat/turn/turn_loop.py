@@ -20,7 +20,7 @@ from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from
 from artelier.context import assemble
-from artelier.context.section import Section
+from artelier.context.assembly import Section
 from artelier.errors import ArtelierError, ContextTooLong, RunStopped
 from artelier.kernel import ModelResult, Prompt, Run
 from artelier.kernel.prompt.assembly import settle_numbers

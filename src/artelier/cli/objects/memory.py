@@ -194,7 +194,7 @@ async def search(
 
     Core memory, the scratchpad and long-term memory; each hit says where it stands.
     """
-    from artelier.memory.embedders.payer import paid_by_person
+    from artelier.memory.embedders.registry import paid_by_person
 
     async with call.kernel() as kernel:
         memory = await _of(call, kernel, agent)
@@ -304,9 +304,9 @@ async def consolidate(
     is at work; a memory in a file of its own needs --runs-db to tell.
     """
     from artelier.cli.exit_codes import COMPLETED, FAILED
-    from artelier.memory.consolidation.compaction_losses import losses_of
     from artelier.memory.consolidation.job import consolidate as tidy
-    from artelier.memory.embedders.payer import paid_by_person
+    from artelier.memory.consolidation.job import losses_of
+    from artelier.memory.embedders.registry import paid_by_person
 
     texts = [_read(name) for name in boot or ()]
     async with call.kernel() as kernel, _runs(call, runs_db) as runs:

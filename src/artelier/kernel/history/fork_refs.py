@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.substitution import artifact_exists, substitute
+from artelier.artifacts.ref import artifact_exists, substitute
 from artelier.errors import ArtelierError, InvalidRequest, MissingKey, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev

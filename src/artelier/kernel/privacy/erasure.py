@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
-from artelier.artifacts.safe_repr import ERASED as ERASED
-from artelier.artifacts.safe_repr import LOCKED as LOCKED
+from artelier.artifacts.ref import ERASED as ERASED
+from artelier.artifacts.ref import LOCKED as LOCKED
 from artelier.errors import Conflict, LeaseHeld, MissingKey, NotFound, StoreLocked
 from artelier.kernel.events import RunForked, RunStarted
 from artelier.kernel.history.fork_lineage import KEYED
@@ -295,7 +295,7 @@ async def _values(
     if sealer is None or own is None:
         return []
     from artelier.pii.detectors import pattern
-    from artelier.pii.detectors.match_merge import find_all
+    from artelier.pii.detectors.search import find_all
     from artelier.pii.scrubber_registry import PATTERNS_SQL
     from artelier.pii.vault import Vault
 

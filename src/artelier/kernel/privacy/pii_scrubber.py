@@ -27,8 +27,7 @@ from artelier.ports.model import ChatMessage
 if TYPE_CHECKING:
     from artelier.kernel.run.context import RunCore
     from artelier.log import Store
-    from artelier.pii.scrubber import Scrubber
-    from artelier.pii.stream_scrubber import LiveText
+    from artelier.pii.scrubber import LiveText, Scrubber
     from artelier.ports.tool import ToolPort
 
 RESTORE = "pii:restore"
@@ -295,7 +294,7 @@ class Personal:
 
     def live(self) -> LiveText:
         """Return the filter for a reply that is shown while it is written."""
-        from artelier.pii.stream_scrubber import LiveText
+        from artelier.pii.scrubber import LiveText
 
         return LiveText(self._scrubber, self.knows)
 

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from artelier.artifacts.substitution import NONE, substitutions
+from artelier.artifacts.ref import NONE, substitutions
 from artelier.errors import (
     ArtelierError,
     Conflict,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from artelier.memory.index.dates import day_of, month_of
 from artelier.memory.index.growable_arrays import GrowableArray
 from artelier.memory.index.index_entry import Record
-from artelier.memory.index.query_parser import NUMBER_WORDS, TIME_WORDS
+from artelier.memory.index.query_parser import NUMBER_WORDS, TIME_WORDS, day_of, month_of
 from artelier.memory.index.score import ScoreFacts
 from artelier.memory.index.tokenizer import words
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Slots = NDArray[np.int64]
+
 
 _TYPES: dict[str, type[np.generic]] = {
     "session": np.int32,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from artelier.log import missing_mark
-from artelier.memory.index.vectors import as_list
+from artelier.memory.index.index_entry import as_list
 from artelier.memory.memory_handle import EVERYBODYS, NOBODYS, MemoryScope, Opened, Sight
 from artelier.ports.memory import Entry, Recalled
 

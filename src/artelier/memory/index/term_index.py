@@ -18,7 +18,7 @@ import numpy as np
 
 from artelier.memory.index.growable_arrays import GrowableArray
 from artelier.memory.index.query_parser import ParsedQuery
-from artelier.memory.index.synonyms import associated
+from artelier.memory.index.tokenizer import associated
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from artelier.artifacts import Provenance
-from artelier.artifacts.artifact import SOURCES_MAX
+from artelier.artifacts.queries import SOURCES_MAX
 from artelier.errors import AccessDenied, InvalidArtifact, LimitReached, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from artelier.context import Section
-from artelier.context.section import Source
+from artelier.context.assembly import Source
 from artelier.errors import ArtelierError, InvalidRequest
 from artelier.operations.graph.artifact_state import Art, ArtState
 from artelier.operations.graph.effects import AuthoredText, Turned, text_of

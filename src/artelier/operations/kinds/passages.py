@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.errors import InvalidRequest
-from artelier.memory.index.vectors import as_vector, to_blob
+from artelier.memory.index.index_entry import as_vector, to_blob
 
 if TYPE_CHECKING:
     from artelier.memory.index.memory_index import MemoryIndex

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.png_chunks import SIGNATURE, card_json
 from artelier.operations.lore.schemas import (

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidImport
 from artelier.operations.lore.schemas import NAME_CHARS_MAX, TEXT_CHARS_MAX
 from artelier.operations.lore.untrusted_files import (

@@ -15,8 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from artelier.artifacts.content import check_json
-from artelier.artifacts.ref import Ref
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import Ref, shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 
 TEXT_CHARS_MAX = 200_000

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from artelier.artifacts.content import check_json
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 
 Source: TypeAlias = "bytes | bytearray | str | Path"

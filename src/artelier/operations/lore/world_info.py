@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.decorators import KEPT, with_decorators, without_decorators
 from artelier.operations.lore.schemas import (

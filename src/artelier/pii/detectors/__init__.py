@@ -1,6 +1,5 @@
 """The shipped detectors of personal data, patterns of tenants, and one search with several of them."""
 
-from artelier.pii.detectors.match_merge import find_all, shipped
-from artelier.pii.detectors.pattern import pattern
+from artelier.pii.detectors.search import find_all, pattern, shipped
 
 __all__ = ["find_all", "pattern", "shipped"]

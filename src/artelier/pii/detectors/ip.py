@@ -10,7 +10,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.preceding_words import words
+from artelier.pii.detectors.number_forms import words
 from artelier.pii.detectors.text_view import Shipped, TextReading, joins
 from artelier.ports.pii import Found
 

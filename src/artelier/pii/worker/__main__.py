@@ -10,7 +10,7 @@ from typing import Any
 from artelier.child_loop import MIB, serve
 from artelier.errors import ArtelierError, PatternTimeout
 from artelier.pii.detectors import pattern, shipped
-from artelier.pii.text_windows import places
+from artelier.pii.hidden_values import places
 from artelier.ports.pii import Detector
 
 MEMORY_BYTES_MAX = 768 * MIB

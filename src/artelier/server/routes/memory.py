@@ -8,7 +8,7 @@ from fastapi import Query
 
 from artelier.ids import fresh_secret
 from artelier.memory import LogMemory, LogMemoryStore
-from artelier.memory.embedders.payer import paid_by_person
+from artelier.memory.embedders.registry import paid_by_person
 from artelier.server.deps import Actor, Desk, Who
 from artelier.server.pii import sought
 from artelier.server.routes import resource

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from artelier.context import Section, assemble, section_tokens
-from artelier.context.section import Truncation
+from artelier.context.assembly import Truncation
 from artelier.kernel import RangePart, message_tokens
 from artelier.ports.model import ChatMessage
 from artelier.testing.bench.figures import median

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.artifacts.diff import diff
+from artelier.artifacts.content import diff
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import check_tenant
 from artelier.kernel import Services

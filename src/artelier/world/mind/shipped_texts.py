@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from artelier.context.shipped_texts import shipped_text
+from artelier.context.builder import shipped_text
 from artelier.world.mind_artifacts import PromptArtifact, read_prompt
 
 

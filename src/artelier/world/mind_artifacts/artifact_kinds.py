@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact
 from artelier.world.mind_artifacts.prompt import read_library, read_prompt
 from artelier.world.mind_artifacts.reflex import check_reflex

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.world.mind_artifacts.template import MissingVariable, PromptTemplate, read_template
 

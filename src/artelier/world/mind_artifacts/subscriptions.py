@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.context import Section, Source, fenced
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.ids import check_artifact_id

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.world.actions import NoObject, one_object
 from artelier.world.mind_artifacts.prompt_variables import with_position
 from artelier.world.mind_artifacts.workflow import Branch, MindState, Step, Workflow

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 import msgspec
 
 from artelier.artifacts import Ref
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.world.mind_artifacts.condition import Condition, read_condition
 from artelier.world.mind_artifacts.prompt import read_plain_prompt

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
 from artelier.memory.embedders.registry import REGISTERED, embedder_named
 from artelier.memory.entries import EmbeddingFailed
-from artelier.memory.index.vectors import as_vector
+from artelier.memory.index.index_entry import as_vector
 from artelier.ports.embedder import payer
 from artelier.world.stores.kind import StoreConfig
 

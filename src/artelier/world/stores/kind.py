@@ -8,9 +8,9 @@ import msgspec
 
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
-from artelier.artifacts.safe_repr import shown
+from artelier.artifacts.ref import shown
 from artelier.errors import InvalidArtifact
-from artelier.memory.index.vectors import DIMS_MAX
+from artelier.memory.index.index_entry import DIMS_MAX
 
 MEMORY_STORE = "memory_store"
 

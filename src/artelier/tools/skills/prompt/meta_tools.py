@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from artelier.artifacts.substitution import substitute
+from artelier.artifacts.ref import substitute
 from artelier.errors import ToolFailed
 from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort

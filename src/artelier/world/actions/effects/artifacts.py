@@ -11,7 +11,7 @@ from artelier.artifacts import Bill, Ref, Working, account_of, principal_of
 from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactDeleted
-from artelier.artifacts.write.text_edit import replace_once
+from artelier.artifacts.write.space_session import replace_once
 from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import InvalidArtifact, NotFound
 from artelier.log import BlobRef

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from artelier.pii.detectors.context_words import names_a_number
-from artelier.pii.detectors.national.forms import (
+from artelier.pii.detectors.number_forms import (
     BY_SHAPE,
     FREE_SHAPES,
     ONE_WORD,
@@ -17,6 +16,7 @@ from artelier.pii.detectors.national.forms import (
     SIZES_BY_FIRST,
     NumberForm,
     is_valid,
+    names_a_number,
 )
 from artelier.pii.detectors.text_view import DigitRun, Shipped, TextReading, joins
 from artelier.ports.pii import Found

@@ -1,1 +1,0 @@
-"""Numbers that states give to people."""
