@@ -19,7 +19,7 @@ from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import WorldConfig, read_config
 from artelier.world.config_errors import Path as Place
 from artelier.world.config_errors import line_of, mistake, shown_path
-from artelier.world.loading.format.folder import Folder
+from artelier.world.genesis.folder import Folder
 
 AGENTS_MAX = 200_000
 ARTIFACTS_MAX = 200_000

@@ -10,10 +10,10 @@ from artelier.artifacts.kinds import check_content, kind_named
 from artelier.artifacts.ref import check_new_id
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.tokens.model_info import canonical_name
+from artelier.world.genesis.folder import Folder
 from artelier.world.loading.components import Component, read_components
 from artelier.world.loading.format.diagnostics import Notes
 from artelier.world.loading.format.document import Fields, YamlNode, read_document
-from artelier.world.loading.format.folder import Folder
 from artelier.world.loading.memory import Memories, read_memories
 from artelier.world.loading.prompts import translated
 from artelier.world.loading.specification import Plan, Specification

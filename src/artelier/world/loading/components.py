@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from artelier.errors import ArtelierError
+from artelier.world.genesis.folder import Folder
 from artelier.world.loading.format.diagnostics import Notes
 from artelier.world.loading.format.document import YamlNode, read_document
-from artelier.world.loading.format.folder import Folder
 
 SHELF = "_components"
 GROUPS = ("behaviors", "traits", "goals")

@@ -1,4 +1,4 @@
-"""A folder of agents: reads files inside it, bounded, and nothing that a link leads out to."""
+"""A folder of agents or of a world: reads files inside it, bounded, and nothing that a link leads out to."""
 
 from __future__ import annotations
 
