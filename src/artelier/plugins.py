@@ -181,7 +181,7 @@ def load_plugin(point: PluginPoint[T], plugin: Plugin) -> T:
     if not is_own and plugin.name in point.taken():
         raise _broken(plugin, "its name is one of Artelier's own", hint="Its author must rename it")
     try:
-        loaded = _load(plugin.value)
+        loaded = import_value(plugin.value)
     except (Exception, SystemExit) as error:  # the boundary to code of others
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise _broken(
@@ -313,8 +313,8 @@ def _declared(text: str) -> Iterable[Plugin]:
             yield Plugin(group, name.strip(), value.strip(), OWN, VERSION)
 
 
-def _load(value: str) -> Any:
-    """Import `module:attribute.attribute`."""
+def import_value(value: str) -> Any:
+    """Import the `module:attribute.attribute` of an entry point."""
     import importlib
 
     module, _, attributes = value.partition("[")[0].partition(":")

@@ -36,6 +36,21 @@ def test_a_command_that_is_not_allowed_says_what_to_write(shell: Shell, install:
     assert loaded("acme_shout") is None
 
 
+def test_an_importer_of_a_plugin_is_a_command_of_migrate(shell: Shell, install: Install) -> None:
+    text = "from artelier_migrate import read_agents\n"
+    text += "def read(folder, *, include_disabled):\n    return read_agents(folder / 'agents')\n"
+    install("acme-import", {"artelier.importers": {"acme": "acme_import:read"}}, {"acme_import": text})
+    shell.write("old/agents/ada/agent.yaml", "id: ada\n")
+
+    refused = shell("migrate", "acme", "old")
+    shell.write("artelier.toml", '[plugins]\nallow = ["acme-import"]\n')
+    ran = shell("migrate", "acme", "old", "--json")
+
+    assert "No such command 'acme'" in refused.err
+    assert [one["folder"] for one in ran.json["items"]] == ["ada"]
+    assert shell("migrate", "other", "old").code == 2
+
+
 def test_an_unknown_command_is_a_mistake_as_ever(shell: Shell, install: Install) -> None:
     ran = shell("shuot")
 

@@ -48,7 +48,7 @@ def test_a_wheel_holds_the_application_and_all_data_files(tmp_path: Path) -> Non
         names = set(wheel.namelist())
     data = {
         path.relative_to(ROOT / "src").as_posix()
-        for path in (ROOT / "src/artelier").rglob("*")
+        for path in (ROOT / "src").rglob("*")
         if path.suffix in (".md", ".json", ".toml", ".typed") and "static" not in path.parts
     }
     assert data <= names

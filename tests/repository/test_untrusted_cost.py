@@ -99,13 +99,13 @@ ALLOWED: dict[str, str] = {
         kernel/limits/rates.py:claims_of fnmatch.fnmatchcase
     """,
     "a tool of the operator: `artelier migrate`": """
-        world/loading/code_step.py:read_code ast.parse
-        world/loading/code_step.py:names_in ast.parse
-        world/loading/format/document.py:_composer yaml.SafeLoader
-        world/loading/format/document.py:_composer.Composer yaml.SafeLoader
-        world/loading/template_conversion.py:personality re.sub
-        world/loading/workflow.py:_not_yet ast.parse
-        world/loading/workflow.py:_translated ast.parse
+        artelier_migrate/code_step.py:read_code ast.parse
+        artelier_migrate/code_step.py:names_in ast.parse
+        artelier_migrate/format/document.py:_composer yaml.SafeLoader
+        artelier_migrate/format/document.py:_composer.Composer yaml.SafeLoader
+        artelier_migrate/template_conversion.py:personality re.sub
+        artelier_migrate/workflow.py:_not_yet ast.parse
+        artelier_migrate/workflow.py:_translated ast.parse
     """,
     "typed or kept by the operator: command line, settings, users": """
         cli/completion_values.py:_stored tomllib.loads

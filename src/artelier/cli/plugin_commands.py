@@ -14,7 +14,16 @@ from typing import Any
 
 from artelier.errors import InvalidConfig, NotFound
 from artelier.ids import VERSION
-from artelier.plugins import COMMANDS, PluginPoint, Plugins, installed, normalised
+from artelier.plugins import (
+    COMMANDS,
+    OWN,
+    PluginPoint,
+    Plugins,
+    import_value,
+    installed,
+    normalised,
+    own_members,
+)
 
 LINE_CHARS_MAX = 64
 """Of a command's line in the list; longer ones are cut off there."""
@@ -29,10 +38,7 @@ def load_command(ctx: Any, name: str) -> Any:
     Errors: `PluginBroken`; `NotFound` that names the distribution, if it is installed and not allowed;
     those of the settings.
     """
-    from artelier.cli.settings.file import load_settings
-
-    config = None if ctx is None else ctx.params.get("config")
-    plugins = Plugins(load_settings(config, environ=os.environ).plugins)
+    plugins = allowed_plugins(ctx)
     if plugins.has(COMMAND_POINT, name):
         return plugins.load(COMMAND_POINT, name)
     for one in installed():
@@ -43,6 +49,31 @@ def load_command(ctx: Any, name: str) -> Any:
                 hint=f'Write [plugins] allow = ["{one.distribution}"] into artelier.toml.',
             )
     return None
+
+
+def allowed_plugins(ctx: Any) -> Plugins:
+    """Return the plugins that the settings of a command line allow. Errors: those of the settings."""
+    from artelier.cli.settings.file import load_settings
+
+    config = None
+    while ctx is not None and config is None:
+        config, ctx = ctx.params.get("config"), ctx.parent
+    return Plugins(load_settings(config, environ=os.environ).plugins)
+
+
+def load_member(name: str, *, distribution: str) -> Any:
+    """Return a command of the table that comes with a distribution of Artelier's own.
+
+    Errors: `NotFound` that says how to get the distribution.
+    """
+    members = own_members() if distribution == OWN else installed()
+    for one in members:
+        if (one.group, one.name, one.distribution) == (COMMANDS, name, distribution):
+            return _accepted(name, import_value(one.value))
+    raise NotFound(
+        f"the command {name!r} comes with {distribution}, which is not installed",
+        hint=f"Install it beside Artelier (`pip install {distribution}`; `make setup` in a checkout).",
+    )
 
 
 def command_lines(settings: str) -> dict[str, str]:

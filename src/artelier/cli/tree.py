@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "world": ("world", "Make worlds of agents, pass their ticks, look into them."),
     "market": ("objects.market", "See what is for sale in a world, and what was paid."),
     "tenants": ("objects.tenants", "Look at tenants, change what they may use and spend."),
-    "migrate": ("maintenance.migrate", "Take over what older formats hold."),
+    "migrate": ("@artelier", "Take over what older formats hold."),
     "verify": ("maintenance.verify verify", "Check that the log is what was written."),
     "head": ("maintenance.verify head", "Print the root of the newest commit."),
     "erase": ("maintenance.erase", "Erase what was stored of a tenant, or of one subject."),
@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "torture": ("maintenance.torture", "Try to break the promises of the kernel."),
 }
 """Command to its module in this package (and its name in it, if it has several) and its line in the list.
+`@artelier` is a member of that distribution, found by its entry point.
 
 The line stands here so that `artelier --help` imports no command: thirty of them cost a third of a second.
 """
@@ -76,7 +77,7 @@ class LazyGroup(TyperGroup):
 
             return load_command(ctx, cmd_name)
         if self.commands[cmd_name] is None:
-            self.commands[cmd_name] = _load(COMMANDS[cmd_name][0])
+            self.commands[cmd_name] = _load(COMMANDS[cmd_name][0], cmd_name)
         return self.commands[cmd_name]
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
@@ -106,7 +107,11 @@ def _offered(ctx: Any) -> dict[str, str]:
     return command_lines(file)
 
 
-def _load(home: str) -> Any:
+def _load(home: str, name: str) -> Any:
+    if home.startswith("@"):
+        from artelier.cli.plugin_commands import load_member
+
+        return load_member(name, distribution=home[1:])
     module, _, inner = home.partition(" ")
     loaded: Any = typer.main.get_command(importlib.import_module(f"artelier.cli.{module}").app)
     return loaded.commands[inner] if inner else loaded

@@ -9,9 +9,9 @@ from importlib.resources import files
 from typing import Any
 
 from artelier.errors import ArtelierError, InvalidArtifact
-from artelier.world.loading.format.vocabulary import VARIABLES
 from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
 from artelier.world.mind_artifacts.template import read_template
+from artelier_migrate.format.vocabulary import VARIABLES
 
 _NAMED = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)(?=[}!:.\[])")
 _INDEXED = re.compile(r"(?<!\{)(\{[A-Za-z_][A-Za-z0-9_]*)\[([A-Za-z_][A-Za-z0-9_]*)\](?=[}!:])")
@@ -70,7 +70,7 @@ def default_decision() -> str:
 
 @lru_cache(maxsize=8)
 def _wording(name: str) -> str:
-    path = files("artelier.world.loading") / "templates" / f"{name}-1.md"
+    path = files("artelier_migrate") / "templates" / f"{name}-1.md"
     return path.read_text("utf-8").strip()
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from artelier.errors import ArtelierError
 from artelier.world.genesis.folder import Folder
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import YamlNode, read_document
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.document import YamlNode, read_document
 
 SHELF = "_components"
 GROUPS = ("behaviors", "traits", "goals")

@@ -13,7 +13,7 @@ from artelier import Kernel
 from artelier.app import TenantKernel
 from artelier.artifacts import Artifacts
 from artelier.errors import AccessDenied, ArtelierError
-from artelier.world.loading import Outcome, read_agents, write_agents
+from artelier_migrate import Outcome, read_agents, write_agents
 
 AGENTS = Path(__file__).parent / "agents"
 

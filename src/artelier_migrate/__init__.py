@@ -1,10 +1,10 @@
 """Loading agents of older formats: folders become plans, plans become artifacts."""
 
 from artelier.world.genesis.folder import Folder
-from artelier.world.loading.activation import fail_reserved, join_agents
-from artelier.world.loading.artifact_writer import Outcome, Written, read_agents, write_agents
-from artelier.world.loading.format.diagnostics import Note
-from artelier.world.loading.specification import Plan, Specification
+from artelier_migrate.activation import fail_reserved, join_agents
+from artelier_migrate.artifact_writer import Outcome, Written, read_agents, write_agents
+from artelier_migrate.format.diagnostics import Note
+from artelier_migrate.specification import Plan, Specification
 
 __all__ = [
     "Folder",

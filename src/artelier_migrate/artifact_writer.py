@@ -11,9 +11,9 @@ import msgspec
 from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.world.genesis.folder import Folder
-from artelier.world.loading.agent import read_agent
-from artelier.world.loading.format.diagnostics import Note
-from artelier.world.loading.specification import Plan, Specification
+from artelier_migrate.agent import read_agent
+from artelier_migrate.format.diagnostics import Note
+from artelier_migrate.specification import Plan, Specification
 
 MARK = "migrated"
 """Key of the metadata that says what an artifact came from."""

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from artelier.cli import display, exit_codes
 from artelier.cli.call import Call, file_of
-from artelier.cli.command import command, group
+from artelier.cli.command import alone, command, group
+from artelier.cli.plugin_commands import allowed_plugins
 from artelier.errors import NotFound
 from artelier.ids import check_world
+from artelier.plugins import IMPORTER_POINT, Plugins
 
 if TYPE_CHECKING:
-    from artelier.world.loading import Outcome, Plan
+    from artelier_migrate import Outcome, Plan
 
 app = group("migrate", help="Take over what older formats hold.")
 
@@ -24,47 +27,67 @@ STARTING = ("starting_scrip", "starting_credits")
 """Keys of what an agent begins with."""
 
 
-@command(app, name="agents", example="artelier migrate agents old/agents --world market --dry-run")
-async def agents(
-    call: Call,
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of folders with agent.yaml; or one of these.")
-    ],
-    world: Annotated[
-        str | None, typer.Option("--world", metavar="NAME", help="Into this world: else the main space.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
-    include_disabled: Annotated[
-        bool, typer.Option("--include-disabled", help="Also agents whose file says `enabled: false`.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also replace what an agent has changed since.")
-    ] = False,
-) -> int:
-    """Write the agents of a folder as artifacts.
+def _register(holder: typer.Typer, name: str) -> None:
+    """Add the command that takes over what the importer of this name reads."""
 
-    An agent owns its personality, prompts, workflow and memories. In a world it acts from the next tick
-    on, with the scrip that its file gives it, else the world's start balance. What a file says and nothing
-    here uses is named with its line. A second run changes nothing.
-    """
-    from artelier.world.loading import read_agents
+    @command(holder, name=name, example=f"artelier migrate {name} old/agents --world market --dry-run")
+    async def migrate(  # pyright: ignore[reportUnusedFunction] - typer keeps it
+        call: Call,
+        folder: Annotated[
+            Path, typer.Argument(metavar="DIR", help="Folder of folders with agent.yaml; or one of these.")
+        ],
+        world: Annotated[
+            str | None, typer.Option("--world", metavar="NAME", help="Into this world: else the main space.")
+        ] = None,
+        dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be written.")] = False,
+        include_disabled: Annotated[
+            bool, typer.Option("--include-disabled", help="Also agents whose file says `enabled: false`.")
+        ] = False,
+        overwrite: Annotated[
+            bool, typer.Option("--overwrite", help="Also replace what an agent has changed since.")
+        ] = False,
+    ) -> int:
+        """Write the agents of a folder as artifacts.
 
-    if world is not None:
-        check_world(world)
-    plans = read_agents(folder, include_disabled=include_disabled)
-    outcomes = await _written(call, plans, world, dry_run=dry_run, overwrite=overwrite)
-    counts = {status: sum(one.status == status for one in outcomes) for status in STATUSES}
-    if call.as_json:
-        _show_json(call, outcomes, counts, dry_run=dry_run)
-    else:
-        _show(call, outcomes, counts, dry_run=dry_run)
-    return exit_codes.FAILED if counts["failed"] else exit_codes.COMPLETED
+        An agent owns its personality, prompts, workflow and memories. In a world it acts from the next tick
+        on, with the scrip that its file gives it, else the world's start balance. What a file says and
+        nothing here uses is named with its line. A second run changes nothing.
+        """
+        if world is not None:
+            check_world(world)
+        read = Plugins(call.settings.plugins).load(IMPORTER_POINT, name)
+        plans: list[Plan] = read(folder, include_disabled=include_disabled)
+        outcomes = await _written(call, plans, world, dry_run=dry_run, overwrite=overwrite)
+        counts = {status: sum(one.status == status for one in outcomes) for status in STATUSES}
+        if call.as_json:
+            _show_json(call, outcomes, counts, dry_run=dry_run)
+        else:
+            _show(call, outcomes, counts, dry_run=dry_run)
+        return exit_codes.FAILED if counts["failed"] else exit_codes.COMPLETED
+
+
+class ImporterGroup(TyperGroup):
+    """One command for each importer: those of plugins are looked up when they are named."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of an importer, or None. Errors: those of the settings."""
+        if (found := super().get_command(ctx, cmd_name)) is not None:
+            return found
+        if not allowed_plugins(ctx).has(IMPORTER_POINT, cmd_name):
+            return None
+        holder = alone()
+        _register(holder, cmd_name)
+        return typer.main.get_command(holder)
+
+
+_register(app, "agents")
+app.info.cls = ImporterGroup
 
 
 async def _written(
     call: Call, plans: list[Plan], world: str | None, *, dry_run: bool, overwrite: bool
 ) -> list[Outcome]:
-    from artelier.world.loading import fail_reserved, join_agents, write_agents
+    from artelier_migrate import fail_reserved, join_agents, write_agents
 
     if world is not None:
         plans = fail_reserved(plans)

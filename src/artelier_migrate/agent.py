@@ -11,14 +11,14 @@ from artelier.artifacts.ref import check_new_id
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.tokens.model_info import canonical_name
 from artelier.world.genesis.folder import Folder
-from artelier.world.loading.components import Component, read_components
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, YamlNode, read_document
-from artelier.world.loading.memory import Memories, read_memories
-from artelier.world.loading.prompts import translated
-from artelier.world.loading.specification import Plan, Specification
-from artelier.world.loading.template_conversion import personality
-from artelier.world.loading.workflow import WorkflowConverter
+from artelier_migrate.components import Component, read_components
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.document import Fields, YamlNode, read_document
+from artelier_migrate.memory import Memories, read_memories
+from artelier_migrate.prompts import translated
+from artelier_migrate.specification import Plan, Specification
+from artelier_migrate.template_conversion import personality
+from artelier_migrate.workflow import WorkflowConverter
 
 CONFIG = "agent.yaml"
 PROMPT = "system_prompt.md"

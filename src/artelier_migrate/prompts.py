@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from artelier.errors import ArtelierError
-from artelier.world.loading.components import Component
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.step import OldStep
-from artelier.world.loading.format.vocabulary import ACTIONS, translate
-from artelier.world.loading.specification import Specification, slug
-from artelier.world.loading.template_conversion import personality, step_prompt
+from artelier_migrate.components import Component
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.step import OldStep
+from artelier_migrate.format.vocabulary import ACTIONS, translate
+from artelier_migrate.specification import Specification, slug
+from artelier_migrate.template_conversion import personality, step_prompt
 
 
 class Prompts:

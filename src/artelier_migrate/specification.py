@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from artelier.artifacts.content import canonical_json
-from artelier.world.loading.format.diagnostics import Note
+from artelier_migrate.format.diagnostics import Note
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 

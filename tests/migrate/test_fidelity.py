@@ -15,9 +15,9 @@ from artelier import Kernel
 from artelier.ports.model import ModelRequest
 from artelier.testing import ScriptedModel
 from artelier.world import World
-from artelier.world.loading import join_agents, read_agents, write_agents
-from tests.world.loading.old_agents import WRITTEN, drawn
-from tests.world.loading.old_runner import OldAgent
+from artelier_migrate import join_agents, read_agents, write_agents
+from tests.migrate.old_agents import WRITTEN, drawn
+from tests.migrate.old_runner import OldAgent
 from tests.world.places import balance, events, known, world_at
 from tests.world.speaking import Speaking
 

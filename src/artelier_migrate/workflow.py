@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from artelier.errors import InvalidArtifact
-from artelier.world.loading.code_step import FACTS, names_in, read_code
-from artelier.world.loading.components import Component
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, YamlNode
-from artelier.world.loading.format.state_machine import ALWAYS, NEVER, Machine, read_machine
-from artelier.world.loading.format.step import OldStep, read_steps
-from artelier.world.loading.format.vocabulary import Rename
-from artelier.world.loading.prompts import Prompts, unique
-from artelier.world.loading.specification import Specification
-from artelier.world.loading.template_conversion import default_decision, with_decisions
 from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY
 from artelier.world.mind_artifacts.condition import read_condition
 from artelier.world.mind_artifacts.workflow import Workflow, read_workflow
+from artelier_migrate.code_step import FACTS, names_in, read_code
+from artelier_migrate.components import Component
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.document import Fields, YamlNode
+from artelier_migrate.format.state_machine import ALWAYS, NEVER, Machine, read_machine
+from artelier_migrate.format.step import OldStep, read_steps
+from artelier_migrate.format.vocabulary import Rename
+from artelier_migrate.prompts import Prompts, unique
+from artelier_migrate.specification import Specification
+from artelier_migrate.template_conversion import default_decision, with_decisions
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

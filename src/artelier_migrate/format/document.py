@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from artelier.errors import InvalidConfig
-from artelier.world.loading.format.diagnostics import Notes
+from artelier_migrate.format.diagnostics import Notes
 
 if TYPE_CHECKING:
     import yaml

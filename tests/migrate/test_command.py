@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.conftest import Shell
 
-AGENTS = Path(__file__).parents[1] / "world/loading/agents"
+AGENTS = Path(__file__).parent / "agents"
 
 
 def old(shell: Shell) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, YamlNode
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.document import Fields, YamlNode
 
 ANY = "*"
 ALWAYS = "true"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields, YamlNode
-from artelier.world.loading.specification import Specification
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.document import Fields, YamlNode
+from artelier_migrate.specification import Specification
 
 ENTRIES_MAX = 1000
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from artelier.artifacts import Ref
 from artelier.errors import ArtelierError
-from artelier.world.loading.format.diagnostics import Notes
-from artelier.world.loading.format.document import Fields
-from artelier.world.loading.format.state_machine import condition_text
+from artelier_migrate.format.diagnostics import Notes
+from artelier_migrate.format.document import Fields
+from artelier_migrate.format.state_machine import condition_text
 
 TYPES = ("code", "llm", "transition")
 

@@ -14,11 +14,11 @@ import pytest
 from artelier.artifacts.invoke.program import program_of
 from artelier.errors import NotFound
 from artelier.sandbox import MontySandbox
-from artelier.world.loading import Plan, Specification, read_agents
 from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
 from artelier.world.mind_artifacts.prompt_variables import facts_of, with_position
 from artelier.world.mind_artifacts.transition import Reply, next_state
 from artelier.world.mind_artifacts.workflow import MindState, read_workflow
+from artelier_migrate import Plan, Specification, read_agents
 
 AGENTS = Path(__file__).parent / "agents"
 

@@ -10,11 +10,11 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.world.agent import check_agent_id
 from artelier.world.events import world_space
-from artelier.world.loading.format.diagnostics import Note
-from artelier.world.loading.specification import Plan
+from artelier_migrate.format.diagnostics import Note
+from artelier_migrate.specification import Plan
 
 if TYPE_CHECKING:
-    from artelier.world.loading.artifact_writer import Outcome
+    from artelier_migrate.artifact_writer import Outcome
 
 SCRIP = "starting_scrip"
 """Key of an agent's metadata: scrip that it begins with."""
