@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from artelier.operations.kinds import KINDS, kind_named
 from artelier.operations.profile import definition as forms
+from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.operations.profile.reference_tables import CTX, ERRORS, INTRODUCTION, MEANINGS, NAMES, TYPES
 from artelier.operations.transforms import forms as transform_forms
 from artelier.operations.transforms import steps
@@ -53,7 +54,7 @@ def operations_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield from INTRODUCTION
-    yield from _section("Profile", forms.OperationProfile)
+    yield from _section("Profile", OperationProfile)
     yield from _section("Operation", forms.OperationDefinition, forms.OperationConfig)
     for form in (forms.RunCondition, forms.Activation, forms.Debug):
         yield from _section(form.__name__, form, level=3)
