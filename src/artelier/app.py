@@ -50,6 +50,7 @@ from artelier.kernel import (
     check_grants,
     compare,
     export_run,
+    find_driver,
     fork,
     import_run,
     kernel_view,
@@ -266,7 +267,7 @@ class Kernel:
         return await self._detached.step(
             (state.id, run_id),
             lambda: self.run(run_id, tenant=tenant, is_detached=True),
-            lambda: self._services.driver(state.id, run_id),
+            lambda: find_driver(self._services, state.id, run_id),
             work,
             key=key,
         )

@@ -139,7 +139,7 @@ def _folders() -> dict[str, Any]:
 
 
 def _own() -> Collection[str]:
-    from artelier.cli.tree import COMMANDS as own
+    from artelier.cli.command_table import COMMANDS as own
 
     return own
 

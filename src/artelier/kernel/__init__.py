@@ -15,12 +15,12 @@ from artelier.kernel.prompt.cache_prefix import SharedPrefix, shared_prefix
 from artelier.kernel.prompt.compaction_receipts import receipt_of, receipts_of
 from artelier.kernel.prompt.conversation import Conversation, message_tokens
 from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
-from artelier.kernel.run.context import RunCore, TenantState, run_row
+from artelier.kernel.run.context import RunCore, find_driver, run_row
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.results import AgentResult, Approval, Limits, ModelResult, ToolResult
 from artelier.kernel.run.run_options import Opening
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.artifact_ids import result_id
 from artelier.kernel.tenants.registry import Tenant, TenantContext, Tenants
 from artelier.kernel.view import kernel_view
@@ -60,6 +60,7 @@ __all__ = [
     "check_grants",
     "compare",
     "export_run",
+    "find_driver",
     "fork",
     "import_run",
     "kernel_view",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from artelier.errors import InvalidRequest
 from artelier.kernel.limits.rates import NO_RATES, Rates, check_rates
@@ -193,3 +193,13 @@ def narrow(parent: Iterable[str], child: Iterable[str]) -> tuple[str, ...]:
     elif not any(grant.startswith("models:") for grant in kept):
         kept.append(NO_MODELS)
     return tuple(kept)
+
+
+if TYPE_CHECKING:
+    from artelier.pii.scrubber import Scrubber
+
+
+class ScrubberOf(Protocol):
+    """The scrubber of a tenant."""
+
+    def __call__(self, tenant: str, /) -> Scrubber: ...

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import ArtelierError, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
+from artelier.kernel.run.context import find_driver
 from artelier.kernel.run.services import Services
 from artelier.ports.tool import ToolContext
 from artelier.tools import Tool, tool
 
 if TYPE_CHECKING:
-    from artelier.kernel.history.fork_effects import ForkEffects
+    from artelier.kernel.history.recorded_calls import ForkEffects
 
 READ_ON = "read_artifact"
 """Name of the tool."""
@@ -33,7 +34,7 @@ def read_artifact_tool(services: Services, *, principal: str = "") -> Tool[..., 
         space = Artifacts(
             services.store, services.clock, ctx.tenant_id, MAIN_SPACE, principal or f"run:{ctx.run_id}"
         )
-        core = services.driver(ctx.tenant_id, ctx.run_id)
+        core = find_driver(services, ctx.tenant_id, ctx.run_id)
         try:
             artifact = await _read(space, ref, None if core is None else core.effects)
         except ArtelierError as error:

@@ -23,7 +23,7 @@ from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunSuspended, ToolFailed
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
-from artelier.kernel.run.context import is_final
+from artelier.kernel.run.context import find_driver, is_final
 from artelier.loops.run_control import go_below
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort
@@ -218,7 +218,7 @@ class _SubAgent:
 
     def _driver(self, ctx: ToolContext) -> RunCore:
         services = self.kernel.for_tenant(ctx.tenant_id).services
-        core = services.driver(ctx.tenant_id, ctx.run_id)
+        core = find_driver(services, ctx.tenant_id, ctx.run_id)
         if core is None:
             raise NotFound(f"run {ctx.run_id!r} is not driven here, so it takes no children")
         return core

@@ -10,8 +10,8 @@ from artelier.kernel import events as ev
 from artelier.kernel.commands import control_stream
 from artelier.kernel.history.fork_lineage import dispatcher_of
 from artelier.kernel.privacy.pii_scrubber import is_known, wants_values
-from artelier.kernel.run.context import TenantState, run_row
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.context import run_row
+from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.tool_calls.dispatches import entered_by
 from artelier.kernel.tool_calls.probe import MAY_LAND, ask_probe
 from artelier.log import EventData, decode_stored, stored_blob

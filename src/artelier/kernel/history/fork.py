@@ -22,8 +22,8 @@ from artelier.kernel.history.fork_lineage import Place, key_of, lineage, subject
 from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, compose_refs
 from artelier.kernel.limits.loop_limits import completed_cycles, resets_of
 from artelier.kernel.prompt.manifest import canonical
-from artelier.kernel.run.context import TenantState, run_row
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.context import run_row
+from artelier.kernel.run.services import Services, TenantState
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, decode_stored, make_blob, run_stream
 from artelier.tokens import canonical_name
 

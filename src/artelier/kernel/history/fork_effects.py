@@ -7,20 +7,18 @@ crash. See docs/decisions/0029-forks.md.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
-from artelier.errors import Erased, Exhausted, InvalidRequest, ToolFailed
+from artelier.errors import InvalidRequest, ToolFailed
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import OPEN_END, Place, changes_of, lineage
-from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.history.recorded_calls import ForkEffects, RecordedCall
+from artelier.kernel.run.context import run_row
 from artelier.kernel.run.services import Services
-from artelier.kernel.steps.artifact_ids import bounded_id, id_part
-from artelier.log import BlobRef, Tx, run_stream
+from artelier.kernel.steps.artifact_ids import id_part
+from artelier.log import run_stream
 from artelier.log.event import decode_data
 from artelier.ports.tool import ToolPort
 
@@ -30,28 +28,6 @@ RECORD = "record"
 
 OWN_NAMES = frozenset(("model", "steering"))
 """What a fork changes that is no ref."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedCall:
-    """A completed tool call of an origin, as a fork may return it."""
-
-    run_id: str
-    key: str
-    """The step that was dispatched; not that of a fork which returned it."""
-    step: str
-    """The step of the origin itself, empty for one of a run below it."""
-    name: str
-    asked: tuple[BlobRef, ...]
-    """Canonical arguments: those that were asked for, and those that the tool was given."""
-    result: BlobRef | None
-    is_error: bool
-    artifact: str = ""
-    preview: bool = False
-
-
-class TakenElsewhere(Exhausted):
-    """A recorded call was returned to another run below the fork, by another process. Nobody sees this."""
 
 
 def check_effects(effects: object) -> ev.Effects:
@@ -78,91 +54,6 @@ def stub_result(name: str) -> ToolFailed:
         f"{name!r} was not called: this run is a fork that does nothing outside",
         expected="a way to go on without it",
     )
-
-
-class ForkEffects:
-    """The rules for one fork and all runs below it, and the recorded calls that they may still return."""
-
-    def __init__(
-        self,
-        services: Services,
-        tenant: str,
-        run_id: str,
-        *,
-        forked: ev.RunForked,
-        replaced: Mapping[str, str],
-    ) -> None:
-        self._services = services
-        self._tenant = tenant
-        self.run_id = run_id
-        """The fork."""
-        self.mode: ev.Effects = forked.effects
-        self.folder = forked.folder
-        """What ids of its artifacts begin with; empty for old forks, and drift forks."""
-        self.replaced = replaced
-        """Refs that its artifacts, skills, tools and models stand for, each with the one to use instead."""
-        self.lock = asyncio.Lock()
-        """Held from the search for a recorded call until its use is durable."""
-        self._left: list[RecordedCall] | None = None
-        self._seen = 0
-        """Position in the log up to which the uses of the fork and of the runs below it are known."""
-        self._taken: set[tuple[str, str]] = set()
-        """Calls, by run and key, that they were found to have used after `_read_unused_calls` was read."""
-
-    async def find(self, core: RunCore, name: str, arguments: Any, *, step: str = "") -> RecordedCall | None:
-        """Return the oldest equal call that is left; with `step`, only that of a step that the run shares.
-
-        Cost: O(recorded tool calls) for the first search, then O(those that are left).
-        """
-        if self.mode != "recorded":
-            return None
-        if self._left is None:
-            newest = await self._services.store.query("SELECT max(position) FROM events")
-            self._seen = newest[0][0]
-            self._left = await _read_unused_calls(self._services, self._tenant, self.run_id)
-        ref, content = core.ref_of(arguments), encoded(arguments)
-        for call in self._left:
-            if call.name != name or (step and call.step != step):
-                continue
-            if (call.run_id, call.key) in self._taken:
-                continue
-            with suppress(Erased):  # what is gone equals nothing, and cannot be returned
-                # Runs under different data keys have different references to the same content.
-                if ref in call.asked or content in [await core.load(one) for one in call.asked]:
-                    if call.result is not None:
-                        await core.load(call.result)
-                    return call
-        return None
-
-    def guard(self, call: RecordedCall) -> Callable[[Tx], None]:
-        """Return a guard that refuses to use a call which another process has used for this fork meanwhile.
-
-        Errors: `TakenElsewhere`; `find` passes over the call from then on. Cost: O(new events of the log).
-        """
-
-        def check(tx: Tx) -> None:
-            rows = tx.execute(_USES, (self._seen,)).fetchall()
-            for position, stream, version, data in rows:
-                done = decode_data(ev.ToolCompleted.KIND, version, data.encode())
-                used = done.recorded if isinstance(done, ev.ToolCompleted) else None
-                if used is not None and tx.one(_IS_BELOW, (stream, self._tenant, self._tenant, self.run_id)):
-                    self._taken.add((used.run, used.key))
-                self._seen = position
-            if (call.run_id, call.key) in self._taken:
-                raise TakenElsewhere(f"call {call.key} of {call.run_id} is used already")
-
-        return check
-
-    def own_id(self, id_: str) -> str:
-        """Return the id under which the fork keeps what its origin would call `id_`: never its origin's."""
-        if not self.folder or id_.startswith(f"{self.folder}/"):
-            return id_
-        return bounded_id(f"{self.folder}/{id_}")
-
-    def use(self, call: RecordedCall) -> None:
-        """Take a call out, once its use is durable."""
-        assert self._left is not None
-        self._left.remove(call)
 
 
 def refs_of(changes: Mapping[str, Any]) -> dict[str, str]:
@@ -205,7 +96,12 @@ async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffect
                 # One from before there were folders was made when nobody resolved refs.
                 changes = await changes_of(services, await lineage(services, tenant, name))
                 found = ForkEffects(
-                    services, tenant, name, forked=forked, replaced=refs_of(changes) if forked.folder else {}
+                    services.store,
+                    tenant,
+                    name,
+                    read_unused=partial(_read_unused_calls, services, tenant, name),
+                    forked=forked,
+                    replaced=refs_of(changes) if forked.folder else {},
                 )
                 services.fork_effects[tenant, name] = found
             return found
@@ -315,15 +211,3 @@ _CALLS = (
     " AND c.kind IN ('tool.completed', 'tool.reconciled') ORDER BY q.position"
 )
 """Tool steps with an outcome, of a run and of all runs below it, with the step of that run that led there."""
-
-_USES = (
-    "SELECT position, stream, version, data FROM events WHERE position > ? AND kind = 'tool.completed'"
-    " AND instr(data, '\"recorded\"') > 0 ORDER BY position"
-)
-
-_IS_BELOW = (
-    "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ? AND tenant = ? UNION ALL"
-    " SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ? AND r.run = up.parent)"
-    " SELECT 1 FROM up WHERE run = ? LIMIT 1"
-)
-"""One row if a stream is that of a run, or of one below it."""

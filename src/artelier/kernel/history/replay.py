@@ -13,11 +13,11 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.history.step_history import belongs_elsewhere
 from artelier.kernel.prompt.manifest import comparable
-from artelier.kernel.run.context import RunCore, TenantState, run_row
+from artelier.kernel.run.context import RunCore, run_row
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.run_options import Opening
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.failures import own_cancellation, unwrap
 from artelier.log import decode_stored, stored_blob
 from artelier.ports.model import ToolSchema

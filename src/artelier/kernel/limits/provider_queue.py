@@ -17,9 +17,6 @@ from dataclasses import dataclass, field
 
 from artelier.clock import Clock
 from artelier.errors import ArtelierError, QueueFull
-from artelier.kernel.limits.rates import claims_of
-from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.services import Services
 from artelier.log import Asked, Claim, Store
 
 POLL_S = 1.0
@@ -227,8 +224,10 @@ def _difference(claim: Claim, tokens: int | None) -> int:
 class Turns:
     """The queues of a kernel, and the turns of its calls in flight."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    def __init__(self, store: Store, clock: Clock, holder: str) -> None:
+        self._store = store
+        self._clock = clock
+        self._holder = holder
         self._queues: dict[asyncio.AbstractEventLoop, CallQueue] = {}
         self._held: dict[tuple[str, str, str], TakenCapacity] = {}
 
@@ -238,77 +237,17 @@ class Turns:
         if found is None:
             for ended in [known for known in self._queues if known.is_closed()]:
                 del self._queues[ended]
-            holder = f"{self._services.holder}/{id(loop):x}"
-            found = self._queues[loop] = CallQueue(self._services.store, self._services.clock, holder)
+            holder = f"{self._holder}/{id(loop):x}"
+            found = self._queues[loop] = CallQueue(self._store, self._clock, holder)
         return found
 
-    def hold(self, core: RunCore, key: str, turn: TakenCapacity) -> None:
-        self._held[core.tenant.id, core.run_id, key] = turn
+    def hold(self, call: tuple[str, str, str], turn: TakenCapacity) -> None:
+        """Keep the turn of a call: tenant, run and key of its step."""
+        self._held[call] = turn
 
-    def end(self, core: RunCore, key: str, *, tokens: int | None) -> None:
-        turn = self._held.pop((core.tenant.id, core.run_id, key), None)
+    def end(self, call: tuple[str, str, str], *, tokens: int | None) -> None:
+        turn = self._held.pop(call, None)
         if turn is not None:
-            change(self._services.store, turn, tokens=tokens)
+            change(self._store, turn, tokens=tokens)
             with suppress(RuntimeError):  # no loop runs any more
                 self.queue().look()
-
-
-async def take_turn(core: RunCore, key: str, claims: tuple[Claim, ...]) -> None:
-    """Return when the call may be made. Commands, pauses and limits of time hold meanwhile.
-
-    Errors: those of `RunCore.boundary`; those of the store.
-    """
-    if not claims:
-        return
-    services = core.services
-    turns = services.turns = services.turns or Turns(services)
-    queue = turns.queue()
-    place = queue.place(core.tenant.id, core.run_id, claims)
-    while True:
-        since = core.turn
-        await core.boundary()
-        if place.turn.cancelled():
-            place.turn = asyncio.get_running_loop().create_future()
-        queue.join(place)
-        try:
-            await _wait_turn(core, place, since)
-            turn = place.turn.result() if place.turn.done() else None
-        except BaseException:
-            queue.leave(place)
-            raise
-        if turn is not None:
-            turns.hold(core, key, turn)
-            return
-        queue.leave(place)
-
-
-async def _wait_turn(core: RunCore, place: QueuePlace, since: int) -> None:
-    """Until it is the call's turn, a command took effect, or the run's time is up."""
-    if core.turn != since:
-        return
-    told = asyncio.ensure_future(core.changed.wait())
-    left_s = core.left_s()
-    over = None if left_s is None else asyncio.ensure_future(core.clock.sleep(left_s))
-    try:
-        waiting = [one for one in (place.turn, told, over) if one is not None]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        told.cancel()
-        if over is not None:
-            over.cancel()
-
-
-def end_turn(core: RunCore, key: str, *, tokens: int | None) -> None:
-    """A call is over and used so many tokens; None if it was never made. Off costs one look."""
-    if core.services.turns is not None:
-        core.services.turns.end(core, key, tokens=tokens)
-
-
-def claims_for(core: RunCore, model: str, tokens: int) -> tuple[Claim, ...]:
-    """Return what a call takes of the windows that hold for this run. Errors: `LimitReached`. Cost: off, one
-    look."""
-    if not core.policy.rates and not core.tenant.rates:
-        return ()
-    return claims_of(
-        model, tokens, rates=core.policy.rates, tenant=core.tenant.id, tenant_rates=core.tenant.rates
-    )

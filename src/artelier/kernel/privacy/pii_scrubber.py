@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import msgspec
@@ -25,19 +25,14 @@ from artelier.pii.placeholder import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
-    from artelier.kernel.run.context import RunCore
-    from artelier.log import Store
+    from artelier.kernel.run.services import TenantState
+    from artelier.kernel.run.writer import Actor
+    from artelier.log import DataKey, Store
     from artelier.pii.scrubber import LiveText, Scrubber
     from artelier.ports.tool import ToolPort
 
 RESTORE = "pii:restore"
 """The grant of tools that are given the values themselves, and of people who see them."""
-
-
-class ScrubberOf(Protocol):
-    """The scrubber of a tenant."""
-
-    def __call__(self, tenant: str, /) -> Scrubber: ...
 
 
 PATTERNS_MAX = 100
@@ -147,10 +142,33 @@ def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
     return bool(store.look(_KNOWN, (run_id, tenant, tenant, placeholder)))
 
 
+class ScrubbedRun(Protocol):
+    """A run whose personal data is replaced."""
+
+    key: DataKey
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def tenant(self) -> TenantState: ...
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def actor(self) -> Actor | None: ...
+
+    @property
+    def in_flight(self) -> Mapping[asyncio.Task[Any], bool]: ...
+
+    def flight(self, *, harmless: bool) -> AbstractContextManager[None]: ...
+
+
 class Personal:
     """One run's door for personal data."""
 
-    def __init__(self, core: RunCore, scrubber: Scrubber) -> None:
+    def __init__(self, core: ScrubbedRun, scrubber: Scrubber) -> None:
         self._core = core
         self._scrubber = scrubber
         self._received: set[str] = set()
@@ -345,16 +363,9 @@ class Personal:
         return self._scrubber.forgotten(canonical(value).decode(), self.knows)
 
 
-async def told_json(core: RunCore, ref: str | None) -> Any:
-    """Return what a person said to a run, which so has received the placeholders in it."""
-    if core.pii is not None and ref is not None:
-        core.pii.took(await core.load(ref))
-    return await core.load_json(ref)
-
-
 def wants_values(grant: str) -> bool:
     """Return True if a tool's grant says that it is given the values themselves."""
     return RESTORE in grant.split()
 
 
-__all__ = ["RESTORE", "Personal", "PersonalReceived", "ScrubberOf", "personal_view", "wants_values"]
+__all__ = ["RESTORE", "Personal", "PersonalReceived", "personal_view", "wants_values"]

@@ -9,7 +9,7 @@ import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from artelier.errors import (
@@ -26,14 +26,13 @@ from artelier.errors import (
 from artelier.kernel import events as ev
 from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.step_history import History, Recorded
-from artelier.kernel.limits.rates import NO_RATES, Rates
 from artelier.kernel.policy import is_granted, may_use_model
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encoded
 from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.results import FINAL, Compensated
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import StepKeys
 from artelier.kernel.tool_calls.tool_restrictions import ToolBounds, VisibleTools
@@ -54,21 +53,6 @@ LIST = "list:"
 STOPPED = "artelier: stopped by a command"
 
 
-@dataclass(slots=True, kw_only=True)
-class TenantState:
-    """A tenant as the kernel sees it while a run is at work."""
-
-    id: str
-    grants: tuple[str, ...]
-    budget: int | None
-    allow_unknown_price: bool
-    key: DataKey
-    rates: Rates = field(default_factory=lambda: NO_RATES)
-    """How fast it may ask models."""
-    said: tuple[str, ...] | None = None
-    """Grants that the program has named: `grants` are no more than these."""
-
-
 def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
     """Return what to do with a run that takes no steps here."""
     if is_imported:
@@ -83,14 +67,23 @@ def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
 RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 """Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
 
-CompensateBelow = Callable[[str, int, str], Awaitable[Compensated]]
-"""Undoes what a child that has ended has done since a position, with a note."""
-
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
 
 
 class OutOfTime(TimeoutError):
     """A call was cut because the time of its run, or of a run above it, is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActions:
+    """Actions on a run at work whose modules stand above it."""
+
+    obey: Callable[[RunCore], Awaitable[None]]
+    """Reads new commands and writes their effects."""
+    take_back: Callable[[RunCore, ev.ModelRequested, str], Awaitable[None]]
+    """Gives back what is held for a model call that was never made, and records it."""
+    compensate_below: Callable[[RunCore, str, int, str], Awaitable[Compensated]]
+    """Undoes what a child that has ended has done since a position, with a note: that opens the child."""
 
 
 class RunCore(ToolBounds):
@@ -106,8 +99,6 @@ class RunCore(ToolBounds):
     """Conversations whose messages `take_added` gave last."""
     fork_off: Callable[[ReplayMismatch], Awaitable[None]] | None = None
     """Makes the run go on as a fork of itself where its code differs from the record; None: it must not."""
-    compensate_below: CompensateBelow
-    """Set by what opens the run: undoing what a child has done opens the child."""
     compensating = False
     """Whether what it has done is being undone."""
 
@@ -123,8 +114,10 @@ class RunCore(ToolBounds):
         replay: str,
         grants: tuple[str, ...],
         tools: Mapping[str, ToolPort],
+        actions: RunActions,
     ) -> None:
         super().__init__(services.policy)
+        self._actions = actions
         self.services = services
         self.store = services.store
         self.clock = services.clock
@@ -281,6 +274,12 @@ class RunCore(ToolBounds):
             # Large content is not remembered here: it may be in a batch that is still on its way.
             await self.actor.commit()
             return await stored_blob(self.store, self.tenant.id, ref)
+
+    async def told_json(self, ref: str | None) -> Any:
+        """Return what a person said to the run, which so has received the placeholders in it."""
+        if self.pii is not None and ref is not None:
+            self.pii.took(await self.load(ref))
+        return await self.load_json(ref)
 
     async def load_json(self, ref: str | None) -> Any:
         return None if ref is None else decode_stored(await self.load(ref))
@@ -569,6 +568,14 @@ class RunCore(ToolBounds):
         """Money or room under a limit was given back: wake calls of this tenant that wait for it."""
         self.services.money_came(self.tenant.id)
 
+    async def take_back(self, request: ev.ModelRequested, key: str) -> None:
+        """Give back what is held for a model call that was never made."""
+        await self._actions.take_back(self, request, key)
+
+    async def compensate_below(self, run_id: str, since: int, note: str) -> Compensated:
+        """Undo what a child that has ended has done since a position."""
+        return await self._actions.compensate_below(self, run_id, since, note)
+
     # Commands
 
     def nudge(self) -> None:
@@ -578,12 +585,10 @@ class RunCore(ToolBounds):
             self.listener = self.loop.create_task(self._listen())
 
     async def _listen(self) -> None:
-        from artelier.kernel.commands.control_stream import obey
-
         try:
             while self.nudged and self.actor is not None and not self.ending:
                 self.nudged = False
-                await obey(self)
+                await self._actions.obey(self)
         except ArtelierError as error:
             # Nobody waits for this task: the run's own next commit raises it.
             if self.actor is not None:
@@ -665,6 +670,12 @@ class RunCore(ToolBounds):
     @property
     def control(self) -> Stream:
         return control_stream(self.tenant.id, self.run_id)
+
+
+def find_driver(services: Services, tenant: str, run_id: str) -> RunCore | None:
+    """Return a run that this kernel drives; None if it does not."""
+    core = services.driver(tenant, run_id)
+    return core if isinstance(core, RunCore) else None
 
 
 async def run_row(services: Services, tenant: str, run_id: str) -> dict[str, Any]:

@@ -7,22 +7,20 @@ code had its chance to react to the one before; live and on replay alike. See do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
-from artelier.kernel.history.step_history import GAP, TIMEOUT, Recorded
+from artelier.kernel.history.step_history import GAP, TIMEOUT, History, Recorded
+from artelier.kernel.run.pending_steps import AtWork, StreamReading, scopes
+from artelier.kernel.run.writer import Actor
 from artelier.kernel.tool_calls.side_effects import Effects
-from artelier.log import Blob, BlobRef, EventData
+from artelier.log import EventData
 from artelier.ports.tool import ToolPort
-
-if TYPE_CHECKING:
-    from artelier.kernel.run.context import RunCore
 
 REACTION_TICKS = 32
 """Turns of the event loop that code gets to react to an outcome before the next one reaches it; each task
@@ -35,73 +33,43 @@ CANCEL_PATIENCE_S = 30.0
 """The same for code that is to cancel a step again, after which the replay fails."""
 
 
-class StreamReading(Protocol):
-    """A stream that the code reads."""
+class OrderedRun(Protocol):
+    """A run whose outcomes are handed to its code."""
 
-    is_busy: bool
-    """Whether a task waits for its next piece."""
-
-    async def close(self) -> None:
-        """Leave it."""
-        ...
-
-
-class TimeoutScope(Protocol):
-    """A `run.timeout` that is entered."""
-
-    is_over: bool
-    """Whether it has timed out."""
-
-
-scopes: ContextVar[tuple[TimeoutScope, ...]] = ContextVar("scopes", default=())
-"""Timeouts that the current task stands in, the outermost first."""
-
-
-@dataclass(slots=True, eq=False)
-class AtWork:
-    """A step that the code waits for."""
-
-    key: str
-    kind: str
-    recorded: Recorded | None = None
-    """What the log has of it, once that was looked up."""
-    is_noted: bool = False
-    """Whether this drive recorded its outcome."""
-    is_beside: bool = False
-    """Whether another step was at work at the same time."""
-    is_held: bool = False
-    """Whether the outcome of a computed step says so."""
-    is_effect: bool = False
-    """Whether it has dispatched a side effect: then cancelling it settles nothing."""
-    name: str = ""
-    came: Callable[[], tuple[BlobRef | None, list[Blob]]] | None = None
-    """Keeps what came of it before it was cancelled."""
-    cost: int = 0
-    bill: Callable[[], None] | None = None
-    """Settles a stream that its reader leaves."""
-    task: asyncio.Task[object] | None = None
-    asked: int | None = None
-    """Requests and outcomes that this drive had recorded when it was asked for; None if unknown."""
-    is_left: bool = False
-    is_settled: bool = False
-    """Whether its end has reached the code, or its cancellation was taken down."""
+    status: str
 
     @property
-    def outcome(self) -> EventData | None:
-        return self.recorded.outcome if self.recorded is not None else None
+    def history(self) -> History: ...
 
     @property
-    def ended(self) -> int:
-        """Position of its outcome in the history; 0 if it has none there.
+    def run_id(self) -> str: ...
 
-        A call whose outcome is unknown, or that a person has told to be made again, has none: what this drive
-        records of it comes last.
-        """
-        if self.recorded is not None and self.recorded.place and self.outcome is None:
-            return self.recorded.place
-        if self.recorded is None or self.outcome is None or self.is_noted:
-            return 0
-        return 0 if self.recorded.status in ("unknown", "retry") else self.recorded.ended
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def actor(self) -> Actor | None: ...
+
+    @property
+    def held(self) -> dict[str, ev.ModelRequested]: ...
+
+    @property
+    def suspended(self) -> RunSuspended | None: ...
+
+    async def take_back(self, request: ev.ModelRequested, key: str) -> None: ...
+
+    def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended: ...
+
+
+class SteppingRun(Protocol):
+    """A run that takes steps."""
+
+    @property
+    def delivery(self) -> Delivery: ...
+
+    def begin(self, key: str | None) -> tuple[str, str]: ...
+
+    def end(self, parent: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -121,7 +89,7 @@ class _Cancelled:
 class Delivery:
     """Hands outcomes to the code of one run."""
 
-    core: RunCore
+    core: OrderedRun
     effects: Effects = field(init=False)
     main: asyncio.Task[object] | None = None
     """The task that opened the run: who cancels it interrupts the drive."""
@@ -571,9 +539,7 @@ class Delivery:
 
     async def _take_back(self, one: _Cancelled, request: ev.ModelRequested) -> None:
         """Settle what is held for a call that was never made; then it is cancelled."""
-        from artelier.kernel.steps.model_call import take_back
-
-        await take_back(self.core, request, one.step.key)
+        await self.core.take_back(request, one.step.key)
         self._taking_back.remove(one)
         self._note(one)
 
@@ -657,7 +623,7 @@ class at_step:
 
     __slots__ = ("_core", "_key", "_kind", "_parent", "_step")
 
-    def __init__(self, core: RunCore, key: str | None, kind: str) -> None:
+    def __init__(self, core: SteppingRun, key: str | None, kind: str) -> None:
         self._core, self._key, self._kind = core, key, kind
 
     async def __aenter__(self) -> AtWork:

@@ -14,7 +14,6 @@ from artelier.errors import Conflict, Flow, InvalidRequest, ReplayMismatch, Stor
 from artelier.kernel import events as ev
 from artelier.kernel.history import code_versions
 from artelier.kernel.history.drift import go_on_in_fork
-from artelier.kernel.privacy.pii_scrubber import told_json
 from artelier.kernel.prompt.assembly import Messages, continue_conversation
 from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encoded
@@ -394,7 +393,7 @@ class Run:
                     return []  # the cycle has gone on without notes: they are for the next one
                 await core.boundary()
                 taken, core.notes = core.notes, []
-                texts = [await told_json(core, ref) for _, ref in taken]
+                texts = [await core.told_json(ref) for _, ref in taken]
                 ref, blobs = core.keep_json(texts)
                 took, beside = taken[-1][0] if taken else 0, core.delivery.is_beside(full)
                 done = ev.StepCompleted(key=full, result=ref, took=took, beside=beside)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -26,7 +25,7 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import cancel_left, give_back, return_held_money, tell
+from artelier.kernel.commands.control_stream import cancel_left, give_back, obey, return_held_money, tell
 from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
@@ -47,15 +46,16 @@ from artelier.kernel.limits.scopes import check_scopes, deadlines, limits_of, sc
 from artelier.kernel.policy import narrow
 from artelier.kernel.privacy.data_subjects import check_same, take_key
 from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.run.context import ResultStore, RunCore, TenantState, is_final, run_row
+from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final, run_row
 from artelier.kernel.run.crash_recovery import abandoned_calls
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.results import FINAL, Compensated
 from artelier.kernel.run.run_options import Opening
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.watchdog import STALLED_MAX, park, with_stall_count
 from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
+from artelier.kernel.steps.model_call import take_back
 from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.kernel.tool_calls.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.tool_calls.tool_step import settle_left
@@ -425,27 +425,12 @@ class OpenRun:
             stream=run_stream(tenant.id, opening.run_id), history=history,
             on_wait=opening.on_wait, replay=replay, grants=grants,
             tools=self._services.tools if opening.tools is None else opening.tools,
+            actions=ACTIONS,
         )  # fmt: skip
         if opening.parent is not None:
             core.take_depth_of(opening.parent)
-        core.compensate_below = partial(self._compensate_below, core)
         core.delivery.drive(is_ordered=not loop and not opening.is_detached)
         return core
-
-    async def _compensate_below(self, core: RunCore, run_id: str, since: int, note: str) -> Compensated:
-        """Undo what a child that has ended has done since a position."""
-        return await compensate_ended(
-            core.services,
-            core.tenant,
-            run_id,
-            open_run=OpenRun,
-            tools=core.tools,
-            since=since,
-            note=note,
-            by=core.writer.name,
-            on_wait=core.on_wait,
-            store_result=core.store_result,
-        )
 
     def _attach(self, core: RunCore, token: int) -> None:
         fence = Fence(stream=core.stream, token=token)
@@ -539,6 +524,24 @@ class OpenRun:
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
+
+
+async def _compensate_below(core: RunCore, run_id: str, since: int, note: str) -> Compensated:
+    return await compensate_ended(
+        core.services,
+        core.tenant,
+        run_id,
+        open_run=OpenRun,
+        tools=core.tools,
+        since=since,
+        note=note,
+        by=core.writer.name,
+        on_wait=core.on_wait,
+        store_result=core.store_result,
+    )
+
+
+ACTIONS = RunActions(obey=obey, take_back=take_back, compensate_below=_compensate_below)
 
 
 def _why(core: RunCore, run: Run, error: BaseException | None) -> str:

@@ -14,7 +14,8 @@ from artelier.errors import Flow, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import FIRST, TIMEOUT, Recorded
 from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.delivery import AtWork, at_step, scopes
+from artelier.kernel.run.delivery import at_step
+from artelier.kernel.run.pending_steps import AtWork, scopes
 from artelier.kernel.run.waits import microseconds
 from artelier.kernel.steps.failures import BREAKING_OFF
 

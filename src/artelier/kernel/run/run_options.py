@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from artelier.kernel.run.context import ResultStore, RunCore, TenantState
+from artelier.kernel.run.context import ResultStore, RunCore
 from artelier.kernel.run.results import Limits
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.ports.tool import ToolPort
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
 from artelier.kernel.limits.quotas import Quotas
+from artelier.kernel.limits.rates import NO_RATES, Rates
 from artelier.kernel.policy import Policy
 from artelier.kernel.run.shutdown import Draining
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
-from artelier.log import LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
+from artelier.log import DataKey, LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
 from artelier.plugins import Plugins
 from artelier.ports.model import ModelPort, Price
 from artelier.ports.telemetry import Telemetry
@@ -26,15 +27,66 @@ from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
 
 if TYPE_CHECKING:
-    from artelier.kernel.history.fork_effects import ForkEffects
+    from artelier.kernel.history.recorded_calls import ForkEffects
     from artelier.kernel.limits.provider_queue import Turns
-    from artelier.kernel.privacy.pii_scrubber import ScrubberOf
-    from artelier.kernel.run.context import RunCore
+    from artelier.kernel.policy import ScrubberOf
 
 FaultPoint = Callable[[str], None]
 
 LEASE_TTL_US = 30_000_000
 """A holder that gave no sign of life for this long has lost its runs."""
+
+
+@dataclass(slots=True, kw_only=True)
+class TenantState:
+    """A tenant as the kernel sees it while a run is at work."""
+
+    id: str
+    grants: tuple[str, ...]
+    budget: int | None
+    allow_unknown_price: bool
+    key: DataKey
+    rates: Rates = field(default_factory=lambda: NO_RATES)
+    """How fast it may ask models."""
+    said: tuple[str, ...] | None = None
+    """Grants that the program has named: `grants` are no more than these."""
+
+
+class OwnWriter(Protocol):
+    """The writer of a run that is at work."""
+
+    def hand_over(self) -> None: ...
+
+
+class DrivenRun(Protocol):
+    """A run that this kernel drives, as others see it."""
+
+    counted: frozenset[tuple[str, str]]
+    deadlines: dict[str, int]
+
+    @property
+    def run_id(self) -> str: ...
+
+    @property
+    def tenant(self) -> TenantState: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def scopes(self) -> tuple[str, ...]: ...
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def actor(self) -> OwnWriter | None: ...
+
+    def announce(self) -> None: ...
+
+    def came_back(self) -> None: ...
+
+    def nudge(self) -> None: ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,7 +128,7 @@ class Services:
     """The plugins that may act here."""
     turns: Turns | None = None
     """Calls that wait for a rate limit, and those that took of one; None as long as none has."""
-    active: dict[tuple[str, str], RunCore] = field(default_factory=dict["tuple[str, str]", "RunCore"])
+    active: dict[tuple[str, str], DrivenRun] = field(default_factory=dict["tuple[str, str]", "DrivenRun"])
     """Runs driven by this kernel, by (tenant, run id)."""
     fork_effects: WeakValueDictionary[tuple[str, str], ForkEffects] = field(
         default_factory=WeakValueDictionary["tuple[str, str]", "ForkEffects"]
@@ -127,7 +179,7 @@ class Services:
         """Return whether a holder's lease has ended, by the clock that it shares with this process."""
         return end.is_over(now_us=self.clock.now_us(), uptime_us=self.uptime_us(holder))
 
-    def driver(self, tenant: str, run_id: str) -> RunCore | None:
+    def driver(self, tenant: str, run_id: str) -> DrivenRun | None:
         """The run if this kernel drives it; one whose loop was closed is driven no more."""
         core = self.active.get((tenant, run_id))
         if core is not None and core.loop.is_closed():

@@ -9,7 +9,6 @@ from typing import Any, cast
 from artelier.errors import InvalidRequest, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import Recorded
-from artelier.kernel.privacy.pii_scrubber import told_json
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import Approval
 
@@ -109,7 +108,7 @@ def _same_question(core: RunCore, recorded: Recorded, question: str, *, exact: b
 
 
 async def _approval_of(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: int) -> Approval:
-    content: dict[str, Any] = await told_json(core, answer.answer) or {}
+    content: dict[str, Any] = await core.told_json(answer.answer) or {}
     return Approval(
         decision=cast(Any, answer.decision),
         arguments=content.get("arguments"),
@@ -126,7 +125,7 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
     if isinstance(request, ev.WaitStarted) and request.name != name:
         raise core.mismatch(key, "name", expected=request.name or "a sleep", got=name or "a sleep")
     if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
-        return recorded.outcome.outcome, await told_json(core, recorded.outcome.data)
+        return recorded.outcome.outcome, await core.told_json(recorded.outcome.data)
     await core.boundary()
     core.status = "waiting"
     if recorded is None:
@@ -146,7 +145,7 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
         since = core.turn
     await core.writer.commit(ended)
     core.status = "running"
-    return ended.outcome, await told_json(core, ended.data)
+    return ended.outcome, await core.told_json(ended.data)
 
 
 async def _is_shown(core: RunCore, key: str) -> bool:

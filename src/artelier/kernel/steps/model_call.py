@@ -29,7 +29,7 @@ from artelier.kernel.limits.budget import (
     settle,
     when_it_fits,
 )
-from artelier.kernel.limits.provider_queue import claims_for, end_turn, take_turn
+from artelier.kernel.limits.provider_turns import claims_for, end_turn, take_turn
 from artelier.kernel.prompt.assembly import Assembled, Messages, request_hash
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.run.context import OutOfTime, RunCore

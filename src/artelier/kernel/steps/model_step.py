@@ -12,7 +12,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.limits.budget import CallSize, price_for, reservation_of, source_for
-from artelier.kernel.limits.provider_queue import claims_for, take_turn
+from artelier.kernel.limits.provider_turns import claims_for, take_turn
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.assembly import (
     Assembled,
@@ -25,7 +25,8 @@ from artelier.kernel.prompt.assembly import (
 from artelier.kernel.prompt.manifest import Head, comparable, decode_head, decode_reply, decode_tools, encoded
 from artelier.kernel.prompt.request_diff import Shape, joined_tag, with_joined
 from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.delivery import AtWork, at_step
+from artelier.kernel.run.delivery import at_step
+from artelier.kernel.run.pending_steps import AtWork
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.failures import raise_recorded
 from artelier.kernel.steps.model_call import (

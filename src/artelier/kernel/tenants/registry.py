@@ -16,8 +16,7 @@ from artelier.kernel.limits.budget import TENANT, UNLIMITED
 from artelier.kernel.limits.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.policy import check_grants, narrow
 from artelier.kernel.privacy.pii_scrubber import patterns_changed
-from artelier.kernel.run.context import TenantState
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.ledger import AMOUNT_MAX, DEBT, Posting, check_available
 from artelier.log import Batch, DataKey, Draft, EventData, StreamAppend, Tx, decode_stored, tenant_stream
 from artelier.money import USD, format_usd, parse_usd

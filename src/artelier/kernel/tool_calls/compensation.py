@@ -16,10 +16,10 @@ import msgspec
 from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.privacy.pii_scrubber import wants_values
-from artelier.kernel.run.context import ResultStore, RunCore, TenantState, is_final, run_row
+from artelier.kernel.run.context import ResultStore, RunCore, is_final, run_row
 from artelier.kernel.run.results import DRIFTED, Compensated, ToolResult
 from artelier.kernel.run.run_options import Opener, Opening
-from artelier.kernel.run.services import Services
+from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.failures import raise_recorded, words
 from artelier.kernel.tool_calls.compensation_plan import (
     Undoing,

@@ -9,19 +9,48 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
-if TYPE_CHECKING:
-    from artelier.kernel.run.delivery import AtWork, Delivery
+from artelier.errors import RunSuspended
+from artelier.kernel.run.pending_steps import AtWork, scopes
 
 T = TypeVar("T")
+
+
+class SuspendableRun(Protocol):
+    """A run that can be suspended."""
+
+    def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended: ...
+
+
+class StepOrder(Protocol):
+    """The order in which outcomes reach the code of a run: `Delivery`."""
+
+    @property
+    def core(self) -> SuspendableRun: ...
+
+    @property
+    def steps(self) -> dict[str, AtWork]: ...
+
+    @property
+    def main(self) -> asyncio.Task[object] | None: ...
+
+    @property
+    def is_ordered(self) -> bool: ...
+
+    @property
+    def is_closing(self) -> bool: ...
+
+    def is_interrupted(self) -> bool: ...
+
+    async def turn(self, step: AtWork) -> None: ...
 
 
 class Effects:
     """The side effects of one drive that its code has cancelled."""
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: StepOrder) -> None:
         self._delivery = delivery
         self.unsettled: list[str] = []
         """Those of which it was not known what they did."""
@@ -103,8 +132,6 @@ class Effects:
         self._owed.setdefault(task, task.cancelling() - 1)
 
     def _is_cut_by_code(self) -> bool:
-        from artelier.kernel.run.delivery import scopes
-
         if any(scope.is_over for scope in scopes.get()):
             return True
         delivery = self._delivery

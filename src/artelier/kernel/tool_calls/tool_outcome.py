@@ -10,7 +10,8 @@ import msgspec
 
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
 from artelier.kernel import events as ev
-from artelier.kernel.history.fork_effects import RECORD, RecordedCall
+from artelier.kernel.history.fork_effects import RECORD
+from artelier.kernel.history.recorded_calls import RecordedCall
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
 from artelier.kernel.run.context import RunCore

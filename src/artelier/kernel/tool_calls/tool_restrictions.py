@@ -13,7 +13,7 @@ from artelier.ports.tool import ToolPort
 from artelier.tokens import canonical_name
 
 if TYPE_CHECKING:
-    from artelier.kernel.history.fork_effects import ForkEffects
+    from artelier.kernel.history.recorded_calls import ForkEffects
 
 
 class VisibleTools(NamedTuple):

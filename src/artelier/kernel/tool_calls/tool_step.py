@@ -22,7 +22,8 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork
-from artelier.kernel.history.fork_effects import TakenElsewhere, acts_outside, stub_result
+from artelier.kernel.history.fork_effects import acts_outside, stub_result
+from artelier.kernel.history.recorded_calls import TakenElsewhere
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.policy import RISKS
 from artelier.kernel.privacy.pii_scrubber import wants_values

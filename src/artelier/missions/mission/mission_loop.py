@@ -525,7 +525,10 @@ def _below(core: RunCore) -> list[RunCore]:
     return [
         one
         for one in tuple(core.services.active.values())
-        if one is not core and one.tenant.id == core.tenant.id and scope in one.scopes
+        if isinstance(one, RunCore)
+        and one is not core
+        and one.tenant.id == core.tenant.id
+        and scope in one.scopes
     ]
 
 

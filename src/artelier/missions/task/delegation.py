@@ -13,7 +13,7 @@ from typing import Any
 from artelier.artifacts import Artifacts
 from artelier.errors import NotFound, RunStopped, ToolFailed
 from artelier.ids import OPERATOR
-from artelier.kernel import Run, RunCore
+from artelier.kernel import Run, RunCore, find_driver
 from artelier.log import Batch
 from artelier.loops.run_control import go_below
 from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
@@ -35,7 +35,7 @@ def delegate_tool(desk: Any, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
     """`delegate_task(goal, success_criteria)` for a task's run; `drive` ends the child."""
 
     async def delegate(goal: str, success_criteria: str, ctx: ToolContext) -> dict[str, Any]:
-        core = desk.services.driver(ctx.tenant_id, ctx.run_id)
+        core = find_driver(desk.services, ctx.tenant_id, ctx.run_id)
         if core is None:
             raise NotFound(f"run {ctx.run_id!r} is not driven here, so it takes no children")
         if max(len(goal), len(success_criteria)) > TEXT_CHARS_MAX or not goal.strip():
