@@ -13,7 +13,7 @@ from artelier.world import World
 from tests.erasure.test_reach import OTHERS, SUBJECT, WORDS
 from tests.erasure.test_subjects import SEALED, assert_nowhere
 from tests.kernel.stage import play
-from tests.server.house import House, house
+from tests.server.house import House, documented, house
 
 REPLIES = (
     tool_call("core_memory_append", {"content": f"likes {WORDS[0]}"}),
@@ -140,7 +140,7 @@ async def sent(made: House, path: str, **body: Any) -> None:
 async def answers(made: House, ids: dict[str, list[str]]) -> dict[str, str]:
     """What the server says at every address that can be asked without knowing more than an id."""
     found: dict[str, str] = {}
-    for path, methods in made.app.openapi()["paths"].items():
+    for path, methods in documented().items():
         operation = methods.get("get")
         if operation is None or path.endswith("/stream") or path in ("/api/v1/agui", "/api/v1/me"):
             continue

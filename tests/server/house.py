@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,19 @@ from artelier.clock import Clock
 from artelier.kernel import Policy
 from artelier.server.app import create_app
 from artelier.server.http_server import Server, address_of, bind
+from artelier.server.openapi import document
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel
 
 PATIENCE_S = 60.0
 """How long a test waits for what takes moments."""
+
+
+@cache
+def documented() -> dict[str, dict[str, Any]]:
+    """Operations by address and method, as the OpenAPI document lists them; made once a process."""
+    return json.loads(document())["paths"]
+
 
 ADDRESS = "http://localhost:8321"
 

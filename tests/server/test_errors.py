@@ -16,7 +16,7 @@ from artelier.kernel.steps.failures import RecordedError
 from artelier.server.errors import STATUSES, status_of, wire_of
 from artelier.server.settings import ServerSettings
 from artelier.testing import ManualClock
-from tests.server.house import House, asking, assert_fault, house, spoken
+from tests.server.house import asking, assert_fault, documented, house, spoken
 
 HOSTILE = (
     "nobody",
@@ -31,10 +31,10 @@ HOSTILE = (
 BROKEN = [b"", b"null", b"[]", b"{", b'{"x": 1e999}', b'"\\ud800"', b"\xff", b"[" * 50_000]
 
 
-def operations(home: House) -> list[tuple[str, str, dict[str, Any]]]:
+def operations() -> list[tuple[str, str, dict[str, Any]]]:
     return [
         (path, method, spec)
-        for path, methods in home.app.openapi()["paths"].items()
+        for path, methods in documented().items()
         for method, spec in methods.items()
         if not path.endswith(("/login", "/logout"))
     ]
@@ -44,7 +44,7 @@ def test_every_route_answers_a_hostile_id_in_the_one_shape(tmp_path: Path) -> No
     async def scenario() -> None:
         async with house(tmp_path) as home:
             await asking(home.kernel, "m1")
-            for path, method, _ in operations(home):
+            for path, method, _ in operations():
                 if "{" not in path:
                     continue
                 for id_ in HOSTILE:
@@ -61,7 +61,7 @@ def test_every_route_answers_a_broken_body_in_the_one_shape(tmp_path: Path, body
     async def scenario() -> None:
         async with house(tmp_path) as home:
             headers = {"Content-Type": "application/json"}
-            for path, method, spec in operations(home):
+            for path, method, spec in operations():
                 if method == "get" or "application/json" not in str(spec.get("requestBody")):
                     continue
                 address = path.replace("{", "").replace("}", "")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.server.house import ADDRESS, PATIENCE_S, asking, assert_fault, house, on_a_port
+from tests.server.house import ADDRESS, PATIENCE_S, asking, assert_fault, documented, house, on_a_port
 
 FOREIGN = [
     "evil.example",
@@ -76,7 +76,7 @@ def test_strangers_reach_nothing_of_the_api(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with house(tmp_path) as home, home.stranger() as stranger:
-            listed = home.app.openapi()["paths"]
+            listed = documented()
             for path in (*listed, "/api/v1/openapi.json", "/api/v1/nothing"):
                 for method in listed.get(path, {"get": None}):
                     if path == "/api/v1/login":

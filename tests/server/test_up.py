@@ -181,13 +181,10 @@ runpy.run_module("artelier", run_name="__main__", alter_sys=True)
     [
         ("SIGINT", "import artelier.errors"),
         ("SIGINT", "import typer"),
-        ("SIGINT", "import artelier.app"),
-        ("SIGINT", "socket.bind"),
-        ("SIGINT", "sqlite3.connect"),
-        ("SIGINT", "state.db.sessions"),
         ("SIGTERM", "import artelier.app"),
-        ("SIGTERM", "socket.bind"),
+        ("SIGINT", "socket.bind"),
         ("SIGTERM", "sqlite3.connect"),
+        ("SIGINT", "state.db.sessions"),
     ],
 )
 def test_a_signal_before_it_serves_ends_it_quietly(tmp_path: Path, how: str, when: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.server.house import documented
 from tests.server.routes.served import Served, play, serving
 
 TAGS = frozenset(
@@ -126,12 +127,11 @@ QUERIES = (
 )
 
 
-def _addresses(served: Served) -> list[tuple[str, str]]:
+def _addresses() -> list[tuple[str, str]]:
     """Method and path of every operation of these resources."""
-    paths: dict[str, Any] = served.app.openapi()["paths"]
     return [
         (method.upper(), path.removeprefix("/api/v1"))
-        for path, operations in paths.items()
+        for path, operations in documented().items()
         for method, operation in operations.items()
         if operation["tags"][0] in TAGS
     ]
@@ -165,7 +165,7 @@ async def _prepared(served: Served) -> None:
 def test_hostile_ids_are_refused_in_the_one_shape(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
-            for method, path in _addresses(served):
+            for method, path in _addresses():
                 if "{" not in path:
                     continue
                 for id in IDS:
@@ -183,7 +183,7 @@ def test_hostile_bodies_are_refused_in_the_one_shape(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             await _prepared(served)
-            for method, path in _addresses(served):
+            for method, path in _addresses():
                 if method not in ("POST", "PATCH", "PUT"):
                     continue
                 where = re.sub(r"\{\w+\}", "ok", path)
@@ -200,7 +200,7 @@ def test_hostile_queries_are_refused_in_the_one_shape(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
             await _prepared(served)
-            for method, path in _addresses(served):
+            for method, path in _addresses():
                 if method != "GET":
                     continue
                 where = re.sub(r"\{\w+\}", "ok", path)
