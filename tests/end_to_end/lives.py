@@ -22,14 +22,14 @@ from artelier.ports.tool import ToolContext, ToolPort
 from tests.kernel.stage import EAGER, echo, play
 from tests.processes import PATIENCE_S
 
-EVERY = 10
+EVERY = 6
 """Of so many dangerous instants, a test that kills at each of them takes one."""
 
 STORE, OUTSIDE = "s.db", "outside.txt"
 
 
 def instants() -> range:
-    """Return every tenth dangerous instant from a drawn one on: each run of the tests takes others."""
+    """Return every sixth dangerous instant from a drawn one on: each run of the tests takes others."""
     return range(1 + secrets.randbelow(EVERY), 500, EVERY)
 
 
