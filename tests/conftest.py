@@ -46,6 +46,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let the interpreter take down all that it has: extensions report what is left as leaked."""
+    gc.unfreeze()
+
+
 # A shell that starts the tests in the background lets them ignore Ctrl-C. Processes of tests would inherit
 # that, and those that are interrupted would go on for ever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
