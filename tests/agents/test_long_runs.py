@@ -60,14 +60,13 @@ async def every_break_is_explained(kernel: Kernel, keys: list[str]) -> None:
         assert shared.why if broken else shared.ratio == 1.0
 
 
-def test_two_hundred_turns_stay_within_a_small_window(tmp_path: Path) -> None:
-    """Hole 15: no orphan results, the task stays, no huge message passes through."""
-    asyncio.run(long_run(tmp_path / "s.db", 200))
-
-
 @pytest.mark.slow
-def test_two_thousand_turns_stay_within_a_small_window(tmp_path: Path) -> None:
-    asyncio.run(long_run(tmp_path / "s.db", 2_000))
+def test_hundreds_of_turns_stay_within_a_small_window(tmp_path: Path) -> None:
+    """Hole 15: no orphan results, the task stays, no huge message passes through; a dozen compactions.
+
+    That a turn costs the same at 2,000 is measured by the benchmark `context`.
+    """
+    asyncio.run(long_run(tmp_path / "s.db", 400))
 
 
 def test_a_tokenizer_that_counts_twice_as_much_still_fits(tmp_path: Path) -> None:

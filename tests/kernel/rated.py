@@ -30,7 +30,7 @@ COST = 30
 """Of a call, in micro-dollars."""
 PATIENCE_S = 120.0
 ACME = Tenant("acme", budget_usd="0.0045")
-"""Enough for 64 calls, and not for the upper bounds of many at once."""
+"""Enough for all calls, and not for the upper bounds of many at once."""
 
 
 class FastClock:

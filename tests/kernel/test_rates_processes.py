@@ -18,7 +18,7 @@ from tests.kernel.stage import assert_conserved
 from tests.processes import killed_at_last
 
 MINUTE_US = 60_000_000
-EACH = 32
+EACH = 20
 
 
 def lines(path: Path) -> list[list[str]]:

@@ -24,8 +24,8 @@ from artelier.agents import Worker
 from artelier.clock import SystemClock
 from tests.processes import PATIENCE_S, killed_at_last
 
-FIRINGS = 24
-KILLS = 8
+FIRINGS = 14
+KILLS = 5
 SECOND_US = 1_000_000
 
 
