@@ -36,7 +36,7 @@ check: setup ## Verify format, lint and types; changes nothing
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@test -n "$(NODE)" || { echo "make check: expected Node >= 20.19 on the PATH; install nodejs" >&2; exit 1; }
-	@.venv/bin/pyright
+	@.venv/bin/pyright --threads $(JOBS)
 	@npm --prefix web run --silent check
 
 format: setup ## Fix format, and what lint can fix
