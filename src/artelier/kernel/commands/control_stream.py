@@ -250,7 +250,7 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         core.stepping = SingleStep()
         if effect.stopped:
             core.stopping = True
-            core.interrupt(everything=True)
+            core.calls.interrupt(everything=True)
     elif isinstance(effect, ev.RunResumed):
         core.paused = core.stopping = False
         core.stepping = SingleStep()
@@ -259,7 +259,7 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
     elif isinstance(effect, ev.RunCancelled):
         core.cancelled_reason = "cancelled"
         core.status = "cancelled"
-        core.interrupt(everything=False)
+        core.calls.interrupt(everything=False)
     elif isinstance(effect, ev.NoteInjected):
         core.notes.append((seq, effect.text))
     elif isinstance(effect, ev.SignalReceived):

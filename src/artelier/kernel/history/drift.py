@@ -95,7 +95,7 @@ async def branch_off(
     one that has not ended.
     """
     services, tenant, key = core.services, core.tenant.id, mismatch.facts.get("key")
-    if core.in_flight or sum(core.keys.in_flight.values()) > 1:
+    if core.calls.tasks or sum(core.keys.in_flight.values()) > 1:
         mismatch.hint = "Steps beside each other cannot go on in a fork: run the code that recorded them."
         raise mismatch
     place, at = await _place_of(core, str(key), mismatch)

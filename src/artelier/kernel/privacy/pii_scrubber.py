@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
 
 import msgspec
@@ -25,6 +25,7 @@ from artelier.pii.placeholder import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
+    from artelier.kernel.run.calls_in_flight import CallsInFlight
     from artelier.kernel.run.services import TenantState
     from artelier.kernel.run.writer import Actor
     from artelier.log import DataKey, Store
@@ -160,9 +161,7 @@ class ScrubbedRun(Protocol):
     def actor(self) -> Actor | None: ...
 
     @property
-    def in_flight(self) -> Mapping[asyncio.Task[Any], bool]: ...
-
-    def flight(self, *, harmless: bool) -> AbstractContextManager[None]: ...
+    def calls(self) -> CallsInFlight: ...
 
 
 class Personal:
@@ -203,7 +202,7 @@ class Personal:
     async def clean_aside(self, content: bytes, *, foreign: bool = False) -> bytes:
         """Return content as `clean` does; large content is searched off the event loop."""
         if len(content) > LARGE_BYTES:
-            with self._core.flight(harmless=True):  # the run is at work until it knows what it was told
+            with self._core.calls.flight(harmless=True):  # the run is at work until it knows what it was told
                 if foreign and _MAYBE.search(content):
                     content = await asyncio.to_thread(self._escaped, content)
                     foreign = False
@@ -213,10 +212,10 @@ class Personal:
     @contextmanager
     def _at_work(self) -> Generator[None]:
         """While a large text is searched the run is at work, and no command cuts off what it was told."""
-        if asyncio.current_task() in self._core.in_flight:
+        if asyncio.current_task() in self._core.calls.tasks:
             yield
             return
-        with self._core.flight(harmless=False):
+        with self._core.calls.flight(harmless=False):
             yield
 
     def _escaped(self, content: bytes) -> bytes:

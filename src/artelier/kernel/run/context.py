@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
@@ -30,6 +29,7 @@ from artelier.kernel.policy import is_granted, may_use_model
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encoded
+from artelier.kernel.run.calls_in_flight import CallsInFlight
 from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.results import FINAL, Compensated
 from artelier.kernel.run.services import Services, TenantState
@@ -50,8 +50,6 @@ branch_key: contextvars.ContextVar[tuple[RunCore, str] | None] = contextvars.Con
 LIST = "list:"
 """How the names of conversations begin that hold plain lists."""
 
-STOPPED = "artelier: stopped by a command"
-
 
 def _ended_hint(run_id: str, status: str, *, is_imported: bool) -> str:
     """Return what to do with a run that takes no steps here."""
@@ -68,10 +66,6 @@ RECENT_MAX, RECENT_BYTES = 64, 64 * 1024
 """Content kept last, which may not be stored yet: a cycle keeps about ten pieces before it commits."""
 
 ResultStore = Callable[["RunCore", str, bytes], Awaitable[str]]
-
-
-class OutOfTime(TimeoutError):
-    """A call was cut because the time of its run, or of a run above it, is up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,10 +155,8 @@ class RunCore(ToolBounds):
         """Conversations with messages that no event has recorded, by identity; in the order they grew."""
         self.row_id: int | None = None
         """The run's row, if it had a past when this process opened it."""
-        self.in_flight: dict[asyncio.Task[Any], bool] = {}
-        """Tasks inside a model or tool call; the value says whether a cancel may interrupt it."""
-        self.timeouts: dict[asyncio.Task[Any], tuple[asyncio.Timeout, float | None]] = {}
-        """Of those tasks: what cuts the call, and when its own time is up in the loop's time."""
+        self.calls = CallsInFlight(self.left_s)
+        """Those inside a model or a tool."""
         self.held: dict[str, ev.ModelRequested] = {}
         """Requests of model steps whose money is held, by key."""
         self.unsent: set[str] = set()
@@ -205,8 +197,6 @@ class RunCore(ToolBounds):
         """Whether no built-in loop drives it."""
         self.stopping = False
         """Whether the pause was a stop: nothing in flight is to be finished."""
-        self.interrupted: set[asyncio.Task[Any]] = set()
-        """Tasks whose call a command has cancelled."""
         self.cancelled_reason: str | None = None
         self.turn = 0
         """Counts the commands that took effect."""
@@ -477,29 +467,6 @@ class RunCore(ToolBounds):
         scope = min(self.deadlines, key=self.deadlines.__getitem__, default=self.scopes[0])
         await self.exhaust(ev.RunExhausted(scope=scope, unit="ms", reason="deadline"))
 
-    @asynccontextmanager
-    async def within(self, timeout_s: float | None) -> AsyncGenerator[asyncio.Timeout]:
-        """Bound a call by its own timeout and by the run's time.
-
-        Errors: `TimeoutError`; `OutOfTime` if it was the run's time that was up.
-        """
-        left_s = self.left_s()
-        is_last = left_s is not None and (timeout_s is None or left_s <= timeout_s)
-        limit = asyncio.timeout(left_s if is_last else timeout_s)
-        task = asyncio.current_task()
-        assert task is not None
-        own = None if timeout_s is None else self.loop.time() + timeout_s
-        self.timeouts[task] = (limit, own)
-        try:
-            async with limit:
-                yield limit
-        except TimeoutError:
-            if is_last and limit.expired():
-                raise OutOfTime("the run's time is up") from None
-            raise
-        finally:
-            self.timeouts.pop(task, None)
-
     async def pause_over(self) -> None:
         """Return when nobody wants the run to pause (any more). Errors: as in `boundary`."""
         while self.paused:
@@ -608,64 +575,6 @@ class RunCore(ToolBounds):
         self.ending = True
         if self.listener is not None:
             await asyncio.wait((self.listener,))
-
-    def interrupt(self, *, everything: bool) -> None:
-        """Cancel calls in flight: all of them, or only those whose repetition does no harm."""
-        for task, harmless in list(self.in_flight.items()):
-            if everything or harmless:
-                self.interrupted.add(task)
-                task.cancel(STOPPED)
-
-    @contextmanager
-    def flight(self, *, harmless: bool) -> Generator[None]:
-        """A call of the current task, which a command may cancel (see `interrupt`)."""
-        task = asyncio.current_task()
-        assert task is not None
-        self.in_flight[task] = harmless
-        try:
-            yield
-        except asyncio.CancelledError:
-            raise  # `was_interrupted` tells whose cancel it is
-        except BaseException:
-            self.was_interrupted()  # too late: the call is over, and the next boundary obeys
-            raise
-        else:
-            self.was_interrupted()
-        finally:
-            self.in_flight.pop(task, None)
-
-    @contextmanager
-    def handed_over(self) -> Generator[None]:
-        """While a child is at work in the call of the current task, the child obeys in its stead.
-
-        It is told every command itself and has this run's deadline: cutting the call from here as well
-        would tear a side effect of the child that a cancel lets finish.
-        """
-        task = asyncio.current_task()
-        harmless = None if task is None else self.in_flight.pop(task, None)
-        if task is None or harmless is None:  # no call of this run
-            yield
-            return
-        limit, own = self.timeouts.get(task, (None, None))
-        until = limit.when() if limit is not None else None
-        if limit is not None:
-            limit.reschedule(own)
-        try:
-            yield
-        finally:
-            self.in_flight[task] = harmless
-            if limit is not None:
-                with suppress(RuntimeError):  # its own time was up
-                    limit.reschedule(until)
-
-    def was_interrupted(self) -> bool:
-        """Return True if the current task's cancel came from a command; it is taken back then."""
-        task = asyncio.current_task()
-        if task is None or task not in self.interrupted:
-            return False
-        self.interrupted.discard(task)
-        task.uncancel()
-        return True
 
     @property
     def control(self) -> Stream:

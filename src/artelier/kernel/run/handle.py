@@ -18,7 +18,8 @@ from artelier.kernel.prompt.assembly import Messages, continue_conversation
 from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encoded
 from artelier.kernel.run import waits
-from artelier.kernel.run.context import OutOfTime, RunCore, branch_key
+from artelier.kernel.run.calls_in_flight import OutOfTime
+from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.races import RunTimeout, first_of
 from artelier.kernel.run.results import Approval, Compensated, ModelResult, ToolResult
@@ -463,14 +464,14 @@ class Run:
         while True:
             await core.boundary()
             try:
-                with core.flight(harmless=True):
-                    async with core.within(READING_TIMEOUT_S):
+                with core.calls.flight(harmless=True):
+                    async with core.calls.within(READING_TIMEOUT_S):
                         said = encoded(await read())
                         return said if core.pii is None else await core.pii.clean_aside(said)
             except OutOfTime:
                 await core.out_of_time()
             except asyncio.CancelledError:
-                if not core.was_interrupted():
+                if not core.calls.was_interrupted():
                     raise
             except (Flow, Conflict, StoreUnavailable):
                 raise

@@ -146,7 +146,7 @@ class OpenRun:
             self._services.active[tenant.id, opening.run_id] = core
             core.nudge()
             if opening.parent is not None:
-                self._handed.enter_context(opening.parent.handed_over())
+                self._handed.enter_context(opening.parent.calls.handed_over())
                 self._handed.enter_context(self._services.draining.waiting())
                 try:
                     await self._catch_up(opening.parent)

@@ -37,7 +37,7 @@ class RunPayer:
         """See `Payer.vectors`."""
         # A task of its own: a command or the run's time then cuts off this call, not the tool around it.
         step = asyncio.ensure_future(embed_step(self._core, self._key, model, texts, ask))
-        with self._aside(), self._core.handed_over():
+        with self._aside(), self._core.calls.handed_over():
             return await step
 
 

@@ -32,7 +32,8 @@ from artelier.kernel.limits.budget import (
 from artelier.kernel.limits.provider_turns import claims_for, end_turn, take_turn
 from artelier.kernel.prompt.assembly import Assembled, Messages, request_hash
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
-from artelier.kernel.run.context import OutOfTime, RunCore
+from artelier.kernel.run.calls_in_flight import OutOfTime
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.failures import code_of, family_of, words
 from artelier.kernel.steps.structured_output import Fitted, fit_reply
@@ -191,8 +192,8 @@ async def _call_once(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     core.unsent.discard(ready.key)
     ready.sent.clear()
     try:
-        with core.flight(harmless=True), ready.recorded():
-            async with core.within(timeout_s):
+        with core.calls.flight(harmless=True), ready.recorded():
+            async with core.calls.within(timeout_s):
                 if ready.span is None:
                     reply = await ready.port.complete(ready.request)
                 else:
@@ -210,7 +211,7 @@ async def _call_once(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
 
 async def _fit(core: RunCore, ready: Ready, reply: ModelReply) -> Fitted:
     """Return whether the reply fits. A call is in flight until that is known, since it may take a while."""
-    with core.flight(harmless=True):
+    with core.calls.flight(harmless=True):
         return await fit_reply(reply, ready.call.output)
 
 
@@ -303,7 +304,7 @@ async def asked_again(core: RunCore, ready: Ready, *, output_tokens: int = 0) ->
     Errors: `CancelledError` if it came from outside; `RunStopped`, `RunSuspended` as the command wants.
     """
     bill_cut(core, ready, output_tokens=output_tokens)
-    if not core.was_interrupted():
+    if not core.calls.was_interrupted():
         raise asyncio.CancelledError
     await core.boundary()
     return await _ask_anew(core, ready)

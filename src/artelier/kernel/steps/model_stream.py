@@ -9,7 +9,8 @@ from typing import cast
 
 from artelier import errors
 from artelier.errors import TransientError
-from artelier.kernel.run.context import OutOfTime, RunCore
+from artelier.kernel.run.calls_in_flight import OutOfTime
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.model_call import (
     Ready,
@@ -100,7 +101,7 @@ class _StreamAttempts:
             self._ready = await next_attempt(core, self._ready, self._attempt, error)
             return None
         except asyncio.CancelledError:
-            if self._pieces and core.was_interrupted():
+            if self._pieces and core.calls.was_interrupted():
                 return self.cut()
             await self._again()
             came = self._meter.tokens
@@ -126,8 +127,8 @@ class _StreamAttempts:
             self._iterator = aiter(ready.port.stream(ready.request))
         timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
         try:
-            with core.flight(harmless=True), ready.recorded():
-                async with core.within(timeout_s):
+            with core.calls.flight(harmless=True), ready.recorded():
+                async with core.calls.within(timeout_s):
                     if ready.span is None:
                         item = cast(object, await anext(self._iterator))
                     else:
@@ -143,7 +144,7 @@ class _StreamAttempts:
             ) from None
         if isinstance(item, ModelReply):
             reply = (await check_reply(core, ready, item))[0]
-            with core.flight(harmless=True):  # in flight until it is known whether it fits
+            with core.calls.flight(harmless=True):  # in flight until it is known whether it fits
                 self._fit = await fit_reply(reply, ready.call.output)
             return reply
         if not isinstance(item, Delta) or not _is_text(item.text):

@@ -46,8 +46,8 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
         context = context_of(core, tool, key, beat, call)
         wait_s = core.policy.backoff_s * 2 ** (attempt - 1)
         try:
-            with core.flight(harmless=not once), paid_by(RunPayer(core, key, beat.asking)):
-                async with core.within(tool.timeout_s) as beat.limit:
+            with core.calls.flight(harmless=not once), paid_by(RunPayer(core, key, beat.asking)):
+                async with core.calls.within(tool.timeout_s) as beat.limit:
                     work = call.follow(tool.call(arguments, context))
                     if tool.heartbeat_timeout_s is None:
                         return await work

@@ -28,7 +28,8 @@ from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.policy import RISKS
 from artelier.kernel.privacy.pii_scrubber import wants_values
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
-from artelier.kernel.run.context import OutOfTime, RunCore
+from artelier.kernel.run.calls_in_flight import OutOfTime
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.results import Approval, ToolResult
 from artelier.kernel.run.waits import approve
@@ -521,7 +522,7 @@ async def _wait_interruption(core: RunCore, *, once: bool, key: str) -> None:
     Errors: `RunSuspended` for a side effect, since what it did is unknown; `CancelledError` if the cancel
     came from outside; `RunStopped`, `RunSuspended` as the command wants.
     """
-    ours = core.was_interrupted()
+    ours = core.calls.was_interrupted()
     if once and not is_untouched(core, key):
         core.writer.note(ev.ToolUnresolved(key=key, code="cancelled"))
         core.writer.flush()

@@ -405,7 +405,7 @@ class Hooked:
         while True:
             heard = asyncio.ensure_future(core.changed.wait())
             try:
-                if core.cancelled_reason is not None and core.in_flight.get(task) is not False:
+                if core.cancelled_reason is not None and core.calls.tasks.get(task) is not False:
                     # Its call is cut already: most end by themselves now.
                     done, _ = await asyncio.wait((task,), timeout=GRACE_S)
                     return "" if done else "cancelled"
