@@ -72,7 +72,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asks]:
 def test_no_request_is_a_server_error(ask: Asks, operation: Any) -> None:
     # Without shrinking: the server has changed by the time that a case is tried again.
     @settings(
-        max_examples=settings().max_examples // 2,
+        max_examples=settings().max_examples // 4,
         derandomize=True,
         phases=[Phase.generate],
         database=None,

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 PATIENCE_S = 120.0
 """For anything to arrive at all."""
+WIDE_BYTES = 1 << 20
+"""The receive buffer of one that has been slow and is no longer."""
 
 _FRAME = re.compile(rb'id: (\d+)\ndata: .*?"at_us":(\d+)')
 
@@ -66,11 +68,7 @@ class Client(asyncio.Protocol):
         self._transport, self._raw, self._text, self._has_head = transport, b"", b"", False
         self.connections += 1
         if self._receive_bytes:
-            import socket
-
-            transport.get_extra_info("socket").setsockopt(
-                socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_bytes
-            )
+            _set_receive_bytes(transport, self._receive_bytes)
         seen = f"Last-Event-ID: {self.last}\r\n" if self.positions else ""
         transport.write(
             f"GET /api/v1/events/stream HTTP/1.1\r\nHost: {self._crowd.host}:{self._crowd.port}\r\n"
@@ -123,10 +121,20 @@ class Client(asyncio.Protocol):
         self._transport.pause_reading()
 
     def resume(self) -> None:
+        """Read again, and as fast as anybody: four kilobytes at a time would take half a minute."""
         assert self._transport is not None
+        if self._receive_bytes:
+            self._receive_bytes = 0
+            _set_receive_bytes(self._transport, WIDE_BYTES)
         self._transport.resume_reading()
 
     def close(self) -> None:
         self.is_over = True
         if self._transport is not None:
             self._transport.abort()
+
+
+def _set_receive_bytes(transport: asyncio.Transport, count: int) -> None:
+    import socket
+
+    transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, count)
