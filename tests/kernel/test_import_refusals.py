@@ -196,7 +196,7 @@ def _second_header(lines: list[dict[str, Any]]) -> None:
         (_another_piece, "breaks off"),
         (_cut_content, "breaks off"),
         (_huge_content, "too large"),
-        (_header(version=5), "newer Artelier"),
+        (_header(version=6), "newer Artelier"),
         (_header(version="x"), "newer Artelier"),
         (_header(version=0), "no header"),
         (_header(version=2), "no header of a run"),

@@ -1,6 +1,12 @@
 """The tokens of texts, the token limits of models, and the prices of tokens."""
 
-from artelier.tokens.estimate import Calibration, TextMeter, estimate_tokens, upper_bound_tokens
+from artelier.tokens.estimate import (
+    Calibration,
+    TextMeter,
+    estimate_tokens,
+    tokens_of_counts,
+    upper_bound_tokens,
+)
 from artelier.tokens.model_info import Window, Windows, canonical_name
 from artelier.tokens.prices import Prices, TieredPrice, cost_microusd, upper_bound_microusd
 
@@ -14,6 +20,7 @@ __all__ = [
     "canonical_name",
     "cost_microusd",
     "estimate_tokens",
+    "tokens_of_counts",
     "upper_bound_microusd",
     "upper_bound_tokens",
 ]

@@ -37,7 +37,7 @@ def estimate_tokens(text: str | bytes) -> int:
     else:
         chars = len(text)
         size_bytes = chars if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return _tokens(chars, size_bytes - chars)
+    return tokens_of_counts(chars, size_bytes - chars)
 
 
 class TextMeter:
@@ -56,10 +56,14 @@ class TextMeter:
 
     @property
     def tokens(self) -> int:
-        return _tokens(self._chars, self._extra_bytes)
+        return tokens_of_counts(self._chars, self._extra_bytes)
 
 
-def _tokens(chars: int, extra_bytes: int) -> int:
+def tokens_of_counts(chars: int, extra_bytes: int) -> int:
+    """Return what `estimate_tokens` gives for a text of this size.
+
+    `extra_bytes`: those of its UTF-8 beyond one per character.
+    """
     # ceil(chars / 4 + 0.35 * extra bytes), in integers so that every machine agrees.
     return -(-(5 * chars + 7 * max(0, extra_bytes)) // 20)
 

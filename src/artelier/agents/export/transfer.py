@@ -21,7 +21,7 @@ from artelier.artifacts import ArtifactWritten, artifact_stream
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.export.archive import AGENT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
+from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
 from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.log import Store, Stream
@@ -91,7 +91,7 @@ async def export_agent(
         await _add_memory(parts, tenant, agent, store)
     header = Header(
         format=FORMAT,
-        version=AGENT_VERSION,
+        version=VERSION,
         tenant=tenant,
         run="",
         agent=agent,

@@ -21,7 +21,7 @@ from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.export.archive import CHAT_VERSION, FORMAT, SIZE_BYTES_MAX, Header
+from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
 from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.queries import blob_json
@@ -55,7 +55,7 @@ async def export_chat(services: Services, tenant: str, chat: str, path: str | Pa
     streams.update((_artifact(tenant, id_), position) for id_ in (*profiles, *books))
     header = Header(
         format=FORMAT,
-        version=CHAT_VERSION,
+        version=VERSION,
         tenant=tenant,
         run="",
         chat=chat,

@@ -21,17 +21,16 @@ import msgspec
 from artelier.errors import InvalidExport
 
 FORMAT = "artelier.export"
-VERSION = 1
-"""Of files that hold a run with all that belongs to it."""
+VERSION = 5
+"""Of every file that is written: its requests may be identified by their messages (`h2:`)."""
 
-AGENT_VERSION = 2
-"""Of files that hold an agent: they say `agent` in the header, and may hold no run at all."""
-
-WORLD_VERSION = 3
-"""Of files that hold a world: they say `world` in the header, and may hold no run at all."""
-
-CHAT_VERSION = 4
-"""Of files that hold a chat: they say `chat` in the header, and may hold no run at all."""
+FORMS = {
+    1: (True, False, False, False, False),
+    2: (False, True, False, False, False),
+    3: (False, False, True, True, False),
+    4: (False, False, False, False, True),
+}
+"""What the header of a file holds (run, agent, world, ancestry, chat), by the version of earlier files."""
 
 LINE_BYTES_MAX = 32 * 1024 * 1024
 """A line of a file: the manifest of a prompt that brings 200,000 messages at once fits."""
@@ -237,15 +236,15 @@ class ArchiveReader:
         if fields.get("format") != FORMAT:
             raise InvalidExport("this file is no export of Artelier", got="another format")
         version = fields.get("version")
-        if not isinstance(version, int) or version > CHAT_VERSION:
+        if not isinstance(version, int) or version > VERSION:
             raise InvalidExport(
                 "this export was written by a newer Artelier; nothing was imported",
-                expected=f"format version {CHAT_VERSION}",
+                expected=f"format version {VERSION}",
                 got=str(version)[:40],
                 hint="Upgrade Artelier.",
             )
         line = self._decode_line(text)
-        if not isinstance(line, Header) or line.version < VERSION:
+        if not isinstance(line, Header) or line.version < 1:
             raise self._broken("its first line is no header")
         named = (
             bool(line.run),
@@ -254,8 +253,7 @@ class ArchiveReader:
             line.ancestry is not None,
             bool(line.chat),
         )
-        forms = (VERSION, AGENT_VERSION, WORLD_VERSION, WORLD_VERSION, CHAT_VERSION)
-        if named != tuple(line.version == form for form in forms):
+        if named not in ([FORMS[version]] if version in FORMS else FORMS.values()):
             raise self._broken("its first line is no header of a run, an agent, a world or a chat")
         return line
 

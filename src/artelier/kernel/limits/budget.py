@@ -13,8 +13,8 @@ from artelier.kernel.run.context import RunCore
 from artelier.ledger import AMOUNT_MAX, COUNTED, DEBT, Count, Posting, check_available, check_caps
 from artelier.log import Tx
 from artelier.money import USD
-from artelier.ports.model import FREE, ModelRequest, Price, Usage
-from artelier.tokens import cost_microusd, estimate_tokens, upper_bound_microusd, upper_bound_tokens
+from artelier.ports.model import FREE, Price, Usage
+from artelier.tokens import cost_microusd, tokens_of_counts, upper_bound_microusd, upper_bound_tokens
 
 UNLIMITED = "source:unlimited"
 TENANT = "tenant"
@@ -32,12 +32,15 @@ class CallSize:
     """The most that it may write."""
 
     @classmethod
-    def of(cls, request: ModelRequest, body: bytes) -> CallSize:
-        """Measure a request; `body` is its canonical JSON. Cost: O(n) in C."""
+    def of(cls, size_bytes: int, extra_bytes: int, *, output_max: int) -> CallSize:
+        """Return the size of a request by that of its canonical JSON.
+
+        `extra_bytes`: those beyond one per character.
+        """
         return cls(
-            input_tokens=estimate_tokens(body),
-            input_max=upper_bound_tokens(len(body)),
-            output_max=request.params["max_output_tokens"],
+            input_tokens=tokens_of_counts(size_bytes - extra_bytes, extra_bytes),
+            input_max=upper_bound_tokens(size_bytes),
+            output_max=output_max,
         )
 
     @property

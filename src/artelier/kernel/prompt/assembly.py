@@ -26,7 +26,7 @@ from artelier.kernel.limits.budget import CallSize
 from artelier.kernel.privacy.erasure import ERASED, LOCKED
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation
-from artelier.kernel.prompt.delimiters import UNTRUSTED_MARK
+from artelier.kernel.prompt.delimiters import is_untrusted
 from artelier.kernel.prompt.manifest import (
     STABLE,
     Content,
@@ -34,6 +34,7 @@ from artelier.kernel.prompt.manifest import (
     Head,
     Joint,
     Manifest,
+    Measure,
     Prompt,
     PromptPart,
     RangePart,
@@ -51,11 +52,12 @@ from artelier.kernel.prompt.manifest import (
     message_of_result,
     part_content,
 )
+from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
 from artelier.kernel.prompt.transcript import Quote, quoted
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
-from artelier.log.blobs import DataKey, blob_ref, name_blob
+from artelier.log.blobs import DataKey
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Role, ToolSchema, messages_from
 from artelier.tokens import estimate_tokens
 
@@ -72,11 +74,21 @@ Messages = Prompt | Conversation | RangePart | Sequence[ChatMessage | Mapping[st
 class Assembled:
     """A request about to be sent, and the event that explains it."""
 
-    request: ModelRequest
+    measured: MeasuredRequest
     event: ev.ContextAssembled
     blobs: list[Blob]
     size: CallSize
     """Of the canonical request."""
+
+    @classmethod
+    def of(cls, measured: MeasuredRequest, event: ev.ContextAssembled, blobs: list[Blob]) -> Assembled:
+        output_max = measured.request.params["max_output_tokens"]
+        size = CallSize.of(measured.size_bytes, measured.extra_bytes, output_max=output_max)
+        return cls(measured=measured, event=event, blobs=blobs, size=size)
+
+    @property
+    def request(self) -> ModelRequest:
+        return self.measured.request
 
 
 def prompt_of(core: RunCore, messages: Messages, *, key: str) -> Prompt:
@@ -180,14 +192,9 @@ def assemble(
         tools = decode_tools(core.clean(comparable(tools)))
         output_schema = msgspec.json.decode(core.clean(comparable(output_schema)))
         parts = tuple([_scrub_part(core.pii, part, pii) for part in parts])
-    request = compose(
-        model=model,
-        params=params,
-        tools=tools,
-        output_schema=output_schema,
-        contents=[part_content(part) for part in parts],
-    )
-    body = comparable(request)
+    contents = [part_content(part) for part in parts]
+    request = compose(model=model, params=params, tools=tools, output_schema=output_schema, contents=contents)
+    measured = MeasuredRequest.composed(request, contents, [_measure_of(part) for part in parts])
     blobs: list[Blob] = []
     records = [_record(core, part, blobs) for part in parts]
     stable = 0
@@ -210,9 +217,14 @@ def assemble(
         dropped=prompt.dropped,
         prices=prompt.prices,
         pii=dict(pii),
-        request=request_hash(core.key, body),
+        request=measured.identity(core.key),
     )
-    return Assembled(request=request, event=event, blobs=blobs, size=CallSize.of(request, body))
+    return Assembled.of(measured, event, blobs)
+
+
+def _measure_of(part: PromptPart) -> Measure | None:
+    """Return what is known of the messages that a part shows."""
+    return part.measure if isinstance(part, RangePart) and part.quote is None else None
 
 
 def _scrub_part(personal: Personal, part: PromptPart, pii: Counter[str]) -> PromptPart:
@@ -245,7 +257,7 @@ def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord
             end=part.end,
             tokens=part.tokens,
             cut=part.cut,
-            trust=trust_label(part.messages),
+            trust=_range_trust(part),
         )
         return record if part.quote is None else _quoting(core, record, part.quote, blobs)
     is_text = part.attach or part.joined
@@ -272,11 +284,14 @@ def trust_label(messages: Sequence[ChatMessage], said: str = "") -> str:
     """
     if said not in ("", "trusted"):
         return said
-    for message in messages:
-        is_marked = not said and message.role == "user" and UNTRUSTED_MARK in message.text
-        if message.role == "tool" or is_marked:
-            return "untrusted"
-    return "trusted"
+    is_labelled = bool(said)
+    return "untrusted" if any(is_untrusted(one, is_labelled=is_labelled) for one in messages) else "trusted"
+
+
+def _range_trust(part: RangePart) -> str:
+    if part.measure is None:
+        return trust_label(part.messages)
+    return "untrusted" if part.measure.untrusted else "trusted"
 
 
 def _quoting(core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blob]) -> ev.PartRecord:
@@ -288,11 +303,6 @@ def _quoting(core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blo
         blob=_keep(core, canonical(quote.told), blobs) if quote.told else None,
         trust="untrusted",
     )
-
-
-def request_hash(key: DataKey, body: bytes) -> str:
-    """The keyed hash that stands for a canonical request in the log."""
-    return "h:" + blob_ref(name_blob(key, body))[2:]
 
 
 # Back from the log
@@ -414,7 +424,7 @@ class Renderer:
             output_schema=decode_stored(schema) if schema else None,
             contents=contents or [(ChatMessage(role="user", content=self._mark),)],
         )
-        if not self.erased and request_hash(self._key, request.canonical()) != event.request:
+        if not self.erased and not is_same_request(event.request, MeasuredRequest.of(request), self._key):
             raise CorruptStore(
                 f"the prompt of {self.run_id}:{event.key} does not render to the bytes that were sent",
                 hint="Run `artelier verify`.",

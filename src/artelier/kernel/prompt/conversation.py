@@ -16,6 +16,7 @@ from artelier.kernel.prompt.manifest import (
     message_of_reply,
     message_of_result,
 )
+from artelier.kernel.prompt.request_identity import MessageMeter
 from artelier.kernel.run.results import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage, message_from
@@ -81,6 +82,8 @@ class Conversation:
         self._messages: list[ChatMessage] = []
         self._tokens: list[int] = []
         """Estimate of each message held."""
+        self._meter = MessageMeter()
+        """Of the messages held, as far as they were shown."""
         self._new: list[tuple[Entry, Blob | None]] = []
         self._taken: list[tuple[Entry, Blob | None]] = []
         """What was new until it was taken last."""
@@ -149,7 +152,7 @@ class Conversation:
         """Hold stored messages from number `first` on in memory (resume of a built-in loop)."""
         assert not self._new, "restore before the first append"
         self._first = first
-        self._messages, self._tokens = [], []
+        self._messages, self._tokens, self._meter = [], [], MessageMeter()
         for message in messages:
             self._hold(message)
 
@@ -174,12 +177,14 @@ class Conversation:
         if count > 0:
             self._digested = max(0, self._digested - count)
             del self._messages[:count], self._tokens[:count]
+            self._meter.drop(min(count, len(self._meter)))
             self._first += count
 
     def recall(self, messages: list[ChatMessage]) -> None:
         """Hold the stored messages just before the first one again."""
         self._digest, self._digested = sha256(self.name.encode()), 0
         self._messages[:0] = messages
+        self._meter = MessageMeter()
         self._tokens[:0] = map(message_tokens, messages)
         self._first -= len(messages)
 
@@ -210,14 +215,16 @@ class Conversation:
                 expected=f"numbers within {self._first}..{len(self)}",
                 got=f"{start}..{end}",
             )
-        messages = tuple(self._messages[start - self._first : end - self._first + 1])
+        first, stop = start - self._first, end - self._first + 1
+        self._meter.add(self._messages[len(self._meter) : stop])
         return RangePart(
             tag=tag,
             conversation=self.name,
             start=start,
             end=end,
-            messages=messages,
+            messages=tuple(self._messages[first:stop]),
             tokens=self.tokens(start, end),
+            measure=self._meter.measure(first, stop),
         )
 
     def aligned(self, start: int, end: int) -> RangePart:

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 
+from artelier.ports.model import ChatMessage
+
 _MARK = re.compile(r"<(?=/?\s*data\b)", re.IGNORECASE)
 
 UNTRUSTED_MARK = 'trust="untrusted">'
 """How the mark before text ends that nobody vouches for."""
+
+
+def is_untrusted(message: ChatMessage, *, is_labelled: bool = False) -> bool:
+    """Return True for a message that nobody vouches for.
+
+    That is a tool's result, or a text that shows something of that kind between marks.
+    `is_labelled`: whoever made the message says how far its text is trusted.
+    """
+    is_marked = not is_labelled and message.role == "user" and UNTRUSTED_MARK in message.text
+    return message.role == "tool" or is_marked
 
 
 def fenced(text: str, *, source: str, trust: str = "untrusted") -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -41,6 +41,17 @@ class FixedPart(msgspec.Struct, frozen=True, kw_only=True):
     cut: str = ""
 
 
+class Measure(NamedTuple):
+    """The digests of some messages, 32 bytes each, and what they are as canonical JSON."""
+
+    digests: bytes
+    size_bytes: int
+    extra_bytes: int
+    """Bytes beyond one per character."""
+    untrusted: int
+    """Messages that come from outside, or show what does between marks."""
+
+
 class RangePart(msgspec.Struct, frozen=True, kw_only=True):
     """Messages `start..end` (inclusive, from 1) of a conversation of this run."""
 
@@ -54,6 +65,8 @@ class RangePart(msgspec.Struct, frozen=True, kw_only=True):
     """`start` if earlier messages that belong here did not fit."""
     quote: Quote | None = None
     """Shows them as one message that quotes them."""
+    measure: Measure | None = None
+    """Of the messages, where the conversation has it."""
 
 
 PromptPart = FixedPart | RangePart

@@ -30,8 +30,9 @@ from artelier.kernel.limits.budget import (
     when_it_fits,
 )
 from artelier.kernel.limits.provider_turns import claims_for, end_turn, take_turn
-from artelier.kernel.prompt.assembly import Assembled, Messages, request_hash
+from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
+from artelier.kernel.prompt.request_identity import body_hash
 from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import ModelResult
@@ -532,7 +533,7 @@ def record(
 def _sent_fields(core: RunCore, ready: Ready) -> dict[str, Any]:
     """Return what was sent, as the event of the reply says it."""
     sent = ready.sent
-    body = "" if sent.body is None else request_hash(core.key, sent.body)
+    body = "" if sent.body is None else body_hash(core.key, sent.body)
     return {"adapter": sent.adapter, "body": body, "not_sent": sent.dropped}
 
 

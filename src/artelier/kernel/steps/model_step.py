@@ -11,7 +11,7 @@ from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInv
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
-from artelier.kernel.limits.budget import CallSize, price_for, reservation_of, source_for
+from artelier.kernel.limits.budget import price_for, reservation_of, source_for
 from artelier.kernel.limits.provider_turns import claims_for, take_turn
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.assembly import (
@@ -24,6 +24,7 @@ from artelier.kernel.prompt.assembly import (
 )
 from artelier.kernel.prompt.manifest import Head, comparable, decode_head, decode_reply, decode_tools, encoded
 from artelier.kernel.prompt.request_diff import Shape, joined_tag, with_joined
+from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork
@@ -269,7 +270,7 @@ async def _compare(core: RunCore, recorded: Recorded, assembled: Assembled, call
     name = _recorded_model(recorded)
     asked = call.model if call.model == name else _canonical(core, call.model, name)
     same = asked == name or recorded.inherited
-    if context is None or (context.request == assembled.event.request and same):
+    if context is None or (same and is_same_request(context.request, assembled.measured, core.key)):
         return assembled
     section = "model"
     renderer = await Renderer.open(core.services, core.tenant.id, core.run_id)
@@ -287,8 +288,7 @@ async def _compare(core: RunCore, recorded: Recorded, assembled: Assembled, call
 
 def _with_request(context: ev.ContextAssembled, request: ModelRequest) -> Assembled:
     """The recorded request stands: what was asked before a crash is what is asked again."""
-    size = CallSize.of(request, request.canonical())
-    return Assembled(request=request, event=context, blobs=[], size=size)
+    return Assembled.of(MeasuredRequest.of(request), context, [])
 
 
 def _canonical(core: RunCore, asked: str, recorded: str) -> str:

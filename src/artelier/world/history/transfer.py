@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from artelier.ids import check_space
-from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, WORLD_VERSION, Ancestry, Header
+from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Ancestry, Header
 from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import StorePart, import_file, write_file
 from artelier.log import Stream
@@ -55,7 +55,7 @@ async def export_world(host: Host, world: str, path: str | Path) -> CarriedWorld
             streams[stream] = max(last, streams.get(stream, 0))
     header = Header(
         format=FORMAT,
-        version=WORLD_VERSION,
+        version=VERSION,
         tenant=host.id,
         run="",
         world=world,

@@ -1,0 +1,156 @@
+"""The identity of a request: digests of its messages, taken once each, and one keyed hash over them.
+
+`h2:` stands for SHA-256(frame, digest 1 ... digest n): the frame is canonical JSON of `[model, params,
+tools, output_schema, n]`, digest i the SHA-256 of the canonical bytes of message i as composed. Parts do not
+enter: a list and a conversation of the same bytes are the same request. Requests of earlier versions have an
+`h:`, over the whole body; they are compared by that rule for ever.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from artelier.kernel.prompt.delimiters import is_untrusted
+from artelier.kernel.prompt.manifest import Content, Joint, Measure, comparable
+from artelier.log.blobs import DataKey, blob_ref, name_blob
+from artelier.ports.model import ChatMessage, ModelRequest
+
+DIGEST_BYTES = 32
+WHOLE_BODY = "h:"
+"""How an identity over the whole canonical body begins, as it was recorded until 0.1."""
+BY_MESSAGE = "h2:"
+
+
+class MessageMeter:
+    """Measures the messages of a conversation once each, so that a range of them is a slice.
+
+    Cost: O(1) per message; O(32 bytes) copied per message of a range.
+    """
+
+    def __init__(self) -> None:
+        self._digests = bytearray()
+        self._sizes = array("q", (0,))
+        """Of all messages up to each; the first entry stands for those before."""
+        self._extra = array("q", (0,))
+        self._untrusted = array("q", (0,))
+
+    def __len__(self) -> int:
+        return len(self._sizes) - 1
+
+    def add(self, messages: Iterable[ChatMessage]) -> None:
+        """Errors: `InvalidRequest` for a message that has no form as JSON."""
+        for message in messages:
+            body = comparable(message)
+            self._digests += sha256(body).digest()
+            self._sizes.append(self._sizes[-1] + len(body))
+            self._extra.append(self._extra[-1] + _extra_bytes(body))
+            self._untrusted.append(self._untrusted[-1] + is_untrusted(message))
+
+    def drop(self, count: int) -> None:
+        """Leave out the first `count` messages."""
+        del self._digests[: count * DIGEST_BYTES], self._sizes[:count]
+        del self._extra[:count], self._untrusted[:count]
+
+    def measure(self, start: int, stop: int) -> Measure:
+        """Return the measure of messages `start` (from 0) up to `stop`, without it."""
+        return Measure(
+            bytes(self._digests[start * DIGEST_BYTES : stop * DIGEST_BYTES]),
+            self._sizes[stop] - self._sizes[start],
+            self._extra[stop] - self._extra[start],
+            self._untrusted[stop] - self._untrusted[start],
+        )
+
+
+def measure_messages(messages: Sequence[ChatMessage]) -> Measure:
+    """Return the measure of messages that no conversation holds. Cost: O(their size)."""
+    meter = MessageMeter()
+    meter.add(messages)
+    return meter.measure(0, len(messages))
+
+
+_FRAME_BYTES = len(b'{"messages":[],"model":,"output_schema":,"params":,"tools":}')
+"""Of a canonical body, values apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRequest:
+    """A request, its digest by message, and the exact size of its canonical body."""
+
+    request: ModelRequest
+    digest: bytes
+    size_bytes: int
+    extra_bytes: int
+    """Bytes beyond one per character."""
+
+    @classmethod
+    def of(cls, request: ModelRequest, messages: Measure | None = None) -> MeasuredRequest:
+        """Measure a request; its messages too, unless that is known. Cost: O(their size) then."""
+        messages = messages or measure_messages(request.messages)
+        values = [
+            comparable(value)
+            for value in (request.model, request.params, request.tools, request.output_schema)
+        ]
+        count = len(request.messages)
+        frame = b"[%b,%d]" % (b",".join(values), count)
+        return cls(
+            request=request,
+            digest=sha256(frame + messages.digests).digest(),
+            size_bytes=_FRAME_BYTES + sum(map(len, values)) + messages.size_bytes + max(0, count - 1),
+            extra_bytes=sum(map(_extra_bytes, values)) + messages.extra_bytes,
+        )
+
+    @classmethod
+    def composed(
+        cls, request: ModelRequest, contents: Sequence[Content], known: Sequence[Measure | None]
+    ) -> MeasuredRequest:
+        """Measure what `compose` made of `contents`, of which some are `known`."""
+        digests = bytearray()
+        size = extra = 0
+        last: ChatMessage | None = None
+        changed: dict[int, ChatMessage] = {}
+        """Messages, as they were, that text was added to."""
+        is_attached = False
+        for content, found in zip(contents, known, strict=True):
+            if isinstance(content, str):
+                is_attached = True
+            elif isinstance(content, Joint):
+                assert last is not None  # `compose` has refused it
+                changed[len(digests) // DIGEST_BYTES - 1] = last
+            elif content:
+                found = found or measure_messages(content)
+                digests += found.digests
+                size, extra, last = size + found.size_bytes, extra + found.extra_bytes, content[-1]
+        if is_attached and last is not None:
+            changed[len(digests) // DIGEST_BYTES - 1] = last
+        for index, message in changed.items():
+            was, now = measure_messages((message,)), measure_messages((request.messages[index],))
+            digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = now.digests
+            size, extra = size + now.size_bytes - was.size_bytes, extra + now.extra_bytes - was.extra_bytes
+        return cls.of(request, Measure(bytes(digests), size, extra, 0))
+
+    def identity(self, key: DataKey) -> str:
+        """The keyed hash that stands for the request in the log."""
+        return BY_MESSAGE + _named(key, self.digest)
+
+
+def is_same_request(recorded: str, asked: MeasuredRequest, key: DataKey) -> bool:
+    """Return True if a recorded identity is that of a request, by the rule that it was recorded under."""
+    if recorded.startswith(BY_MESSAGE):
+        return recorded == asked.identity(key)
+    return recorded == body_hash(key, comparable(asked.request))
+
+
+def body_hash(key: DataKey, body: bytes) -> str:
+    """The keyed hash that stands for a whole body in the log."""
+    return WHOLE_BODY + _named(key, body)
+
+
+def _named(key: DataKey, content: bytes) -> str:
+    return blob_ref(name_blob(key, content))[2:]
+
+
+def _extra_bytes(body: bytes) -> int:
+    return 0 if body.isascii() else len(body) - len(body.decode())
