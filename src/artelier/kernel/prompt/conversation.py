@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate
 from typing import Any, Protocol
 
 from artelier.errors import InvalidRequest
@@ -80,8 +82,8 @@ class Conversation:
         self._first = 1
         """Number of the first message held in memory; earlier ones are only in the store."""
         self._messages: list[ChatMessage] = []
-        self._tokens: list[int] = []
-        """Estimate of each message held."""
+        self._tokens = array("q", (0,))
+        """Estimate of the messages held up to each; the first entry stands for those before."""
         self._meter = MessageMeter()
         """Of the messages held, as far as they were shown."""
         self._new: list[tuple[Entry, Blob | None]] = []
@@ -141,7 +143,7 @@ class Conversation:
 
     def _hold(self, message: ChatMessage) -> None:
         self._messages.append(message)
-        self._tokens.append(message_tokens(message))
+        self._tokens.append(self._tokens[-1] + message_tokens(message))
 
     def _remember(self, entry: Entry, blob: Blob | None) -> None:
         if not self._new:
@@ -152,7 +154,7 @@ class Conversation:
         """Hold stored messages from number `first` on in memory (resume of a built-in loop)."""
         assert not self._new, "restore before the first append"
         self._first = first
-        self._messages, self._tokens, self._meter = [], [], MessageMeter()
+        self._messages, self._tokens, self._meter = [], array("q", (0,)), MessageMeter()
         for message in messages:
             self._hold(message)
 
@@ -185,12 +187,16 @@ class Conversation:
         self._digest, self._digested = sha256(self.name.encode()), 0
         self._messages[:0] = messages
         self._meter = MessageMeter()
-        self._tokens[:0] = map(message_tokens, messages)
+        sums = array("q", accumulate(map(message_tokens, messages), initial=0))
+        self._tokens = sums + array("q", [sums[-1] + tokens - self._tokens[0] for tokens in self._tokens[1:]])
         self._first -= len(messages)
 
     def tokens(self, start: int, end: int) -> int:
-        """About how many tokens messages `start..end` have. Cost: O(end - start)."""
-        return sum(self._tokens[max(0, start - self._first) : max(0, end - self._first + 1)])
+        """About how many tokens messages `start..end` have, those that are held."""
+        first, stop = (
+            min(max(0, n), len(self._messages)) for n in (start - self._first, end - self._first + 1)
+        )
+        return self._tokens[max(first, stop)] - self._tokens[first]
 
     @property
     def digest(self) -> str:

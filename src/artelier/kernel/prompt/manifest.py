@@ -7,7 +7,7 @@ I/O: `assembly.py` stores and loads. Building parts from sections is the work of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from decimal import Decimal
 from typing import Any, NamedTuple, cast
 
@@ -50,6 +50,8 @@ class Measure(NamedTuple):
     """Bytes beyond one per character."""
     untrusted: int
     """Messages that come from outside, or show what does between marks."""
+    call_ids: Set[str] = frozenset()
+    """Ids of all calls in the messages, and perhaps of more."""
 
 
 class RangePart(msgspec.Struct, frozen=True, kw_only=True):

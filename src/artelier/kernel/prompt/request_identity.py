@@ -9,7 +9,7 @@ enter: a list and a conversation of the same bytes are the same request. Request
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -36,6 +36,7 @@ class MessageMeter:
         """Of all messages up to each; the first entry stands for those before."""
         self._extra = array("q", (0,))
         self._untrusted = array("q", (0,))
+        self._call_ids: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._sizes) - 1
@@ -48,6 +49,7 @@ class MessageMeter:
             self._sizes.append(self._sizes[-1] + len(body))
             self._extra.append(self._extra[-1] + _extra_bytes(body))
             self._untrusted.append(self._untrusted[-1] + is_untrusted(message))
+            self._call_ids.update([call.id for call in message.tool_calls])
 
     def drop(self, count: int) -> None:
         """Leave out the first `count` messages."""
@@ -61,6 +63,7 @@ class MessageMeter:
             self._sizes[stop] - self._sizes[start],
             self._extra[stop] - self._extra[start],
             self._untrusted[stop] - self._untrusted[start],
+            self._call_ids,
         )
 
 
@@ -84,9 +87,17 @@ class MeasuredRequest:
     size_bytes: int
     extra_bytes: int
     """Bytes beyond one per character."""
+    call_ids: tuple[Set[str], ...]
+    """Together the ids of all calls in the messages, and perhaps of more."""
 
     @classmethod
-    def of(cls, request: ModelRequest, messages: Measure | None = None) -> MeasuredRequest:
+    def of(
+        cls,
+        request: ModelRequest,
+        messages: Measure | None = None,
+        *,
+        call_ids: tuple[Set[str], ...] | None = None,
+    ) -> MeasuredRequest:
         """Measure a request; its messages too, unless that is known. Cost: O(their size) then."""
         messages = messages or measure_messages(request.messages)
         values = [
@@ -100,6 +111,7 @@ class MeasuredRequest:
             digest=sha256(frame + messages.digests).digest(),
             size_bytes=_FRAME_BYTES + sum(map(len, values)) + messages.size_bytes + max(0, count - 1),
             extra_bytes=sum(map(_extra_bytes, values)) + messages.extra_bytes,
+            call_ids=(messages.call_ids,) if call_ids is None else call_ids,
         )
 
     @classmethod
@@ -112,6 +124,7 @@ class MeasuredRequest:
         last: ChatMessage | None = None
         changed: dict[int, ChatMessage] = {}
         """Messages, as they were, that text was added to."""
+        call_ids: list[Set[str]] = []
         is_attached = False
         for content, found in zip(contents, known, strict=True):
             if isinstance(content, str):
@@ -122,6 +135,7 @@ class MeasuredRequest:
             elif content:
                 found = found or measure_messages(content)
                 digests += found.digests
+                call_ids.append(found.call_ids)
                 size, extra, last = size + found.size_bytes, extra + found.extra_bytes, content[-1]
         if is_attached and last is not None:
             changed[len(digests) // DIGEST_BYTES - 1] = last
@@ -129,7 +143,11 @@ class MeasuredRequest:
             was, now = measure_messages((message,)), measure_messages((request.messages[index],))
             digests[index * DIGEST_BYTES : (index + 1) * DIGEST_BYTES] = now.digests
             size, extra = size + now.size_bytes - was.size_bytes, extra + now.extra_bytes - was.extra_bytes
-        return cls.of(request, Measure(bytes(digests), size, extra, 0))
+        return cls.of(request, Measure(bytes(digests), size, extra, 0), call_ids=tuple(call_ids))
+
+    def may_hold(self, call_id: str) -> bool:
+        """Return False if no call in the messages has this id."""
+        return any(call_id in ids for ids in self.call_ids)
 
     def identity(self, key: DataKey) -> str:
         """The keyed hash that stands for the request in the log."""

@@ -421,7 +421,7 @@ async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[Model
         raise errors.ModelReplyBroken(
             f"the model's reply cannot be stored as JSON: {words(error)[:200]}", usage=usage
         ) from None
-    named = with_call_ids(reply, run_id=core.run_id, key=ready.key, messages=ready.request.messages)
+    named = with_call_ids(reply, run_id=core.run_id, key=ready.key, asked=ready.assembled.measured)
     return named, content if named is reply else canonical(named)
 
 

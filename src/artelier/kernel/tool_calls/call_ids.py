@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from hashlib import sha256
 
 import msgspec
 
-from artelier.ports.model import ChatMessage, ModelReply, ToolCall
+from artelier.kernel.prompt.request_identity import MeasuredRequest
+from artelier.ports.model import ModelReply, ToolCall
 
 
-def with_call_ids(reply: ModelReply, *, run_id: str, key: str, messages: Sequence[ChatMessage]) -> ModelReply:
+def with_call_ids(reply: ModelReply, *, run_id: str, key: str, asked: MeasuredRequest) -> ModelReply:
     """Return the reply with an id of its own for each call.
 
-    `messages` are those that the model was sent. An id stays as the port gave it unless it is empty or taken;
+    `asked` is what the model was sent. An id stays as the port gave it unless it is empty or taken;
     the new one is made of the run, the step and the call's place, so that it is the same in any process.
     """
-    if not reply.tool_calls:
+    ids = {call.id for call in reply.tool_calls if call.id.strip()}
+    if len(ids) == len(reply.tool_calls) and not any(map(asked.may_hold, ids)):
         return reply
-    taken = {call.id for message in messages for call in message.tool_calls}
+    taken = {call.id for message in asked.request.messages for call in message.tool_calls}
     calls: list[ToolCall] = []
     for place, call in enumerate(reply.tool_calls):
         if not call.id.strip() or call.id in taken:
