@@ -25,11 +25,21 @@ class Crew:
         self.world = world
         self._folder = folder
         self._hang = hang
+        self._kernel: Kernel | None = None
 
     async def _at(self, point: str) -> None:
         if self._folder is not None and point == self._hang:
+            while not await self._is_recorded():
+                await asyncio.sleep(0.01)
             (self._folder / point).touch()
             await asyncio.Event().wait()
+
+    async def _is_recorded(self) -> bool:
+        """Return True once each reply so far is in the log: a harmless tool does not wait for that."""
+        assert self._kernel is not None
+        replies = sum(" model " in deed for deed in self.world.done)
+        rows = await self._kernel.store.query("SELECT count(*) FROM events WHERE kind = 'model.completed'")
+        return rows[0][0] >= replies
 
     def _done(self, deed: str) -> None:
         self.world.done.append(deed)
@@ -76,6 +86,7 @@ class Crew:
 
     def open(self, path: Path, **more: Any) -> tuple[Kernel, AutonomousAgent]:
         kernel = Kernel.open(path, models=self.models(), policy=EAGER, **more)
+        self._kernel = kernel
         return kernel, boss(kernel, worker(kernel, tools=self.tools()))
 
 
