@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from artelier import Policy, Run, Tenant, ToolContext, tool
+from artelier import Kernel, Policy, Run, Tenant, ToolContext, tool
 from artelier.errors import InsufficientFunds, LimitReached, ProviderUnavailable, ToolFailed
 from artelier.kernel import Limits
 from artelier.testing import ManualClock, ScriptedModel, tool_call
@@ -583,3 +583,39 @@ def test_a_side_effect_that_spends_before_it_acts_is_refused_readably(tmp_path: 
         assert len(hints) == (usd == "9.00")
 
     play(scenario())
+
+
+@pytest.mark.parametrize(("count", "is_aside"), [(3, False), (100_000, True)])
+def test_a_large_result_is_recorded_with_turns_of_others_in_between(
+    tmp_path: Path, count: int, is_aside: bool
+) -> None:
+    passes, returned = 0, 0
+
+    @tool(side_effect=False)
+    async def find() -> dict[str, int]:
+        """Find."""
+        return {f"key{number}": number for number in range(count)}
+
+    def reached(point: str) -> None:
+        nonlocal returned
+        if point == "tool.returned":
+            returned = passes
+
+    async def count_passes() -> None:
+        nonlocal passes
+        while True:
+            await asyncio.sleep(0)
+            passes += 1
+
+    async def scenario() -> int:
+        counting = asyncio.ensure_future(count_passes())
+        with Kernel.open(tmp_path / "s.db", tools=[find], fault=reached) as kernel:
+            async with kernel.run("r") as run:
+                result = await run.step_tool("find", {})
+                over = passes
+        counting.cancel()
+        assert len(result.value) == count
+        return over - returned
+
+    # Encoded, and decoded, in a thread.
+    assert (asyncio.run(scenario()) >= 2) == is_aside

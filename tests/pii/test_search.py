@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from artelier.app import Kernel
+from artelier.app import Kernel, TenantKernel
 from artelier.errors import PatternTimeout
 from artelier.kernel import Policy
+from artelier.kernel.events import RunSuspendedEvent
+from artelier.log import Batch, Draft, StreamAppend, run_stream
 from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import pattern, shipped
 from artelier.pii.hidden_values import places, windows
 from artelier.pii.placeholder import placeholders_in
+from artelier.pii.scrubber import DECODED_BYTES
+from artelier.pii.scrubber_registry import SLICE_EVENTS
 from artelier.pii.search_processes import PiiSearch, PlaceTurns
 from artelier.ports.pii import Detector
 from artelier.testing.pii_corpus import KINDS, values
@@ -160,3 +166,90 @@ def test_thousands_of_values_are_stored_before_their_text_and_come_back(tmp_path
             await kernel.aclose()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+def test_a_file_of_many_pieces_is_read_in_its_encoding_across_their_edges(
+    tmp_path: Path, encoding: str
+) -> None:
+    """Of signs of several bytes, an edge falls into one."""
+    text = "x" + "é" * (DECODED_BYTES + 10) + "10 € for ana.lopez@example.org"
+
+    async def scenario() -> bytes:
+        async with acme(tmp_path) as desk:
+            written = await desk.as_principal("user:ada").artifacts.write(
+                "a/file", kind="document", content=text.encode(encoding)
+            )
+            return written.content
+
+    stored = asyncio.run(scenario())
+
+    assert "ana.lopez" not in stored.decode(encoding)
+    assert stored.decode(encoding).startswith(text.removesuffix("ana.lopez@example.org"))
+
+
+def test_a_file_that_breaks_its_encoding_in_a_late_piece_is_read_as_another_one(tmp_path: Path) -> None:
+    content = b"x" * (2 * DECODED_BYTES) + "é ana.lopez@example.org".encode("latin-1")
+
+    async def scenario() -> bytes:
+        async with acme(tmp_path) as desk:
+            written = await desk.as_principal("user:ada").artifacts.write(
+                "a/file", kind="document", content=content
+            )
+            return written.content
+
+    stored = asyncio.run(scenario())
+
+    assert b"ana.lopez" not in stored
+    assert stored.startswith(content[: 2 * DECODED_BYTES + 1])
+
+
+def test_a_batch_of_many_events_is_looked_at_in_slices_with_turns_of_others_in_between(
+    tmp_path: Path,
+) -> None:
+    events = [
+        Draft(
+            RunSuspendedEvent(status="waiting", reason=f"reason {n}"),
+            1,
+            "user:ana.lopez@example.org" if n % 2 else "user:kim",
+        )
+        for n in range(10 * SLICE_EVENTS)
+    ]
+    batch = Batch(appends=(StreamAppend(run_stream("acme", "r"), events, 0),))
+
+    async def scenario() -> tuple[int, Batch, Batch]:
+        async with acme(tmp_path) as desk:
+            names = desk.services.store.names
+            assert names is not None
+            passes = 0
+
+            async def count() -> None:
+                nonlocal passes
+                while True:
+                    passes += 1
+                    await asyncio.sleep(0)
+
+            counting = asyncio.ensure_future(count())
+            in_slices = await names.admit_large(batch)
+            counting.cancel()
+            return passes, in_slices, names.admit(batch)
+
+    passes, in_slices, at_once = asyncio.run(scenario())
+
+    assert passes >= len(events) // SLICE_EVENTS
+    assert in_slices.appends == at_once.appends
+    assert {draft.actor for draft in in_slices.appends[0].events} != {"user:kim"}
+    assert "ana.lopez" not in str(in_slices)
+    assert set(in_slices.vault) == set(at_once.vault)
+
+
+@asynccontextmanager
+async def acme(folder: Path) -> AsyncIterator[TenantKernel]:
+    """A tenant whose personal data is replaced."""
+    kernel = Kernel.open(folder / "state.db", policy=Policy(pii=True), environ=KEY)
+    try:
+        desk = kernel.for_tenant("acme")
+        await desk.state()
+        yield desk
+    finally:
+        await kernel.aclose()

@@ -6,18 +6,19 @@ import asyncio
 import json
 import socket
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from artelier.errors import QueueFull
 from artelier.server.http_server import Server, address_of, bind
-from artelier.server.live.event_encoder import SLICE_EVENTS, Filter
+from artelier.server.live.event_encoder import SLICE_EVENTS, Encoder, Filter
 from artelier.server.live.hub import HEARTBEAT_S, QUEUE_BYTES_MAX, Hub, StreamClient
 from artelier.testing import ManualClock
 from tests.server.house import PATIENCE_S, House, asking, assert_fault, frames_of, house, on_a_port, until
@@ -157,6 +158,39 @@ def test_a_stream_is_filtered_and_of_one_tenant(tmp_path: Path) -> None:
             assert "canary" not in listener.text
 
     asyncio.run(scenario())
+
+
+def test_streams_that_catch_up_together_read_one_page_of_their_tenant_in_a_pass(tmp_path: Path) -> None:
+    async def scenario() -> Counter[int]:
+        async with house(tmp_path) as home:
+            await asking(home.kernel, "m0")
+            reads, passes = Counter[int](), 0
+
+            class Watched:
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(home.kernel.store, name)
+
+                async def read_all(self, **wanted: Any) -> Any:
+                    reads[passes] += 1
+                    return await home.kernel.store.read_all(**wanted)
+
+            async def count() -> None:
+                nonlocal passes
+                while True:
+                    passes += 1
+                    await asyncio.sleep(0)
+
+            encoder = Encoder(cast(Any, Watched()), "default")
+            counting = asyncio.ensure_future(count())
+            pages = await asyncio.gather(*(encoder.read(after=0, limit=100) for _ in range(20)))
+            counting.cancel()
+            assert all(page == pages[0] and page for page in pages)
+            return reads
+
+    reads = asyncio.run(scenario())
+
+    assert sum(reads.values()) == 20
+    assert max(reads.values()) <= 2
 
 
 def test_a_slow_client_is_dropped_and_resumes_where_it_was(tmp_path: Path) -> None:

@@ -6,11 +6,14 @@ How many milliseconds that is, is judged by the command on a machine of its own,
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from artelier.testing.availability import trial
+from artelier.testing.availability.processes import rss_bytes
 from artelier.testing.availability.session import INPUTS, run_availability
 from artelier.testing.availability.trial import RSS_MB_MAX, Result
 from tests.cli.conftest import Shell, shell
@@ -81,6 +84,29 @@ def test_a_pattern_that_an_outsider_runs_on_the_loop_is_found(monkeypatch: pytes
 
     assert found["ok"] is False
     assert found["lines"][0]["frozen"] is True
+
+
+HELD = """
+import os, subprocess, sys
+held = b"x" * 64 * 2**20
+if not os.fork():
+    sys.stdin.read()
+    os._exit(0)
+program = "import sys; held = b'x' * 32 * 2**20; print(); sys.stdin.read()"
+subprocess.Popen([sys.executable, "-c", program]).wait()
+"""
+
+
+def test_the_memory_of_a_child_counts_once_it_runs_a_program_of_its_own() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HELD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as held:
+        assert held.stdout is not None
+        held.stdout.readline()  # all three are there
+        found_mb = rss_bytes(held.pid) / 2**20
+        held.communicate()
+
+    assert 64 + 32 <= found_mb < 2 * 64 + 32
 
 
 def test_the_command_refuses_names_that_are_no_input_and_no_plant(shell: Shell) -> None:

@@ -190,6 +190,10 @@ class Names(Protocol):
         """The batch as it may be stored: who acts is replaced where it is a value. Errors: as of `check`."""
         ...
 
+    async def admit_large(self, batch: Batch) -> Batch:
+        """Do the same as `admit` in slices, between which everybody else in the event loop has a turn."""
+        ...
+
 
 class Store(Protocol):
     """Everything that is durable. All methods are safe to call from any event loop of this process."""

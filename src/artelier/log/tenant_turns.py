@@ -18,7 +18,8 @@ AT_ONCE = 4
 class TenantTurns:
     """Calls in their order, a few of each tenant in a pass. For one event loop, which runs whoever calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: int = AT_ONCE) -> None:
+        self._at_once = at_once
         self._given: dict[str, int] = {}
         """Turns of this pass."""
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
@@ -27,7 +28,7 @@ class TenantTurns:
     def call(self, tenant: str, function: Callable[[], None]) -> None:
         """Call it now, or in a later pass if this tenant has had its turns. It must raise nothing."""
         given = self._given.get(tenant, 0)
-        if given >= AT_ONCE or tenant in self._waiting:
+        if given >= self._at_once or tenant in self._waiting:
             self._waiting.setdefault(tenant, deque()).append(function)
         else:
             self._given[tenant] = given + 1
@@ -48,7 +49,7 @@ class TenantTurns:
         self._given.clear()
         waiting, self._waiting = self._waiting, {}
         for tenant, calls in waiting.items():
-            for _ in range(min(AT_ONCE, len(calls))):
+            for _ in range(min(self._at_once, len(calls))):
                 self.call(tenant, calls.popleft())
         for tenant, calls in waiting.items():
             if calls:

@@ -8,6 +8,7 @@ detector finds gets into a blob.
 from __future__ import annotations
 
 import asyncio
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any
@@ -39,6 +40,9 @@ LARGE_BYTES_ALL = 32 * 1024 * 1024
 
 SLICE = 200
 """Values that are replaced before others get their turn."""
+
+DECODED_BYTES = 1024 * 1024
+"""Of a large file that are looked at in one call."""
 
 NAMES_MAX = 50_000
 """Names that were looked at are remembered."""
@@ -374,13 +378,23 @@ def _encoding_of(content: bytes) -> str | None:
 
 
 def _is_text(content: bytes, encoding: str, *, controls: bool = False) -> bool:
+    """Return True for what can be read as such a text and looks like one.
+
+    In pieces: one call over 64 MiB would hold the interpreter, and a picture shows in the first.
+    """
+    decoder = getincrementaldecoder(encoding)()
     try:
-        text = content.decode(encoding)
+        head = decoder.decode(content[:DECODED_BYTES])[:4096]
+        found = sum(sign < " " and sign not in "\t\n\r\f" for sign in head)
+        if not controls and found > max(_CONTROLS_FEW, len(head) // _CONTROLS_PART):
+            return False
+        if encoding != "latin-1":  # which reads any bytes
+            for start in range(DECODED_BYTES, len(content), DECODED_BYTES):
+                decoder.decode(content[start : start + DECODED_BYTES])
+            decoder.decode(b"", True)
     except UnicodeDecodeError:
         return False
-    head = text[:4096]
-    found = sum(sign < " " and sign not in "\t\n\r\f" for sign in head)
-    return controls or found <= max(_CONTROLS_FEW, len(head) // _CONTROLS_PART)
+    return True
 
 
 # --------------------------------------------------------------------------- stream scrubber

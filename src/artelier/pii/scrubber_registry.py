@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,9 @@ _IDS_SQL = (
     "SELECT id FROM (SELECT substr(name, instr(name, ':') + 1) AS id FROM streams WHERE tenant = ?)"
     " WHERE length(id) > 3 AND instr(?, id) > 0 ORDER BY length(id) DESC LIMIT 100"
 )
+
+SLICE_EVENTS = 100
+"""Of a large batch that are looked at before everybody else in the event loop has a turn."""
 
 
 class PersonalData:
@@ -122,17 +126,42 @@ class PersonalData:
         """`Names`. A new tenant has no key yet, so its first batch is only looked at."""
         appends: list[StreamAppend] = []
         vault: list[Secret] = []
-        if (lease := batch.acquire) is not None:
-            self._check(lease.stream.tenant, (lease.stream.local,))
+        self._check_lease(batch)
         for append in batch.appends:
-            tenant, names = append.stream.tenant, names_in(append)
-            self._check(tenant, names)
-            if (scrubber := self._scrubber_of(tenant)) is not None:
-                append = _scrub_actor(append, scrubber)
-                names += [draft.actor for draft in append.events]
-                vault += scrubber.unstored(one for one in names if "<" in one)
+            append, secrets = self._admit(append)
+            vault += secrets
             appends.append(append)
         return replace(batch, appends=appends, vault=(*batch.vault, *vault))
+
+    async def admit_large(self, batch: Batch) -> Batch:
+        """`Names`."""
+        appends: list[StreamAppend] = []
+        vault: list[Secret] = []
+        self._check_lease(batch)
+        for append in batch.appends:
+            events: list[Draft | RawDraft] = []
+            for start in range(0, len(append.events), SLICE_EVENTS):
+                some = append.events[start : start + SLICE_EVENTS]
+                part, secrets = self._admit(StreamAppend(append.stream, some, append.expected_seq))
+                events += part.events
+                vault += secrets
+                await asyncio.sleep(0)
+            appends.append(StreamAppend(append.stream, events, append.expected_seq))
+        return replace(batch, appends=appends, vault=(*batch.vault, *vault))
+
+    def _check_lease(self, batch: Batch) -> None:
+        if (lease := batch.acquire) is not None:
+            self._check(lease.stream.tenant, (lease.stream.local,))
+
+    def _admit(self, append: StreamAppend) -> tuple[StreamAppend, Sequence[Secret]]:
+        """Return an append as it may be stored, and the rows that its names must be stored with."""
+        tenant, names = append.stream.tenant, names_in(append)
+        self._check(tenant, names)
+        if (scrubber := self._scrubber_of(tenant)) is None:
+            return append, ()
+        append = _scrub_actor(append, scrubber)
+        names += [draft.actor for draft in append.events]
+        return append, scrubber.unstored(one for one in names if "<" in one)
 
     def _check(self, tenant: str, names: Sequence[str]) -> None:
         if (scrubber := self._scrubber_of(tenant)) is not None:

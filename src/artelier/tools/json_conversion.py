@@ -52,10 +52,13 @@ class _JsonConverter:
     def __init__(self) -> None:
         self.nodes = 0
 
-    def convert(self, value: Any, where: str, depth: int) -> Any:
+    def _count(self) -> None:
         self.nodes += 1
         if self.nodes > NODES_MAX:
             raise NotJson("", f"holds more than {NODES_MAX} values")
+
+    def convert(self, value: Any, where: str, depth: int) -> Any:
+        self._count()
         if depth > DEPTH_MAX:
             raise NotJson(where[:120], f"is nested deeper than {DEPTH_MAX} levels")
         if value is None or value is True or value is False:
@@ -79,12 +82,23 @@ class _JsonConverter:
             name = _key(key, where)
             if name in result:
                 raise NotJson(where, f"has the key {name[:80]!r} twice once keys are text")
-            inner = f"{where}.{name[:80]}" if where else name[:80]
-            result[name] = self.convert(item, inner, depth + 1)
+            if depth < DEPTH_MAX and _is_plain(item):
+                self._count()
+                result[name] = item
+            else:
+                inner = f"{where}.{name[:80]}" if where else name[:80]
+                result[name] = self.convert(item, inner, depth + 1)
         return result
 
     def _list(self, value: list[Any], where: str, depth: int) -> list[Any]:
-        return [self.convert(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value)]
+        result: list[Any] = []
+        for i, item in enumerate(value):
+            if depth < DEPTH_MAX and _is_plain(item):
+                self._count()
+                result.append(item)
+            else:
+                result.append(self.convert(item, f"{where}[{i}]", depth + 1))
+        return result
 
     def _other(self, value: Any, where: str, depth: int) -> Any:
         if isinstance(value, Enum):
@@ -101,6 +115,13 @@ class _JsonConverter:
         if isinstance(value, bytes | bytearray | memoryview):
             raise NotJson(where, "is bytes; return text, or write a file and return its path")
         raise NotJson(where, f"is of type {type(value).__name__}, which is not JSON data")
+
+
+def _is_plain(item: object) -> bool:
+    """Return True for what most of a large result is made of, and what stays as it is."""
+    if type(item) is int:
+        return _INT_MIN <= item <= _INT_MAX
+    return item is None or (type(item) is str and item.isascii())
 
 
 def _fields(value: Any) -> Mapping[str, Any] | None:

@@ -6,6 +6,7 @@ the world does not allow is that agent's rejection.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from artelier.artifacts import Working
@@ -25,6 +26,8 @@ from artelier.world.kernel_adapter import Host
 from artelier.world.tick.tick_context import Scene
 
 NAMES_SHOWN = 5
+LOOKED_AT_AT_ONCE = 100
+"""Agents whose models are looked at before everybody else in the event loop has a turn."""
 
 
 def allows(config: WorldConfig, model: str) -> bool:
@@ -57,9 +60,12 @@ async def check_askable(scene: Scene, specs: Specs, host: Host) -> None:
     policy or the tenant's grants forbid the world's own model. Cost: a read of each agent artifact that
     changed.
     """
-    await specs.preload(scene, scene.agents.values())
     users: dict[str, list[str]] = {}
-    for agent in scene.agents:
+    rows = list(scene.agents.values())
+    for number, agent in enumerate(scene.agents):
+        if number % LOOKED_AT_AT_ONCE == 0:
+            await asyncio.sleep(0)  # a society leaves others their turn
+            await specs.preload(scene, rows[number : number + LOOKED_AT_AT_ONCE])
         if not is_agents_own(await scene.stage.standing(agent), agent):
             continue
         spec = await specs.of(scene, agent, at_start=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
+from artelier.artifacts.content import is_small
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_effects import RECORD
@@ -25,9 +27,14 @@ from artelier.log import Tx
 PREVIEW_CHARS = 2_000
 """Characters of a large result that a model is shown, half from its head and half from its tail."""
 
+ASIDE_BYTES = 128 * 1024
+"""A result above this size is encoded and decoded in a thread: a million numbers take a tenth of a second."""
 
 NAME_CHARS = 200
 """Of the name of a refused call, which may be anything."""
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 def error_value(error: ArtelierError) -> dict[str, Any]:
@@ -67,7 +74,10 @@ async def complete(
     if isinstance(value, ArtelierError):
         value = error_value(value)
     try:
-        content = canonical(value)
+        if is_small(value, bytes_max=ASIDE_BYTES):
+            content = canonical(value)
+        else:
+            content = await _aside(core, canonical, value)
     except UNENCODABLE as error:
         # The tool ran; only its answer is unusable. That is an outcome, and it is recorded.
         is_error = True
@@ -77,7 +87,10 @@ async def complete(
         content = canonical(value)
     if core.pii is not None:
         content = await core.pii.result(content, core.tools.get(ask.name), is_error=is_error)
-    value = msgspec.json.decode(content)
+    if len(content) <= ASIDE_BYTES:
+        value = msgspec.json.decode(content)
+    else:
+        value = await _aside(core, msgspec.json.decode, content)
     ref, blob = core.keep(content)
     artifact, shown = "", None
     if len(content) > core.result_bytes_max:
@@ -107,6 +120,12 @@ async def complete(
         shown=shown,
         settled_by=settled_by,
     )
+
+
+async def _aside(core: RunCore, work: Callable[[T], U], value: T) -> U:
+    """Do some work on a large result in a thread; the run is at work meanwhile."""
+    with core.flight(harmless=True):
+        return await asyncio.to_thread(work, value)
 
 
 async def _as_artifact(core: RunCore, key: str, content: bytes) -> tuple[str, bytes]:

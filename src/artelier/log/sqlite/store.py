@@ -39,6 +39,8 @@ BUSY_TIMEOUT_S = 10.0
 
 PACKED_AHEAD_BYTES = 256 * 1024
 """Content above this size is compressed, sealed and opened in threads of its own."""
+ADMITTED_AT_ONCE = 200
+"""Events whose names are looked at in one piece; a batch of more gives others their turn in between."""
 SCANNED_AT_ONCE = 5_000
 """Positions that a read of one tenant's events looks at before others have a turn."""
 
@@ -314,6 +316,8 @@ class SqliteStore:
         if any(len(blob.content) > PACKED_AHEAD_BYTES for blob in batch.blobs):
             # Else all other commits would wait until the writer has compressed and sealed them.
             batch = replace(batch, blobs=await asyncio.to_thread(self._packed, batch.blobs))
+        if self.names is not None and sum(len(one.events) for one in batch.appends) > ADMITTED_AT_ONCE:
+            return await self._writer.submit(await self.names.admit_large(batch))
         return await self.submit(batch)
 
     def _packed(self, blobs: Sequence[Blob]) -> list[Blob]:

@@ -22,7 +22,7 @@ from artelier.artifacts.access.rules import Access
 from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError, Erased
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.log import Event, registered, stored_blob
+from artelier.log import Event, TenantTurns, registered, stored_blob
 from artelier.log.contract import Store
 from artelier.operations.profile.definition import HOOKS
 from artelier.server.wire.artifacts.artifacts import without_path
@@ -138,12 +138,17 @@ class Encoder:
         self._erasures = 0
         """How many there were when the oldest of these was encoded: none holds what was erased since."""
         self._turn = asyncio.Lock()
+        self._reads = TenantTurns(at_once=1)
         self._slice_bytes = self._slice_events = 0
         self.encoded = 0
         """How many events were encoded so far."""
 
     async def read(self, *, after: int, limit: int) -> list[Event]:
-        """Return what is stored after a position, of this tenant alone."""
+        """Return what is stored after a position, of this tenant alone.
+
+        However many streams of a tenant catch up: one of them reads in a pass of the event loop.
+        """
+        await self._reads.take(self._tenant)
         return await self._store.read_all(after=after, limit=limit, tenant=self._tenant)
 
     async def encode(self, event: Event) -> WireEvent:

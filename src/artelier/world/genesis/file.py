@@ -199,10 +199,6 @@ def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
 
     A world without agents is left alone: those it will have join later.
     """
-    agents = {one.id for one in entry.artifacts if one.kind == "agent"}
-    for one in entry.agents:
-        numbers = range(1, one.count + 1) if "{n}" in one.id else (1,)
-        agents.update(one.id.replace("{n}", str(n)) for n in numbers)
     named: list[tuple[Place, list[str]]] = [
         (("world", "stages", number), stage) for number, stage in enumerate(config.stages)
     ]
@@ -217,6 +213,12 @@ def _check_named(entry: WorldEntry, config: WorldConfig) -> None:
                 expected="`pay` or `message`",
                 path=place,
             )
+    if not named:
+        return  # the ids of a society need not be made
+    agents = {one.id for one in entry.artifacts if one.kind == "agent"}
+    for one in entry.agents:
+        numbers = range(1, one.count + 1) if "{n}" in one.id else (1,)
+        agents.update(one.id.replace("{n}", str(n)) for n in numbers)
     for place, ids in named if agents else ():
         if unknown := [id_ for id_ in ids if id_ not in agents]:
             near = get_close_matches(unknown[0], agents, n=1) if len(agents) <= 10_000 else []

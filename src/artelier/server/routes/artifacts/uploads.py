@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 from hashlib import sha256
+from io import BytesIO
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -162,7 +163,10 @@ def _subject(form: FormData) -> str:
 async def _file(part: Any) -> File:
     if not isinstance(part, UploadFile):
         raise InvalidRequest("a part called file is no file", expected="one with a filename")
-    return File(part.filename or "", await part.read(), part.content_type or "")
+    held = part.file
+    spooled = getattr(held, "_file", held)  # in memory, see above: a copy of 64 MiB would hold up the loop
+    content = spooled.getvalue() if isinstance(spooled, BytesIO) else await part.read()
+    return File(part.filename or "", content, part.content_type or "")
 
 
 async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: str) -> Uploaded:

@@ -17,7 +17,8 @@ from artelier.server.routes import resource
 from artelier.server.routes.worlds.tick_runner import key_of, start_passing, world_of
 from artelier.server.wire import worlds as wire
 from artelier.server.wire.models import After, Limit, Nothing
-from artelier.world.genesis import found, shipped, shipped_names, shipped_policies
+from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
+from artelier.world.genesis.file import WorldEntry
 from artelier.world.queries import overview, worlds
 
 router = resource("worlds")
@@ -39,9 +40,16 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.Wor
 @router.post("", status_code=201, operation_id="worlds_create")
 async def create(request: Request, desk: Desk, actor: Actor, body: wire.WorldNew) -> wire.WorldShown:
     """Make a world: all that it begins with, or nothing."""
-    spec = await asyncio.to_thread(_spec, body)
-    await found(desk, body.id, spec, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX)
+    entry = await asyncio.to_thread(_entry, body)
+    await found(
+        desk, body.id, entry, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX
+    )
     return await _shown(desk, body.id, errands_of(request.app))
+
+
+def _entry(body: wire.WorldNew) -> WorldEntry:
+    """Errors: as of `_spec`."""
+    return read_world(_spec(body))
 
 
 def _spec(body: wire.WorldNew) -> dict[str, Any]:
