@@ -106,3 +106,15 @@ def test_a_run_that_waited_for_the_start_is_driven_after_the_page_has_opened(tmp
             assert await let_in([old]) == [old]
 
     asyncio.run(scenario())
+
+
+def test_resources_are_made_ready_after_the_start_and_not_by_their_first_request(tmp_path: Path) -> None:
+    async def scenario() -> set[bool]:
+        async with house(tmp_path) as home:
+            late = home.app.state.late
+            await late.begin()
+            await late.loading_last
+            routes = [one for one in home.app.router.routes if hasattr(one, "effective_candidates")]
+            return {vars(one)["_effective_candidates_version"] is not None for one in routes}
+
+    assert asyncio.run(scenario()) == {True}
