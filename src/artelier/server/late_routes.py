@@ -29,7 +29,6 @@ LAST = (
     "artelier.operations.transforms.transform",
     "artelier.chat.turn.turn_loop",
     "artelier.agents.schedules.api",
-    "artelier.pii.stream_scrubber",
     "artelier.world.figures.columns",
 )
 """What is loaded after the routes: half a second in which nobody would be served."""
