@@ -10,6 +10,7 @@ from pathlib import Path
 
 from artelier.agents import Worker
 from artelier.app import Kernel
+from artelier.server.late_routes import LAST
 from artelier.testing import ManualClock, ScriptedModel
 from tests.processes import PATIENCE_S
 from tests.server.house import house
@@ -37,6 +38,7 @@ async def main(path):
         }
         await app(scope, receive, send)
         await app.state.late.begin()
+        await app.state.late.loading_last
         print(json.dumps({**told[0], "after": sorted(sys.modules)}))
 
 asyncio.run(main(sys.argv[1]))
@@ -72,6 +74,8 @@ def test_the_first_page_is_served_before_the_api_is_loaded(tmp_path: Path) -> No
     assert told["status"] in (200, 503)  # without a build of the page it says so
     assert LATE & set(told["modules"]) == set()
     assert {"artelier.server.routes.runs", "ag_ui"} <= set(told["after"])
+    assert {*LAST} - set(told["modules"])
+    assert {*LAST} <= set(told["after"])
 
 
 def test_requests_at_once_after_the_start_all_find_their_route(tmp_path: Path) -> None:
@@ -106,15 +110,3 @@ def test_a_run_that_waited_for_the_start_is_driven_after_the_page_has_opened(tmp
             assert await let_in([old]) == [old]
 
     asyncio.run(scenario())
-
-
-def test_resources_are_made_ready_after_the_start_and_not_by_their_first_request(tmp_path: Path) -> None:
-    async def scenario() -> set[bool]:
-        async with house(tmp_path) as home:
-            late = home.app.state.late
-            await late.begin()
-            await late.loading_last
-            routes = [one for one in home.app.router.routes if hasattr(one, "effective_candidates")]
-            return {vars(one)["_effective_candidates_version"] is not None for one in routes}
-
-    assert asyncio.run(scenario()) == {True}

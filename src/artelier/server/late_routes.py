@@ -72,16 +72,8 @@ class LateRoutes:
         self.loading_last = asyncio.get_running_loop().create_task(self._load_last())
 
     async def _load_last(self) -> None:
-        await asyncio.to_thread(self._prepare)
+        await asyncio.to_thread(_import_last)
         self.on_included()
-
-    def _prepare(self) -> None:
-        """Have each resource made ready, which else its first request does: a tenth of a second each."""
-        for route in tuple(self._app.router.routes):
-            if (make := getattr(route, "effective_candidates", None)) is not None:
-                make()
-        for name in LAST:
-            importlib.import_module(name)
 
 
 class IncludeLate:
@@ -99,6 +91,11 @@ class IncludeLate:
             await asyncio.shield(self._late.begin())
         await self._app(scope, receive, send)
         self._late.begin()
+
+
+def _import_last() -> None:
+    for name in LAST:
+        importlib.import_module(name)
 
 
 def _nothing() -> None:
