@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier import AutonomousAgent, ContextBuilder, Kernel, Tenant, tool
+from artelier import ContextBuilder, Kernel, Tenant, tool
 from artelier.agents import SubAgentFactory
 from artelier.errors import InvalidRequest
 from artelier.ports.model import Usage
@@ -110,26 +110,6 @@ def test_a_model_is_told_that_a_child_sees_only_its_prompt(tmp_path: Path) -> No
         assert worker(kernel, description="An agent.").schema.description.startswith("An agent. It")
         assert len(long) == 1_024
         assert long.endswith("all that it needs to know.")
-
-
-def test_the_offline_model_delegates_also_through_a_skill(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        with Kernel.open(tmp_path / "s.db") as kernel:
-            factory = SubAgentFactory(kernel=kernel, model="offline", tools=[weather])
-            helper = factory.create(name="forecaster", description="Knows the sky.")
-            for run_id, progressive in (("plain", False), ("skills", True)):
-                agent = AutonomousAgent(
-                    kernel=kernel,
-                    tools=[helper],
-                    context_builder=ContextBuilder(identity="B", progressive_skills=progressive),
-                )
-                prompt = "Ask the forecaster to tell the weather."
-                result = await agent.run(run_id=run_id, model="offline", prompt=prompt)
-
-                (child,) = (await kernel.for_tenant().tree(run_id))["children"]
-                assert (result.status, child["agent"]) == ("completed", "b/forecaster")
-
-    play(scenario())
 
 
 def test_a_builder_that_several_share_keeps_its_own_identity(tmp_path: Path) -> None:

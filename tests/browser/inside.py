@@ -15,9 +15,9 @@ from fastapi import FastAPI
 
 from artelier import Kernel
 from artelier.kernel.tenants.workspaces import Workspaces
-from artelier.models.offline import OfflineModel
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
+from artelier_offline import OfflineModel
 from tests.browser.served import WAIT_S
 from tests.server.house import on_a_port
 

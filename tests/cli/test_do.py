@@ -151,7 +151,7 @@ def test_do_offline_in_a_folder_without_figures_says_what_can_be_asked_there(she
     empty = shell("do", "What is in this folder?", "--workspace", "nothing")
 
     assert refused.code == 1
-    assert "holds no table" in refused.err and "ask `What is in this folder?`" in refused.err
+    assert "holds no table" in refused.err and "try: What is in this folder?" in refused.err
     assert looked.code == 0
     assert "Ask `What does notes.txt say about TOPIC?`" in looked.out
     assert (asked.code, "Refunds are given by Maria" in asked.out) == (0, True)

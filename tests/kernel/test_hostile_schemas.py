@@ -23,24 +23,16 @@ def with_pattern(pattern: str) -> dict[str, Any]:
     return NAME | {"properties": {"a": {"type": "string", "pattern": pattern}}}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "filled"),
-    [("(a+)+b", "ab"), ("a*a*a*a*a*a*b", "b"), (r"(?=(a+)+b)a", None), (r"^(?!(a|a)*$).*b", None)],
-)
-def test_the_offline_model_ends_with_any_pattern(tmp_path: Path, pattern: str, filled: str | None) -> None:
+@pytest.mark.parametrize("pattern", ["(a+)+b", "a*a*a*a*a*a*b", r"(?=(a+)+b)a", r"^(?!(a|a)*$).*b"])
+def test_the_offline_model_refuses_any_pattern_at_once(tmp_path: Path, pattern: str) -> None:
     """`(a+)+b` hung the server for good, and again after each restart."""
 
     async def scenario() -> None:
         with Kernel.open(tmp_path / "a.db") as kernel:
             async with kernel.run("r") as run:
                 asked = [user(f"Fill a: {'a' * 80}")]
-                try:
-                    result = await run.step_model(
-                        model="offline", messages=asked, output=with_pattern(pattern)
-                    )
-                    assert result.output == {"a": filled}
-                except ArtelierError as error:
-                    assert filled is None, error
+                with pytest.raises(ArtelierError):
+                    await run.step_model(model="offline", messages=asked, output=with_pattern(pattern))
                 run.finish(None)
 
     play(scenario())

@@ -16,9 +16,9 @@ from artelier.agents.loop_registry import replay_run
 from artelier.kernel import run_row
 from artelier.kernel.queries import blob_json
 from artelier.log import decode_stored, stored_blob
-from artelier.models.offline.model import OfflineModel
 from artelier.operations import events as ev
 from artelier.ports.model import FREE, Price
+from artelier_offline import OfflineModel
 
 SAID = (
     "I enter the tavern with a lantern.",

@@ -77,17 +77,12 @@ ALLOWED: dict[str, str] = {
         operations/transforms/checks.py:replacement_problem re.compile
     """,
     "quoted words of the text or of names, each of which matches itself": """
+        artelier_offline/state.py:_stated re.search
         missions/verdict/evidence_check.py:_is_figure re.search
-        models/offline/given.py:text_named re.search
-        models/offline/given.py:number_named re.findall
-        models/offline/missions/compared.py:_parted re.compile
-        models/offline/reply.py:_check_held re.search
         tools/http/secret_redaction.py:Veil._pattern re.compile
     """,
     "one of our own patterns, handed on": """
-        models/offline/given.py:text_formed re.findall
-        models/offline/hints.py:_said re.compile
-        models/offline/schemas.py:_has_format re.fullmatch
+        artelier_offline/state.py:_said re.compile
         pii/detectors/number_forms.py:words re.compile
     """,
     "tables of a package": """
@@ -154,15 +149,7 @@ ALLOWED: dict[str, str] = {
         operations/kinds/shared_values.py:_decoded msgspec.json.decode
     """,
     "the request of the offline model, cut to what it reads": """
-        models/offline/digest.py:_result json.JSONDecoder
-        models/offline/missions/prompt.py:_decision json.loads
-        models/offline/missions/prompt.py:json_in json.JSONDecoder
-        models/offline/missions/topics.py:Output.value json.loads
-        models/offline/notebook.py:_json json.loads
-        models/offline/past.py:calls_in json.JSONDecoder
-        models/offline/previews.py:parsed json.JSONDecoder
-        models/offline/skills.py:Skills.behind json.loads
-        models/offline/world.py:_read_offers json.loads
+        artelier_offline/conversation.py:json_in json.JSONDecoder
     """,
     "inflated piece by piece, up to a bound": """
         kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj

@@ -47,7 +47,7 @@ asyncio.run(main(sys.argv[1]))
 LATE = frozenset(
     (
         "ag_ui",
-        "artelier.models.offline",
+        "artelier_offline",
         "artelier.server.routes.events",
         "artelier.server.routes.runs",
         "artelier.server.wire.runs",

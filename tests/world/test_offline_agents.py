@@ -12,12 +12,12 @@ import pytest
 from artelier.context import assemble
 from artelier.errors import InvalidConfig, OfflineCannot
 from artelier.kernel.prompt.manifest import compose, part_content
-from artelier.models.offline import OfflineModel
 from artelier.ports.model import ChatMessage, ModelRequest
 from artelier.world import read_config
 from artelier.world.mind import prompt_sections
 from artelier.world.mind.shipped_texts import template
 from artelier.world.mind_artifacts import read_prompt, shipped_prompt
+from artelier_offline import OfflineModel
 
 VALUES = {
     "tick": 3,

@@ -18,7 +18,7 @@ from artelier.server.security.guard import API
 
 LAST = (
     "artelier.missions.delete_guard",
-    "artelier.models.offline",
+    "artelier_offline",
     "genai_prices.data",
     "artelier.operations.kinds.guard",
     "artelier.operations.templates.compiler",

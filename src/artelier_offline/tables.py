@@ -1,0 +1,302 @@
+"""Tables and columns as the tools describe them, the facts of a profile query, and what these forbid to
+compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from artelier.errors import OfflineCannot
+from artelier_offline.words import code, listed, name_words
+
+COLUMNS_MAX = 150
+"""Of all tables together; beyond that nothing is answered."""
+PROFILE_ROWS_MAX = 2_000
+
+Type = Literal["number", "text", "date", "other"]
+
+MONEY = frozenset("revenue sale amount turnover income takings proceeds".split())
+QUANTITY = frozenset("unit quantity qty piece".split())
+ADDITIVE = (
+    MONEY
+    | QUANTITY
+    | frozenset("cost expense spend spending payment fee donation hour minute visit click view".split())
+)
+"""Words of columns whose values are added up although the question does not say `total`."""
+INTENSIVE = frozenset(
+    "price rate ratio score rating average avg mean median temperature temp percent pct"
+    " percentage share age speed level balance stock hand inventory latitude longitude lat lon"
+    " index grade limit target minimum maximum min max per capacity cumulative rank salary".split()
+)
+"""Words of columns whose sum means nothing."""
+KEYS = frozenset("id key code no nr number num sku isbn uuid ref reference".split())
+"""Last words of columns that tell things apart."""
+IDENTIFIERS = KEYS | frozenset("zip postcode phone year month week day quarter hour".split())
+"""Last words of columns whose numbers are no figures."""
+LIFECYCLE = frozenset(
+    "status state stage active inactive closed open cancelled canceled cancellation deleted"
+    " void voided archived leave left end ended exit terminated termination expired expiry"
+    " retired returned refunded duplicate draft valid superseded".split()
+)
+"""Words of columns that may say that a row does not count."""
+SCALES = frozenset("currency ccy uom unit".split())
+"""Names of columns that say in what the other columns are measured."""
+TOTALS = ("total", "totals", "subtotal", "sum", "grand total", "overall", "all")
+"""Cells of rows that hold the sum of other rows."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    table: str
+    name: str
+    type: Type
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        return name_words(self.name)
+
+    @property
+    def is_identifier(self) -> bool:
+        return bool(self.words) and self.words[-1] in IDENTIFIERS
+
+    @property
+    def is_key(self) -> bool:
+        return bool(self.words) and self.words[-1] in KEYS
+
+    @property
+    def is_measure(self) -> bool:
+        return self.type == "number" and not self.is_identifier
+
+    @property
+    def is_additive(self) -> bool:
+        return self.is_measure and not self.is_intensive and bool(set(self.words) & ADDITIVE)
+
+    @property
+    def is_intensive(self) -> bool:
+        return bool(set(self.words) & INTENSIVE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with the file that it was read from."""
+
+    name: str
+    source: str
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def words(self) -> tuple[str, ...]:
+        """The words of its name, without numbers at the end."""
+        words = name_words(self.name)
+        while len(words) > 1 and words[-1].isdigit():
+            words = words[:-1]
+        return words
+
+    def of_type(self, kind: Type) -> list[Column]:
+        return [one for one in self.columns if one.type == kind]
+
+    @property
+    def key(self) -> Column | None:
+        """The column that should tell its rows apart by its name: `id`, or `order_id` of `orders`."""
+        own = [
+            one for one in self.columns if one.is_key and one.words[:-1] in ((), self.words[-1:], self.words)
+        ]
+        return own[0] if own else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """What the profile says of a column."""
+
+    filled: int
+    distinct: int
+    folded: int
+    """Distinct values, differences of case and outer spaces left out."""
+    low: date | None = None
+    high: date | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Profile:
+    """The tables, what is known of their columns, and the cells that a question names."""
+
+    tables: tuple[Table, ...]
+    skipped: tuple[str, ...] = ()
+    rows: dict[str, int] = field(default_factory=dict[str, int])
+    copies: dict[str, int] = field(default_factory=dict[str, int])
+    """Rows of a table that are a whole copy of another one."""
+    facts: dict[Column, Fact] = field(default_factory=dict[Column, Fact])
+    cells: dict[str, list[tuple[Column, str]]] = field(default_factory=dict[str, list[tuple[Column, str]]])
+    """Columns and values by the folded text of a cell."""
+
+    def table(self, name: str) -> Table:
+        return next(one for one in self.tables if one.name == name)
+
+    def is_unique(self, column: Column) -> bool:
+        fact = self.facts[column]
+        return fact.filled == fact.distinct == self.rows[column.table]
+
+    def check_rows(self, table: Table, used: Iterable[Column], *, literal: bool) -> list[str]:
+        """Return notes on the rows of a table. `literal`: the question asks for rows as they stand in the
+        file.
+
+        Errors: `OfflineCannot` if it is open which of the rows count.
+        """
+        named, name = list(used), code(table.name)
+        for column in named:
+            if column.type == "text" and self.facts[column].folded != self.facts[column].distinct:
+                raise OfflineCannot(f"{code(column.name)} writes the same value in several ways")
+        if literal:
+            return []
+        for column in table.columns:
+            fact = self.facts[column]
+            values = fact.distinct + (0 < fact.filled < self.rows[table.name])
+            if column in named or column.type == "number" or values < 2:
+                continue
+            differ = f"the rows of {name} differ in {code(column.name)}, and it is not said which of them"
+            if set(column.words) & LIFECYCLE or column.words in (("type",), ("kind",)):
+                raise OfflineCannot(f"{differ} count")
+            if column.type == "text" and set(column.words) & SCALES:
+                raise OfflineCannot(f"{differ} are meant")
+        if any(column.table == table.name for one in TOTALS for column, _ in self.cells.get(one, ())):
+            raise OfflineCannot(f"{name} seems to have rows that hold the total of others")
+        key, copies = table.key, self.copies[table.name]
+        if key is not None and not self.is_unique(key):
+            raise OfflineCannot(
+                f"several rows of {name} have the same {code(key.name)}, so it is open what counts"
+            )
+        if copies and any(one.is_key for one in table.columns):
+            raise OfflineCannot(
+                f"{copies} rows of {name} are copies of others, and it is not said whether they count"
+            )
+        said = "row equals" if copies == 1 else "rows equal"
+        return [f"{copies} {said} another row of {name} in every column; each counts."] if copies else []
+
+
+def tables_from(answer: Any) -> tuple[tuple[Table, ...], tuple[str, ...]]:
+    """Return the tables of a `describe_tables` answer, and notes on the files that are no tables.
+
+    Errors: `OfflineCannot` if the answer has another shape.
+    """
+    try:
+        tables = tuple(
+            Table(
+                name=str(one["name"]),
+                source=str(one.get("source") or one["name"]),
+                columns=tuple(
+                    Column(str(one["name"]), str(c["name"]), _type(str(c["type"]))) for c in one["columns"]
+                ),
+            )
+            for one in answer["tables"]
+        )
+        skipped = tuple(
+            f"Not read: {code(str(one['source']))}, {str(one.get('reason', 'no table')).rstrip('.')}."
+            for one in answer.get("skipped", [])[:5]
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise OfflineCannot("the result of describe_tables has another shape than expected") from None
+    return tables, skipped
+
+
+def _type(name: str) -> Type:
+    upper = name.upper()
+    if "[" in upper or upper.startswith(("STRUCT", "MAP", "LIST", "INTERVAL")):
+        return "other"
+    if upper.startswith(("VARCHAR", "TEXT", "STRING", "CHAR", "BPCHAR", "ENUM", "UUID", "BOOL")):
+        return "text"
+    if upper.startswith(("DATE", "TIMESTAMP")):
+        return "date"
+    return (
+        "number"
+        if any(one in upper for one in ("INT", "DOUBLE", "FLOAT", "REAL", "DECIMAL", "NUMERIC"))
+        else "other"
+    )
+
+
+def quoted(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def profile_sql(tables: Sequence[Table], words: Sequence[str]) -> str:
+    """Return the query that tells what is in the columns, and which cells have the words of the question.
+
+    Errors: `OfflineCannot` if there are too many columns.
+    """
+    if sum(len(one.columns) for one in tables) > COLUMNS_MAX:
+        raise OfflineCannot(f"the workspace has more than {COLUMNS_MAX} columns")
+    parts: list[str] = []
+    wanted = ", ".join(literal(word) for word in [*words, *TOTALS])
+    for table in tables:
+        name, of = quoted(table.name), literal(table.name)
+        copies = f"count(*) - (SELECT count(*) FROM (SELECT DISTINCT * FROM {name}))"
+        head = "'' AS col, '' AS cell, count(*) AS filled"
+        parts.append(
+            f"SELECT 'table' AS part, {of} AS tbl, {head}, {copies} AS n, 0 AS folded, '' AS low, '' AS high"
+            f" FROM {name}"
+        )
+        for column in table.columns:
+            col, lit = quoted(column.name), literal(column.name)
+            plain = f"lower(trim({col}::VARCHAR))"
+            bounds = f"min({col})::VARCHAR, max({col})::VARCHAR" if column.type == "date" else "'', ''"
+            counts = f"count({col}), count(DISTINCT {col}), count(DISTINCT {plain})"
+            parts.append(f"SELECT 'column', {of}, {lit}, '', {counts}, {bounds} FROM {name}")
+            if column.type == "text":
+                cells = f"{of}, {lit}, {col}::VARCHAR, count(*), 0, 0, '', ''"
+                parts.append(f"SELECT 'cell', {cells} FROM {name} WHERE {plain} IN ({wanted}) GROUP BY 4")
+    return "\nUNION ALL\n".join(parts)
+
+
+def profile_from(tables: tuple[Table, ...], skipped: tuple[str, ...], answer: Any) -> Profile:
+    """Return the profile. Errors: `OfflineCannot` if the answer is cut or has another shape."""
+    found = Profile(tables=tables, skipped=skipped)
+    columns = {(table.name, column.name): column for table in tables for column in table.columns}
+    for part, table, name, cell, filled, distinct, folded, low, high in rows_of(answer, width=9):
+        if part == "table":
+            found.rows[table], found.copies[table] = filled, distinct
+        elif part == "column":
+            bounds = {"low": _day(low), "high": _day(high)}
+            found.facts[columns[table, name]] = Fact(
+                filled=filled, distinct=distinct, folded=folded, **bounds
+            )
+        else:
+            found.cells.setdefault(cell.strip().lower(), []).append((columns[table, name], cell))
+    if len(found.facts) != len(columns) or len(found.rows) != len(tables):
+        raise OfflineCannot("the result of query_sql is not whole")
+    return found
+
+
+def _day(text: Any) -> date | None:
+    try:
+        return date.fromisoformat(str(text)[:10])
+    except ValueError:
+        return None
+
+
+def rows_of(answer: Any, *, width: int) -> list[list[Any]]:
+    """Return the rows of a `query_sql` answer. Errors: `OfflineCannot` if it is cut or has another shape."""
+    fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    rows: Any = fields.get("rows")
+    if not isinstance(rows, list) or any(
+        not isinstance(row, list) or len(cast("list[Any]", row)) != width for row in cast("list[Any]", rows)
+    ):
+        raise OfflineCannot("the result of query_sql has another shape than expected")
+    if fields.get("truncated"):
+        raise OfflineCannot("the result of query_sql is cut")
+    return cast("list[list[Any]]", rows)
+
+
+def names_of(columns: Iterable[Column]) -> str:
+    """Return columns in words, each with its table."""
+    return listed([code(f"{one.table}.{one.name}") for one in columns], "or")
