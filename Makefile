@@ -68,7 +68,7 @@ clean: ## Remove what setup and the tools made; runs in .artelier stay
 	rm -rf .venv .tools .pytest_cache .ruff_cache .hypothesis dist $(WEB) web/node_modules
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.synced: pyproject.toml uv.lock $(filter .tools/bin/uv,$(UV))
+.venv/.synced: pyproject.toml lab/pyproject.toml uv.lock $(filter .tools/bin/uv,$(UV))
 	@.venv/bin/python -c "" 2>/dev/null || { $(python_is_new_enough) && $(UV) venv --quiet --clear --python "$(PYTHON)" .venv; }
 	@$(UV) sync --locked
 	@touch $@

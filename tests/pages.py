@@ -5,8 +5,8 @@ from __future__ import annotations
 from artelier.cli.maintenance.reference_pages import cli_page, settings_page
 from artelier.cli.narration.event_labels import typescript
 from artelier.operations.profile.reference_page import operations_page
-from artelier.testing.event_table import event_table
 from artelier.world.actions import actions_page
+from artelier_lab.event_table import event_table
 from tests.repository.sources import ROOT
 
 KIND_WORDS = ROOT / "web/src/projection/kindWords.ts"

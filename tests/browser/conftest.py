@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-from artelier.testing.bench.server_browser import ARGUMENTS, chromium
+from artelier_lab.bench.server.browser import ARGUMENTS, chromium
 from tests.browser.hand import Hand
 from tests.browser.inside import Inside, inside, offline
 from tests.browser.served import WAIT_S, Served

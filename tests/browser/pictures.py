@@ -8,7 +8,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from artelier.testing.bench.server_browser import ARGUMENTS, chromium
+from artelier_lab.bench.server.browser import ARGUMENTS, chromium
 from tests.browser.conftest import SALES
 from tests.browser.hand import Hand
 from tests.browser.served import WAIT_S, Served

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artelier.testing.bench import AREAS, Target, judge
+from artelier_lab.bench import AREAS, Target, judge
 from tests.cli.conftest import Shell
 
 

@@ -18,7 +18,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import ends_step
 from artelier.log.sqlite.writer import Writer
 from artelier.ports.model import Delta, Usage
-from artelier.testing.torture.virtual import VirtualClock, VirtualLoop
+from artelier_lab.torture.virtual import VirtualClock, VirtualLoop
 from tests.kernel.crashes import Death, Deaths
 from tests.kernel.stage import PRICE, World, last
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.testing.torture.virtual import VirtualLoop
+from artelier_lab.torture.virtual import VirtualLoop
 from tests.determinism import programs_races
 from tests.determinism.harness import Outside, drive, live_through, opened, virtually
 from tests.determinism.programs import EXCLUDED, PROGRAMS

@@ -9,9 +9,9 @@ import pytest
 
 from artelier.errors import InvalidRequest
 from artelier.memory.embedders import minilm
-from artelier.testing.bench import run_bench
-from artelier.testing.bench.memory import TARGETS, UNITS
-from artelier.testing.bench.memory_talks import made_up_conversations
+from artelier_lab.bench import run_bench
+from artelier_lab.bench.memory.area import TARGETS, UNITS
+from artelier_lab.bench.memory.talks import made_up_conversations
 
 SPEED = {
     "query_ms_p50_10k",

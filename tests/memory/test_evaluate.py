@@ -9,7 +9,7 @@ import pytest
 
 from artelier.errors import InvalidRequest
 from artelier.memory import Weights, evaluate
-from artelier.testing.bench.memory_talks import made_up_conversations
+from artelier_lab.bench.memory.talks import made_up_conversations
 
 
 def turn(id_: str, speaker: str, text: str, **more: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 
 from artelier.pii.detectors import find_all, shipped
 from artelier.ports.pii import Detector
-from artelier.testing.pii_corpus import KINDS, judge
+from artelier_lab.pii.corpus import KINDS, judge
 
 DETECTORS = shipped()
 

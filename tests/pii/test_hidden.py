@@ -17,8 +17,8 @@ from artelier.pii.detectors import shipped
 from artelier.pii.hidden_values import places
 from artelier.pii.placeholder import placeholders_in
 from artelier.testing import ScriptedModel
-from artelier.testing.pii_corpus import Sample
-from artelier.testing.pii_hidden import HIDINGS, MADE, benign, hidden_values
+from artelier_lab.pii.corpus import Sample
+from artelier_lab.pii.hidden import HIDINGS, MADE, benign, hidden_values
 from tests.pii.test_laws import scrubber
 from tests.repository.sources import ROOT
 from tests.server.test_personal import KEY

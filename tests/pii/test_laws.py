@@ -16,7 +16,7 @@ from artelier.pii.encryption import VaultCipher
 from artelier.pii.placeholder import placeholder, placeholders_in
 from artelier.pii.scrubber import Scrubber
 from artelier.pii.vault import Vault
-from artelier.testing.pii_corpus import KINDS, values
+from artelier_lab.pii.corpus import KINDS, values
 
 
 def scrubber() -> Scrubber:

@@ -24,7 +24,7 @@ from artelier.pii.scrubber import DECODED_BYTES
 from artelier.pii.scrubber_registry import SLICE_EVENTS
 from artelier.pii.search_processes import PiiSearch, PlaceTurns
 from artelier.ports.pii import Detector
-from artelier.testing.pii_corpus import KINDS, values
+from artelier_lab.pii.corpus import KINDS, values
 from tests.server.test_personal import KEY
 
 

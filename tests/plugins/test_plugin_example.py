@@ -76,7 +76,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(install, check=True, capture_output=True, text=True)
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = subprocess.run([python, "-c", where], check=True, capture_output=True, text=True).stdout.strip()
-    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    for one in Path(sysconfig.get_path("purelib")).iterdir():
+        link = Path(site) / one.name
+        if "artelier" not in one.name and not link.exists():
+            link.symlink_to(one)
     return folder / "venv"
 
 
@@ -148,3 +151,14 @@ def test_the_wheel_alone_does_what_the_readme_shows_first(shop: Shop) -> None:
     assert version.stdout.startswith("artelier 0.")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "south" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["torture", "bench"])
+def test_a_command_of_the_lab_says_in_one_sentence_how_to_get_it(shop: Shop, name: str) -> None:
+    ran = shop("artelier", name)
+
+    assert ran.returncode != 0
+    assert f"the command '{name}' comes with artelier-lab, which is not installed" in ran.stderr
+    assert "`pip install artelier-lab`" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert f"\n  {name} " in shop("artelier", "--help").stdout

@@ -25,7 +25,9 @@ def requirements(project: dict[str, Any]) -> set[str]:
 def unexplained(project: dict[str, Any], decision: str) -> list[str]:
     """Packages without a row of their own in a table of the decision."""
     explained = {name.lower() for row in _first_cells(decision) for name in row}
-    return sorted(requirements(project) - explained - {project["project"]["name"]})
+    sources = project.get("tool", {}).get("uv", {}).get("sources", {})
+    own = {project["project"]["name"], *(name for name, one in sources.items() if "workspace" in one)}
+    return sorted(requirements(project) - explained - own)
 
 
 def _first_cells(text: str) -> list[list[str]]:

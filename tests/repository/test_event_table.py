@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artelier.log import registered
-from artelier.testing.event_table import event_table
+from artelier_lab.event_table import event_table
 from tests.repository.sources import ROOT
 
 

@@ -14,7 +14,7 @@ FUNCTION_LINES_MAX = 70
 REASON = re.compile(r"\bLong because \w+")
 """How a docstring introduces its reason."""
 
-CODE = [path for name in ("src", "tests", "examples", "bench") if (path := ROOT / name).is_dir()]
+CODE = [path for name in ("src", "lab", "tests", "examples") if (path := ROOT / name).is_dir()]
 
 
 def check_file_sizes(root: Path) -> list[str]:

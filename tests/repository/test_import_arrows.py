@@ -44,9 +44,6 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 FACES = {"server", "cli"}
 """The only packages that import `app`; `testing` and the lazy exports of the root may too."""
 
-TESTING_USERS = ("artelier.cli.maintenance.torture", "artelier.cli.maintenance.bench")
-"""The only modules that import `artelier.testing`, and only inside a function."""
-
 MEMBERS = {"artelier_offline", "artelier_migrate", "artelier_lab"}
 """Import packages beside `artelier`: each may import that, and is reached through entry points only."""
 
@@ -90,7 +87,7 @@ def _refusal(source: Source, item: Import, root: Path) -> str | None:
     if importer == target or importer == "testing":
         return None
     if target == "testing":
-        return _testing_refusal(source, item)
+        return "testing is for tests and the lab"
     if importer == "root":
         return None if target in RANK else "it has no place in the order of packages"
     if importer == "__main__":
@@ -104,13 +101,6 @@ def _refusal(source: Source, item: Import, root: Path) -> str | None:
     if RANK[target] > RANK[importer]:
         return f"{target} stands below {importer}"
     return None
-
-
-def _testing_refusal(source: Source, item: Import) -> str | None:
-    allowed = any(source.module == user or source.module.startswith(user + ".") for user in TESTING_USERS)
-    if not allowed:
-        return "only the commands torture and bench import testing"
-    return None if item.lazy else "testing is imported inside a function, on use"
 
 
 def check_private_names(root: Path) -> list[str]:
@@ -143,6 +133,15 @@ def check_core_dependencies(root: Path) -> list[str]:
 
 def test_imports_follow_the_order_of_packages() -> None:
     assert check_arrows(ROOT / "src") == []
+
+
+def test_every_import_package_is_the_product_or_a_member() -> None:
+    """The lab imports whatever it likes; nobody imports the lab."""
+    here = {path.parent.name for root in ("src", "lab/src") for path in (ROOT / root).glob("*/__init__.py")}
+
+    assert here <= {"artelier", *MEMBERS}
+    assert here >= {"artelier", "artelier_migrate", "artelier_lab"}
+    assert check_arrows(ROOT / "lab/src") == []
 
 
 def test_nothing_imports_private_names_of_another_package() -> None:
@@ -185,9 +184,9 @@ WRONG_ARROWS = [
     ("world/tick/tick.py", "from artelier import Kernel", "only server and cli"),
     ("world/tick/tick.py", "import artelier", "only server and cli"),
     ("server/app.py", "from artelier.cli import main", "cli stands below server"),
-    ("cli/maintenance/torture.py", "from artelier.testing import simulator", "inside a function"),
-    ("cli/runs.py", "def f():\n    from artelier.testing import fake", "only the commands"),
-    ("__init__.py", "from artelier.testing import simulator", "only the commands"),
+    ("cli/runs.py", "def f():\n    from artelier.testing import fake", "for tests and the lab"),
+    ("__init__.py", "from artelier.testing import simulator", "for tests and the lab"),
+    ("cli/runs.py", "def f():\n    import artelier_lab.torture", "through its entry points only"),
     ("cli/runs.py", "def f():\n    import artelier_offline", "through its entry points only"),
     ("models/registry.py", "x = import_module('artelier_offline.model')", "through its entry points only"),
     ("plans/a.py", "from artelier.log import Event", "plans has no place"),
@@ -215,7 +214,6 @@ def test_right_arrows_are_accepted(tmp_path: Path) -> None:
             "ids.py": "from artelier.errors import InvalidRequest",
             "kernel/runs.py": "from artelier.log import Event\nfrom . import steps\nimport json",
             "cli/work/up.py": "from artelier.server import serve\nfrom artelier import Kernel",
-            "cli/maintenance/torture.py": "def f():\n    from artelier.testing import simulator",
             "testing/simulator.py": "from artelier.cli import main\nfrom artelier.app import Kernel",
         },
     )

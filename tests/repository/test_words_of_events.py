@@ -10,7 +10,7 @@ from artelier.cli.narration import run_events
 from artelier.cli.narration.event_labels import WORDS, typescript, words_of
 from artelier.cli.narration.narrator import TELLERS
 from artelier.log import EventData, registered
-from artelier.testing.event_table import event_table
+from artelier_lab.event_table import event_table
 from tests.pages import KIND_WORDS
 from tests.repository.sources import ROOT
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from artelier.testing.availability import trial
-from artelier.testing.availability.processes import rss_bytes
-from artelier.testing.availability.session import INPUTS, run_availability
-from artelier.testing.availability.trial import RSS_MB_MAX, Result
+from artelier_lab.availability import trial
+from artelier_lab.availability.processes import rss_bytes
+from artelier_lab.availability.session import INPUTS, run_availability
+from artelier_lab.availability.trial import RSS_MB_MAX, Result
 from tests.cli.conftest import Shell, shell
 
 __all__ = ["shell"]

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import InvalidRequest
-from artelier.testing.bench import Target, judge, run_bench
-from artelier.testing.bench.crowd import bench_crowd
-from artelier.testing.bench.floor import Floor
-from artelier.testing.bench.growth import Sizes, bench_growth, store_bytes
-from artelier.testing.bench.imports import child_cpu_ms
-from artelier.testing.bench.machine import filesystem_of, machine_facts
-from artelier.testing.bench.replay import bench_replay
+from artelier_lab.bench import Target, judge, run_bench
+from artelier_lab.bench.floor import Floor
+from artelier_lab.bench.imports import child_cpu_ms
+from artelier_lab.bench.kernel.crowd import bench_crowd
+from artelier_lab.bench.kernel.growth import Sizes, bench_growth, store_bytes
+from artelier_lab.bench.kernel.replay import bench_replay
+from artelier_lab.bench.machine import filesystem_of, machine_facts
 
 KERNEL_FIGURES = {
     "cpu_ms_per_cycle",

@@ -9,14 +9,14 @@ import pytest
 
 from artelier.context import assemble, section_tokens
 from artelier.ports.model import ChatMessage, ModelRequest
-from artelier.testing.bench import run_bench
-from artelier.testing.bench.assembly import SECTIONS, bench_assembly, sections_of
-from artelier.testing.bench.counting import KINDS, Counter, bench_counting, reading
-from artelier.testing.bench.prefix import bench_prefix, prompts_of
-from artelier.testing.bench.progressive import CALLS, bench_progressive, requests_of
-from artelier.testing.bench.requests import cached_cost, read_order, shared, tokens_of
-from artelier.testing.bench.turns import Turns, WorkingModel, bench_turns, differing_bytes, work
-from artelier.testing.bench.turns import open_kernel as open_turns
+from artelier_lab.bench import run_bench
+from artelier_lab.bench.context.assembly import SECTIONS, bench_assembly, sections_of
+from artelier_lab.bench.context.counting import KINDS, Counter, bench_counting, reading
+from artelier_lab.bench.context.prefix import bench_prefix, prompts_of
+from artelier_lab.bench.context.progressive import CALLS, bench_progressive, requests_of
+from artelier_lab.bench.context.requests import cached_cost, read_order, shared, tokens_of
+from artelier_lab.bench.kernel.turns import Turns, WorkingModel, bench_turns, differing_bytes, work
+from artelier_lab.bench.kernel.turns import open_kernel as open_turns
 
 CONTEXT_FIGURES = {
     "assemble_ms_200_sections_100k_tokens",

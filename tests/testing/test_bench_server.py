@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from artelier.testing.bench import run_bench
-from artelier.testing.bench.server import TARGETS, UNITS
-from artelier.testing.bench.server_browser import FIGURES, NO_CHROMIUM, cannot
-from artelier.testing.bench.server_clients import Client, Crowd
-from artelier.testing.bench.server_live import Load, Served, missed, percentile, under
-from artelier.testing.bench.server_page import NO_BUILD, bundle_kb_gzip
+from artelier_lab.bench import run_bench
+from artelier_lab.bench.server.area import TARGETS, UNITS
+from artelier_lab.bench.server.browser import FIGURES, NO_CHROMIUM, cannot
+from artelier_lab.bench.server.clients import Client, Crowd
+from artelier_lab.bench.server.live import Load, Served, missed, percentile, under
+from artelier_lab.bench.server.page import NO_BUILD, bundle_kb_gzip
 
 
 def test_clients_of_a_real_server_get_every_event_that_is_written(tmp_path: Path) -> None:

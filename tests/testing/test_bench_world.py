@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from artelier.testing.bench import run_bench
-from artelier.testing.bench.world import TARGETS
-from artelier.testing.bench.world_made import economy, giving, world_of
-from artelier.testing.bench.world_room import measure
 from artelier.world import World
 from artelier.world.events import world_stream
+from artelier_lab.bench import run_bench
+from artelier_lab.bench.world.area import TARGETS
+from artelier_lab.bench.world.room import measure
+from artelier_lab.bench.world.setup import economy, giving, world_of
 
 
 async def acts(world: World) -> list[dict[str, Any]]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from artelier.testing.torture.missions import try_mission
-from artelier.testing.torture.plants import planted
-from artelier.testing.torture.same_log import find_differences, load_logs, main, read_logs, write_logs
-from artelier.testing.torture.trial import try_sagas, try_seed
+from artelier_lab.torture.missions.simulation import try_mission
+from artelier_lab.torture.plants import planted
+from artelier_lab.torture.same_log import find_differences, load_logs, main, read_logs, write_logs
+from artelier_lab.torture.trial import try_sagas, try_seed
 
 
 def test_a_seed_records_the_same_log_whatever_was_simulated_before(tmp_path: Path) -> None:

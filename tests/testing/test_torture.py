@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import artelier.testing.torture.real
+import artelier_lab.torture.real
 from artelier.errors import InvalidRequest
-from artelier.testing.torture import PLANTS, run_torture
-from artelier.testing.torture.plants import planted
-from artelier.testing.torture.schedules import try_schedules
-from artelier.testing.torture.trial import simulate
+from artelier_lab.torture import PLANTS, run_torture
+from artelier_lab.torture.plants import planted
+from artelier_lab.torture.schedules.simulation import try_schedules
+from artelier_lab.torture.trial import simulate
 
 FOUND = {
     "acting-fork": (2, "forks' effects"),
@@ -154,7 +154,7 @@ def test_processes_that_share_the_seeds_hold_every_promise(tmp_path: Path) -> No
 def test_an_agent_that_is_killed_again_and_again_comes_to_the_same_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(artelier.testing.torture.real, "KILLS_MAX", 4)
+    monkeypatch.setattr(artelier_lab.torture.real, "KILLS_MAX", 4)
 
     report = run_torture(1, real=True, jobs=1, directory=tmp_path, keep=True)
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from pathlib import Path
 
-from artelier.testing.torture.missions import draw_mission, try_mission
+from artelier_lab.torture.missions.simulation import draw_mission, try_mission
 
 
 def test_seeds_keep_every_promise_of_missions(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from artelier.testing.torture.schedules import try_schedules
+from artelier_lab.torture.schedules.simulation import try_schedules
 
 
 def test_seeds_keep_every_promise_of_schedules(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from artelier.testing.torture.world import try_world
-from artelier.testing.torture.world_drawn import Drawn, draw_world, drawn_action
-from artelier.testing.torture.world_faults import WorldCrash, WorldFaults
 from artelier.world.actions import ACTIONS, Rejected, action_from
+from artelier_lab.torture.world.faults import WorldCrash, WorldFaults
+from artelier_lab.torture.world.scenario import Drawn, draw_world, drawn_action
+from artelier_lab.torture.world.trial import try_world
 
 
 def test_worlds_hold_every_promise(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase": ("maintenance.erase", "Erase what was stored of a tenant, or of one subject."),
     "gc": ("maintenance.gc", "Remove stored content that nothing refers to."),
     "db": ("maintenance.db", "Look after the database file."),
-    "bench": ("maintenance.bench", "Measure on this machine, and compare with the bounds."),
-    "torture": ("maintenance.torture", "Try to break the promises of the kernel."),
+    "bench": ("@artelier-lab", "Measure on this machine, and compare with the bounds."),
+    "torture": ("@artelier-lab", "Try to break the promises of the kernel."),
 }
 """Command to its module in this package (and its name in it, if it has several) and its line in the list.
 `@artelier` is a member of that distribution, found by its entry point.

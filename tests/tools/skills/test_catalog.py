@@ -10,10 +10,10 @@ import pytest
 
 from artelier import Kernel, tool
 from artelier.errors import InvalidRequest, ToolFailed
-from artelier.testing.skills_fixture import fifty_tools
 from artelier.tokens import estimate_tokens
 from artelier.tools import Tool
 from artelier.tools.skills import Listing, SkillCatalog, section_text
+from artelier_lab.skills_fixture import fifty_tools
 
 from .stage import Server, call, call_port, play, statuses, write_skill
 

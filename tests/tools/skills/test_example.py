@@ -9,9 +9,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from artelier.ports.tool import ToolPort
-from artelier.testing.skills_fixture import fifty_tools
 from artelier.tools import Tool
 from artelier.tools.skills.prompt.example import example_of, worked_example
+from artelier_lab.skills_fixture import fifty_tools
 
 
 class Colour(Enum):

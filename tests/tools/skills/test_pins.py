@@ -10,9 +10,9 @@ import pytest
 
 from artelier import Kernel, Tenant
 from artelier.errors import Conflict, InvalidRequest, NotFound, ToolFailed
-from artelier.testing.skills_fixture import DescribedTool
 from artelier.tools import Tool
 from artelier.tools.skills import SkillCatalog, Skills, section_text
+from artelier_lab.skills_fixture import DescribedTool
 
 from .stage import Server, call, call_port, kinds, play, statuses
 

@@ -1,0 +1,15 @@
+"""The hostile inputs by kind, each with its twin."""
+
+from artelier_lab.availability.inputs import agents, bodies, documents, floods, strangers, uploads
+
+INPUTS = (
+    *strangers.INPUTS,
+    *bodies.INPUTS,
+    *uploads.INPUTS,
+    *agents.INPUTS,
+    *documents.INPUTS,
+    *floods.INPUTS,
+)
+"""In the order in which they are tried."""
+
+__all__ = ["INPUTS"]

@@ -1,0 +1,123 @@
+"""Documents that are interpreted: profiles, lorebooks, world files, imported chats."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from artelier_lab.availability.client import Answer
+from artelier_lab.availability.inputs.builders import MIB, Body, counted, posting
+from artelier_lab.availability.scene import Input, Scene
+
+ENDLESS = "{% for a in (1..100000) %}{% for b in (1..100000) %}x{% endfor %}{% endfor %}"
+
+
+def _profile(template: str, *, count: int = 1, steps: list[Any] | None = None) -> dict[str, Any]:
+    kind, params = "template", dict[str, Any](template=template, effects=[])
+    if steps is not None:
+        kind, params = "transform", {"input": "text", "steps": steps, "effects": []}
+    operations = [
+        {
+            "operation_id": f"op{number}",
+            "kind": kind,
+            "hooks": ["after_main_llm"],
+            "order": 1,
+            "params": params,
+        }
+        for number in range(count)
+    ]
+    return {"profile_id": "trial", "operations": operations}
+
+
+def _checked(profile: Any) -> Body:
+    content = json.dumps({"profile": profile}).encode()
+    return lambda id: content
+
+
+def _validated(name: str, profile: Any) -> Input:
+    return posting(f"profile-{name}", "/profiles/validate", _checked(profile), _checked(_profile("Hello.")))
+
+
+async def _turn(scene: Scene, template: str) -> Answer:
+    profile = {**_profile(template), "profile_id": scene.name}
+    saved = await scene.attacker.post("/profiles", {"profile": profile})
+    if not saved.is_good:
+        return saved
+    chat = {"id": scene.name, "model": "reply:decent", "profile": scene.name}
+    await scene.attacker.post("/sessions", chat)
+    return await scene.attacker.post(f"/sessions/{scene.name}/turns", {"text": "We ride north."})
+
+
+async def _endless_template(scene: Scene) -> str:
+    return counted([await _turn(scene, ENDLESS)])
+
+
+async def _short_template(scene: Scene) -> bool:
+    return (await _turn(scene, "{% for a in (1..3) %}x{% endfor %}")).is_good
+
+
+async def _lore(scene: Scene, keys: list[str], said: str) -> Answer:
+    entries = [
+        {"id": f"e{number}", "keys": [key], "content": "The north is cold."}
+        for number, key in enumerate(keys)
+    ]
+    book = {"id": f"books/{scene.name}", "kind": "lorebook", "content": {"entries": entries}}
+    await scene.attacker.post("/artifacts", book)
+    chat = {"id": scene.name, "model": "reply:decent", "lorebooks": [book["id"]]}
+    opened = await scene.attacker.post("/sessions", chat)
+    if not opened.is_good:
+        return opened
+    return await scene.attacker.post(f"/sessions/{scene.name}/turns", {"text": said})
+
+
+async def _hostile_lore(scene: Scene) -> str:
+    return counted([await _lore(scene, ["/(a+)+b/", "/(a*)*c/"] * 20, "a" * 5_000)])
+
+
+async def _large_lore(scene: Scene) -> str:
+    return counted([await _lore(scene, [f"/key{n}.*x/" for n in range(4_000)], "key " * 20_000)])
+
+
+async def _decent_lore(scene: Scene) -> bool:
+    return (await _lore(scene, ["north"], "We ride north.")).is_good
+
+
+def _world(toml: str) -> Body:
+    return lambda id: json.dumps({"id": id, "toml": toml}).encode()
+
+
+async def _import(scene: Scene, content: list[bytes]) -> Answer:
+    return await scene.attacker.post(
+        "/sessions/import",
+        chunks=content,
+        size_bytes=sum(map(len, content)),
+        within_s=60.0,
+        headers={"Content-Type": "application/octet-stream"},
+    )
+
+
+async def _import_digits(scene: Scene) -> str:
+    return counted([await _import(scene, [b"4" * MIB] * 63)])
+
+
+async def _export_and_import(scene: Scene) -> bool:
+    """A chat that was exported is read; that it is there already is a clear answer."""
+    await scene.attacker.post("/sessions", {"id": scene.name, "model": "reply:decent"})
+    file = await scene.attacker.get(f"/sessions/{scene.name}/export")
+    return file.is_good and (await _import(scene, [file.body])).status in (200, 201, 409)
+
+
+_STEPS = [{"op": "regex", "pattern": "(a+)+b", "replacement": ""}] * 50
+_TABLES = "".join(f"[a{n}]\nb = {n}\n" for n in range(30_000))
+
+INPUTS = (
+    _validated("many-operations", _profile("x", count=5_000)),
+    _validated("deep-template", _profile("{% if a %}" * 20_000)),
+    _validated("patterns", _profile("", steps=_STEPS)),
+    Input(name="template-endless", attack=_endless_template, twin=_short_template),
+    Input(name="lorebook-patterns", attack=_hostile_lore, twin=_decent_lore),
+    Input(name="lorebook-large", attack=_large_lore, twin=_decent_lore),
+    posting("world-file-deep", "/worlds", _world("a = " + "[" * 100_000), _world("[world]\nseed = 7\n")),
+    posting("world-file-wide", "/worlds", _world(_TABLES), _world("[world]\nseed = 7\n")),
+    Input(name="chat-import", attack=_import_digits, twin=_export_and_import),
+)

@@ -1,0 +1,139 @@
+"""Strangers: connections and requests of nobody who is signed in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from artelier_lab.availability.client import Answer, Client
+from artelier_lab.availability.inputs.builders import counted, many
+from artelier_lab.availability.neighbour import ADDRESS
+from artelier_lab.availability.scene import Input, Scene
+from artelier_lab.availability.served import ATTACKER, NEIGHBOUR, PASSWORD
+
+HELD_S = 3.0
+"""How long connections are held open that send nothing, or next to nothing."""
+
+
+async def _hold(scene: Scene, count: int, said: Callable[[int], Iterator[bytes]]) -> str:
+    """Hold connections open, each saying something now and then."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + HELD_S
+    refused = 0
+
+    async def one(number: int) -> None:
+        nonlocal refused
+        try:
+            _, writer = await scene.stranger.connect()
+        except OSError:
+            refused += 1
+            return
+        try:
+            with suppress(OSError):
+                for piece in said(number):
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0.2)
+                    if loop.time() >= until_s:
+                        break
+            await asyncio.sleep(max(0.0, until_s - loop.time()))
+        finally:
+            writer.close()
+
+    await asyncio.gather(*(one(number) for number in range(count)))
+    return f"{count - refused} held"
+
+
+def _nothing(number: int) -> Iterator[bytes]:
+    return iter(())
+
+
+def _headers(number: int) -> Iterator[bytes]:
+    yield b"GET /api/v1/me HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    for line in range(1_000):
+        yield b"X-%d: %d\r\n" % (line, number)
+
+
+def _body(number: int) -> Iterator[bytes]:
+    yield b"POST /api/v1/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4000\r\n\r\n"
+    for _ in range(4_000):
+        yield b" "
+
+
+async def _served(scene: Scene) -> bool:
+    """A stranger gets the page, and the attacker's user is told who it is."""
+    page, me = await scene.stranger.get("/"), await scene.attacker.get("/me")
+    return page.is_good and me.is_good
+
+
+def _held(name: str, count: int, said: Callable[[int], Iterator[bytes]]) -> Input:
+    async def attack(scene: Scene) -> str:
+        return await _hold(scene, count, said)
+
+    return Input(name=name, attack=attack, twin=_served)
+
+
+async def _login(client: Client, user: str, password: str) -> Answer:
+    return await client.post("/login", {"user": user, "password": password})
+
+
+async def _guess_passwords(scene: Scene) -> str:
+    return counted(
+        await many(200, lambda number: _login(scene.stranger, ATTACKER, f"guess {number}"), at_once=50)
+    )
+
+
+async def _large_login(scene: Scene) -> str:
+    return counted(await many(20, lambda number: _login(scene.stranger, ATTACKER, "x" * 1_000_000)))
+
+
+async def _sign_in(scene: Scene) -> bool:
+    """Somebody else, elsewhere, signs in."""
+    elsewhere = Client(scene.stranger.port, address=ADDRESS)
+    return (await _login(elsewhere, NEIGHBOUR, PASSWORD)).is_good
+
+
+async def _guess_tokens(scene: Scene) -> str:
+    async def one(number: int) -> Answer:
+        return await scene.stranger.get("/me", headers={"Authorization": f"Bearer {number:043}"})
+
+    return counted(await many(1_000, one, at_once=50))
+
+
+async def _large_headers(scene: Scene) -> str:
+    async def one(number: int) -> Answer:
+        return await scene.stranger.get("/me", headers={f"X-{n}": "x" * 1_000 for n in range(200)})
+
+    return counted(await many(50, one))
+
+
+async def _broken(scene: Scene) -> str:
+    pieces = (b"\x16\x03\x01\x02\x00\x01" * 200, b"GET\r\n\r\n" * 200, b"GET / HTTP/9.9\r\n\r\n" * 200)
+
+    async def one(number: int) -> Answer:
+        try:
+            reader, writer = await scene.stranger.connect()
+            writer.write(pieces[number % 3])
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(5):
+                    await reader.read(65_536)
+            writer.close()
+        except OSError:
+            return Answer(0)
+        return Answer(400)
+
+    await many(300, one, at_once=30)
+    return "300 sent"
+
+
+INPUTS = (
+    _held("idle-connections", 1_050, _nothing),
+    _held("slow-headers", 200, _headers),
+    _held("slow-bodies", 200, _body),
+    Input(name="large-headers", attack=_large_headers, twin=_served),
+    Input(name="broken-requests", attack=_broken, twin=_served),
+    Input(name="login-flood", attack=_guess_passwords, twin=_sign_in),
+    Input(name="large-logins", attack=_large_login, twin=_sign_in),
+    Input(name="token-guesses", attack=_guess_tokens, twin=_served),
+)

@@ -1,0 +1,1 @@
+"""The commands `artelier torture` and `artelier bench`."""

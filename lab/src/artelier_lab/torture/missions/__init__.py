@@ -1,0 +1,1 @@
+"""Missions under crashes."""

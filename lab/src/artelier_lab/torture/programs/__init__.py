@@ -1,0 +1,1 @@
+"""Programs that a seed mixes from: probes, races, compensations."""

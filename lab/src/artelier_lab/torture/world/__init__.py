@@ -1,0 +1,1 @@
+"""Worlds under crashes and faults."""
