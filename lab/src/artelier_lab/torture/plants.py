@@ -16,7 +16,7 @@ import artelier.kernel.history.code_versions
 import artelier.kernel.limits.budget
 import artelier.kernel.run.delivery
 import artelier.kernel.steps.model_call
-import artelier.kernel.tool_calls.compensation
+import artelier.kernel.tool_calls.compensation_plan
 import artelier.kernel.tool_calls.tool_invocation
 import artelier.kernel.tool_calls.tool_outcome
 import artelier.kernel.tool_calls.tool_step
@@ -152,7 +152,8 @@ def _changed_prompt() -> AbstractContextManager[None]:
             request = ready.request
             last = msgspec.structs.replace(request.messages[-1], content=f"{request.messages[-1].text} ")
             changed = msgspec.structs.replace(request, messages=(*request.messages[:-1], last))
-            assembled = replace(ready.assembled, request=changed)
+            measured = replace(ready.assembled.measured, request=changed)
+            assembled = replace(ready.assembled, measured=measured)
             return await called(core, replace(ready, assembled=assembled))
 
         return called_with_more
@@ -181,7 +182,7 @@ def _twice_undone() -> AbstractContextManager[None]:
 
         return has_not
 
-    return _wrapped(artelier.kernel.tool_calls.compensation, "_has_undone", wrap)
+    return _wrapped(artelier.kernel.tool_calls.compensation_plan, "_has_undone", wrap)
 
 
 def _left_standing() -> AbstractContextManager[None]:
@@ -193,7 +194,7 @@ def _left_standing() -> AbstractContextManager[None]:
 
         return only_own
 
-    return _wrapped(artelier.kernel.tool_calls.compensation, "_owned_streams", wrap)
+    return _wrapped(artelier.kernel.tool_calls.compensation_plan, "_owned_streams", wrap)
 
 
 def _forgotten_version() -> AbstractContextManager[None]:
