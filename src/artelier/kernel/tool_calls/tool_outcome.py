@@ -124,7 +124,7 @@ async def complete(
 
 async def _aside(core: RunCore, work: Callable[[T], U], value: T) -> U:
     """Do some work on a large result in a thread; the run is at work meanwhile."""
-    with core.flight(harmless=True):
+    with core.calls.flight(harmless=True):
         return await asyncio.to_thread(work, value)
 
 
