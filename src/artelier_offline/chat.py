@@ -58,7 +58,6 @@ _FICTION = re.compile(
     r"\bfictional (?:chat|conversation)|\brole-?play|\bin character\b|'s next reply\b", re.I
 )
 _ABOUT = re.compile(r"^# ([^\n]{1,200})$", re.M)
-_SUMMARY = re.compile(r"\bsummar(?:y|i[sz]e|i[sz]ing)\b", re.I)
 _IDENTITY = re.compile(
     r"(?i)\b(?:what|who)(?: exactly)? are you\b|\bare you (?:really )?(?:an? )?(?:ai|human|person|robot|bot|"
     r"machine|(?:language )?model|program|llm|chatbot|real)\b|\b(?:which|what) (?:ai |language )?model\b"
@@ -126,7 +125,7 @@ def is_wanted(request: ModelRequest) -> bool:
     if asked_at(request.messages) < 0:
         return False
     if _name(request.messages):
-        return not _SUMMARY.search(asked)
+        return True
     system = first.text[:SYSTEM_CHARS_MAX]
     is_work = _WORK.match(system) or any(_SKILLS.search(text) for text in system_texts(request.messages))
     return not (is_work or is_personal(asked) or (_ANALYST.search(system) and _DATA.search(asked)))

@@ -118,6 +118,8 @@ def test_what_it_was_asked_to_remember_is_stored_and_told_in_the_next_run(tmp_pa
     ("texts", "reply"),
     [
         ([("user", "hi")], "Hello."),
+        ([("system", "You are Mira, in a conversation with Bo."), ("user", "Sum it up.")], "Sum it up."),
+        ([("system", "You are Mira, in a conversation with Bo."), ("user", "Give me a summary.")], "summary"),
         (
             [("system", "You are Mira, in a conversation with Bo."), ("user", "Are you a robot?")],
             "offline model",
