@@ -84,7 +84,7 @@ from artelier.ports.tool import ToolPort
 from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
 from artelier.sandbox import MontySandbox
 from artelier.tokens import Prices, Window, Windows
-from artelier.tools.registry import TOOL_POINT
+from artelier.tools.function import TOOL_POINT
 from artelier.tools.skills.view import skills_view
 from artelier.world.events import MOVING as WORLD_MOVING
 from artelier.world.view import world_view

@@ -12,7 +12,7 @@ from typing import Any, cast
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig, OfflineCannot
 from artelier.models.output import output_text
-from artelier.models.scripted_reply import complete_reply
+from artelier.models.scripted import complete_reply
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 from artelier_offline import chat, memory, mission, state, verdict, world
 from artelier_offline.conversation import Desk, Prompt, Wanted, chars_max, desk_of, question_of, tool_call

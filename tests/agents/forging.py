@@ -10,7 +10,7 @@ from typing import Any
 
 from artelier.log import GENESIS, DataKey, blob_name, blob_ref
 from artelier.log.blobs import name_blob
-from artelier.log.chain import event_hash
+from artelier.log.event import event_hash
 from tests.kernel.files import lines_of, resealed
 
 Line = dict[str, Any]

@@ -13,8 +13,8 @@ import pytest
 from artelier.app import VIEWS
 from artelier.cli import main
 from artelier.log import Report, verify_store
-from artelier.log.chain import GENESIS, commit_root, event_hash
 from artelier.log.erasure import content_removal
+from artelier.log.event import GENESIS, commit_root, event_hash
 from tests.erasure.test_subjects import KEY, SEALED, WORDS, opened, serve
 from tests.kernel.stage import play
 

@@ -23,8 +23,7 @@ from artelier.kernel.export.archive import (
     _seal,
 )
 from artelier.log import GENESIS, EventData
-from artelier.log.chain import event_hash
-from artelier.log.event import encode_data
+from artelier.log.event import encode_data, event_hash
 from tests.kernel.stage import Code, drive, open_kernel, play
 
 

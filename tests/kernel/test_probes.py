@@ -527,7 +527,7 @@ def test_no_name_of_a_machine_stands_in_an_event() -> None:
 
 def test_a_job_that_nobody_waits_for_any_more_is_not_begun() -> None:
     """All threads are busy: a call that times out meanwhile must not act when one becomes free."""
-    from artelier.tools.thread_pool import DaemonThreads
+    from artelier.tools.function import DaemonThreads
 
     threads, go_on, begun, over = DaemonThreads(size_max=1), threading.Event(), [0], [0]
 

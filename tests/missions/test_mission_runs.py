@@ -16,7 +16,7 @@ from artelier.errors import Conflict, NotFound
 from artelier.kernel import run_row
 from artelier.missions.steering.store import SteeringStore
 from artelier.ports.model import FREE
-from artelier.tools.ask_person import ask_tool
+from artelier.tools.built_in import ask_tool
 from tests.missions.mission_stage import (
     ASK,
     FORK,

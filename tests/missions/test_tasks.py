@@ -229,7 +229,7 @@ def test_a_failed_task_is_retried_with_more_iterations(tmp_path: Path) -> None:
 
 
 def test_while_its_mission_works_a_task_is_the_missions(tmp_path: Path) -> None:
-    from artelier.tools.ask_person import ask_tool
+    from artelier.tools.built_in import ask_tool
 
     ask = decide("use_tool", tool="ask_person", input={"question": "Which year?"})
     team = Team(planned({"slug": "a"}, {"slug": "b"}), scripts={"a": [ask]}, judge=reject)

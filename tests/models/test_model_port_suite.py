@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from artelier.models.recorded import RecordedModel, request_key
-from artelier.models.scripted_reply import complete_reply
+from artelier.models.scripted import complete_reply
 from artelier.ports.model import ModelPort, ModelReply, ModelRequest
 from artelier.testing import ScriptedModel
 from artelier.testing.model_port import SCHEMA, TOOL, ModelPortSuite

@@ -14,7 +14,7 @@ from artelier import Session
 from artelier.errors import Conflict, InvalidExport, NotFound
 from artelier.log import GENESIS, DataKey, blob_name, blob_ref
 from artelier.log.blobs import name_blob
-from artelier.log.chain import event_hash
+from artelier.log.event import event_hash
 from tests.kernel.files import rewritten
 from tests.operations.chats import TABLES, opened, play, rows_of
 from tests.operations.profiles import tavern

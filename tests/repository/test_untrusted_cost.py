@@ -50,8 +50,8 @@ ALLOWED: dict[str, str] = {
         operations/transforms/worker/step_runner.py:_document json.loads
         operations/transforms/worker/step_runner.py:_compiled re.compile
         operations/transforms/worker/step_runner.py:_nodes jsonpath.JSONPathEnvironment
-        tools/worker/delimited.py:_width csv.reader
-        tools/worker/delimited.py:_rows csv.reader
+        tools/worker/tables.py:_width csv.reader
+        tools/worker/tables.py:_rows csv.reader
         tools/worker/line_match.py:_compile re.compile
     """,
     "read and bounded by `patterns`, never a text": """
@@ -227,7 +227,7 @@ ALLOWED: dict[str, str] = {
         log/event.py:<module> msgspec.json.Decoder
         log/event.py:decode_data msgspec.json.decode
         log/inline_text_policy.py:_plain msgspec.json.decode
-        log/stored_values.py:decode_stored msgspec.json.decode
+        log/contract.py:decode_stored msgspec.json.decode
         log/verify.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode
         memory/consolidation/job.py:losses_of msgspec.json.decode
@@ -258,7 +258,7 @@ ALLOWED: dict[str, str] = {
         tools/skills/definition.py:definition_from msgspec.json.decode
         tools/skills/handle.py:Skills._json msgspec.json.decode
         tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
-        tools/skills/approval/tool_filter.py:usable_tools msgspec.json.decode
+        tools/skills/approval/pins.py:usable_tools msgspec.json.decode
         world/tick/tick_diff.py:previewed msgspec.json.decode
         world/history/checkpoints.py:checkpoint_before msgspec.json.decode
         world/queries.py:_say_settings msgspec.json.decode

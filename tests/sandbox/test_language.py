@@ -15,7 +15,7 @@ from artelier.artifacts.invoke.program import program_of
 from artelier.errors import ArtelierError
 from artelier.sandbox import CodeProblem, MontySandbox, SandboxError, check_code
 from artelier.sandbox.dialect_check import parse
-from artelier.tools.calculator import calculate
+from artelier.tools.built_in import calculate
 from artelier.world.mind_artifacts.condition import read_condition
 from artelier.world.mind_artifacts.reflex import check_reflex
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.errors import ToolFailed
-from artelier.tools.calculator import calculate
+from artelier.tools.built_in import calculate
 
 from .conftest import Call
 

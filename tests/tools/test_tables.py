@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
-from artelier.tools.worker.table_names import columns_from, identifier, unused
+from artelier.tools.worker.tables import columns_from, identifier, unused
 from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.tables import Tables
 

@@ -14,7 +14,7 @@ import pytest
 from artelier import Kernel
 from artelier.errors import InvalidExport
 from artelier.log import GENESIS
-from artelier.log.chain import event_hash
+from artelier.log.event import event_hash
 from artelier.world import World
 from tests.kernel.files import lines_of, rewritten
 from tests.world.town import exported

@@ -12,7 +12,7 @@ from typing import Any
 from artelier.errors import InvalidArguments
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext, ToolPort
-from artelier.tools.skills.code import misfit
+from artelier.tools.skills.skill import misfit
 
 Schema = dict[str, Any]
 

@@ -17,7 +17,7 @@ from artelier.kernel.run.context import RUN_COLUMNS, run_row
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.tree import asked_below, root_of, totals
 from artelier.log import PRESENT_US, WAITS, decode_stored, stored_blob
-from artelier.log.stored_values import stored_name
+from artelier.log.contract import stored_name
 from artelier.money import format_usd
 
 PAGE_MAX = 1000

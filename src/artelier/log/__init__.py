@@ -1,7 +1,6 @@
 """Events, streams, blobs, hash chain, views: the truth that everything else is folded from."""
 
 from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob, prepared_blob
-from artelier.log.chain import GENESIS
 from artelier.log.contract import (
     Applied,
     Batch,
@@ -13,10 +12,14 @@ from artelier.log.contract import (
     StreamAppend,
     Tx,
     View,
+    decode_stored,
+    missing_mark,
+    stored_blob,
 )
 from artelier.log.erasure.content_removal import ContentErased, Erasing, Wiped, check_subject
 from artelier.log.erasure.garbage_collection import Collected
 from artelier.log.event import (
+    GENESIS,
     BlobRef,
     Draft,
     Event,
@@ -33,7 +36,6 @@ from artelier.log.event import (
 )
 from artelier.log.rate_windows import PRESENT_US, WAITS, Asked, Claim, Taken
 from artelier.log.sqlite.store import SqliteStore
-from artelier.log.stored_values import decode_stored, missing_mark, stored_blob
 from artelier.log.tenant_turns import TenantTurns
 from artelier.log.verify import Report, verify_store
 

@@ -17,15 +17,14 @@ import msgspec
 
 from artelier.errors import ArtelierError, CorruptStore, Erased, InvalidRequest, MissingKey, UnknownEvent
 from artelier.log.blobs import ERASED, blob_ref, name_blob
-from artelier.log.chain import GENESIS, commit_root, event_hash
-from artelier.log.contract import View
-from artelier.log.erasure.proof import GoneKeys
+from artelier.log.contract import RESTORE, View
+from artelier.log.erasure.content_removal import GoneKeys
+from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.sqlite.migrations import MIGRATIONS
 from artelier.log.sqlite.store import open_read_only
 from artelier.log.sqlite.views import create_tables, fold
 from artelier.log.sqlite.writer import store_error
-from artelier.log.stored_values import RESTORE
 
 FINDINGS_MAX = 50
 """A broken file is described by its first findings, not by all of them."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
 
     from artelier.models.failures import CallFacts
-    from artelier.models.request_mapper import Output
+    from artelier.models.vendor_mapper import Output
 
 _MODELS_MAX = 64
 _LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -109,7 +109,7 @@ class ProviderModel:
         from pydantic_ai.direct import model_request
 
         from artelier.models.failures import failure_of
-        from artelier.models.replies import reply_of
+        from artelier.models.vendor_mapper import reply_of
 
         call = self._call(request)
         try:
@@ -125,7 +125,7 @@ class ProviderModel:
         from pydantic_ai.direct import model_request_stream
 
         from artelier.models.failures import failure_of
-        from artelier.models.replies import reply_of
+        from artelier.models.vendor_mapper import reply_of
 
         call = self._call(request)
         loop = asyncio.get_running_loop()
@@ -161,15 +161,15 @@ class ProviderModel:
         if (sent := sending.get()) is not None:
             sent.adapter, sent.params = adapter_version(), request.params
         model = await self._vendor_model(self._wire_name(request))
-        from artelier.models import request_mapper
+        from artelier.models import vendor_mapper
 
         profile: dict[str, Any] = dict(model.profile)
-        output = request_mapper.output_of(request, profile)
+        output = vendor_mapper.output_of(request, profile)
         return _VendorRequest(
             model=model,
-            messages=request_mapper.messages_of(request, profile),
-            settings=request_mapper.settings_for(settings, profile),
-            parameters=request_mapper.parameters_of(request, output),
+            messages=vendor_mapper.messages_of(request, profile),
+            settings=vendor_mapper.settings_for(settings, profile),
+            parameters=vendor_mapper.parameters_of(request, output),
             output=output,
         )
 
@@ -179,7 +179,7 @@ class ProviderModel:
         if connection is not None and name in connection.models:
             return connection.models[name]
         # The first import takes more than a second: other runs of this loop go on meanwhile.
-        await asyncio.to_thread(importlib.import_module, "artelier.models.request_mapper")
+        await asyncio.to_thread(importlib.import_module, "artelier.models.vendor_mapper")
         from artelier.models.http_client import open_client
 
         connection = self._connections.get(loop)  # another call may have been faster

@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from artelier.confinement import plan_of, program_launcher
 from artelier.errors import InvalidRequest, Refused
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
-from artelier.sandbox.calls import answer_call
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX, costly
-from artelier.sandbox.error_map import judge
-from artelier.sandbox.errors import SandboxError
-from artelier.sandbox.protocol import Done, HostCall, TurnFeed, proceed, start
+from artelier.sandbox.errors import SandboxError, judge
+from artelier.sandbox.protocol import Done, HostCall, TurnFeed, answer_call, proceed, start
 from artelier.sandbox.values_codec import NotData, data
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from artelier.models.scripted_reply import PlainStep
+from artelier.models.scripted import PlainStep
 from artelier.testing import openai_wire as wire
 
 

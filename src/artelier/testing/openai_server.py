@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from artelier.models.scripted_reply import PlainStep, reply_from
+from artelier.models.scripted import PlainStep, reply_from
 from artelier.testing import openai_wire as wire
 from artelier.testing.faults import Fault, Received, ServerStep, Slow
 from artelier.testing.openai_embeddings import embeddings

@@ -6,10 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.tools.function import Tool, ToolResultInvalid, tool
+    from artelier.tools.function import Tool, ToolRegistry, ToolResultInvalid, tool
     from artelier.tools.http.http_json import http_json_tool
     from artelier.tools.http.rules import HttpRule
-    from artelier.tools.registry import ToolRegistry
     from artelier.tools.skills import ArtifactSkills, SkillCatalog, SkillFolder, SkillsIn
     from artelier.tools.workspace.toolset import workspace_tools
 
@@ -33,7 +32,7 @@ _HOMES = {
     "SkillFolder": "skills",
     "SkillsIn": "skills",
     "HttpRule": "http.rules",
-    "ToolRegistry": "registry",
+    "ToolRegistry": "function",
     "http_json_tool": "http.http_json",
     "workspace_tools": "workspace.toolset",
 }

@@ -3,20 +3,115 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import inspect
 import math
+import queue
 import re
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, get_args, overload
 
-from artelier.errors import External, InvalidRequest
+from artelier.errors import External, InvalidConfig, InvalidRequest, NotFound
+from artelier.plugins import TOOLS, PluginPoint
 from artelier.ports.model import ToolSchema
-from artelier.ports.tool import Compensate, Happened, ProbeAnswer, Risk, ToolContext
+from artelier.ports.tool import Compensate, Happened, ProbeAnswer, Risk, ToolContext, ToolPort
 from artelier.tools.json_conversion import NotJson, plain_json
 from artelier.tools.parameters import Parameters
-from artelier.tools.thread_pool import DaemonThreads
+
+# --------------------------------------------------------------------------- thread pool
+# The threads in which plain (not async) tools run, so that they do not block the event loop.
+# The threads are daemons: the loop's own executor is joined when a program ends, and one hung tool would
+# then keep the whole process alive after its run was stopped.
+
+
+THREADS_MAX = 64
+"""Plain tools that run at once; more wait for a free thread. A guess: they mostly wait for I/O."""
+
+Job = Callable[[], None]
+
+
+class DaemonThreads:
+    """A bounded set of reused daemon threads."""
+
+    def __init__(self, *, size_max: int = THREADS_MAX) -> None:
+        self._jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._size_max = size_max
+        self._size = 0
+        self._pending = 0
+        """Jobs that wait or run; a thread is added while there are more of them than threads."""
+
+    async def run(self, function: Callable[[], Any], *, ended: Callable[[], None] = lambda: None) -> Any:
+        """The function's result, or its exception, computed in a thread with this task's context.
+
+        A cancelled caller stops waiting; the thread goes on to the end and its result is dropped. What has
+        not begun by then never does. `ended` is called when the function acts no more, by the thread.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+        is_given_up = threading.Event()
+
+        def job() -> None:
+            if is_given_up.is_set():
+                ended()
+                return
+            try:
+                result, error = context.run(function), None
+            # A thread is a boundary: whatever leaves the function belongs to the waiting caller.
+            except BaseException as raised:
+                result, error = None, raised
+            ended()
+            try:
+                loop.call_soon_threadsafe(_deliver, future, result, error)
+            except RuntimeError:
+                return  # The loop has closed; nobody waits any more.
+
+        self._submit(job)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            is_given_up.set()
+            raise
+
+    def _submit(self, job: Job) -> None:
+        with self._lock:
+            self._pending += 1
+            grow = self._size < min(self._pending, self._size_max)
+            if grow:
+                self._size += 1
+                name = f"artelier-tool-{self._size}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            try:
+                job()
+            finally:
+                with self._lock:
+                    self._pending -= 1
+            del job
+
+
+def _deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    elif isinstance(error, StopIteration | SystemExit | KeyboardInterrupt):
+        # A future can't hold StopIteration, and the other two would end the program, not the tool.
+        future.set_exception(RuntimeError(f"the tool raised {type(error).__name__}"))
+    else:
+        future.set_exception(error)
+
+
+# --------------------------------------------------------------------------- function
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -291,3 +386,81 @@ def _check_choice(name: str, what: str, value: Any, choices: tuple[str, ...]) ->
             f"{what} of tool `{name}` is unknown", expected=" or ".join(choices), got=repr(value)
         )
     return value
+
+
+# --------------------------------------------------------------------------- registry
+# The tools of one place, by name.
+
+
+class ToolRegistry:
+    """An unchanging set of tools, ordered by name: prompts and hashes don't depend on imports."""
+
+    def __init__(self, tools: Iterable[ToolPort] = ()) -> None:
+        """Errors: `InvalidRequest` if two tools share a name."""
+        self._tools: dict[str, ToolPort] = {}
+        for item in sorted(tools, key=lambda each: each.name):
+            if item.name in self._tools:
+                raise InvalidRequest(
+                    f"two tools are named `{item.name}`",
+                    expected="one tool per name",
+                    hint="Give one of them another name with @tool(name=...).",
+                )
+            self._tools[item.name] = item
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._tools)
+
+    def get(self, name: str) -> ToolPort:
+        """The tool of that name. Errors: `NotFound` that suggests a name that exists."""
+        found = self._tools.get(name)
+        if found is None:
+            import difflib
+
+            near = difflib.get_close_matches(str(name)[:64], self._tools, n=1)
+            raise NotFound(
+                "no such tool",
+                expected=f"one of {', '.join(self._tools)[:500] or 'none'}",
+                got=repr(name)[:100],
+                hint=f"Did you mean `{near[0]}`?" if near else None,
+            )
+        return found
+
+    def schemas(self, names: Iterable[str] | None = None) -> tuple[ToolSchema, ...]:
+        """Return what a model sees of these tools (all of them by default), ordered by name."""
+        chosen = self._tools if names is None else sorted(set(names))
+        return tuple(self.get(name).schema for name in chosen)
+
+    def __iter__(self) -> Iterator[ToolPort]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+
+SHIPPED = frozenset(
+    (
+        *("ask_person", "calculator", "describe_tables", "http_json", "list_dir", "python", "query_sql"),
+        *("read_file", "search_text", "write_file", "read_artifact", "delegate"),
+        *("load_skill", "use_skill", "unload_skill", "read_skill_file", "search_skills"),
+        *("core_memory_append", "core_memory_replace", "core_memory_search", "remember", "recall", "forget"),
+        "history_search",
+    )
+)
+"""Names of tools that Artelier gives to agents itself."""
+
+
+def _accepted(name: str, loaded: Any) -> ToolPort:
+    """Return the tool of a plugin, which must go by the name of its entry point: a list needs no import."""
+    if not isinstance(getattr(loaded, "schema", None), ToolSchema):
+        raise InvalidConfig(f"{name!r} is no tool", expected="a function with @tool", got=repr(loaded)[:80])
+    if loaded.name != name:
+        raise InvalidConfig("the tool has another name", expected=name, got=repr(loaded.name)[:80])
+    return cast(ToolPort, loaded)
+
+
+TOOL_POINT = PluginPoint(TOOLS, _accepted, taken=lambda: SHIPPED)
+"""A tool of every run whose kernel allows the plugin."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import types
 
-from artelier.tools.mcp.result import error_text, value_of
+from artelier.tools.mcp.tool import error_text, value_of
 
 TEXT = types.TextContent(type="text", text="hello")
 BLOB = base64.b64encode(bytes(1_000)).decode()

@@ -18,7 +18,7 @@ from artelier.kernel import Limits
 from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, check_subject, prepared_blob
-from artelier.log.stored_values import stored_name
+from artelier.log.contract import stored_name
 from artelier.money import parse_usd
 from artelier.pii.placeholder import escape_json
 

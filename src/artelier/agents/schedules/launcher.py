@@ -28,7 +28,7 @@ from artelier.kernel import AgentResult, Limits, Services, run_row
 from artelier.kernel.prompt.manifest import encoded
 from artelier.kernel.queries import blob_json
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
-from artelier.log.stored_values import stored_name
+from artelier.log.contract import stored_name
 
 _WAITING = (
     "SELECT schedule, job, cancels, fired_us FROM schedule_firings"

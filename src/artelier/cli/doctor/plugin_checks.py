@@ -48,7 +48,7 @@ def plugin_points() -> dict[str, PluginPoint[Any]]:
     from artelier.models.registry import MODEL_POINT
     from artelier.operations.kinds import KIND_POINT
     from artelier.plugins import IMPORTER_POINT
-    from artelier.tools.registry import TOOL_POINT
+    from artelier.tools.function import TOOL_POINT
 
     points = (MODEL_POINT, TOOL_POINT, KIND_POINT, EMBEDDER_POINT, IMPORTER_POINT, COMMAND_POINT)
     return {point.group: point for point in points}

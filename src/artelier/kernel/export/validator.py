@@ -31,8 +31,7 @@ from artelier.kernel.limits.scopes import check_scopes
 from artelier.ledger import Moving
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref
 from artelier.log.blobs import BLOB_BYTES_MAX
-from artelier.log.chain import event_hash
-from artelier.log.event import decode_import, is_known
+from artelier.log.event import decode_import, event_hash, is_known
 from artelier.log.verify import blob_refs
 
 KEY_BYTES = 32

@@ -16,7 +16,7 @@ from artelier.kernel.export.extension import Belongings
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Event, Stream, blob_name, blob_ref
 from artelier.log.blobs import name_blob
-from artelier.log.chain import event_hash
+from artelier.log.event import event_hash
 from artelier.log.verify import blob_refs
 
 PAGE = 5000

@@ -23,10 +23,9 @@ from pathlib import Path
 from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
 from artelier.log.blobs import Blob, DataKey, blob_ref
-from artelier.log.chain import GENESIS
 from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
 from artelier.log.erasure import content_removal, garbage_collection
-from artelier.log.event import Event, Stream
+from artelier.log.event import GENESIS, Event, Stream
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
 from artelier.log.rate_windows import Asked, Change, Taken, change_turns, take_turns
 from artelier.log.sqlite.file_identity import FileIdentity

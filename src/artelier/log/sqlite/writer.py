@@ -36,14 +36,21 @@ from artelier.errors import (
     StoreUnavailable,
 )
 from artelier.log.blobs import ERASED, Blob
-from artelier.log.chain import GENESIS, commit_root, event_hash
-from artelier.log.contract import Applied, Batch, Fence, LeaseEnd, LeaseRequest, Receipt, StreamAppend
-from artelier.log.event import Draft, Stream, decode_import, encode_data
+from artelier.log.contract import (
+    RESTORE,
+    Applied,
+    Batch,
+    Fence,
+    LeaseEnd,
+    LeaseRequest,
+    Receipt,
+    StreamAppend,
+)
+from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.keyring import Keyring
 from artelier.log.sqlite.file_identity import FileIdentity
 from artelier.log.sqlite.migrations import SCHEMA_VERSION
 from artelier.log.sqlite.views import Dispatch, SqliteTx, stored_versions
-from artelier.log.stored_values import RESTORE
 from artelier.log.tenant_turns import TenantTurns
 
 GROUP_MAX = 512

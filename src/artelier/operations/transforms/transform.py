@@ -22,7 +22,7 @@ from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex
 
 if TYPE_CHECKING:
     from artelier.child import ChildPool, Question
-    from artelier.tools.thread_pool import DaemonThreads
+    from artelier.tools.function import DaemonThreads
 
 __all__ = [
     "Case",
@@ -172,7 +172,7 @@ def _error(code: str, message: str, step: int | None, *, time_s: float = TIME_S)
 @cache
 def _threads() -> DaemonThreads:
     """Threads of their own: a transform that is slow holds up no other work, and not the program's end."""
-    from artelier.tools.thread_pool import DaemonThreads
+    from artelier.tools.function import DaemonThreads
 
     return DaemonThreads(size_max=AT_ONCE_MAX)
 

@@ -17,7 +17,7 @@ from mcp import types
 from mcp.shared.message import SessionMessage
 
 from artelier.server.mcp.client_view import Face
-from artelier.tools.thread_pool import DaemonThreads
+from artelier.tools.function import DaemonThreads
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

@@ -20,7 +20,7 @@ import msgspec
 
 from artelier.errors import ArtelierError, External, MissingKey, NotGranted, ToolFailed, TransientError
 from artelier.ports.tool import ToolContext
-from artelier.tools.function import Tool
+from artelier.tools.function import DaemonThreads, Tool
 from artelier.tools.http.address_check import Resolver, addresses_of, system_resolver
 from artelier.tools.http.exchange import Cut, HostConnection, HttpReply, NotSent, Unusable
 from artelier.tools.http.rules import (
@@ -33,7 +33,6 @@ from artelier.tools.http.rules import (
     secrets_of,
 )
 from artelier.tools.http.secret_redaction import Veil
-from artelier.tools.thread_pool import DaemonThreads
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 

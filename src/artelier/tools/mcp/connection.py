@@ -25,7 +25,7 @@ from artelier.tools.mcp.address import Address, RemoteServer, without
 from artelier.tools.mcp.failures import Answered, Declined, Lost, ServerBroken, ServerUnavailable
 from artelier.tools.mcp.listing import TOOLS_MAX, fingerprint
 from artelier.tools.mcp.process import MESSAGE_BYTES_MAX, ServerProcess
-from artelier.tools.mcp.text import visible
+from artelier.tools.mcp.schema import visible
 
 PAGES_MAX = 100
 """Pages of one listing; with `TOOLS_MAX`, a listing without end is noticed."""

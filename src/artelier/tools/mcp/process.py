@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 
 from artelier.errors import InvalidConfig
 from artelier.tools.mcp.address import LocalServer, without
-from artelier.tools.mcp.text import visible
+from artelier.tools.mcp.schema import visible
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream

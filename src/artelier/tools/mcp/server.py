@@ -14,12 +14,10 @@ from weakref import WeakSet
 
 from artelier.errors import InvalidConfig
 from artelier.ports.tool import Risk, ToolPort
-from artelier.tools.function import Hook
+from artelier.tools.function import DaemonThreads, Hook
 from artelier.tools.mcp.address import address_of
-from artelier.tools.mcp.listing import Listed, RefusedTool, read_listing
+from artelier.tools.mcp.listing import Facts, Listed, RefusedTool, facts_of, read_listing
 from artelier.tools.mcp.tool import McpTool
-from artelier.tools.mcp.tool_annotations import Facts, facts_of
-from artelier.tools.thread_pool import DaemonThreads
 
 if TYPE_CHECKING:
     from artelier.tools.mcp.connection import Connection

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from artelier.tools.skills.catalog import SkillCatalog
     from artelier.tools.skills.handle import Skills
-    from artelier.tools.skills.prompt.listing import Listing, SkillLine, section_text
-    from artelier.tools.skills.prompt.loaded import loaded_text, skill_text
+    from artelier.tools.skills.prompt.listing import Listing, SkillLine, loaded_text, section_text, skill_text
     from artelier.tools.skills.prompt.meta_tools import META_NAMES
     from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
     from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn
@@ -26,9 +25,9 @@ _HOMES = {
     "Skills": "handle",
     "SkillsIn": "sources.folder",
     "ToolSource": "sources.source",
-    "loaded_text": "prompt.loaded",
+    "loaded_text": "prompt.listing",
     "section_text": "prompt.listing",
-    "skill_text": "prompt.loaded",
+    "skill_text": "prompt.listing",
     "skills_view": "view",
 }
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from artelier.child_loop import MIB, serve
 from artelier.tools.worker.database import Database
-from artelier.tools.worker.failure import Failure
 from artelier.tools.worker.line_match import match_lines
+from artelier.tools.worker.tables import Failure
 
 MEMORY_BYTES_MAX = 4096 * MIB
 """Address space. DuckDB's own limit is lower, but its functions on text do not count towards it."""

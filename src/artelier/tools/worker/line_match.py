@@ -7,7 +7,7 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from artelier.tools.worker.failure import Failure
+from artelier.tools.worker.tables import Failure
 
 LINE_CHARS_MAX = 500
 

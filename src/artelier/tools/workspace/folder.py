@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from artelier.errors import InvalidRequest, ToolFailed
+from artelier.pii.placeholder import placeholders_in
 
 T = TypeVar("T")
 Parts = tuple[str, ...]
@@ -194,3 +195,22 @@ def _make_folder(name: str, descriptor: int) -> None:
         os.mkdir(name, dir_fd=descriptor)
     except FileExistsError:
         return
+
+
+# --------------------------------------------------------------------------- pii guard
+# Personal data that a tool is not given: no file has its placeholder, so a search would find nothing.
+
+
+def refuse_placeholders(text: str) -> None:
+    """Let no condition on a placeholder pass: the 0 that it finds would be taken for a figure.
+
+    Errors: `ToolFailed` that says how to ask instead.
+    """
+    found = dict.fromkeys(placeholders_in(text))
+    if found:
+        raise ToolFailed(
+            f"{', '.join(found)[:300]} stands for personal data whose value this tool is not given; files"
+            " hold the value, so nothing would be found",
+            hint="Ask without that condition, for each value of the column or for the text around it: in what"
+            " comes back the same value is the same placeholder.",
+        )

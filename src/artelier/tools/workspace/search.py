@@ -10,10 +10,8 @@ from typing import Annotated, Any
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.files import read_text
-from artelier.tools.workspace.folder import WorkspaceFolder
-from artelier.tools.workspace.listing import walk
-from artelier.tools.workspace.pii_guard import refuse_placeholders
+from artelier.tools.workspace.files import read_text, walk
+from artelier.tools.workspace.folder import WorkspaceFolder, refuse_placeholders
 
 LINE_CHARS_MAX = 500
 QUERY_CHARS_MAX = 1_000

@@ -14,9 +14,8 @@ from artelier.child import Child, ChildStopped
 from artelier.confinement import Needs
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.folder import FileState, WorkspaceFolder
-from artelier.tools.workspace.listing import walk
-from artelier.tools.workspace.pii_guard import refuse_placeholders
+from artelier.tools.workspace.files import walk
+from artelier.tools.workspace.folder import FileState, WorkspaceFolder, refuse_placeholders
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 200 * 1024 * 1024

@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from artelier.ports.sandbox import Sandbox
-from artelier.tools.ask_person import ask_tool
-from artelier.tools.calculator import calculator_tool
+from artelier.tools.built_in import ask_tool, calculator_tool, python_tool
 from artelier.tools.function import Tool
-from artelier.tools.python_code import python_tool
-from artelier.tools.workspace.files import file_tools
+from artelier.tools.workspace.files import file_tools, list_tool
 from artelier.tools.workspace.folder import WorkspaceFolder
-from artelier.tools.workspace.listing import list_tool
 from artelier.tools.workspace.search import search_tool
 from artelier.tools.workspace.tables import table_tools
 

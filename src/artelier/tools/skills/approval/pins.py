@@ -13,6 +13,7 @@ import msgspec
 
 from artelier.errors import Conflict
 from artelier.kernel import Services, Tenants
+from artelier.kernel.policy import is_granted
 from artelier.log import (
     Batch,
     Blob,
@@ -26,6 +27,7 @@ from artelier.log import (
     make_blob,
     tenant_stream,
 )
+from artelier.ports.tool import ToolPort
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked, SkillPinned
 from artelier.tools.skills.sources.source import FoundSkill
@@ -247,3 +249,16 @@ def unchanged(tenant: str, known: Mapping[Key, tuple[str, str] | None]) -> Calla
                 raise Conflict(f"skill {name} was changed meanwhile")
 
     return guard
+
+
+# --------------------------------------------------------------------------- tool filter
+# The tools that a tenant may use: `allowed-tools` is cut down to them.
+
+
+async def usable_tools(store: Store, tenant: str, tools: Mapping[str, ToolPort]) -> frozenset[str]:
+    """Names of tools that are there and that the tenant's grants cover; a run may have fewer."""
+    rows = await store.query("SELECT grants FROM tenants WHERE tenant = ?", (tenant,))
+    grants: list[str] = msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
+    return frozenset(
+        name for name, tool in tools.items() if is_granted(grants, tool.grant or f"tools:{name}")
+    )

@@ -11,8 +11,7 @@ from artelier.ids import MAIN_SPACE, check_space
 from artelier.kernel import Services
 from artelier.tools.skills.approval.injection_heuristics import invisible, suspicions
 from artelier.tools.skills.definition import Definition
-from artelier.tools.skills.sources.frontmatter import NAME, read_matter
-from artelier.tools.skills.sources.paths import links_out
+from artelier.tools.skills.sources.frontmatter import NAME, links_out, read_matter
 from artelier.tools.skills.sources.source import FoundSkill, schema_texts
 
 SKILLS_MAX = 500

@@ -18,8 +18,7 @@ from artelier.errors import InvalidArtifact, InvalidRequest, ToolFailed
 from artelier.kernel import Services
 from artelier.tools.skills.approval.injection_heuristics import suspicions
 from artelier.tools.skills.definition import SKILL_FILE, Definition, FileEntry
-from artelier.tools.skills.sources.frontmatter import Matter, read_matter
-from artelier.tools.skills.sources.paths import links_out, strange_path
+from artelier.tools.skills.sources.frontmatter import Matter, links_out, read_matter, strange_path
 from artelier.tools.skills.sources.source import FoundSkill
 from artelier.tools.workspace.folder import WorkspaceFolder
 

@@ -1,7 +1,4 @@
-"""A `ModelRequest` in the terms of `pydantic-ai`: messages, tools, output mode and settings.
-
-Imported only when a call is made, since `pydantic_ai` costs more than a second of CPU.
-"""
+"""Requests in the terms of `pydantic-ai`, its responses as ours. Imported only when a provider is called."""
 
 from __future__ import annotations
 
@@ -26,10 +23,12 @@ from pydantic_ai.messages import ModelRequest as VendorRequest
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
 
 from artelier.errors import InvalidRequest
-from artelier.models.output import output_text
-from artelier.ports.model import ChatMessage, ModelRequest, ToolCall
+from artelier.models.output import output_text, parse_arguments, parse_output
+from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall, Usage, sending
+from artelier.tokens.estimate import estimate_tokens
 
 OUTPUT_TOOL = "final_result"
 """The tool through which a model without native structured output gives its output."""
@@ -237,3 +236,78 @@ def _as_object(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     if "$defs" in schema:
         wrapped["$defs"] = schema["$defs"]
     return wrapped, True
+
+
+# --------------------------------------------------------------------------- replies
+# A vendor's response as a `ModelReply`. Imported only after a call was made.
+
+
+_FINISH = {"stop": "stop", "length": "length", "content_filter": "content_filter", "tool_call": "tool_calls"}
+
+
+def reply_of(response: ModelResponse, *, request: ModelRequest, output: Output | None) -> ModelReply:
+    """Return what the model answered. Reasoning is left out; a refusal is text with `content_filter`.
+
+    Structured output that does not parse is None, with the text as it came: the caller judges it. A reply
+    that calls tools has no output, whatever else it says.
+    """
+    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
+    calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
+    answers = [call for call in calls if output is not None and call.tool_name == OUTPUT_TOOL]
+    wishes = tuple(
+        ToolCall(id=call.tool_call_id, name=call.tool_name, arguments=_arguments_of_reply(call))
+        for call in calls
+        if call not in answers
+    )
+    value: Any = None
+    if output is not None and not wishes:
+        value = _arguments_of_reply(answers[0]) if answers else parse_output(text)
+        if output.is_wrapped and isinstance(value, dict):
+            value = cast(dict[str, Any], value).get(WRAPPED)
+            text = output_text(value) if value is not None else text
+        elif answers:
+            text = output_text(value)
+    refusal = (response.provider_details or {}).get("refusal")
+    if not text and isinstance(refusal, str):
+        text = refusal
+    return ModelReply(
+        text=text,
+        tool_calls=wishes,
+        output=value,
+        usage=_usage_of(response.usage, text=text, calls=wishes, request=request),
+        finish_reason=_finish_of(response.finish_reason, has_calls=bool(wishes)),
+    )
+
+
+def _arguments_of_reply(call: ToolCallPart) -> Any:
+    if isinstance(call.args, str):
+        return parse_arguments(call.args)
+    return dict(call.args) if call.args else {}
+
+
+def _finish_of(reason: str | None, *, has_calls: bool) -> str:
+    if has_calls and reason in (None, "stop", "tool_call"):
+        return "tool_calls"
+    if reason in (None, "tool_call"):
+        return "stop"
+    return _FINISH.get(reason, "other")
+
+
+def _usage_of(usage: RequestUsage, *, text: str, calls: tuple[ToolCall, ...], request: ModelRequest) -> Usage:
+    """Counts as the provider gave them; where it gave none, an estimate, since no call is free."""
+    input_tokens = max(0, usage.input_tokens)
+    output_tokens = max(0, usage.output_tokens)
+    if input_tokens == 0:
+        input_tokens = estimate_tokens(request.canonical())
+    if output_tokens == 0 and (text or calls):
+        output_tokens = estimate_tokens(text) + sum(estimate_tokens(call.canonical()) for call in calls)
+    if (input_tokens, output_tokens) != (usage.input_tokens, usage.output_tokens):
+        if (sent := sending.get()) is not None:
+            sent.is_counted = True
+    cached_tokens = min(max(0, usage.cache_read_tokens), input_tokens)
+    return Usage(
+        input_tokens=input_tokens,
+        cached_input_tokens=cached_tokens,
+        output_tokens=output_tokens,
+        cache_write_input_tokens=min(max(0, usage.cache_write_tokens), input_tokens - cached_tokens),
+    )

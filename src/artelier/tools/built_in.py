@@ -1,5 +1,6 @@
-"""Exact arithmetic: `calculator`. Every number is a fraction until it is printed; nothing is evaluated
-as Python, and every intermediate result has a bounded size.
+"""The tools that need no folder: `calculator`, `ask_person` and `python`.
+
+The calculator is exact: every number is a fraction until it is printed; nothing is evaluated as Python.
 """
 
 from __future__ import annotations
@@ -8,10 +9,15 @@ import ast
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
+from functools import cache
 from math import isqrt
 from typing import Any
 
+from artelier.clock import Clock, SystemClock
 from artelier.errors import ToolFailed
+from artelier.ports.sandbox import Sandbox, SandboxLimits
+from artelier.ports.tool import ToolContext
+from artelier.sandbox import MontySandbox
 from artelier.sandbox.dialect_check import parse_expression
 from artelier.tools.function import Tool, tool
 
@@ -222,3 +228,52 @@ def calculator_tool() -> Tool[..., Any]:
         return {"value": calculate(expression)}
 
     return calculator
+
+
+# --------------------------------------------------------------------------- ask person
+# Questions to people: `ask_person`.
+
+
+def ask_tool() -> Tool[..., Any]:
+    @tool(side_effect=False, idempotent=True, trust="trusted")
+    async def ask_person(question: str, ctx: ToolContext) -> dict[str, str]:
+        """Ask a person and wait for the answer, which may take days: a decision (approve, deny or edit)
+        and a note in their own words."""
+        answer = await ctx.ask(question)
+        return {"decision": answer.decision, "note": answer.note}
+
+    return ask_person
+
+
+# --------------------------------------------------------------------------- python code
+# Code that a model writes, run in the sandbox: `python`.
+
+
+LIMITS = SandboxLimits(time_ms=5_000, memory_bytes=128 * 1024 * 1024)
+
+
+@cache
+def _shared_sandbox() -> Sandbox:
+    """One pool for all tools that bring none, so that many runs do not start many workers."""
+    return MontySandbox()
+
+
+def python_tool(sandbox: Sandbox | None = None, *, clock: Clock | None = None) -> Tool[..., Any]:
+    """Shapes: without `sandbox` a pool of this process is used, started with the first call.
+
+    Errors of the tool: `SandboxError` with a reason and a line.
+    """
+    machine = clock or SystemClock()
+    pool = sandbox or _shared_sandbox()
+
+    @tool(side_effect=False, timeout_s=30)
+    async def python(code: str) -> dict[str, Any]:
+        """Run Python in an isolated interpreter: no files, no network, no packages, no class inheritance.
+        Returns the value of the last expression (JSON data) and what was printed."""
+        if isinstance(pool, MontySandbox):
+            result = await pool.run(code, limits=LIMITS, at_us=machine.now_us())
+        else:
+            result = await pool.run(code, limits=LIMITS)
+        return {"value": result.value, "printed": result.printed}
+
+    return python

@@ -1,0 +1,383 @@
+"""Files as tables of the helper process: CSV, TSV and SQLite, their rows and names, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+_PLACE = re.compile(r"\(?(?:/dev/fd|/proc/self/fd)/\d+\)?|/nonexistent\S*")
+
+
+class Failure(Exception):
+    """A text for the model, with an optional hint."""
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def first_line(error: BaseException, *, chars_max: int = 200) -> str:
+    """The first line of what a library says, without places of this process in it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return _PLACE.sub("the file", lines[0] if lines else type(error).__name__)[:chars_max]
+
+
+# --------------------------------------------------------------------------- table names
+# Names of tables: from file names to SQL identifiers that need no quotes.
+
+
+NAME_CHARS_MAX = 60
+
+# Words that DuckDB 2.0 does not take as the name of a table without quotes; a test compares.
+RESERVED: frozenset[str] = frozenset(
+    "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by "
+    "case cast check collate collation column concurrently constraint create cross default "
+    "deferrable desc describe distinct do else end except false fetch for foreign freeze from full "
+    "glob group having ilike in initially inner intersect into is isnull join lambda lateral "
+    "leading left like limit natural not notnull null offset on only or order outer overlaps pivot "
+    "pivot_longer pivot_wider placing positional primary qualify references returning right select "
+    "semi show similar some summarize symmetric table tablesample then to trailing true union "
+    "unique unpack unpivot using variadic verbose when where window with".split()
+)
+
+
+def identifier(text: str) -> str:
+    """Lower case, everything but letters and digits as `_`, never empty, never reserved."""
+    name = "".join(char if char.isalnum() else "_" for char in text.lower())[:NAME_CHARS_MAX]
+    if not name.strip("_"):
+        name = "table_"
+    if name[0].isdigit():
+        name = f"t_{name}"
+    return f"{name}_" if name in RESERVED else name
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """The name, or with the first free suffix `_2`, `_3`, ..."""
+    used = set(taken)
+    number, chosen = 1, name
+    while chosen in used:
+        number += 1
+        chosen = f"{name}_{number}"
+    return chosen
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def columns_from(header: Iterable[str]) -> list[str]:
+    """Names for the columns of a header: trimmed, never empty, never twice (case ignored)."""
+    names: list[str] = []
+    lowered: set[str] = set()
+    for number, text in enumerate(header, start=1):
+        name = text.strip() or f"column_{number}"
+        chosen = name
+        suffix = 1
+        while chosen.lower() in lowered:
+            suffix += 1
+            chosen = f"{name}_{suffix}"
+        lowered.add(chosen.lower())
+        names.append(chosen)
+    return names
+
+
+# --------------------------------------------------------------------------- rows
+# Rows of text become a table: loaded as they are, then every column gets a type by the form of all its
+# values, never of a sample.
+
+
+# The forms by which a column is recognised, tried in this order. A number with a leading zero or a plus
+# is an identifier or a telephone number, so it stays text; so does a number of more digits than the type
+# can hold, a date in any but ISO order, and `yes`.
+FORMS: tuple[tuple[str, str], ...] = (
+    ("BIGINT", r"-?(0|[1-9][0-9]{0,17})"),
+    ("DOUBLE", r"-?(0|[1-9][0-9]{0,14})?(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?"),
+    ("BOOLEAN", r"(?i)true|false"),
+    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
+    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"),
+)
+
+COLUMNS_AT_ONCE = 16
+"""Planning a query takes time in the square of its expressions: 9 s for 500 columns, 2 s like this."""
+
+# How rows travel when they do not come from a file of their own: NULL is a text nobody writes, so that
+# empty text stays empty text.
+_NULL = "\x1fNULL\x1f"
+_DELIMITER = "\x1e"
+
+
+def load_rows(
+    db: duckdb.DuckDBPyConnection,
+    table: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    *,
+    types: Sequence[str | None] | None = None,
+) -> None:
+    """Make a table of rows; `types` None: by the form of the values. Errors: `duckdb.Error`."""
+    # Text in a file is how rows enter DuckDB a hundred times faster than one by one.
+    with _scratch() as draft:
+        writer = csv.writer(draft, delimiter=_DELIMITER, lineterminator="\n")
+        writer.writerow(columns)
+        count = 0
+        for row in rows:
+            writer.writerow([_NULL if value is None else value for value in row])
+            count += 1
+        draft.flush()
+        place = f"/dev/fd/{draft.fileno()}"
+        load_text(db, table, place, columns, delimiter=_DELIMITER, count=count, null=_NULL, types=types)
+
+
+def _scratch() -> IO[str]:
+    """A file without a name; in memory where there are such files, since no other may be written."""
+    if not hasattr(os, "memfd_create"):
+        return tempfile.TemporaryFile("w+", encoding="utf-8", newline="")
+    return open(os.memfd_create("rows"), "w+", encoding="utf-8", newline="")
+
+
+def load_text(
+    db: duckdb.DuckDBPyConnection,
+    table: str,
+    place: str,
+    columns: Sequence[str],
+    *,
+    delimiter: str,
+    count: int,
+    null: str = "",
+    types: Sequence[str | None] | None = None,
+) -> None:
+    """Make a table of a delimited file with a header. Shapes: `count` rows must come out.
+
+    Errors: `Failure` if they do not, `duckdb.Error` for rows it can't read.
+    """
+    spec = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in columns)
+    db.execute(
+        f"CREATE TABLE raw AS SELECT * FROM read_csv({_literal(place)}, auto_detect=false, "
+        f"header=true, columns={{{spec}}}, delim={_literal(delimiter)}, quote='\"', escape='\"', "
+        f"nullstr={_literal(null)}, strict_mode=true, null_padding=false, parallel=false)"
+    )
+    try:
+        # DuckDB's reader drops some malformed rows without a word, even in strict mode.
+        loaded = db.execute("SELECT count(*) FROM raw").fetchall()[0][0]
+        if loaded != count:
+            raise Failure(f"{count} rows were written and {loaded} were read")
+        chosen = _forms(db, columns) if types is None else types
+        casts = [_cast(name, kind) for name, kind in zip(columns, chosen, strict=True)]
+        db.execute(f"CREATE TABLE {quoted(table)} AS SELECT {', '.join(casts)} FROM raw")
+    finally:
+        db.execute("DROP TABLE raw")
+
+
+def _forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
+    """Return for each column the first form that all its values have; None if there is none, or no value."""
+    found: list[str | None] = []
+    for start in range(0, len(columns), COLUMNS_AT_ONCE):
+        found += _forms_of(db, columns[start : start + COLUMNS_AT_ONCE])
+    return found
+
+
+def _forms_of(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
+    tests: list[str] = []
+    for name in columns:
+        column = quoted(name)
+        tests.append(f"count({column}) > 0")
+        for kind, form in FORMS:
+            fits = f"regexp_full_match(trim({column}), {_literal(form)})"
+            if kind in ("DATE", "TIMESTAMP", "DOUBLE"):
+                fits += f" AND TRY_CAST(trim({column}) AS {kind}) IS NOT NULL"
+            tests.append(f"coalesce(bool_and({column} IS NULL OR ({fits})), false)")
+    flags = db.execute(f"SELECT {', '.join(tests)} FROM raw").fetchone() or ()
+    width = len(FORMS) + 1
+    found: list[str | None] = []
+    for start in range(0, len(flags), width):
+        filled = flags[start]
+        fits = flags[start + 1 : start + width]
+        kinds = [kind for (kind, _), fit in zip(FORMS, fits, strict=True) if fit]
+        found.append(kinds[0] if filled and kinds else None)
+    return found
+
+
+def _cast(name: str, kind: str | None) -> str:
+    column = quoted(name)
+    return column if kind is None else f"CAST(trim({column}) AS {kind}) AS {column}"
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# --------------------------------------------------------------------------- delimited
+# CSV and TSV files as tables. The first line is the header; every row must have as many values as it.
+# The file is read twice: once here, strictly, to find out what is in it, and once by DuckDB for speed. If
+# the two do not agree on the number of rows, what was read here counts.
+
+
+HEADER_BYTES_MAX = 256 * 1024
+VALUE_CHARS_MAX = 10_000_000
+COLUMNS_MAX = 1_000
+DELIMITERS = (",", ";", "\t", "|")
+
+
+def load_delimited(
+    db: duckdb.DuckDBPyConnection, table: str, *, descriptor: int, kind: str, error: type[Exception]
+) -> None:
+    """Make a table of a delimited file. Shapes: `error` is what DuckDB raises. Errors: `Failure`."""
+    line = _first_line(descriptor)
+    delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=lambda mark: _width(line, mark))
+    rows = _rows(descriptor, delimiter)
+    header = next(rows, None)
+    if header is None or not any(name.strip() for name in header):
+        raise Failure("the header is empty")
+    if len(header) > COLUMNS_MAX:
+        raise Failure(f"the header has {len(header)} columns, more than {COLUMNS_MAX}")
+    columns = columns_from(header)
+    count = sum(1 for _ in rows)
+    place = f"/dev/fd/{descriptor}"
+    try:
+        load_text(db, table, place, columns, delimiter=delimiter, count=count)
+    except (Failure, error):
+        again = _rows(descriptor, delimiter)
+        next(again)
+        load_rows(db, table, columns, ([value or None for value in row] for row in again))
+
+
+def _first_line(descriptor: int) -> str:
+    raw = os.pread(descriptor, HEADER_BYTES_MAX, 0)
+    if not raw.strip():
+        raise Failure("the file is empty")
+    if b"\0" in raw and not raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Failure("the file is binary, not text")
+    line = raw.splitlines()[0]
+    if len(line) >= HEADER_BYTES_MAX:
+        raise Failure("the first line is too long for a header")
+    return line.decode("utf-8-sig", "replace")
+
+
+def _width(line: str, delimiter: str) -> int:
+    """Into how many names a delimiter cuts the header; the one that makes the most is taken."""
+    return max((len(row) for row in csv.reader([line], delimiter=delimiter)), default=0)
+
+
+def _rows(descriptor: int, delimiter: str) -> Iterator[list[str]]:
+    """The header and all rows. Errors: `Failure` with the line, if one is malformed."""
+    csv.field_size_limit(VALUE_CHARS_MAX)
+    reader: Any = None
+    width = 0
+    try:
+        with open(f"/dev/fd/{descriptor}", encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            for row in reader:
+                width = width or len(row)
+                # An empty line is nothing, except where a line has only one value.
+                values = row or ([""] if width == 1 else [])
+                if not values:
+                    continue
+                if len(values) != width:
+                    found = f"line {reader.line_num} has {len(values)} values"
+                    raise Failure(f"{found}, the header has {width}")
+                yield values
+    except UnicodeDecodeError:
+        raise Failure("the file is not UTF-8 text") from None
+    except csv.Error as broken:
+        line = reader.line_num if reader is not None else 1
+        raise Failure(f"line {line}: {str(broken)[:100]}") from None
+
+
+# --------------------------------------------------------------------------- sqlite
+# Tables of an SQLite file. DuckDB's reader for them is a download, so rows go through Python.
+
+
+MAGIC = b"SQLite format 3\0"
+TABLES_MAX = 200
+
+
+class SqliteFile:
+    """An SQLite database, read only."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Errors: `Failure` if it is none, or can't be read."""
+        try:
+            self._db = sqlite3.connect(f"file:/dev/fd/{descriptor}?mode=ro", uri=True)
+            # A file's own schema can hold code (views, generated columns); it gets no dangerous
+            # functions.
+            self._db.execute("PRAGMA trusted_schema=OFF")
+            self._db.execute("PRAGMA query_only=ON")
+            self._db.text_factory = _text
+        except sqlite3.Error as error:
+            raise Failure(f"SQLite: {str(error)[:150]}") from None
+
+    def tables(self) -> list[str]:
+        """Names of ordinary tables. Errors: `Failure`."""
+        sql = (
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' "
+            "ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name LIMIT ?"
+        )
+        try:
+            return [name for (name,) in self._db.execute(sql, (TABLES_MAX,))]
+        except sqlite3.Error as error:
+            raise Failure(f"SQLite: {str(error)[:150]}") from None
+
+    def load(self, db: duckdb.DuckDBPyConnection, table: str, *, source: str) -> None:
+        """Copy one table with the types of its values. Errors: `Failure`, `duckdb.Error`."""
+        try:
+            names = [row[1] for row in self._db.execute(f"PRAGMA table_info({quoted(source)})")]
+            if not 0 < len(names) <= COLUMNS_MAX:
+                raise Failure(f"the table has {len(names)} columns")
+            types = self._types(source, names)
+            rows = self._db.execute(f"SELECT {', '.join(map(quoted, names))} FROM {quoted(source)}")
+            load_rows(
+                db,
+                table,
+                columns_from(names),
+                ([_cell(value, kind) for value, kind in zip(row, types, strict=True)] for row in rows),
+                types=[None if kind == "VARCHAR" else kind for kind in types],
+            )
+        except sqlite3.Error as error:
+            raise Failure(f"SQLite: {str(error)[:150]}") from None
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _types(self, source: str, names: Sequence[str]) -> list[str]:
+        """SQLite types values, not columns: a column gets the type that holds all its values."""
+        kinds = ("integer", "real", "text", "blob")
+        census = ", ".join(
+            f"coalesce(max(typeof({quoted(name)}) = '{kind}'), 0)" for name in names for kind in kinds
+        )
+        flags = self._db.execute(f"SELECT {census} FROM {quoted(source)}").fetchone()
+        found: list[str] = []
+        for start in range(0, len(flags), len(kinds)):
+            integer, real, text, blob = flags[start : start + len(kinds)]
+            if blob and not (integer or real or text):
+                found.append("BLOB")
+            elif text or blob:
+                found.append("VARCHAR")
+            elif real:
+                found.append("DOUBLE")
+            else:
+                found.append("BIGINT" if integer else "VARCHAR")
+        return found
+
+
+def _cell(value: Any, kind: str) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return "".join(f"\\x{byte:02X}" for byte in value) if kind == "BLOB" else value.hex()
+    if isinstance(value, float):
+        return repr(value)
+    return str(value).replace("\0", "")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
