@@ -11,6 +11,7 @@ import pytest
 from artelier import Kernel, ModelRequest, Policy, Run, ToolContext, tool
 from artelier.errors import InvalidExport, InvalidRequest
 from artelier.kernel import events as ev
+from artelier.kernel import find_driver
 from artelier.testing import ScriptedModel
 from tests.kernel.files import forged
 from tests.kernel.stage import (
@@ -414,7 +415,7 @@ def test_a_run_is_refused_below_the_depth_that_a_loop_allows(tmp_path: Path) -> 
             @tool(side_effect=True)
             async def delegate(depth: int) -> str:
                 """Delegate."""
-                core = kernel.services.driver("default", "r" if depth == 1 else f"r/{depth - 1}")
+                core = find_driver(kernel.services, "default", "r" if depth == 1 else f"r/{depth - 1}")
                 assert core is not None
                 async with runs.run(f"r/{depth}", parent=Run(core), tools=kernel.services.tools) as run:
                     run.core.depth_max = 5

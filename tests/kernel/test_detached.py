@@ -11,6 +11,7 @@ import pytest
 
 from artelier import ModelReply, Price, Tenant
 from artelier.errors import ReplayMismatch, StoreClosed
+from artelier.kernel import find_driver
 from artelier.ports.model import Usage
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, echo, open_kernel, play, user
@@ -31,7 +32,7 @@ def test_calls_on_a_new_run_queue(tmp_path: Path) -> None:
             ]
             seen = await asyncio.gather(*calls, kernel.step_tool("look", {"value": 7}, run_id="r", key="k"))
             assert [one.text for one in seen[:5]] == [f"re: {number}" for number in range(5)]  # pyright: ignore[reportAttributeAccessIssue]
-            core = kernel.services.driver("default", "r")
+            core = find_driver(kernel.services, "default", "r")
             assert core is not None and core.actor is not None
             await core.actor.commit()
             keys = [step["key"] for step in await kernel.for_tenant().steps("r")]

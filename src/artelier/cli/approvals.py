@@ -16,6 +16,7 @@ from artelier.cli.call import Call
 from artelier.cli.narration.mission_events import plan_lines
 from artelier.cli.narration.run_tail import Watch, tasks_below
 from artelier.errors import ArtelierError
+from artelier.kernel import find_driver
 from artelier.pii.output_redaction import redact_output
 
 LINE_BYTES_MAX = 65_536
@@ -123,7 +124,7 @@ class ApprovalDesk:
 
     def _leave(self) -> None:
         """Nobody answers now: the run is left waiting, for any process to go on with later."""
-        core = self._kernel.services.active.get((self._runs.id, self._run_id))
+        core = find_driver(self._kernel.services, self._runs.id, self._run_id)
         if core is not None:
             core.on_wait = "suspend"
             core.announce()

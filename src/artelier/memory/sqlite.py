@@ -26,7 +26,7 @@ from artelier.ports.embedder import Embedder
 from artelier.tools.skills.view import skills_view
 
 if TYPE_CHECKING:
-    from artelier.kernel.privacy.pii_scrubber import ScrubberOf
+    from artelier.kernel.policy import ScrubberOf
     from artelier.kernel.run.services import Services
     from artelier.log.blobs import Scrub
 

@@ -222,5 +222,8 @@ def _upper_bound(
         output_schema=schema,
         params={**samplers, "max_output_tokens": output_max},
     )
-    reservation = reserve(core, price=price, size=CallSize.of(request, encoded(request)))
+    body = encoded(request)
+    extra_bytes = len(body) - len(body.decode())
+    size = CallSize.of(len(body), extra_bytes, output_max=output_max)
+    reservation = reserve(core, price=price, size=size)
     return reservation.amount + sum(cost_microusd(price, usage) for usage in usages)
