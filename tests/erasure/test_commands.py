@@ -116,7 +116,7 @@ def test_what_commands_began_about_a_subject_is_erased_with_it(
     chat = ("chat", "c17", *about, "--model", "offline", "--message", f"Remember {WORDS[0]}.")
     do = (
         "do",
-        f"What is the amount of {WORDS[1]}?",
+        f"What is the total amount of {WORDS[1]}?",
         "--workspace",
         "work",
         "--run-id",

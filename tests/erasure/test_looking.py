@@ -45,7 +45,19 @@ def at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.
     (tmp_path / "data" / "orders.csv").write_text("customer,orders\nkim,3\nbo,5\n")
     schedule = ["schedule", "add", "nightly", "--cron", "0 3 * * *", "--goal", "Count."]
     assert main(["do", "Sing a song.", "--workspace", "data", "--run-id", "song", "--solo"]) == 1
-    assert main(["do", "Who ordered most?", "--workspace", "data", "--run-id", "orders"]) == 0
+    assert (
+        main(
+            [
+                "do",
+                "Which customer has the highest total orders?",
+                "--workspace",
+                "data",
+                "--run-id",
+                "orders",
+            ]
+        )
+        == 0
+    )
     assert main(["chat", "tale", "--profile", "rp-basic", "--message", "We ride north."]) == 0
     assert main(schedule) == 0
     yield monkeypatch

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier import ChatMessage, ModelRequest
-from artelier.kernel.prompt.manifest import Content, Joint, Measure, compose
+from artelier.kernel.prompt.manifest import Content, FixedPart, Joint, Measure, Prompt, compose
 from artelier.kernel.prompt.request_identity import (
     MeasuredRequest,
     MessageMeter,
@@ -115,5 +116,25 @@ def test_a_list_and_a_conversation_of_the_same_bytes_are_the_same_request(tmp_pa
             assert len(model.requests) == 2
             manifests = [await runs.manifest("r", key) for key in ("1", "2")]
             assert all(one.request.startswith("h2:") for one in manifests)
+
+    play(scenario())
+
+
+def test_a_range_with_other_messages_than_its_conversation_gave_is_measured_anew(tmp_path: Path) -> None:
+    async def code(run: Any) -> Any:
+        conversation = run.conversation()
+        for text in ("a", "b", "c"):
+            conversation.append(user(text))
+        part = conversation.all()
+        cut = msgspec.structs.replace(part, start=2, messages=part.messages[1:])
+        note = FixedPart(tag="note", text="mind this", attach=True)
+        return (await run.step_model(model="m", messages=Prompt(parts=(cut, note)))).text
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path, model := echo()) as kernel:
+            runs = kernel.for_tenant()
+            await drive(runs, code)
+            assert (await runs.render("r", "1")).canonical() == model.requests[0].canonical()
+            assert (await runs.replay("r", code)).result == "re: c\n\nmind this"
 
     play(scenario())

@@ -338,6 +338,7 @@ def test_doctor_says_what_is_there_and_shows_no_key(shell: Shell) -> None:
         "confinement",
         "web",
         "port",
+        "plugin",
     }
     assert found["keys"]["said"] == "OPENAI_API_KEY"
     assert "sk-canary" not in ran.out + ran.err

@@ -224,7 +224,9 @@ def assemble(
 
 def _measure_of(part: PromptPart) -> Measure | None:
     """Return what is known of the messages that a part shows."""
-    return part.measure if isinstance(part, RangePart) and part.quote is None else None
+    if not isinstance(part, RangePart) or part.quote is not None or part.measure is None:
+        return None
+    return part.measure if part.measure.messages is part.messages else None
 
 
 def _scrub_part(personal: Personal, part: PromptPart, pii: Counter[str]) -> PromptPart:
@@ -289,9 +291,10 @@ def trust_label(messages: Sequence[ChatMessage], said: str = "") -> str:
 
 
 def _range_trust(part: RangePart) -> str:
-    if part.measure is None:
+    measure = part.measure
+    if measure is None or measure.messages is not part.messages:
         return trust_label(part.messages)
-    return "untrusted" if part.measure.untrusted else "trusted"
+    return "untrusted" if measure.untrusted else "trusted"
 
 
 def _quoting(core: RunCore, record: ev.PartRecord, quote: Quote, blobs: list[Blob]) -> ev.PartRecord:

@@ -223,14 +223,15 @@ class Conversation:
             )
         first, stop = start - self._first, end - self._first + 1
         self._meter.add(self._messages[len(self._meter) : stop])
+        messages = tuple(self._messages[first:stop])
         return RangePart(
             tag=tag,
             conversation=self.name,
             start=start,
             end=end,
-            messages=tuple(self._messages[first:stop]),
+            messages=messages,
             tokens=self.tokens(start, end),
-            measure=self._meter.measure(first, stop),
+            measure=self._meter.measure(first, stop)._replace(messages=messages),
         )
 
     def aligned(self, start: int, end: int) -> RangePart:

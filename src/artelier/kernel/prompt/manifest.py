@@ -52,6 +52,8 @@ class Measure(NamedTuple):
     """Messages that come from outside, or show what does between marks."""
     call_ids: Set[str] = frozenset()
     """Ids of all calls in the messages, and perhaps of more."""
+    messages: Sequence[ChatMessage] | None = None
+    """The very messages that were measured: for others of a changed part this says nothing."""
 
 
 class RangePart(msgspec.Struct, frozen=True, kw_only=True):
