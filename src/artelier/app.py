@@ -54,7 +54,6 @@ from artelier.kernel import (
     fork,
     import_run,
     kernel_view,
-    queries,
     rates_view,
     read_header,
     run_row,
@@ -66,6 +65,9 @@ from artelier.kernel.policy import is_granted
 from artelier.kernel.privacy.data_subjects import writing_key
 from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, erasure_view
 from artelier.kernel.privacy.pii_scrubber import RESTORE, personal_view
+from artelier.kernel.queries import reports
+from artelier.kernel.queries.content import content as read_content
+from artelier.kernel.queries.tenants import patterns_of
 from artelier.kernel.run.detached_runs import DetachedRuns
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches
@@ -201,7 +203,7 @@ class Kernel:
         if policy.pii:
             from artelier.pii.scrubber_registry import PersonalData  # its detectors take 60 ms to compile
 
-            services.personal = PersonalData(store, policy.looked_for())
+            services.personal = PersonalData(store, policy.looked_for(), partial(patterns_of, store))
         return cls(store, services, registry)
 
     # The handle
@@ -499,22 +501,22 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     # Runs
 
     async def runs(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> dict[str, Any]:
-        return await queries.list_runs(self._services, self.id, status=status, after=after, limit=limit)
+        return await reports.list_runs(self._services, self.id, status=status, after=after, limit=limit)
 
     async def show(self, run_id: str) -> dict[str, Any]:
-        return await queries.show_run(self._services, self.id, run_id)
+        return await reports.show_run(self._services, self.id, run_id)
 
     async def steps(self, run_id: str) -> list[dict[str, Any]]:
-        return await queries.steps(self._services, self.id, run_id)
+        return await reports.steps(self._services, self.id, run_id)
 
     async def tree(self, run_id: str) -> dict[str, Any]:
-        return await queries.tree(self._services, self.id, run_id)
+        return await reports.tree(self._services, self.id, run_id)
 
     async def cost(self, run_id: str) -> dict[str, Any]:
-        return await queries.cost(self._services, self.id, run_id)
+        return await reports.cost(self._services, self.id, run_id)
 
     async def approvals(self, run_id: str | None = None) -> list[dict[str, Any]]:
-        return await queries.approvals(self._services, self.id, run_id=run_id)
+        return await reports.approvals(self._services, self.id, run_id=run_id)
 
     async def manifest(self, run_id: str, key: str) -> Manifest:
         """Return what a prompt was made of. Errors: `NotFound`."""
@@ -540,7 +542,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         Errors: `InvalidRequest` for what is no reference, such as the ref of an artifact; `NotFound`, also
         for content of another tenant; `Erased`.
         """
-        return await queries.content(self._services, self.id, ref)
+        return await read_content(self._services, self.id, ref)
 
     async def erase(
         self, *, subject: str | None = None, by: str = "operator", dry: bool = False,
@@ -624,7 +626,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         Errors: `RunEnded` for a step that is not recorded; `ReplayMismatch` if the code asks for something
         else, asks for less, or comes to another end; the code's own failure if the run had none like it.
         """
-        await run_row(self._services, self.id, run_id)
+        await run_row(self._services.store, self.id, run_id)
         return await replay_run(self._services, await self.state(), run_id, drive, policy=replay)
 
     async def export(self, run_id: str, path: str | Path) -> Transferred:

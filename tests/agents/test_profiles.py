@@ -13,7 +13,7 @@ from artelier.agents import SubAgentFactory, resume_run
 from artelier.agents.loop_registry import replay_run
 from artelier.errors import Conflict, InvalidRequest
 from artelier.kernel import run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.agents.family import CHILD
 from tests.kernel.crashes import Deaths
@@ -136,7 +136,7 @@ def test_a_barrier_ends_the_run_before_the_model_is_asked(tmp_path: Path) -> Non
 
             assert (result.status, result.reason) == ("failed", "before_barrier")
             assert model.requests == [] and await kept(kernel) == {}
-            assert (await run_row(kernel.services, "default", "r"))["reason"] == "before_barrier"
+            assert (await run_row(kernel.services.store, "default", "r")).reason == "before_barrier"
 
     play(scenario())
 
@@ -214,8 +214,8 @@ def test_a_run_is_resumed_with_the_profile_that_it_began_with(tmp_path: Path) ->
 
 async def again(run: Run) -> None:
     """The loop's own drive, from what the run was started with."""
-    row = await run_row(run.core.services, run.tenant_id, run.id)
-    await replay_run(run, await blob_json(run.core.services, run.tenant_id, row["settings"]))
+    row = await run_row(run.core.services.store, run.tenant_id, run.id)
+    await replay_run(run, await blob_json(run.core.services, run.tenant_id, row.settings))
 
 
 def test_a_run_replays_without_a_call_here_and_from_a_file_in_an_empty_folder(tmp_path: Path) -> None:

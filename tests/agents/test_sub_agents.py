@@ -34,10 +34,10 @@ def test_a_child_is_a_run_of_its_own_below_its_parent(tmp_path: Path) -> None:
             result = await work(boss(kernel, worker(kernel)))
 
             child = await kernel.for_tenant().show(CHILD)
-            row = await run_row(kernel.services, "default", CHILD)
+            row = await run_row(kernel.services.store, "default", CHILD)
             assert (result.status, result.text) == ("completed", "all done")
             assert (child["status"], child["agent"], child["goal"]) == ("completed", "boss/worker", "count")
-            assert (row["parent"], row["parent_step"]) == ("r", "c1/tool/0")
+            assert (row.parent, row.parent_step) == ("r", "c1/tool/0")
             assert told(models["boss"]) == ["42"]
             assert kernel.verify().ok
 

@@ -9,7 +9,7 @@ from artelier import Kernel, Run, tool
 from artelier.agents import AutonomousAgent, Worker, resume_run
 from artelier.agents.loop_registry import replay_run
 from artelier.kernel import run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import events, kinds, play
 
@@ -23,8 +23,8 @@ async def look(at: str) -> dict[str, str]:
 async def again(run: Run) -> None:
     """The loop's own drive, from what the run was started with."""
     services = run.core.services
-    row = await run_row(services, run.tenant_id, run.id)
-    await replay_run(run, await blob_json(services, run.tenant_id, row["settings"]))
+    row = await run_row(services.store, run.tenant_id, run.id)
+    await replay_run(run, await blob_json(services, run.tenant_id, row.settings))
 
 
 def scripted(*last: Any) -> ScriptedModel:

@@ -220,8 +220,8 @@ def test_a_prompt_may_show_the_base_alone(tmp_path: Path) -> None:
             assert rows == [("t1",)]
             assert texts_of(await shown(runs, "again", 1, 3)) == ["a", "b", "re: b"]
             # Who searches a run's words finds its own, each once.
-            row = await run_row(runs.services, runs.id, "again")
-            found = Transcript(kernel.store, runs.id).messages(row["id"], CHAT)
+            row = await run_row(runs.services.store, runs.id, "again")
+            found = Transcript(kernel.store, runs.id).messages(row.id, CHAT)
             own = [(n, message.text if message else "") async for n, message in found]
             assert own == [(2, "b"), (3, "re: b")]
 

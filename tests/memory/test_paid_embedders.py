@@ -13,7 +13,7 @@ import pytest
 from artelier import Kernel, Policy, Price, Rate, RunSuspended, Tenant
 from artelier.errors import InsufficientFunds, RunStopped
 from artelier.kernel import Limits
-from artelier.kernel.limits.ledger_queries import spending
+from artelier.kernel.queries.costs import spending
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.provider import ProviderEmbedder
 from artelier.memory.embedders.registry import HashingEmbedder, paid_by_person
@@ -84,9 +84,7 @@ def test_what_a_tool_embeds_is_paid_for_by_its_run_and_told_by_model(tmp_path: P
             assert (await balances(kernel, "acme"))["spent"] == tokens > 0
             await assert_conserved(kernel, "acme")
             told = await spending(kernel.store, "acme", since_us=0)
-            assert [(one["model"], one["calls"], one["cost_microusd"]) for one in told] == [
-                (MODEL, 2, tokens)
-            ]
+            assert [(one.model, one.calls, one.cost_microusd) for one in told] == [(MODEL, 2, tokens)]
 
     play(scenario())
 

@@ -12,7 +12,7 @@ import msgspec
 from artelier import Kernel, ModelRequest, tool
 from artelier.app import TenantKernel
 from artelier.kernel import Run, run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Draft, StreamAppend
 from artelier.missions import events as ev
 from artelier.missions.definition import TaskContent
@@ -182,8 +182,8 @@ async def work(
 
 async def replayed(desk: TenantKernel, task: str = TASK) -> Any:
     async def drive(run: Run) -> None:
-        row = await run_row(run.core.services, run.tenant_id, run.id)
-        settings = await blob_json(run.core.services, run.tenant_id, row["settings"])
+        row = await run_row(run.core.services.store, run.tenant_id, run.id)
+        settings = await blob_json(run.core.services, run.tenant_id, row.settings)
         await replay_task(run, settings)
 
     return await desk.replay(task, drive)

@@ -41,7 +41,7 @@ async def until(desk: TenantKernel, run: str, status: str, *, of: str = "status"
     async with asyncio.timeout(30):
         while True:
             try:
-                if (await run_row(desk.services, desk.id, run))[of] == status:
+                if (await run_row(desk.services.store, desk.id, run))[of] == status:
                     return
             except NotFound:
                 pass  # it has not begun
@@ -182,7 +182,7 @@ def test_pause_reaches_the_tasks_and_resume_lets_them_go_on(tmp_path: Path) -> N
             await desk.drive_mission(MISSION, on_wait="return")
 
             await desk.pause(MISSION, by="user:kim")
-            paused = (await run_row(desk.services, "acme", "m1/a"))["status"]
+            paused = (await run_row(desk.services.store, "acme", "m1/a")).status
             await desk.approve("m1/a")
             held = await desk.drive_mission(MISSION, on_wait="return")
             await desk.resume(MISSION)

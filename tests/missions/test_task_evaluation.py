@@ -10,7 +10,7 @@ import pytest
 
 from artelier import ModelRequest, tool
 from artelier.kernel import run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.missions.definition import Check
 from artelier.missions.task.task_config import RULES_HARD, RULES_HEED, TaskJob
 from artelier.missions.verdict.output_lint import ADVICE
@@ -199,8 +199,8 @@ def test_a_run_from_before_keeps_the_rules_that_it_was_started_under(tmp_path: P
 
             assert (result.status, result.reason) == ("failed", "max_iterations")
             assert actor.requests("Verdict") == []
-            row = await run_row(desk.services, desk.id, TASK)
-            recorded = await blob_json(desk.services, desk.id, row["settings"])
+            row = await run_row(desk.services.store, desk.id, TASK)
+            recorded = await blob_json(desk.services, desk.id, row.settings)
             assert recorded["rules"] == RULES_HARD
 
     play(scenario())

@@ -14,7 +14,7 @@ from typing import Any
 from artelier import Kernel, ModelRequest, Session
 from artelier.agents.loop_registry import replay_run
 from artelier.kernel import run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import decode_stored, stored_blob
 from artelier.operations import events as ev
 from artelier.ports.model import FREE, Price
@@ -227,8 +227,8 @@ async def written(session: Session, run: str) -> Sequence[ev.Report]:
 
 async def replayed(kernel: Kernel, run: str) -> Any:
     """A run's drive over its record, with nothing to call."""
-    row = await run_row(kernel.services, "default", run)
-    settings: Any = await blob_json(kernel.services, "default", row["settings"])
+    row = await run_row(kernel.services.store, "default", run)
+    settings: Any = await blob_json(kernel.services, "default", row.settings)
     return await kernel.for_tenant().replay(run, lambda one: replay_run(one, settings))
 
 

@@ -12,7 +12,7 @@ import pytest
 from artelier.app import Kernel
 from artelier.chat.session.session import Session
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import run_stream
 from artelier.operations.profile.operation_profile import InvalidProfile, OperationProfile, parse_profile
 from artelier.operations.profile.profile_reader import load_profile

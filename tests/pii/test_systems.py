@@ -19,7 +19,7 @@ from artelier.agents.loop_registry import replay_run
 from artelier.app import TenantKernel
 from artelier.errors import InvalidConfig
 from artelier.kernel import Replayed, run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.memory import SQLiteMemoryStore
 from artelier.pii.placeholder import placeholders_in
 from artelier.telemetry import OpenTelemetry
@@ -79,8 +79,8 @@ def opened(folder: Path, model: Any = None, **more: Any) -> Kernel:
 
 
 async def played_again(desk: TenantKernel, run_id: str) -> Replayed:
-    row = await run_row(desk.services, desk.id, run_id)
-    settings: Any = await blob_json(desk.services, desk.id, row["settings"])
+    row = await run_row(desk.services.store, desk.id, run_id)
+    settings: Any = await blob_json(desk.services, desk.id, row.settings)
     return await desk.replay(run_id, lambda run: replay_run(run, settings))
 
 

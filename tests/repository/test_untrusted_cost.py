@@ -213,7 +213,7 @@ ALLOWED: dict[str, str] = {
         kernel/steps/failures.py:raise_recorded msgspec.json.decode
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder
         kernel/prompt/manifest.py:message_of_result msgspec.json.decode
-        kernel/queries.py:content msgspec.json.decode
+        kernel/queries/content.py:content msgspec.json.decode
         kernel/run/handle.py:Run._computed msgspec.json.decode
         kernel/run/handle.py:Run.reading msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:refuse msgspec.json.decode

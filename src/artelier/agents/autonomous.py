@@ -20,9 +20,9 @@ from artelier.agents.tools.read_artifact import READ_ON, read_artifact_tool
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
-from artelier.kernel.history.fork_lineage import subject_key
 from artelier.kernel.policy import is_granted
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.loops.run_control import go, has_ended
@@ -178,13 +178,13 @@ class AutonomousAgent:
         Errors: `NotFound`; `Conflict` for a run that takes neither; those of `run`.
         """
         runs = self._kernel.for_tenant(tenant)
-        row = await run_row(runs.services, runs.id, run_id)
-        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
-        if row["loop"] != LOOP:
+        row = await run_row(runs.services.store, runs.id, run_id)
+        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row.settings) or {}
+        if row.loop != LOOP:
             raise _other_loop(run_id)
         job = Job.restored(settings)
         is_asked = note.strip() or limits or max_iterations is not None or stuck_after is not None
-        if is_asked or row["status"] == "paused":
+        if is_asked or row.status == "paused":
             await runs.resume(
                 run_id,
                 note=note,
@@ -318,7 +318,7 @@ class AutonomousAgent:
             return
         key_id = wanted.key_id
         if parent is not None:
-            key_id = await subject_key(services, parent.tenant_id, parent.id)
+            key_id = await run_key(services.store, parent.tenant_id, parent.id)
         if wanted.subject or key_id is not None:
             raise InvalidRequest(
                 "a run about a subject remembers in the kernel's own store, where that can be erased",
@@ -487,18 +487,18 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
     Errors: `Conflict` if it exists and was asked something else: its result is no answer to this.
     """
     try:
-        row = await run_row(runs.services, runs.id, wanted.run_id)
+        row = await run_row(runs.services.store, runs.id, wanted.run_id)
     except NotFound:
         return True
-    if row["loop"] != LOOP:
+    if row.loop != LOOP:
         raise _other_loop(wanted.run_id)
-    stored: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
+    stored: dict[str, Any] = await blob_json(runs.services, runs.id, row.settings) or {}
     if not _is_asked(runs, stored, wanted):
         raise _asked_otherwise(wanted)
-    if wanted.parent is not None and row["parent"] != wanted.parent.id:
+    if wanted.parent is not None and row.parent != wanted.parent.id:
         raise Conflict(
             f"run {wanted.run_id!r} exists and is no child of {wanted.parent.id!r}",
-            got=f"a run below {row['parent']!r}" if row["parent"] else "a run of its own",
+            got=f"a run below {row.parent!r}" if row.parent else "a run of its own",
         )
     return False
 
@@ -528,10 +528,10 @@ def _asked_otherwise(wanted: Wanted) -> Conflict:
 
 async def settings_of_run(run: Run) -> dict[str, Any] | None:
     """Return what a run of this loop was started with; None for a run of another loop."""
-    row = await run_row(run.core.services, run.tenant_id, run.id)
-    if row["loop"] != LOOP:
+    row = await run_row(run.core.services.store, run.tenant_id, run.id)
+    if row.loop != LOOP:
         return None
-    return await blob_json(run.core.services, run.tenant_id, row["settings"]) or {}
+    return await blob_json(run.core.services, run.tenant_id, row.settings) or {}
 
 
 def agent_slug(identity: str) -> str:

@@ -11,7 +11,7 @@ from artelier.agents.compaction.request import ASKED, checked_wish
 from artelier.errors import NotFound
 from artelier.kernel import receipts_of
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
 
 if TYPE_CHECKING:
     from artelier.agents.export.transfer import Carried, KeepsMemory

@@ -21,7 +21,8 @@ from artelier.kernel import AgentResult, Run, run_row
 from artelier.kernel.history.drift import FORK_ON_DRIFT, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import changes_of, lineage
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.loops.run_control import check_origin, check_tools, check_workspace
@@ -70,18 +71,18 @@ def kit_of(services: Services, tenant: str, workspace: str, *own: ToolPort) -> d
 async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:
     """Return what a loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
     runs = kernel.for_tenant(tenant)
-    row = await run_row(runs.services, runs.id, run_id)
-    if row["loop"] == TURN:
+    row = await run_row(runs.services.store, runs.id, run_id)
+    if row.loop == TURN:
         raise InvalidRequest(
             f"run {run_id!r} is a turn of chat {chat_of(run_id)!r}",
             hint=f"Go on with the chat: `artelier chat {chat_of(run_id)}`.",
         )
-    if row["loop"] != LOOP and row["loop"] not in _LOOPS:
+    if row.loop != LOOP and row.loop not in _LOOPS:
         raise InvalidRequest(
             f"run {run_id!r} is driven by code of its own",
             hint="Run that code again: `artelier run FILE:FUNCTION --run-id RUN`.",
         )
-    return await blob_json(runs.services, runs.id, row["settings"]) or {}
+    return await blob_json(runs.services, runs.id, row.settings) or {}
 
 
 async def model_of(kernel: Kernels, tenant: Any, run_id: str) -> str:
@@ -90,9 +91,9 @@ async def model_of(kernel: Kernels, tenant: Any, run_id: str) -> str:
     Errors: as of `settings_of`, turns of chats apart.
     """
     runs = kernel.for_tenant(tenant)
-    row = await run_row(runs.services, runs.id, run_id)
-    if row["loop"] == TURN:
-        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row["settings"]) or {}
+    row = await run_row(runs.services.store, runs.id, run_id)
+    if row.loop == TURN:
+        settings: dict[str, Any] = await blob_json(runs.services, runs.id, row.settings) or {}
     else:
         settings = await settings_of(kernel, tenant, run_id)
     changes = await changes_of(runs.services, await lineage(runs.services, runs.id, run_id))
@@ -113,7 +114,7 @@ async def resume_run(
     runs = kernel.for_tenant(tenant)
     if replay == FORK_ON_DRIFT:
         run_id = await newest_drift(runs.services, runs.id, run_id)
-    if replay != "strict" and (await run_row(runs.services, runs.id, run_id))["loop"] != LOOP:
+    if replay != "strict" and (await run_row(runs.services.store, runs.id, run_id)).loop != LOOP:
         raise InvalidRequest(
             f"run {run_id!r} is replayed strictly, as its loop wants it",
             expected="replay 'strict'",
@@ -122,14 +123,14 @@ async def resume_run(
     if await _is_turn(kernel, tenant, run_id):
         return await _resumed_turn(kernel, tenant, run_id, on_wait=on_wait)
     settings = await settings_of(kernel, tenant, run_id)
-    row = await run_row(runs.services, runs.id, run_id)
-    if is_final(row["status"]):
+    row = await run_row(runs.services.store, runs.id, run_id)
+    if is_final(row.status):
         return await agent_result(runs.services, runs.id, run_id)
     await _check_own(runs, row)
-    if (built_in := _LOOPS.get(row["loop"])) is not None:
+    if (built_in := _LOOPS.get(row.loop)) is not None:
         return await built_in.resume(kernel, tenant, run_id, on_wait)
     job = Job.restored(settings)
-    await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
+    await _check_here(runs.services, runs.id, run_id, job, tools=row.tools)
     try:
         await check_workspace(runs.services, runs.id, run_id, job.workspace)
     except RunSuspended:
@@ -145,7 +146,7 @@ async def resume_run(
         acceptance=job.acceptance,
         max_iterations=job.max_iterations,
         stuck_after=job.stuck_after or None,
-        agent_id=row["agent"],
+        agent_id=row.agent,
     )
     return await agent.run(
         run_id=run_id,
@@ -167,7 +168,7 @@ async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
 
     runs = kernel.for_tenant(tenant)
     try:
-        await run_row(runs.services, runs.id, run_id)
+        await run_row(runs.services.store, runs.id, run_id)
     except NotFound:
         if (result := await launcher.begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
@@ -182,21 +183,21 @@ async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
     return None
 
 
-async def _check_own(runs: TenantRuns, row: Mapping[str, Any]) -> None:
+async def _check_own(runs: TenantRuns, row: RunRow) -> None:
     """Errors: `InvalidRequest` if the run is its parent's to drive."""
-    if row["parent"] is None:
+    if row.parent is None:
         return
-    parent = await run_row(runs.services, runs.id, row["parent"])
-    if row["loop"] not in _LOOPS or not is_final(parent["status"]):
+    parent = await run_row(runs.services.store, runs.id, row.parent)
+    if row.loop not in _LOOPS or not is_final(parent.status):
         raise InvalidRequest(
-            f"run {row['run']!r} is a child", hint=f"Resume its parent: artelier resume {row['parent']}"
+            f"run {row.run!r} is a child", hint=f"Resume its parent: artelier resume {row.parent}"
         )
 
 
 async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
     """Return True if a run is a turn of a chat with operations."""
     runs = kernel.for_tenant(tenant)
-    return (await run_row(runs.services, runs.id, run_id))["loop"] == TURN
+    return (await run_row(runs.services.store, runs.id, run_id)).loop == TURN
 
 
 async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str) -> AgentResult:
@@ -204,8 +205,8 @@ async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: s
     from artelier.chat.turn.turn_runner import drive
 
     runs = kernel.for_tenant(tenant)
-    row = await run_row(runs.services, runs.id, run_id)
-    if not is_final(row["status"]) and row["origin"] is not None:
+    row = await run_row(runs.services.store, runs.id, run_id)
+    if not is_final(row.status) and row.origin is not None:
         raise InvalidRequest(
             f"run {run_id!r} is a fork of a turn of a chat, which has its variant already",
             hint="Regenerate the turn, or make a branch of the chat.",
@@ -224,16 +225,16 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
     """
     runs = kernel.for_tenant(tenant)
     is_turn = await _is_turn(kernel, tenant, run_id)
-    loop = (await run_row(runs.services, runs.id, run_id))["loop"]
+    loop = (await run_row(runs.services.store, runs.id, run_id)).loop
     if (built_in := _LOOPS.get(loop)) is not None:
         return await built_in.needs(kernel, tenant, run_id)
     job = None if is_turn else Job.restored(await settings_of(kernel, tenant, run_id))
-    row = await run_row(runs.services, runs.id, run_id)
+    row = await run_row(runs.services.store, runs.id, run_id)
     try:
         if job is None:
             await check_tools_of_turn(runs, run_id)
         else:
-            await _check_here(runs.services, runs.id, run_id, job, tools=row["tools"])
+            await _check_here(runs.services, runs.id, run_id, job, tools=row.tools)
     except InvalidRequest as error:
         return error
     return None
@@ -310,13 +311,13 @@ def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStor
     return LogMemoryStore(services.store, services.clock, **options)
 
 
-async def _artifact_of(runs: TenantRuns, artifact: str, row: Mapping[str, Any]) -> str:
+async def _artifact_of(runs: TenantRuns, artifact: str, row: RunRow) -> str:
     """Return where the result goes. A fork without a folder of its own puts it beside its origin's."""
-    if not artifact or row["origin"] is None:
+    if not artifact or row.origin is None:
         return artifact
-    fork = await effects_of(runs.services, runs.id, row["run"])
+    fork = await effects_of(runs.services, runs.id, row.run)
     is_placed = fork is not None and bool(fork.folder)
-    return artifact if is_placed else f"{artifact}/{slug(row['run'])}"[:128]
+    return artifact if is_placed else f"{artifact}/{slug(row.run)}"[:128]
 
 
 async def replay_run(run: Run, settings: dict[str, Any]) -> None:
@@ -324,7 +325,7 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
 
     Errors: `InvalidRequest` if the context of the run was built by code.
     """
-    loop = (await run_row(run.core.services, run.tenant_id, run.id))["loop"]
+    loop = (await run_row(run.core.services.store, run.tenant_id, run.id)).loop
     if (built_in := _LOOPS.get(loop)) is not None:
         return await built_in.replay(run, settings)
     if loop == TURN:
@@ -337,10 +338,10 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
             f"the context of run {run.id!r} is built by code that is not loaded here",
             hint="Replay it from that program: kernel.for_tenant(t).replay(run_id, agent.drive).",
         )
-    row = await run_row(run.core.services, run.tenant_id, run.id)
+    row = await run_row(run.core.services.store, run.tenant_id, run.id)
     memory = _RecordedMemory(job.context["memory"]) if job.context.get("memory") else None
     builder = ContextBuilder.restored(job.context, memory_store=memory)
-    await AgentLoop(run, job, builder, agent_id=row["agent"]).drive()
+    await AgentLoop(run, job, builder, agent_id=row.agent).drive()
 
 
 class _RecordedMemory:

@@ -13,9 +13,9 @@ from artelier.errors import Conflict, InvalidRequest, NotFound, Refused
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import AgentResult, ModelResult, Run, run_row
 from artelier.kernel.privacy.erasure import ERASED, LOCKED
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.runs import totals
 from artelier.kernel.run.services import Services
-from artelier.kernel.run.tree import totals
 from artelier.ports.model import Usage
 
 
@@ -65,9 +65,9 @@ async def agent_result(
     Cost and usage are those of the run with all its children.
     Errors: `NotFound`.
     """
-    row = await run_row(services, tenant, run_id)
-    result: Any = await shown_json(services, tenant, row["result"])
-    failure = await shown_json(services, tenant, row["message"])
+    row = await run_row(services.store, tenant, run_id)
+    result: Any = await shown_json(services, tenant, row.result)
+    failure = await shown_json(services, tenant, row.message)
     fields = cast(dict[str, Any], result) if isinstance(result, dict) else {}
     text = (
         fields.get("text")
@@ -76,16 +76,16 @@ async def agent_result(
         or message
     )
     value = fields.get("output")
-    sums = (await totals(services, tenant, [run_id]))[run_id]
+    sums = (await totals(services.store, tenant, [run_id]))[run_id]
     return AgentResult(
-        status=row["status"],
-        reason=row["reason"],
+        status=row.status,
+        reason=row.reason,
         output=_convert(value, output),
         text=text,
         run_id=run_id,
-        cost_microusd=sums["total_cost_microusd"],
+        cost_microusd=sums.total_cost_microusd,
         artifact=fields.get("artifact") or "",
-        usage=Usage(**sums["total_usage"]),
+        usage=Usage(**sums.total_usage._asdict()),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -228,3 +229,40 @@ async def sources_of(
         sql, parameters = f"{sql} AND version = ?", (*parameters, version)
     rows = await store.query(f"{sql} ORDER BY version, n LIMIT ?", (*parameters, limit))
     return [row[0] for row in rows]
+
+
+async def find_kind(store: Store, tenant: str, space: str, id: str) -> str | None:
+    """Return the kind of an artifact, deleted or not; None if there is none."""
+    rows = await store.query(
+        "SELECT kind FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (tenant, space, id)
+    )
+    return rows[0][0] if rows else None
+
+
+async def streams_written(
+    store: Store, tenant: str, space: str, run_id: str, *, upto: int, beside: Sequence[tuple[str, str]]
+) -> list[tuple[str, int]]:
+    """Return the streams of artifacts that a run wrote, each with the position of the run's newest version.
+
+    Of artifacts of a kind in `beside`, also with that of the newest event of the kind that goes with it. Both
+    count up to the position `upto`.
+    """
+    at = (tenant, space, run_id, upto)
+    versions = await store.query(
+        "SELECT s.name, max(e.position) FROM artifact_versions v"
+        " JOIN event_log e ON e.stream_id = v.stream AND e.seq = v.seq"
+        " JOIN event_streams s ON s.stream_id = v.stream"
+        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ?"
+        " GROUP BY s.name",
+        at,
+    )
+    others = await store.query(
+        "SELECT s.name, max(e.position) FROM artifact_versions v"
+        " JOIN artifacts a ON a.tenant = v.tenant AND a.space = v.space AND a.id = v.id"
+        " JOIN json_each(?) b ON json_extract(b.value, '$[0]') = a.kind"
+        " JOIN event_log e ON e.stream_id = v.stream AND e.kind = json_extract(b.value, '$[1]')"
+        " JOIN event_streams s ON s.stream_id = v.stream"
+        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ? GROUP BY s.name",
+        (json.dumps(beside), *at),
+    )
+    return [(name, position) for name, position in (*versions, *others)]

@@ -12,10 +12,10 @@ from artelier.chat.turn.turn_config import chat_of
 from artelier.cli import display
 from artelier.cli.call import Call
 from artelier.errors import Erased, PriceUnknown
-from artelier.kernel.commands.control_stream import undone_since_end
 from artelier.kernel.events import RunExhausted
 from artelier.kernel.limits.loop_limits import RESETS
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.queries.steps import has_undone_since_end
 from artelier.kernel.run.watchdog import STALLED
 from artelier.log import run_stream
 from artelier.money import format_usd
@@ -98,8 +98,8 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
         figures = await _figures(kernel, run["tenant"], scope, unit, asked=asked)
         return [*figures, *_raising(call, run, (scope, unit), way, gone_s=gone_s)]
     if run["status"] == "failed":
-        row = await run_row(kernel.services, run["tenant"], run["id"])
-        if await undone_since_end(kernel.services, row["id"]):
+        row = await run_row(kernel.services.store, run["tenant"], run["id"])
+        if await has_undone_since_end(kernel.services.store, row.id):
             return ["what it did has been undone, so it is not tried again: start a new run"]
     if run["status"] == "failed" and run["reason"] == "tasks_failed":
         return [

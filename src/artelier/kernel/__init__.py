@@ -15,7 +15,8 @@ from artelier.kernel.prompt.cache_prefix import SharedPrefix, shared_prefix
 from artelier.kernel.prompt.compaction_receipts import receipt_of, receipts_of
 from artelier.kernel.prompt.conversation import Conversation, message_tokens
 from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
-from artelier.kernel.run.context import RunCore, find_driver, run_row
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.run.context import RunCore, find_driver
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.results import AgentResult, Approval, Limits, ModelResult, ToolResult

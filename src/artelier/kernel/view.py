@@ -12,6 +12,7 @@ import msgspec
 
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
+from artelier.kernel.queries.runs import PUBLISHED
 from artelier.kernel.run.results import DRIFTED
 from artelier.log import Applied, Tx, View
 
@@ -75,6 +76,7 @@ kernel_view = View(
             tenant TEXT PRIMARY KEY, grants TEXT NOT NULL, budget INTEGER,
             allow_unknown_price INTEGER NOT NULL) STRICT, WITHOUT ROWID""",
     ),
+    published=PUBLISHED,
 )
 
 _json = msgspec.json.Encoder(order="sorted")

@@ -1,8 +1,8 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
 from artelier.ledger.funds import DEBT, check_available, check_caps
-from artelier.ledger.posting import Capping, Count, Counting, MoneyTransferred, Moving, Posting
-from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, may_owe, move
+from artelier.ledger.posting import Capping, Count, Counting, MoneyTransferred, Moving, Posting, may_owe
+from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, move
 
 __all__ = [
     "AMOUNT_MAX",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from artelier.errors import InsufficientFunds, LimitReached
 from artelier.ids import MAIN_SPACE
+from artelier.ledger.queries import exceeded_limit
 from artelier.ledger.view import balance_of
 from artelier.log import Tx
 from artelier.money import USD
@@ -41,12 +42,7 @@ def check_available(tx: Tx, tenant: str, account: str, need: int) -> None:
 
 def check_caps(tx: Tx, tenant: str, scopes: Sequence[str], units: Sequence[str]) -> None:
     """Refuse anything more while a limit of these units is exceeded. Errors: `LimitReached`."""
-    row = tx.one(
-        "SELECT scope, unit, cap, reserved, used FROM limits WHERE tenant = ? AND used > cap"
-        f" AND scope IN ({', '.join('?' * len(scopes))}) AND unit IN ({', '.join('?' * len(units))})"
-        " ORDER BY scope, unit LIMIT 1",
-        (tenant, *scopes, *units),
-    )
+    row = exceeded_limit(tx, tenant, scopes, units)
     if row is not None:
         scope, unit, cap, reserved, used = row
         raise LimitReached(

@@ -12,6 +12,14 @@ import msgspec
 
 from artelier.log import EventData, event
 
+SOURCES = ("source:", "mint:")
+"""Accounts that may go below zero: what they owe is what they have issued."""
+
+
+def may_owe(account: str) -> bool:
+    """Return True if an account may go below zero."""
+    return account.startswith(SOURCES)
+
 
 class Posting(msgspec.Struct, frozen=True, array_like=True):
     """`amount` of `asset` from one account to another of the event's scope; both sides in one value."""

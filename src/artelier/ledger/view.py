@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from artelier.errors import InsufficientFunds, InvalidEvent, LimitReached
-from artelier.ledger.posting import Capping, Count, Counting, Moving, Posting
+from artelier.ledger.posting import Capping, Count, Counting, Moving, Posting, may_owe
+from artelier.ledger.queries import PUBLISHED
 from artelier.log import Applied, Tx, View
-
-SOURCES = ("source:", "mint:")
-"""Accounts that may go below zero: what they owe is what they have issued."""
 
 AMOUNT_MAX = 10**15
 """Units of one posting (a billion dollars), so that balances stay far within 64 bits."""
@@ -27,10 +25,6 @@ _TAKE = (
     "UPDATE accounts SET balance = balance - ? WHERE tenant = ? AND space = ? AND account = ?"
     " AND asset = ? AND balance >= ?"
 )
-
-
-def may_owe(account: str) -> bool:
-    return account.startswith(SOURCES)
 
 
 def balance_of(tx: Tx, tenant: str, space: str, account: str, asset: str) -> int:
@@ -159,6 +153,7 @@ def ledger_view(
                 reserved INTEGER NOT NULL, used INTEGER NOT NULL,
                 PRIMARY KEY(tenant, scope, unit)) STRICT, WITHOUT ROWID""",
         ),
+        published=PUBLISHED,
         handlers={
             **dict.fromkeys(kinds, move),
             **dict.fromkeys(capping, cap),

@@ -155,6 +155,9 @@ class View:
     tables: tuple[str, ...]
     schema: tuple[str, ...]
     """CREATE statements of the tables and indexes."""
+    published: tuple[str, ...] = ()
+    """SELECT statements by which other packages read the tables: `CREATE TEMP VIEW` statements, which each
+    connection executes for itself. They are no part of the file, so that none of its versions lacks them."""
     handlers: dict[type[EventData], Callable[[Applied, Tx], None]] = field(
         default_factory=dict[type[EventData], "Callable[[Applied, Tx], None]"]
     )

@@ -23,7 +23,7 @@ from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.sqlite.migrations import MIGRATIONS
 from artelier.log.sqlite.store import open_read_only
-from artelier.log.sqlite.views import create_tables, fold
+from artelier.log.sqlite.views import create_tables, fold, publish
 from artelier.log.sqlite.writer import store_error
 
 FINDINGS_MAX = 50
@@ -142,6 +142,7 @@ def _check_schema(
         raise CorruptStore("this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE)
     stored = dict(db.execute("SELECT name, version FROM view_versions"))
     current = [view for view in views if stored.get(view.name) == view.version]
+    publish(fresh, views)
     create_tables(fresh, current)
     expected = _read_schema(fresh)
     # The others are made anew at the next open.

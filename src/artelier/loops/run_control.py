@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, NotFound, RunSuspended, StoreUnavailable
 from artelier.kernel import RunCore, Services, run_row
 from artelier.kernel.commands.pause import park
-from artelier.kernel.history.fork_lineage import is_imported, lineage
-from artelier.kernel.queries import blob_json
+from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import is_imported
 from artelier.kernel.run.context import is_final
 
 JobT = TypeVar("JobT")
@@ -40,25 +41,25 @@ async def recorded(
     Errors: what `other` makes of the name of another loop.
     """
     try:
-        row = await run_row(services, tenant, run_id)
+        row = await run_row(services.store, tenant, run_id)
     except NotFound:
         return None
-    if row["loop"] != loop:
-        raise other(row["loop"] or "own code")
-    return job(await blob_json(services, tenant, row["settings"]))
+    if row.loop != loop:
+        raise other(row.loop or "own code")
+    return job(await blob_json(services, tenant, row.settings))
 
 
 async def has_ended(services: Services, tenant: str, run_id: str) -> bool:
     """Return True if a run is over; one that never began is not."""
     with suppress(NotFound):
-        return is_final((await run_row(services, tenant, run_id))["status"])
+        return is_final((await run_row(services.store, tenant, run_id)).status)
     return False
 
 
 async def is_open(services: Services, tenant: str, run_id: str) -> bool:
     """Return True if a run exists and has no end yet."""
     with suppress(NotFound):
-        return not is_final((await run_row(services, tenant, run_id))["status"])
+        return not is_final((await run_row(services.store, tenant, run_id)).status)
     return False
 
 
@@ -120,7 +121,7 @@ async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[Res
 async def check_origin(services: Services, tenant: str, run_id: str, *, what: str, hint: str) -> None:
     """Errors: `InvalidRequest` if a file from elsewhere would decide which files of this machine are used."""
     for place in await lineage(services, tenant, run_id):
-        if await is_imported(services, tenant, place.run_id):
+        if await is_imported(services.store, tenant, place.run_id):
             raise InvalidRequest(
                 f"{what} {run_id!r} comes from an imported file, which names files of this machine", hint=hint
             )
@@ -174,8 +175,8 @@ async def code_missing(
         if workspace:
             await check_origin(services, tenant, run_id, what=what, hint=hint)
         else:
-            row = await run_row(services, tenant, run_id)
-            await check_tools(services, tenant, run_id, tools=row["tools"], own=own, what=what)
+            row = await run_row(services.store, tenant, run_id)
+            await check_tools(services, tenant, run_id, tools=row.tools, own=own, what=what)
     except InvalidRequest as error:
         return error
     return None

@@ -10,8 +10,9 @@ import msgspec
 from artelier.artifacts.queries import Artifact
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
-from artelier.kernel.queries import approvals, shown_json
-from artelier.kernel.run.tree import totals
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.reports import approvals
+from artelier.kernel.queries.runs import totals
 from artelier.missions.iteration_limit import counted_from, last_iteration
 from artelier.missions.mission.goal_status import STATUS
 from artelier.missions.task.task_status import reason_of
@@ -51,7 +52,7 @@ async def task_page(
 
 
 async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
-    sums = await totals(desk.services, desk.id, [row[1] for row in rows if row[14] is not None])
+    sums = await totals(desk.services.store, desk.id, [row[1] for row in rows if row[14] is not None])
     goals = await _goals(desk, [row[1] for row in rows])
     needed = await _dependencies(desk, [row[1] for row in rows])
     judged = await judgements_of(desk, [row[1] for row in rows])
@@ -117,7 +118,7 @@ def _item(
         "max_iterations": most,
         "last_iteration": last_iteration(begun.get(task, 0), most),
         "run_status": run_status,
-        "cost_microusd": sums.get(task, {}).get("total_cost_microusd", 0),
+        "cost_microusd": sums[task].total_cost_microusd if task in sums else 0,
         "created_us": created_us,
         "changed_us": changed_us,
     }

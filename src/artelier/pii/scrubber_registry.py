@@ -9,20 +9,18 @@ from dataclasses import replace
 from artelier.errors import InvalidRequest
 from artelier.log import Batch, DataKey, Draft, EventData, RawDraft, SqliteStore, Stream, StreamAppend
 from artelier.log.blobs import Secret
-from artelier.log.contract import Row
 from artelier.log.inline_text_policy import names_in, names_of
+from artelier.log.queries import stream_ids_in, tenant_key
 from artelier.pii.decoded_view import RULES
 from artelier.pii.detectors import find_all, pattern
 from artelier.pii.output_redaction import marked_by, watch
 from artelier.pii.scrubber import Scrubber
 from artelier.pii.search_processes import PiiSearch
-from artelier.pii.vault import PATTERNS_SQL, Vault
+from artelier.pii.vault import Vault
 from artelier.ports.pii import Detector
 
-_IDS_SQL = (
-    "SELECT id FROM (SELECT substr(name, instr(name, ':') + 1) AS id FROM streams WHERE tenant = ?)"
-    " WHERE length(id) > 3 AND instr(?, id) > 0 ORDER BY length(id) DESC LIMIT 100"
-)
+Pattern = tuple[str, str]
+"""Kind and expression of what is looked for in the texts of a tenant."""
 
 SLICE_EVENTS = 100
 """Of a large batch that are looked at before everybody else in the event loop has a turn."""
@@ -32,8 +30,11 @@ class PersonalData:
     """Scrubbers of the tenants of a store. Every blob passes one before it is named, every batch before it
     is queued."""
 
-    def __init__(self, store: SqliteStore, detectors: Sequence[Detector]) -> None:
-        """`store` has a vault key."""
+    def __init__(
+        self, store: SqliteStore, detectors: Sequence[Detector], patterns: Callable[[str], list[Pattern]]
+    ) -> None:
+        """`store` has a vault key. `patterns` are those of a tenant as they are stored now."""
+        self._stored_patterns = patterns
         self._store = store
         assert store.keyring.sealer is not None
         self._sealer = store.keyring.sealer
@@ -42,7 +43,7 @@ class PersonalData:
         self._vaults: dict[str, tuple[bytes, Vault]] = {}
         """By tenant, with its secret. Runs at work hold a scrubber: what replaces it shares the vault, which
         knows what is not stored yet."""
-        self._patterns: dict[str, list[Row]] = {}
+        self._patterns: dict[str, list[Pattern]] = {}
         """Of each scrubber: the patterns of its tenant that it was made with."""
         self.search = PiiSearch()
         self._standing: dict[str, set[str]] = {}
@@ -71,7 +72,7 @@ class PersonalData:
     def scrubber_of(self, tenant: str) -> Scrubber:
         """The tenant's scrubber. Its key must have been asked for before (opening a tenant does)."""
         found = self._current(tenant)
-        patterns = self._store.look(PATTERNS_SQL, (tenant,))
+        patterns = self._stored_patterns(tenant)
         if found is None or patterns != self._patterns.get(tenant):
             more = [pattern(kind, expression) for kind, expression in patterns]
             found = Scrubber(
@@ -97,24 +98,19 @@ class PersonalData:
         return found
 
     def _vault(self, tenant: str) -> Vault:
-        rows = self._key_rows(tenant)
-        secret = self._store.keyring.secret_of(tenant, rows[0][1])
+        row = tenant_key(self._store.look, tenant)
+        assert row is not None
+        secret = self._store.keyring.secret_of(tenant, row.secret)
         known = self._vaults.get(tenant)
         if known is not None and known[0] == secret:
             return known[1]
-        key = DataKey(rows[0][0], secret)
+        key = DataKey(row.key_id, secret)
         vault = Vault(tenant, key, self._sealer, self._store.look, self._commit)
         self._vaults[tenant] = secret, vault
         return vault
 
     async def _commit(self, rows: Sequence[Secret]) -> None:
         await self._store.append(Batch(vault=rows))
-
-    def _key_rows(self, tenant: str) -> list[Row]:
-        return self._store.look(
-            "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL ORDER BY key_id LIMIT 1",
-            (tenant,),
-        )
 
     # Names
 
@@ -175,14 +171,14 @@ class PersonalData:
 
     def _stands(self, tenant: str, name: str, scrubber: Scrubber) -> bool:
         """Return True if only the id of something that is there holds a value. Cost: a scan of streams."""
-        for (id_,) in self._store.look(_IDS_SQL, (tenant, name)):
+        for id_ in stream_ids_in(self._store.look, tenant, name):
             name = name.replace(id_, "", 1)
         return scrubber.text(name) == name
 
     def _scrubber_of(self, tenant: str) -> Scrubber | None:
         """The tenant's scrubber; None for a tenant that is only about to be made."""
         found = self._current(tenant)
-        if found is None and self._key_rows(tenant):
+        if found is None and tenant_key(self._store.look, tenant) is not None:
             found = self.scrubber_of(tenant)
         return found
 

@@ -13,12 +13,10 @@ from typing import Any
 from artelier.errors import Erased, Locked
 from artelier.log.blobs import DataKey, Secret, hmac_sha256
 from artelier.log.keyring import Sealer
+from artelier.log.queries import sealed_value, stored_placeholders, vault_rows
 from artelier.pii.placeholder import CODE_CHARS, CODE_CHARS_MAX, placeholder
 
 ERASED, LOCKED = Erased.mark, Locked.mark
-
-PATTERNS_SQL = "SELECT kind, expression FROM tenant_patterns WHERE tenant = ? ORDER BY kind"
-"""Read when a run is opened, so that what an administrator added holds for the next run everywhere."""
 
 KNOWN_MAX = 50_000
 """Values of a tenant that are remembered in memory, by keyed hash."""
@@ -82,35 +80,20 @@ class Vault:
             return
         if len(self._known) + len(new) >= KNOWN_MAX:
             self._known.clear()
-        marks = ", ".join("?" * len(new))
-        rows = {
-            key: row
-            for key, *row in self._look(
-                "SELECT digest, placeholder, generation, sealed IS NULL FROM vault"
-                f" WHERE digest IN ({marks}) AND tenant = ? ORDER BY generation",
-                (*new, self._tenant),
-            )
-        }
+        rows = vault_rows(self._look, self._tenant, list(new))
         made: dict[bytes, str] = {}
         for key, (kind, _) in new.items():
-            if key not in rows or rows[key][2]:
-                code = self._code_of(key, rows[key][1] + 1 if key in rows else 0)
+            if key not in rows or rows[key].is_erased:
+                code = self._code_of(key, rows[key].generation + 1 if key in rows else 0)
                 made[key] = placeholder(kind, code, chars=CODE_CHARS)
-        taken = {
-            one
-            for (one,) in self._look(
-                f"SELECT placeholder FROM vault WHERE placeholder IN ({', '.join('?' * len(made))})"
-                " AND tenant = ?",
-                (*made.values(), self._tenant),
-            )
-        }
+        taken = stored_placeholders(self._look, self._tenant, list(made.values()))
         for key, (kind, shown) in new.items():
             if key not in made:
-                self._known[key] = rows[key][0]
+                self._known[key] = rows[key].placeholder
             elif made[key] in taken or made[key] in self._pending:
                 self._known[key] = self._store_row(kind, key, shown)
             else:
-                generation = rows[key][1] + 1 if key in rows else 0
+                generation = rows[key].generation + 1 if key in rows else 0
                 self._known[key] = self._wait(made[key], key, shown, generation)
 
     async def commit_many(self) -> None:
@@ -124,14 +107,10 @@ class Vault:
                 self._pending.pop(row.placeholder, None)
 
     def _store_row(self, kind: str, key: bytes, shown: str) -> str:
-        rows = self._look(
-            "SELECT placeholder, generation, sealed IS NULL FROM vault"
-            " WHERE digest = ? AND tenant = ? ORDER BY generation DESC LIMIT 1",
-            (key, self._tenant),
-        )
-        if rows and not rows[0][2]:
-            return rows[0][0]
-        return self._make_row(kind, key, shown, generation=rows[0][1] + 1 if rows else 0)
+        row = vault_rows(self._look, self._tenant, [key]).get(key)
+        if row is not None and not row.is_erased:
+            return row.placeholder
+        return self._make_row(kind, key, shown, generation=0 if row is None else row.generation + 1)
 
     def _make_row(self, kind: str, key: bytes, shown: str, *, generation: int) -> str:
         code = self._code_of(key, generation)
@@ -161,11 +140,7 @@ class Vault:
         named = list(self._pending)
         for start in range(0, len(named), _LOOKED_AT_ONCE):
             some = named[start : start + _LOOKED_AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            for (stored,) in self._look(
-                f"SELECT placeholder FROM vault WHERE placeholder IN ({marks}) AND tenant = ?",
-                (*some, self._tenant),
-            ):
+            for stored in stored_placeholders(self._look, self._tenant, some):
                 del self._pending[stored]
         self._pending_max = max(PENDING_MAX, 2 * len(self._pending))
 
@@ -173,9 +148,7 @@ class Vault:
         pending = self._pending.get(made)
         if pending is not None and pending.digest != key:
             return False
-        return not self._look(
-            "SELECT 1 FROM vault WHERE placeholder = ? AND tenant = ?", (made, self._tenant)
-        )
+        return sealed_value(self._look, self._tenant, made) is None
 
     def unstored(self, named: Iterable[str]) -> tuple[Secret, ...]:
         """Rows of these placeholders that must ride with what names them."""
@@ -204,16 +177,10 @@ class Vault:
         """Return what a placeholder stands for; `[erased]` if that was destroyed, `[locked]` if it
         cannot be opened, None if there is none."""
         pending = self._pending.get(named)
-        rows = (
-            [(pending.sealed,)]
-            if pending is not None
-            else self._look(
-                "SELECT sealed FROM vault WHERE placeholder = ? AND tenant = ?", (named, self._tenant)
-            )
-        )
-        if not rows:
+        row = (pending.sealed,) if pending is not None else sealed_value(self._look, self._tenant, named)
+        if row is None:
             return None
-        sealed = rows[0][0]
+        (sealed,) = row
         if sealed is None:
             return ERASED
         name = sealed[:_NAME_BYTES]

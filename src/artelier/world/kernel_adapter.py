@@ -11,8 +11,8 @@ from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
-from artelier.kernel.history.fork_lineage import is_imported
 from artelier.kernel.limits.scopes import count_also, counters_of
+from artelier.kernel.queries.runs import is_imported
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON
@@ -62,7 +62,7 @@ def continued(run_id: str) -> str:
 
 async def drivable(host: Host, run_id: str) -> str:
     """The run itself, or the one in which it goes on."""
-    while await is_imported(host.services, host.id, run_id):
+    while await is_imported(host.services.store, host.id, run_id):
         run_id = continued(run_id)
     return run_id
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from artelier import Kernel, ModelRequest, OperationProfile, Session
 from artelier.errors import NotFound
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.operations import events as ev
 from artelier.testing import ManualClock, ScriptedModel
 from tests.kernel.stage import EAGER, events

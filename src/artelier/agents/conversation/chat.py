@@ -11,7 +11,8 @@ from artelier.agents.conversation.waiting_turns import NONE_WAITING, WAITS, wait
 from artelier.agents.run_request import Starter, Wanted
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel import AgentResult
-from artelier.kernel.history.fork_lineage import subject_key
+from artelier.kernel.queries.runs import RunRow
+from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Chat:
             raise NotFound(f"nothing was said in session {self.session!r} yet")
         self._check_mine(row)
         kept = {name: value for name, value in self._more.items() if name != "limits"}
-        return await self._agent.resume(row["run"], tenant=self._tenant, **{**kept, **more})
+        return await self._agent.resume(row.run, tenant=self._tenant, **{**kept, **more})
 
     async def stream(self, text: str, **more: Any) -> AsyncIterator[AgentEvent]:
         """Like `send`, yielding what happens and the `AgentResult` last."""
@@ -71,13 +72,13 @@ class Chat:
         async for item in stream_of(self._agent, await self._turn(text, more)):
             yield item
 
-    def _check_mine(self, row: dict[str, Any]) -> None:
+    def _check_mine(self, row: RunRow) -> None:
         """Errors: `Conflict` if another agent holds a session of this name: its words are not ours."""
-        if row["agent"] != self._agent.agent_id:
+        if row.agent != self._agent.agent_id:
             raise Conflict(
                 f"session {self.session!r} belongs to another agent",
                 expected=f"one of {self._agent.agent_id!r}",
-                got=repr(row["agent"])[:120],
+                got=repr(row.agent)[:120],
                 hint="Give this agent's session a name of its own.",
             )
 
@@ -89,14 +90,14 @@ class Chat:
         number, earlier, key_id, waiting = 1, None, None, NONE_WAITING
         if row is not None:
             self._check_mine(row)
-            if not is_final(row["status"]) and row["status"] not in WAITS:
+            if not is_final(row.status) and row.status not in WAITS:
                 raise Conflict(
-                    f"turn {row['run']!r} has not ended: it is {row['status']}",
+                    f"turn {row.run!r} has not ended: it is {row['status']}",
                     hint="Bring it to its end first: `await chat.resume()`.",
                 )
-            number = int(row["run"].rpartition("/")[2]) + 1
-            earlier = await earlier_of(runs.services, runs.id, row["run"])
-            key_id = await subject_key(runs.services, runs.id, row["run"])
+            number = int(row.run.rpartition("/")[2]) + 1
+            earlier = await earlier_of(runs.services, runs.id, row.run)
+            key_id = await run_key(runs.services.store, runs.id, row.run)
             waiting = await waiting_turns_after(runs.services, runs.id, row)
         if number > TURNS_MAX:
             raise Conflict(f"session {self.session!r} has no numbers left for turns")

@@ -10,7 +10,8 @@ from artelier.errors import NotFound
 from artelier.kernel import Renderer, Run, run_row
 from artelier.kernel.events import ContextAssembled
 from artelier.kernel.prompt.manifest import message_of_reply
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.services import Services
 from artelier.ports.model import ChatMessage
 
@@ -48,16 +49,16 @@ async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:
     """Return what a run that follows `run_id` begins with: all that was recorded of it. Errors:
     `NotFound`.
     """
-    row = await run_row(services, tenant, run_id)
+    row = await run_row(services.store, tenant, run_id)
     event = await _last_prompt(services, tenant, row)
     if event is None:  # it ended before it asked anything: what was said before it still was
-        settings: dict[str, Any] = await blob_json(services, tenant, row["settings"]) or {}
+        settings: dict[str, Any] = await blob_json(services, tenant, row.settings) or {}
         if before := settings.get("earlier"):
             return Earlier(**before)
         return Earlier(run_id=run_id, conversation="main", start=1, end=0)
     shown = next((part for part in event.parts if part.tag == "conversation"), None)
-    result: Any = await blob_json(services, tenant, row["result"])
-    replied = row["status"] == "completed" and isinstance(result, dict)
+    result: Any = await blob_json(services, tenant, row.result)
+    replied = row.status == "completed" and isinstance(result, dict)
     summary, trust = await _summary(services, tenant, run_id, event.key)
     if shown is None or shown.conversation is None:
         start, end, conversation = 1, 0, "main"
@@ -75,18 +76,18 @@ async def earlier_of(services: Services, tenant: str, run_id: str) -> Earlier:
     )
 
 
-async def _last_prompt(services: Services, tenant: str, row: dict[str, Any]) -> ContextAssembled | None:
+async def _last_prompt(services: Services, tenant: str, row: RunRow) -> ContextAssembled | None:
     """The newest prompt of the loop itself: operations and compactions ask models too."""
     before = _NEVER
     while True:
         rows = await services.store.query(
             "SELECT key, requested FROM steps WHERE run = ? AND kind = 'model' AND requested < ?"
             " ORDER BY requested DESC LIMIT 500",
-            (row["id"], before),
+            (row.id, before),
         )
         for key, _ in rows:
             if _OWN.fullmatch(key):
-                renderer = await Renderer.open(services, tenant, row["run"])
+                renderer = await Renderer.open(services, tenant, row.run)
                 return await renderer.event(key)
         if not rows:
             return None
@@ -140,18 +141,18 @@ def _unfence(text: str) -> str:
     return inside or text
 
 
-async def last_turn(services: Services, tenant: str, session: str) -> dict[str, Any] | None:
+async def last_turn(services: Services, tenant: str, session: str) -> RunRow | None:
     """The row of the newest run of a session; None if it has none."""
     return await _turn_where(services, tenant, session, "1 ORDER BY run DESC")
 
 
-async def oldest_open_turn(services: Services, tenant: str, session: str) -> dict[str, Any] | None:
+async def oldest_open_turn(services: Services, tenant: str, session: str) -> RunRow | None:
     """Return the row of the first run of a session that has not ended; None if all have."""
     has_no_end = "status NOT IN ('completed', 'failed', 'cancelled')"
     return await _turn_where(services, tenant, session, f"{has_no_end} ORDER BY run")
 
 
-async def _turn_where(services: Services, tenant: str, session: str, which: str) -> dict[str, Any] | None:
+async def _turn_where(services: Services, tenant: str, session: str, which: str) -> RunRow | None:
     rows = await services.store.query(
         "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? AND loop = 'agent'"
         f" AND run GLOB ? AND {which} LIMIT 1",
@@ -160,6 +161,6 @@ async def _turn_where(services: Services, tenant: str, session: str, which: str)
     if not rows:
         return None
     try:
-        return await run_row(services, tenant, cast(str, rows[0][0]))
+        return await run_row(services.store, tenant, cast(str, rows[0][0]))
     except NotFound:
         return None

@@ -15,7 +15,9 @@ from artelier.errors import Conflict
 from artelier.kernel import run_row
 from artelier.kernel.prompt.delimiters import fenced
 from artelier.kernel.prompt.manifest import canonical
-from artelier.kernel.queries import approvals, blob_json, shown_json
+from artelier.kernel.queries.content import blob_json, shown_json
+from artelier.kernel.queries.reports import approvals
+from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 
@@ -39,20 +41,20 @@ class WaitingTurns:
 NONE_WAITING = WaitingTurns()
 
 
-async def waiting_turns_after(services: Services, tenant: str, last: dict[str, Any]) -> WaitingTurns:
+async def waiting_turns_after(services: Services, tenant: str, last: RunRow) -> WaitingTurns:
     """Return what a turn after `last`, the newest of its chat, is told. Errors: `Conflict` if too many
     wait."""
-    settings: dict[str, Any] = await blob_json(services, tenant, last["settings"]) or {}
+    settings: dict[str, Any] = await blob_json(services, tenant, last.settings) or {}
     still: list[str] = []
     news: list[str] = []
     for run_id in cast(list[str], settings.get("waiting_turns") or []):
-        row = await run_row(services, tenant, run_id)
-        if is_final(row["status"]):
+        row = await run_row(services.store, tenant, run_id)
+        if is_final(row.status):
             news.append(await _describe_end(services, tenant, row))
         else:
             still.append(run_id)
-    if not is_final(last["status"]):
-        still.append(last["run"])
+    if not is_final(last.status):
+        still.append(last.run)
         news.append(await _waiting(services, tenant, last))
     if len(still) > WAITING_MAX:
         raise Conflict(
@@ -64,26 +66,26 @@ async def waiting_turns_after(services: Services, tenant: str, last: dict[str, A
     return WaitingTurns(runs=tuple(still), news=tuple(news))
 
 
-async def _waiting(services: Services, tenant: str, row: dict[str, Any]) -> str:
+async def _waiting(services: Services, tenant: str, row: RunRow) -> str:
     """Return what a model is told of a turn that waits."""
-    asked = await approvals(services, tenant, run_id=row["run"])
+    asked = await approvals(services, tenant, run_id=row.run)
     facts: list[dict[str, Any]] = [
         {"question": one.get("question"), "details": one.get("details")} for one in asked
     ]
-    said = facts or [{"status": row["status"], "reason": row["reason"]}]
-    return f"{template('waiting-1')}\n\n{_data(said, row['run'])}"
+    said = facts or [{"status": row.status, "reason": row.reason}]
+    return f"{template('waiting-1')}\n\n{_data(said, row.run)}"
 
 
-async def _describe_end(services: Services, tenant: str, row: dict[str, Any]) -> str:
+async def _describe_end(services: Services, tenant: str, row: RunRow) -> str:
     """Return what a model is told of a turn that has waited and is over."""
-    settings: Any = await shown_json(services, tenant, row["settings"])
-    result: Any = await shown_json(services, tenant, row["result"])
+    settings: Any = await shown_json(services, tenant, row.settings)
+    result: Any = await shown_json(services, tenant, row.result)
     prompt = cast(dict[str, Any], settings).get("prompt") if isinstance(settings, dict) else settings
     reply = cast(dict[str, Any], result).get("text") if isinstance(result, dict) else result
-    facts = {"request": prompt, "status": row["status"], "answer": reply}
-    if row["status"] == "failed":
-        facts["answer"] = row["reason"]
-    return f"{template('settled-1')}\n\n{_data(facts, row['run'])}"
+    facts = {"request": prompt, "status": row.status, "answer": reply}
+    if row.status == "failed":
+        facts["answer"] = row.reason
+    return f"{template('settled-1')}\n\n{_data(facts, row.run)}"
 
 
 def _data(value: Any, run_id: str) -> str:

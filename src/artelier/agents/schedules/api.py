@@ -16,7 +16,7 @@ from artelier.agents.schedules.recurrence import Timing, checked_timing
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
 from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, check_subject, prepared_blob
 from artelier.log.contract import stored_name
 from artelier.money import parse_usd

@@ -26,7 +26,7 @@ from artelier.errors import (
 )
 from artelier.kernel import AgentResult, Limits, Services, run_row
 from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
 from artelier.log.contract import stored_name
 
@@ -82,7 +82,7 @@ async def _record_failure(desk: Any, schedule: str, run_id: str, error: Artelier
     """Record that a run could not be started; one that has begun says itself what became of it."""
     services: Services = desk.services
     with suppress(NotFound):
-        await run_row(services, desk.id, run_id)
+        await run_row(services.store, desk.id, run_id)
         return
     state = await desk.state()
     ref, blob = make_blob(desk.id, state.key, encoded(str(error)))

@@ -8,9 +8,9 @@ from artelier.agents.schedules.dispatcher import COLUMNS
 from artelier.agents.schedules.overlap_policy import Schedule
 from artelier.agents.schedules.recurrence import interval
 from artelier.errors import NotFound
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.runs import totals
 from artelier.kernel.run.services import Services
-from artelier.kernel.run.tree import totals
 
 PAGE_MAX = 500
 RUNS_MAX = 20
@@ -99,7 +99,7 @@ async def _line(services: Services, row: Schedule) -> dict[str, Any]:
 
 async def _firings(services: Services, tenant: str, rows: list[Any]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    costs = await totals(services, tenant, [row[0] for row in rows])
+    costs = await totals(services.store, tenant, [row[0] for row in rows])
     for row in rows:
         (run, due_us, fired_us, by, asked, missed, begun, open_, code, message, status, reason, ended_us) = (
             row
@@ -120,7 +120,7 @@ async def _firings(services: Services, tenant: str, rows: list[Any]) -> list[dic
                 "is_open": bool(open_),
                 "is_begun": bool(begun),
                 "ended_us": ended_us,
-                "cost_microusd": costs[run]["total_cost_microusd"] if run in costs else 0,
+                "cost_microusd": costs[run].total_cost_microusd if run in costs else 0,
             }
         )
     return found

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from artelier.kernel import events as ev
-from artelier.kernel.queries import shown_fields, shown_json
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.content import shown_fields, shown_json
+from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.services import Services
 from artelier.log import Event
 from artelier.log.event import decode_data
@@ -156,11 +156,11 @@ class EventReader:
         known = self._called.pop(step, None)
         if known is not None:
             return known
-        row = await run_row(self._services, self._tenant, self._run_id)
+        row = await run_row(self._services.store, self._tenant, self._run_id)
         rows = await self._services.store.query(
             "SELECT e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
             " AND e.seq = s.requested WHERE s.run = ? AND s.key = ?",
-            (row["id"], step),
+            (row.id, step),
         )
         data = decode_data(rows[0][0], rows[0][1], rows[0][2].encode()) if rows else None
         if not isinstance(data, ev.ToolRequested):

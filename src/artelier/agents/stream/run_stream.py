@@ -74,7 +74,7 @@ async def _head(agent: Starter, wanted: Wanted) -> int:
     """Seq of the newest event of a run that exists already: what is old is no news."""
     runs = agent.kernel.for_tenant(wanted.tenant)
     try:
-        await run_row(runs.services, runs.id, wanted.run_id)
+        await run_row(runs.services.store, runs.id, wanted.run_id)
     except ArtelierError:
         return 0
     return (await runs.services.store.head(run_stream(runs.id, wanted.run_id)))[0]

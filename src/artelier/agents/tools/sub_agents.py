@@ -294,15 +294,15 @@ async def _drive(agent: AutonomousAgent, wanted: Wanted, core: RunCore) -> Agent
 async def _check_counted(core: RunCore, run_id: str) -> None:
     """A child that never began is counted no more."""
     try:
-        await run_row(core.services, core.tenant.id, run_id)
+        await run_row(core.services.store, core.tenant.id, run_id)
     except NotFound:
         if core.children is not None:
             core.children.discard(run_id)
 
 
 async def _agent_of(core: RunCore) -> str:
-    row = await run_row(core.services, core.tenant.id, core.run_id)
-    return row["agent"] or NOBODY
+    row = await run_row(core.services.store, core.tenant.id, core.run_id)
+    return row.agent or NOBODY
 
 
 def _describe(description: str) -> str:

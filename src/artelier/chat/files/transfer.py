@@ -24,7 +24,7 @@ from artelier.kernel import Services
 from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
 from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import Stream
 
 RUNS_MAX = 10_000

@@ -13,7 +13,8 @@ from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import ArtelierError, Conflict, LeaseHeld, RunStopped, RunSuspended
 from artelier.kernel import run_row
 from artelier.kernel.commands import control_stream
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.log import EventData
 
@@ -34,11 +35,11 @@ async def give_in_order(
     for one in wanted:
         if one.verb != "cancel" and one.verb != "retry" and one.key != control_stream.REOPEN:
             continue
-        row = await run_row(desk.services, desk.id, run_id)
-        if row["loop"] == LOOP and one.verb != "cancel":
+        row = await run_row(desk.services.store, desk.id, run_id)
+        if row.loop == LOOP and one.verb != "cancel":
             raise _not_reopened(run_id)
         # A chat knows nothing of forks of its turns.
-        if row["loop"] == LOOP and row["origin"] is None and not is_final(row["status"]):
+        if row.loop == LOOP and row.origin is None and not is_final(row.status):
             return [await _cancelled(desk, row, run_id, {"payload": one.payload, "by": by})]
     return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by)
 
@@ -54,7 +55,7 @@ def _not_reopened(run_id: str) -> Conflict:
     )
 
 
-async def _cancelled(desk: Any, row: dict[str, Any], run_id: str, command: dict[str, Any]) -> EventData:
+async def _cancelled(desk: Any, row: RunRow, run_id: str, command: dict[str, Any]) -> EventData:
     """End a turn, and keep in its chat how far it came.
 
     Who drives it does that. If nobody does, it is driven here, with the command heard before its first
@@ -62,7 +63,7 @@ async def _cancelled(desk: Any, row: dict[str, Any], run_id: str, command: dict[
     """
     from artelier.chat.turn.turn_loop import drive_turn
 
-    services, settings = desk.services, await blob_json(desk.services, desk.id, row["settings"])
+    services, settings = desk.services, await blob_json(desk.services, desk.id, row.settings)
     effect: EventData | None = None
     refusal: ArtelierError | None = None
     try:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.chat.session.command_relay import give, give_in_order
 from artelier.errors import InvalidRequest
-from artelier.kernel import OpenRun, queries, reconcile, run_row
+from artelier.kernel import OpenRun, reconcile, run_row
 from artelier.kernel.commands.control_stream import REOPEN, Given
 from artelier.kernel.history.drift import newest_drift
 from artelier.kernel.limits import scopes
 from artelier.kernel.limits.loop_limits import encode_limits
 from artelier.kernel.limits.run_limits import cap_values
 from artelier.kernel.privacy.pii_scrubber import is_known
+from artelier.kernel.queries import reports
 from artelier.kernel.run.waits import microseconds
 from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.money import parse_usd
@@ -76,14 +77,14 @@ class CommandsHandle:
         `InvalidRequest` for a limit that is used up already.
         """
         loop = encode_limits({"max_iterations": max_iterations, "stuck_after": stuck_after})
-        row = await run_row(self.services, self.id, run_id)
+        row = await run_row(self.services.store, self.id, run_id)
         caps = [] if limits is None else cap_values(limits)
-        _check_time(caps, row["started_us"], self.services.clock.now_us())
+        _check_time(caps, row.started_us, self.services.clock.now_us())
         told = [Given(verb="limit", key=unit, choice=str(cap)) for unit, cap in caps]
         if note.strip():
             told.append(Given(verb="inject", payload=_said(self, run_id, note)))
         is_asked = bool(loop or told)
-        reopens = bool(loop) or (is_asked and row["status"] == "failed")
+        reopens = bool(loop) or (is_asked and row.status == "failed")
         resume = Given(verb="resume", key=REOPEN if reopens else "", choice=loop)
         # A run that goes on by itself hears the rest first; one that has failed hears nothing before it is
         # reopened.
@@ -216,7 +217,7 @@ class CommandsHandle:
         Errors: `NotFound` if none is open, which names children that ask; `InvalidRequest` for several.
         """
         if step is None:
-            step = await queries.only_approval(self.services, self.id, run_id)
+            step = await reports.only_approval(self.services, self.id, run_id)
         decision = "deny" if deny else "edit" if arguments is not None else "approve"
         return await _give(
             self,

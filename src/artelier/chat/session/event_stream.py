@@ -17,7 +17,7 @@ from artelier.chat.turn.main_call import ENDS, STEP
 from artelier.chat.turn.turn_runner import has_ended
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import decode_reply
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
 from artelier.log import Event, run_stream, stored_blob
 from artelier.operations import events as ev
 

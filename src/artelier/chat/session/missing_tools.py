@@ -7,7 +7,7 @@ from typing import Any
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.kernel import run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 
 
 async def tools_missing(desk: Any, run_id: str) -> tuple[str, ...]:
@@ -18,12 +18,12 @@ async def tools_missing(desk: Any, run_id: str) -> tuple[str, ...]:
     """
     services, tenant = desk.services, desk.id
     try:
-        row = await run_row(services, tenant, run_id)
+        row = await run_row(services.store, tenant, run_id)
     except NotFound:
         return ()
-    listed: list[dict[str, Any]] = await blob_json(services, tenant, row["tools"]) or []
+    listed: list[dict[str, Any]] = await blob_json(services, tenant, row.tools) or []
     gone = {str(item["name"]) for item in listed} - set(services.tools)
-    job = TurnJob.restored(await blob_json(services, tenant, row["settings"]))
+    job = TurnJob.restored(await blob_json(services, tenant, row.settings))
     if not gone or not job.profile:
         return ()
     ahead = await _to_call(desk, run_id, job)

@@ -12,7 +12,7 @@ from artelier.chat.tree import queries
 from artelier.chat.tree.session_artifacts import Chain, history_of, value_of
 from artelier.chat.turn.transcript import Turn, Variant, read_reply, read_turns
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import Store
 
 if TYPE_CHECKING:

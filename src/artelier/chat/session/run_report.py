@@ -13,7 +13,8 @@ import msgspec
 from artelier.chat.turn.main_call import STEP
 from artelier.errors import NotFound
 from artelier.kernel import Renderer, run_row
-from artelier.kernel.queries import run_object, shown_fields, shown_json
+from artelier.kernel.queries.content import shown_fields, shown_json
+from artelier.kernel.queries.reports import run_object
 from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
 from artelier.operations import events as ev
@@ -29,12 +30,12 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
     Errors: `NotFound`.
     """
     services, tenant = desk.services, desk.id
-    row = await run_row(services, tenant, run_id)
+    row = await run_row(services.store, tenant, run_id)
     kinds = {kind.KIND: kind for kind in _KINDS}
     rows = await services.store.query(
         f"SELECT kind, data FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(kinds))})"
         " ORDER BY seq LIMIT ?",
-        (row["id"], *kinds, EVENTS_MAX),
+        (row.id, *kinds, EVENTS_MAX),
     )
     shown: dict[str, Any] = {
         **run_object(row),
@@ -46,13 +47,13 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
     }
     for kind, data in rows:
         await _add(desk, shown, decode_stored(data, type=kinds[kind]))
-    job = await shown_fields(services, tenant, row["settings"])
+    job = await shown_fields(services, tenant, row.settings)
     for name in ("chat", "branch", "trigger", "profile", "session_id"):
         shown[name] = job.get(name, "generate" if name == "trigger" else "")
-    if is_final(row["status"]):
+    if is_final(row.status):
         _close(shown)
-    result = await shown_fields(services, tenant, row["result"])
-    shown["failed"] = result.get("failed") if row["status"] == "failed" else None
+    result = await shown_fields(services, tenant, row.result)
+    shown["failed"] = result.get("failed") if row.status == "failed" else None
     shown["finish_reason"] = result.get("finish_reason", "")
     return shown | await _prompt(desk, run_id)
 

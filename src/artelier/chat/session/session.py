@@ -21,7 +21,7 @@ from artelier.chat.turn.turn_config import TurnJob, chat_of
 from artelier.chat.turn.turn_events import session_stream
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import (
     Batch,
     Blob,

@@ -279,8 +279,8 @@ class AgentTurnHooks:
 
     async def _check_no_fork(self) -> None:
         """Errors: `InvalidRequest`: what the steps before have changed stands in the origin's session."""
-        row = await run_row(self.run.core.services, self.run.tenant_id, self.run.id)
-        if row["origin"] is not None:
+        row = await run_row(self.run.core.services.store, self.run.tenant_id, self.run.id)
+        if row.origin is not None:
             raise InvalidRequest(
                 f"run {self.run.id!r} is a fork, and its steps have operations: the artifacts that they"
                 " keep are those of the run that it was forked from",

@@ -20,7 +20,7 @@ from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound, RunEnded
 from artelier.kernel import Run
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.log import Blob, BlobRef, Store, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.graph.inclusion import Places

@@ -17,7 +17,8 @@ from artelier.chat.turn.turn_config import LOOP, TurnJob
 from artelier.chat.turn.turn_events import joined
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
-from artelier.kernel.queries import shown_fields, shown_json
+from artelier.kernel.queries.content import shown_fields, shown_json
+from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
 from artelier.loops import run_control
@@ -122,19 +123,19 @@ async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
 
 async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> TurnResult:
     """Return how a run stands, from the log."""
-    row = await run_row(services, tenant, run_id)
+    row = await run_row(services.store, tenant, run_id)
     chat = await chat_row(services.store, tenant, job.chat)
     node = await _node(services.store, chat, run_id, job)
     text = ""
     if node is not None:
         text = await shown_text(services.store, tenant, node.reply_parts(), prompt=False)
-    result: dict[str, Any] = await shown_fields(services, tenant, row["result"])
-    failed = result.get("failed") if row["status"] == "failed" else None
-    if failed is None and row["status"] == "failed":
+    result: dict[str, Any] = await shown_fields(services, tenant, row.result)
+    failed = result.get("failed") if row.status == "failed" else None
+    if failed is None and row.status == "failed":
         failed = await _unforeseen(services, tenant, row)
     so_far = None
-    if not is_final(row["status"]):
-        so_far = await reply_so_far(services.store, tenant, row["id"])
+    if not is_final(row.status):
+        so_far = await reply_so_far(services.store, tenant, row.id)
     if so_far is not None:
         text = joined(text, so_far.text)
         result = {"finish_reason": so_far.finish_reason, "is_cut": so_far.code == "length"}
@@ -143,12 +144,12 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
         turn=node.number if node is not None else 0,
         variant=node.variant if node is not None else 0,
         run_id=run_id,
-        status=row["status"],
+        status=row.status,
         finish_reason=(node.finish if node is not None else "") or result.get("finish_reason", ""),
         failed=failed,
         operations=await _operations(services, row),
         is_cut=bool(result.get("is_cut")),
-        cost_microusd=row["cost"],
+        cost_microusd=row.cost,
     )
 
 
@@ -165,10 +166,10 @@ async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None
     return await node_row(store, chat.id, job.node) if job.node else None
 
 
-async def _operations(services: Any, row: dict[str, Any]) -> dict[str, str]:
+async def _operations(services: Any, row: RunRow) -> dict[str, str]:
     rows = await services.store.query(
         "SELECT kind, data FROM events WHERE stream = ? AND kind IN (?, ?, ?) ORDER BY seq",
-        (row["id"], OperationStarted.KIND, OperationFinished.KIND, PhaseChanged.KIND),
+        (row.id, OperationStarted.KIND, OperationFinished.KIND, PhaseChanged.KIND),
     )
     ended: dict[tuple[str, str], str] = {}
     started: set[tuple[str, str]] = set()
@@ -182,7 +183,7 @@ async def _operations(services: Any, row: dict[str, Any]) -> dict[str, str]:
         else:
             one = decode_stored(data, type=OperationFinished)
             ended[one.hook, one.operation_id] = one.status
-    if not is_final(row["status"]):
+    if not is_final(row.status):
         ended.update(dict.fromkeys(started - ended.keys(), "running"))
     else:
         for one in planned:
@@ -202,19 +203,19 @@ def _rank(status: str) -> int:
     return _RANK.index(status) if status in _RANK else len(_RANK)
 
 
-async def _unforeseen(services: Any, tenant: str, row: dict[str, Any]) -> dict[str, Any]:
+async def _unforeseen(services: Any, tenant: str, row: RunRow) -> dict[str, Any]:
     """A failure that the turn itself has not reported: where it was, and the run's own reason."""
     rows = await services.store.query(
         "SELECT data FROM events WHERE stream = ? AND kind = ? ORDER BY seq DESC LIMIT 1",
-        (row["id"], PhaseChanged.KIND),
+        (row.id, PhaseChanged.KIND),
     )
     phase = decode_stored(rows[0][0], type=PhaseChanged).phase if rows else "planning"
     where = {"main_llm": "main_llm", "planning": "before_barrier", "barrier": "before_barrier"}
     where["before_main_llm"] = "before_barrier"
-    message = await shown_json(services, tenant, row["message"])
+    message = await shown_json(services, tenant, row.message)
     return {
         "failed_type": where.get(phase, "after_main_llm"),
         "operation": "",
-        "code": row["reason"],
+        "code": row.reason,
         "message": message if isinstance(message, str) else "",
     }

@@ -7,7 +7,7 @@ from typing import Any
 from artelier.agents.loop_registry import replay_run
 from artelier.errors import InvalidRequest
 from artelier.kernel import Drive, Run, run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 
 
 def drive_with(code: str | None) -> Drive:
@@ -29,8 +29,8 @@ def drive_with(code: str | None) -> Drive:
 async def _built_in(run: Run) -> Any:
     """Drive a run of the built-in loop. Errors: `InvalidRequest` for a run of somebody's own code."""
     services = run.core.services
-    row = await run_row(services, run.tenant_id, run.id)
-    if not row["loop"]:
-        named = row["agent"] or "FILE:FUNCTION"
+    row = await run_row(services.store, run.tenant_id, run.id)
+    if not row.loop:
+        named = row.agent or "FILE:FUNCTION"
         raise InvalidRequest(f"run {run.id} is driven by code of its own", hint=f"Name it: --code {named}")
-    return await replay_run(run, await blob_json(services, run.tenant_id, row["settings"]))
+    return await replay_run(run, await blob_json(services, run.tenant_id, row.settings))

@@ -7,7 +7,7 @@ process takes the lease, writes the effect and gives the lease back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -15,14 +15,15 @@ from typing import Any, cast
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.commands.single_step import SingleStep
-from artelier.kernel.history.fork_lineage import is_imported, key_of, lineage
+from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.limits.budget import abandon
 from artelier.kernel.limits.loop_limits import RESETS, completed_cycles, decode_limits, resets_of
 from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.queries.runs import RunRow, children_of, is_imported, run_row, used_below
+from artelier.kernel.queries.steps import asked_steps, has_undone_since_end, run_steps, step_records
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.services import Services
-from artelier.kernel.run.tree import used_below
 from artelier.kernel.run.writer import Actor
 from artelier.log import (
     Batch,
@@ -37,7 +38,7 @@ from artelier.log import (
     prepared_blob,
     run_stream,
 )
-from artelier.log.event import decode_data
+from artelier.log.queries import event_caused_by, is_leased
 
 VERBS = frozenset(
     ("pause", "resume", "step", "cancel", "stop", "inject", "answer", "signal", "reconcile", "retry", "limit")
@@ -290,57 +291,39 @@ def heed_cap(services: Services, tenant: str, effect: ev.LimitSet, *, started_us
 
 
 async def _standing(services: Services, tenant: str, run_id: str, *, driven: bool) -> CommandStanding:
-    row = await run_row(services, tenant, run_id)
-    approvals = await services.store.query(
-        "SELECT key FROM approvals WHERE run = ? AND decision IS NULL"
-        " AND (expires_us IS NULL OR expires_us > ?)",
-        (row["id"], services.clock.now_us()),
-    )
-    is_failed_loop = bool(row["loop"]) and row["status"] == "failed"
+    row = await run_row(services.store, tenant, run_id)
+    store = services.store
+    asked = await asked_steps(store, row.id, now_us=services.clock.now_us())
+    is_failed_loop = bool(row.loop) and row.status == "failed"
     places = await lineage(services, tenant, run_id) if is_failed_loop else []
-    unresolved = await services.store.query(
-        "SELECT key FROM steps WHERE run = ? AND status = 'unknown'", (row["id"],)
-    )
+    unresolved = await run_steps(store, row.id, status="unknown")
     return CommandStanding(
         run_id=run_id,
-        used=await used_below(services, tenant, run_id),
-        status=row["status"],
+        used=await used_below(services.store, tenant, run_id),
+        status=row.status,
         driven=driven,
-        stepping=bool(row["stepping"]),
-        open_approvals=frozenset(key for (key,) in approvals),
-        unresolved=frozenset(key for (key,) in unresolved),
-        failed=await _fatal_steps(services, row) if row["status"] == "failed" else (),
-        reason=row["reason"] if is_failed_loop else "",
+        stepping=bool(row.stepping),
+        open_approvals=frozenset(asked),
+        unresolved=frozenset(step.key for step in unresolved),
+        failed=await _fatal_steps(services, row) if row.status == "failed" else (),
+        reason=row.reason if is_failed_loop else "",
         cycle=await completed_cycles(services, places) if is_failed_loop else 0,
-        compensated=row["status"] == "failed" and await undone_since_end(services, row["id"]),
-        has_open_children=row["status"] in FINAL and bool(await _open_children(services, tenant, run_id)),
+        compensated=row.status == "failed" and await has_undone_since_end(store, row.id),
+        has_open_children=row.status in FINAL
+        and bool(await children_of(store, tenant, run_id, open_only=True)),
     )
 
 
-async def undone_since_end(services: Services, run: int) -> bool:
-    """Return True if a person had something undone since the run ended, which its own code knows not of."""
-    rows = await services.store.query(
-        "SELECT 1 FROM steps WHERE run = ? AND kind = 'undo' AND requested >"
-        " (SELECT max(seq) FROM events WHERE stream = ? AND kind = 'run.failed') LIMIT 1",
-        (run, run),
-    )
-    return bool(rows)
-
-
-async def _fatal_steps(services: Services, row: Mapping[str, Any]) -> tuple[str, ...]:
+async def _fatal_steps(services: Services, row: RunRow) -> tuple[str, ...]:
     """Failed steps after which the run's code asked for nothing more: their failure ended it."""
-    run, ended_by_count = row["id"], bool(row["loop"]) and row["reason"] in RESETS
-    failed: list[tuple[str, int]] = [
-        (key, seq)
-        for key, seq in await services.store.query(
-            "SELECT key, completed FROM steps WHERE run = ? AND status = 'failed' ORDER BY completed", (run,)
-        )
-    ]
+    run, ended_by_count = row.id, bool(row.loop) and row.reason in RESETS
+    steps = await run_steps(services.store, run)
+    failed = sorted(
+        ((step.key, step.completed or 0) for step in steps if step.status == "failed"), key=lambda one: one[1]
+    )
     if not failed:
         return ()
-    later = await services.store.query(
-        "SELECT key, requested FROM steps WHERE run = ? AND requested > ?", (run, failed[0][1])
-    )
+    later = [(step.key, step.requested) for step in steps if step.requested > failed[0][1]]
     fatal = [
         key
         for key, seq in failed
@@ -393,8 +376,8 @@ async def give_in_order(
         if one.verb not in VERBS:
             raise InvalidRequest("unknown command", expected=", ".join(sorted(VERBS)), got=one.verb)
     await finish_cancelled(services, tenant, run_id)
-    row = await run_row(services, tenant, run_id)
-    if await is_imported(services, tenant, run_id):
+    row = await run_row(services.store, tenant, run_id)
+    if await is_imported(services.store, tenant, run_id):
         raise Conflict(
             f"run {run_id!r} was driven in another store, and takes no commands here",
             hint="Fork it; the fork is a run of this store.",
@@ -422,7 +405,7 @@ async def give_in_order(
         effects.append(effect)
     for effect in effects:
         if isinstance(effect, ev.CommandRefused):
-            raise conflict_of_refusal(run_id, effect, status=row["status"])
+            raise conflict_of_refusal(run_id, effect, status=row.status)
     return effects
 
 
@@ -440,9 +423,9 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     """Take the lease, write the effects of all unread commands, give the lease back."""
     stream = run_stream(tenant, run_id)
     head, _ = await services.store.head(stream)  # before what is decided by: see `append_if_idle`
-    row = await run_row(services, tenant, run_id)
+    row = await run_row(services.store, tenant, run_id)
     standing = await _standing(services, tenant, run_id, driven=False)
-    events = await services.store.read(control_stream(tenant, run_id), after=row["control_seq"], limit=100)
+    events = await services.store.read(control_stream(tenant, run_id), after=row.control_seq, limit=100)
     drafts: list[Draft] = []
     told: list[StreamAppend] = []
     seen, effect = 0, None
@@ -451,7 +434,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
         effect = decide(standing, cast(ev.CommandGiven, given.decode()), given.seq)
         now_us = services.clock.now_us()
         if isinstance(effect, ev.RunCancelled):
-            for unpaid in await return_held_money(services, row["id"]):
+            for unpaid in await return_held_money(services, row.id):
                 drafts.append(Draft(unpaid, now_us, given.actor))
         drafts.append(Draft(effect, now_us, given.actor, f"control:{run_id}@{given.seq}"))
         if not isinstance(effect, ev.CommandRefused | ev.NoteInjected | ev.SignalReceived):
@@ -462,7 +445,7 @@ async def apply_if_idle(services: Services, tenant: str, run_id: str) -> None:
     if not await append_if_idle(services, stream, drafts, head=head, told=told):
         return
     if isinstance(effect, ev.LimitSet):
-        heed_cap(services, tenant, effect, started_us=row["started_us"])
+        heed_cap(services, tenant, effect, started_us=row.started_us)
     await _wake(services, told)
     if events[-1].seq > seen:
         await apply_if_idle(services, tenant, run_id)
@@ -500,22 +483,15 @@ async def give_back(services: Services, tenant: str, run_id: str, run: int) -> N
     stream = run_stream(tenant, run_id)
     head, _ = await services.store.head(stream)
     drafts = [Draft(data, now_us, "kernel") for data in await return_held_money(services, run)]
-    leased = await services.store.query("SELECT 1 FROM leases WHERE stream = ?", (stream.name,))
+    leased = await is_leased(services.store, stream)
     if drafts or leased:
         await append_if_idle(services, stream, drafts, head=head)
 
 
 async def return_held_money(services: Services, run: int) -> list[EventData]:
     """Money comes back that is held for model calls of a run which ends while nobody drives it."""
-    rows = await services.store.query(
-        "SELECT s.key, e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
-        " AND e.seq = s.requested WHERE s.run = ? AND s.kind = 'model' AND s.status = 'requested'",
-        (run,),
-    )
-    return [
-        abandon(cast(ev.ModelRequested, decode_data(kind, version, data.encode())), key=key)
-        for key, kind, version, data in rows
-    ]
+    asked = await step_records(services.store, run, "model", status="requested")
+    return [abandon(cast(ev.ModelRequested, one.request.decode()), key=one.step.key) for one in asked]
 
 
 async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> EventData:
@@ -524,15 +500,11 @@ async def _effect(services: Services, tenant: str, run_id: str, seq: int) -> Eve
     cause = f"control:{run_id}@{seq}"
     deadline_us = services.clock.now_us() + 5_000_000
     while True:
-        row = await run_row(services, tenant, run_id)
-        if row["control_seq"] >= seq:
-            rows = await services.store.query(
-                "SELECT e.kind, e.version, e.data FROM events e WHERE e.stream = ? AND e.cause = ?"
-                " ORDER BY e.seq LIMIT 1",
-                (row["id"], cause),
-            )
-            if rows:
-                return decode_data(rows[0][0], rows[0][1], rows[0][2].encode())
+        row = await run_row(services.store, tenant, run_id)
+        if row.control_seq >= seq:
+            effect = await event_caused_by(services.store, row.id, cause)
+            if effect is not None:
+                return effect.decode()
             raise NotFound(f"the effect of command {seq} on {stream.local} is missing")
         if services.clock.now_us() >= deadline_us:
             raise LeaseHeld(
@@ -563,11 +535,11 @@ async def _to_children(
     else:
         return []
     told: list[StreamAppend] = []
-    for child, status, control_seq in await _open_children(services, tenant, run_id):
-        stream = control_stream(tenant, child)
-        if verb in ("resume", "step") and status != "paused":
+    for child in await children_of(services.store, tenant, run_id, open_only=True):
+        stream = control_stream(tenant, child.run)
+        if verb in ("resume", "step") and child.status != "paused":
             head, _ = await services.store.head(stream)
-            if head <= control_seq:
+            if head <= child.control_seq:
                 continue  # nothing is on its way that could pause it
         command = ev.CommandGiven(verb=verb)
         told.append(StreamAppend(stream, [Draft(command, services.clock.now_us(), by)]))
@@ -609,12 +581,12 @@ async def tell_left(services: Services, tenant: str, run_id: str) -> list[str]:
 
     A child whose opening the cancel cut short was not there to be told, and nobody would ever drive it.
     """
-    children = await _open_children(services, tenant, run_id)
-    for child, _, control_seq in children:
-        head, _ = await services.store.head(control_stream(tenant, child))
-        if head <= control_seq:
-            await tell(services, tenant, child, "cancel", by="kernel")
-    return [child for child, _, _ in children]
+    children = await children_of(services.store, tenant, run_id, open_only=True)
+    for child in children:
+        head, _ = await services.store.head(control_stream(tenant, child.run))
+        if head <= child.control_seq:
+            await tell(services, tenant, child.run, "cancel", by="kernel")
+    return [child.run for child in children]
 
 
 async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None:
@@ -622,25 +594,13 @@ async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None
 
     Idempotent; does nothing for any other run, and while a living process drives the run. Errors: `NotFound`.
     """
-    row = await run_row(services, tenant, run_id)
-    if row["status"] != "cancelled" or services.driver(tenant, run_id) is not None:
+    row = await run_row(services.store, tenant, run_id)
+    if row.status != "cancelled" or services.driver(tenant, run_id) is not None:
         return
     for child in await tell_left(services, tenant, run_id):
         if services.driver(tenant, child) is None:
             await apply_if_idle(services, tenant, child)
-    await give_back(services, tenant, run_id, row["id"])
-
-
-async def _open_children(services: Services, tenant: str, run_id: str) -> list[tuple[str, str, int]]:
-    """`(run, status, control_seq)` of the children that have not ended."""
-    return [
-        (child, status, seq)
-        for child, status, seq in await services.store.query(
-            "SELECT run, status, control_seq FROM runs WHERE tenant = ? AND parent = ?"
-            " AND status NOT IN ('completed', 'failed', 'cancelled') ORDER BY id",
-            (tenant, run_id),
-        )
-    ]
+    await give_back(services, tenant, run_id, row.id)
 
 
 async def _wake(services: Services, told: Sequence[StreamAppend]) -> None:
@@ -663,12 +623,12 @@ async def _family_obeys(services: Services, tenant: str, run_id: str) -> None:
 
 
 async def _has_obeyed(services: Services, tenant: str, run_id: str) -> bool:
-    for child, _, control_seq in await _open_children(services, tenant, run_id):
-        head, _ = await services.store.head(control_stream(tenant, child))
-        if head > control_seq:
-            if services.driver(tenant, child) is None:
-                await apply_if_idle(services, tenant, child)
+    for child in await children_of(services.store, tenant, run_id, open_only=True):
+        head, _ = await services.store.head(control_stream(tenant, child.run))
+        if head > child.control_seq:
+            if services.driver(tenant, child.run) is None:
+                await apply_if_idle(services, tenant, child.run)
             return False
-        if not await _has_obeyed(services, tenant, child):
+        if not await _has_obeyed(services, tenant, child.run):
             return False
     return True

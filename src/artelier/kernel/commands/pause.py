@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import append_if_idle
-from artelier.kernel.run.context import is_final, run_row
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.log import Draft, run_stream
 
@@ -21,10 +22,10 @@ async def park(services: Services, tenant: str, run_id: str, *, reason: str) -> 
     """
     stream = run_stream(tenant, run_id)
     head, _ = await services.store.head(stream)
-    row = await run_row(services, tenant, run_id)
-    if is_final(row["status"]):
+    row = await run_row(services.store, tenant, run_id)
+    if is_final(row.status):
         return False
-    if row["status"] == "paused" and row["reason"] == reason[:REASON_CHARS_MAX]:
+    if row.status == "paused" and row.reason == reason[:REASON_CHARS_MAX]:
         return True
     paused = ev.RunSuspendedEvent(status="paused", reason=reason[:REASON_CHARS_MAX])
     draft = Draft(paused, services.clock.now_us(), "kernel")

@@ -10,7 +10,8 @@ from artelier.kernel import events as ev
 from artelier.kernel.commands import control_stream
 from artelier.kernel.history.fork_lineage import dispatcher_of
 from artelier.kernel.privacy.pii_scrubber import is_known, wants_values
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.queries.steps import find_record
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.tool_calls.dispatches import entered_by
 from artelier.kernel.tool_calls.probe import MAY_LAND, ask_probe
@@ -46,15 +47,11 @@ async def _probe(services: Services, tenant: TenantState, run_id: str, step: str
 
     Errors: `NotFound` without a probe, `Conflict` if it cannot tell.
     """
-    row = await run_row(services, tenant.id, run_id)
-    rows = await services.store.query(
-        "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
-        " WHERE s.run = ? AND s.key = ? AND s.status = 'unknown'",
-        (row["id"], step),
-    )
-    if not rows:
+    row = await run_row(services.store, tenant.id, run_id)
+    found = await find_record(services.store, row.id, step)
+    if found is None or found.step.status != "unknown":
         raise Conflict(f"step {step!r} of run {run_id!r} has no unknown outcome")
-    request = decode_stored(rows[0][0], type=ev.ToolRequested)
+    request = found.request.read(ev.ToolRequested)
     tool = services.tools.get(request.name) if not request.undoes else None
     if tool is None or tool.probe is None:
         raise NotFound(
@@ -68,14 +65,14 @@ async def _probe(services: Services, tenant: TenantState, run_id: str, step: str
     arguments = tool.validate(stored)
     owner = await dispatcher_of(services, tenant.id, run_id, step)
     key = f"{tenant.id}/{owner}:{step}"
-    found = await ask_probe(tool, key, arguments)
-    if found.answer == "happened":
-        return "succeeded", found.value
-    if found.answer == "failed":
-        return "failed", {"error": found.value.to_wire()}
-    error = found.error or "it is unsure"
-    if found.answer == "not_happened":
-        process = await entered_by(services.store, row["id"], step)
+    told = await ask_probe(tool, key, arguments)
+    if told.answer == "happened":
+        return "succeeded", told.value
+    if told.answer == "failed":
+        return "failed", {"error": told.value.to_wire()}
+    error = told.error or "it is unsure"
+    if told.answer == "not_happened":
+        process = await entered_by(services.store, row.id, step)
         if services.dispatches.is_over(process, key):
             return "retry", None
         error = MAY_LAND

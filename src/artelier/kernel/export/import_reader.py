@@ -10,6 +10,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.export.archive import ArchiveReader, BlobLine
 from artelier.kernel.export.validator import Inspected
 from artelier.kernel.run.services import Services
+from artelier.ledger.queries import cap_in, scope_limits
 from artelier.log import Blob, DataKey, Draft, EventData, RawDraft, StreamAppend, Tx, tenant_stream
 from artelier.log.blobs import name_blob
 from artelier.pii.placeholder import placeholders_in
@@ -24,12 +25,14 @@ Caps = dict[tuple[str, str], int | None]
 async def caps_of(services: Services, tenant: str, found: Inspected) -> Caps:
     """Caps of this tenant on counters that the history changes."""
     caps: Caps = {}
-    for scope, unit in found.loan.scopes:
-        rows = await services.store.query(
-            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?", (tenant, scope, unit)
-        )
-        if rows:
-            caps[scope, unit] = rows[0][0]
+    known = {
+        (one.scope, one.unit): one
+        for scope in {scope for scope, _ in found.loan.scopes}
+        for one in await scope_limits(services.store, tenant, scope)
+    }
+    for key in found.loan.scopes:
+        if key in known:
+            caps[key] = known[key].cap
     return caps
 
 
@@ -38,10 +41,8 @@ def same_caps(tenant: str, found: Inspected, caps: Caps) -> Callable[[Tx], None]
 
     def check(tx: Tx) -> None:
         for scope, unit in found.loan.scopes:
-            row = tx.one(
-                "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = ?", (tenant, scope, unit)
-            )
-            if (row is not None) != ((scope, unit) in caps) or (row and row[0] != caps[scope, unit]):
+            row = cap_in(tx, tenant, scope, unit)
+            if (row is not None) != ((scope, unit) in caps) or (row and row.cap != caps[scope, unit]):
                 raise Conflict(
                     f"the cap on {unit} of {scope} was changed meanwhile",
                     hint="Nothing was imported. Try again.",

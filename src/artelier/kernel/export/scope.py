@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
+from artelier.artifacts.queries import streams_written
 from artelier.errors import CorruptStore
 from artelier.ids import MAIN_SPACE
 from artelier.kernel.export.allowlist import BESIDE
 from artelier.kernel.history.fork_lineage import lineage
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.conversations import bases_of
+from artelier.kernel.queries.runs import family_upto, run_row
 from artelier.kernel.run.services import Services
 from artelier.log import Stream, control_stream, run_stream
+from artelier.log.queries import causes_of, events_at, position_of
 
 
 async def streams_of(
@@ -50,13 +52,7 @@ async def _add_runs(
     if found.get(run_id) == position:
         return  # it came with its parent, and whatever is below it as well
     await lineage(services, tenant, run_id)
-    rows = await services.store.query(
-        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
-        " JOIN family f ON r.parent = f.run JOIN events e ON e.stream = r.id AND e.seq = 1"
-        " WHERE r.tenant = ? AND e.position <= ?) SELECT run FROM family",
-        (run_id, tenant, position),
-    )
-    for (run,) in rows:
+    for run in await family_upto(services.store, tenant, run_id, position):
         await _add_needed(services, tenant, run, position, found)
 
 
@@ -70,12 +66,12 @@ async def _add_needed(
         if found.get(run, 0) >= upto:
             continue
         found[run] = upto
-        row = await run_row(services, tenant, run)
-        if row["origin"] is not None:
-            origin = await run_row(services, tenant, row["origin"])
-            branch = await _position(services, origin["id"], row["origin_seq"])
-            waiting.append((row["origin"], branch))
-        waiting += await _bases(services, tenant, row["id"], upto)
+        row = await run_row(services.store, tenant, run)
+        if row.origin is not None:
+            origin = await run_row(services.store, tenant, row.origin)
+            branch = await _position(services, origin.id, row.origin_seq or 0)
+            waiting.append((row.origin, branch))
+        waiting += await _bases(services, tenant, row.id, upto)
 
 
 async def _bases(services: Services, tenant: str, stream_id: int, upto: int) -> list[tuple[str, int]]:
@@ -83,71 +79,32 @@ async def _bases(services: Services, tenant: str, stream_id: int, upto: int) -> 
 
     Errors: `CorruptStore` if one is missing.
     """
-    rows = await services.store.query(
-        "SELECT m.ref, m.n, e.position FROM messages m"
-        " JOIN events o ON o.stream = m.run AND o.seq = m.seq"
-        " LEFT JOIN runs r ON r.tenant = ? AND r.run = m.ref"
-        " LEFT JOIN messages b ON b.run = r.id AND b.conversation = m.call AND b.n = m.n"
-        " LEFT JOIN events e ON e.stream = b.run AND e.seq = b.seq"
-        " WHERE m.run = ? AND m.form = 'b' AND o.position <= ?",
-        (tenant, stream_id, upto),
-    )
+    rows = await bases_of(services.store, tenant, stream_id, upto=upto)
     for run, number, position in rows:
         if position is None:
             raise CorruptStore(
                 f"message {number} of run {run}, from which a conversation goes on, is missing",
                 hint="Run `artelier verify`.",
             )
-    return [(run, position) for run, _, position in rows]
+    return [(run, position or 0) for run, _, position in rows]
 
 
 async def _position(services: Services, stream_id: int, seq: int) -> int:
-    rows = await services.store.query(
-        "SELECT position FROM events WHERE stream = ? AND seq = ?", (stream_id, seq)
-    )
-    return rows[0][0]
+    return (await events_at(services.store, stream_id, [seq]))[seq].position
 
 
 async def _last_command(services: Services, commands: Stream, upto: int) -> int:
     """Position of the newest command whose effect stands in the part of an origin that counts."""
     prefix = f"{commands.local}@"
-    rows = await services.store.query(
-        "SELECT e.cause FROM events e JOIN streams s ON s.id = e.stream"
-        " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.position <= ?"
-        " AND e.cause LIKE 'control:%'",
-        (commands.tenant, MAIN_SPACE, f"run:{commands.id}", upto),
-    )
-    seqs = [int(cause.removeprefix(prefix)) for (cause,) in rows if cause.startswith(prefix)]
-    if not seqs:
-        return 0
-    rows = await services.store.query(
-        "SELECT e.position FROM events e JOIN streams s ON s.id = e.stream"
-        " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.seq = ?",
-        (*commands, max(seqs)),
-    )
-    return rows[0][0]
+    stream = Stream(commands.tenant, MAIN_SPACE, f"run:{commands.id}")
+    causes = await causes_of(services.store, stream, prefix=prefix, upto=upto)
+    seqs = [int(cause.removeprefix(prefix)) for cause in causes]
+    return await position_of(services.store, commands, max(seqs)) if seqs else 0
 
 
 async def _artifacts(services: Services, tenant: str, run: str, upto: int) -> list[tuple[Stream, int]]:
     """Streams of the artifacts that a run wrote, each up to the run's newest version of it, or the newest
     event of those that stand beside versions (members of a group, changes of a task)."""
-    at = (tenant, MAIN_SPACE, run, upto)
     beside = [(kind, name) for kind, names in BESIDE.items() for name in names]
-    rows = await services.store.query(
-        "SELECT s.name, max(e.position) FROM artifact_versions v"
-        " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"
-        " JOIN streams s ON s.id = v.stream"
-        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ?"
-        " GROUP BY s.name",
-        at,
-    )
-    grouped = await services.store.query(
-        "SELECT s.name, max(e.position) FROM artifact_versions v"
-        " JOIN artifacts a ON a.tenant = v.tenant AND a.space = v.space AND a.id = v.id"
-        " JOIN json_each(?) b ON json_extract(b.value, '$[0]') = a.kind"
-        " JOIN events e ON e.stream = v.stream AND e.kind = json_extract(b.value, '$[1]')"
-        " JOIN streams s ON s.id = v.stream"
-        " WHERE v.tenant = ? AND v.space = ? AND v.run_id = ? AND e.position <= ? GROUP BY s.name",
-        (json.dumps(beside), *at),
-    )
-    return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in (*rows, *grouped)]
+    found = await streams_written(services.store, tenant, MAIN_SPACE, run, upto=upto, beside=beside)
+    return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in found]

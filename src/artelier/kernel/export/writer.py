@@ -17,6 +17,7 @@ from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Event, Stream, blob_name, blob_ref
 from artelier.log.blobs import name_blob
 from artelier.log.event import event_hash
+from artelier.log.queries import has_blob
 from artelier.log.verify import blob_refs
 
 PAGE = 5000
@@ -150,10 +151,7 @@ class Packer:
             waiting = sorted(more - self._done)
 
     async def _has(self, name: bytes) -> bool:
-        rows = await self._services.store.query(
-            "SELECT 1 FROM blobs WHERE name = ? AND tenant = ?", (name, self._tenant)
-        )
-        return bool(rows)
+        return await has_blob(self._services.store, self._tenant, name)
 
     async def _blob(self, name: bytes) -> bytes:
         key = await self._services.store.key_of(self._tenant, name)

@@ -12,7 +12,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.run.context import RunCore
-from artelier.log import decode_stored
+from artelier.log.queries import stream_events
 
 CHANGE_CHARS_MAX = 200
 
@@ -55,12 +55,8 @@ async def _read_recorded(core: RunCore) -> dict[str, int]:
         return {}
     found: dict[str, int] = {}
     for place in reversed(await lineage(core.services, core.tenant.id, core.run_id)):
-        rows = await core.store.query(
-            "SELECT data FROM events WHERE stream = ? AND seq <= ? AND kind = 'version.recorded'"
-            " ORDER BY seq",
-            (place.stream_id, place.upto),
-        )
-        for (data,) in rows:
-            event = decode_stored(data, type=ev.VersionRecorded)
+        rows = await stream_events(core.store, place.stream_id, ev.VersionRecorded.KIND, upto=place.upto)
+        for row in rows:
+            event = row.read(ev.VersionRecorded)
             found.setdefault(event.change, event.version)
     return found

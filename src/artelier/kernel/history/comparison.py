@@ -18,11 +18,12 @@ from artelier.kernel.history.step_diff import StepFacts, key_of_step, keyed_kind
 from artelier.kernel.history.step_history import PAGE
 from artelier.kernel.prompt.assembly import Renderer
 from artelier.kernel.prompt.request_diff import Shape, difference
-from artelier.kernel.queries import run_object
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.reports import run_object
+from artelier.kernel.queries.runs import RunRow, run_row
+from artelier.kernel.queries.steps import find_step
 from artelier.kernel.run.services import Services
-from artelier.log import EventData, stored_blob
-from artelier.log.event import decode_data
+from artelier.log import stored_blob
+from artelier.log.queries import events_at
 
 SHOWN_CHARS = 300
 """Of each side of a difference."""
@@ -60,9 +61,7 @@ class _Stretch:
 class _RunSide:
     """One of the two runs."""
 
-    def __init__(
-        self, services: Services, row: dict[str, Any], places: list[Place], renderer: Renderer
-    ) -> None:
+    def __init__(self, services: Services, row: RunRow, places: list[Place], renderer: Renderer) -> None:
         self.services = services
         self.row = row
         self.places = places
@@ -72,7 +71,7 @@ class _RunSide:
 
     @classmethod
     async def open(cls, services: Services, tenant: str, run_id: str) -> _RunSide:
-        row = await run_row(services, tenant, run_id)
+        row = await run_row(services.store, tenant, run_id)
         places = await lineage(services, tenant, run_id)
         head, _ = await services.store.head(places[0].stream)
         own = Place(run_id=run_id, stream_id=places[0].stream_id, stream=places[0].stream, upto=head)
@@ -109,13 +108,10 @@ class _RunSide:
     async def facts(self, key: str) -> StepFacts | None:
         """Return what the run knows of a step; None if it never asked for it."""
         for place in self.places:
-            rows = await self.services.store.query(
-                "SELECT kind, requested, CASE status WHEN 'open' THEN NULL ELSE completed END"
-                " FROM steps WHERE run = ? AND key = ? AND requested <= ?",
-                (place.stream_id, key, place.upto),
-            )
-            if rows:
-                return await self._facts(place, key, *rows[0])
+            step = await find_step(self.services.store, place.stream_id, key, upto=place.upto)
+            if step is not None:
+                done = None if step.status == "open" else step.completed
+                return await self._facts(place, key, step.kind, step.requested, done)
             if place is not self.places[0] and (earlier := await self._earlier(place, key)):
                 return await self._facts(place, key, *earlier)
         return None
@@ -135,13 +131,8 @@ class _RunSide:
     ) -> StepFacts:
         done = completed if completed is not None and completed <= place.upto else None
         wanted = [requested - 1, requested, done or requested]
-        rows = await self.services.store.query(
-            "SELECT seq, kind, version, data FROM events WHERE stream = ? AND seq IN (?, ?, ?)",
-            (place.stream_id, *wanted),
-        )
-        found: dict[int, EventData] = {
-            seq: decode_data(name, version, data.encode()) for seq, name, version, data in rows
-        }
+        rows = await events_at(self.services.store, place.stream_id, wanted)
+        found = {seq: row.decode() for seq, row in rows.items()}
         context = found.get(requested - 1)
         outcome = found.get(done) if done is not None else None
         return StepFacts(
@@ -166,7 +157,7 @@ class _RunSide:
         if ref is None:
             return b"null"
         try:
-            return await stored_blob(self.services.store, self.row["tenant"], ref)
+            return await stored_blob(self.services.store, self.row.tenant, ref)
         except Erased as error:
             return error.mark.encode()  # what can no longer be read is not compared
 
@@ -254,11 +245,14 @@ class _Pair:
     async def _ends(self) -> dict[str, Any] | None:
         """All steps are equal: whether the runs ended alike."""
         left, right = self._a.row, self._b.row
-        for what in ("status", "reason"):
-            if left[what] != right[what]:
-                return _divergence(None, None, None, what, left[what], right[what])
-        if not await self._same(left["result"], right["result"]):
-            old, new = await self._a.content(left["result"]), await self._b.content(right["result"])
+        for what, one, other in (
+            ("status", left.status, right.status),
+            ("reason", left.reason, right.reason),
+        ):
+            if one != other:
+                return _divergence(None, None, None, what, one, other)
+        if not await self._same(left.result, right.result):
+            old, new = await self._a.content(left.result), await self._b.content(right.result)
             return _divergence(None, None, None, "result", old.decode(), new.decode())
         return None
 

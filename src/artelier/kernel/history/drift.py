@@ -19,13 +19,17 @@ from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import cancel_left, return_held_money
 from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.fork import unheard
-from artelier.kernel.history.fork_lineage import Place, earlier_events, key_owner_of, lineage, subject_key
+from artelier.kernel.history.fork_lineage import Place, earlier_events, key_owner_of, lineage
 from artelier.kernel.history.step_diff import keyed_kinds
 from artelier.kernel.history.step_history import History
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.queries.runs import drift_forks, run_row
+from artelier.kernel.queries.steps import StepRecord, step_of, step_records
+from artelier.kernel.queries.tenants import run_key
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.kernel.tool_calls.dispatches import entered_by
-from artelier.log import Batch, Blob, Draft, EventData, LeaseEnd, StreamAppend, decode_stored, run_stream
+from artelier.ledger.queries import scope_limits
+from artelier.log import Batch, Blob, Draft, EventData, LeaseEnd, StreamAppend, run_stream
 
 FORK_ON_DRIFT = "fork_on_drift"
 
@@ -61,13 +65,8 @@ def untake(core: RunCore) -> None:
 async def newest_drift(services: Services, tenant: str, run_id: str) -> str:
     """The run itself, or the newest fork in which it goes on under the policy."""
     base, _ = _parse_chain(run_id)
-    rows = await services.store.query(
-        "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
-        " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
-        " AND json_extract(e.data, '$.drift')",
-        (tenant, f"{base}.drift-", f"{base}.drift-:"),
-    )
-    return max([run_id, *(run for (run,) in rows)], key=lambda run: _parse_chain(run)[1])
+    forks = await drift_forks(services.store, tenant, f"{base}.drift-", f"{base}.drift-:")
+    return max([run_id, *forks], key=lambda run: _parse_chain(run)[1])
 
 
 def _parse_chain(run_id: str) -> tuple[str, int]:
@@ -130,9 +129,9 @@ async def branch_off(
     began, blobs = await _beginning(core, place, at, name, now_us=now, by=by)
     appends = [StreamAppend(run_stream(tenant, name), began, expected_seq=0)]
     if core.actor is not None:
-        row = await run_row(services, tenant, core.run_id)
+        row = await run_row(services.store, tenant, core.run_id)
         section = str(mismatch.facts.get("section") or "")
-        left: list[EventData] = list(await return_held_money(services, row["id"]))
+        left: list[EventData] = list(await return_held_money(services, row.id))
         left.append(ev.RunDrifted(fork=name, key=str(key), section=section))
         appends.append(StreamAppend(core.stream, [Draft(data, now, by) for data in left]))
     lease = services.lease(run_stream(tenant, name))
@@ -159,19 +158,18 @@ async def _find_open_effects(core: RunCore, place: Place, at: int) -> list[tuple
     """Side effects without an outcome in the part that is left behind, by step."""
     places = await lineage(core.services, core.tenant.id, core.run_id)
     left = places[: [one.run_id for one in places].index(place.run_id) + 1]
-    found: dict[str, tuple[str, str, int]] = {}
+    found: dict[str, tuple[StepRecord, int]] = {}
     for one in reversed(left):  # what a fork says of a step counts, and not what its origin said
-        rows = await core.store.query(
-            "SELECT s.key, s.status, e.data FROM steps s JOIN events e ON e.stream = s.run"
-            " AND e.seq = s.requested WHERE s.run = ? AND s.requested > ? AND s.requested <= ?"
-            " AND s.kind IN ('tool', 'undo') AND e.kind = 'tool.requested' ORDER BY s.requested",
-            (one.stream_id, at if one.run_id == place.run_id else 0, one.upto),
-        )
-        found |= {key: (status, data, one.stream_id) for key, status, data in rows}
+        after = at if one.run_id == place.run_id else 0
+        for record in await step_records(
+            core.store, one.stream_id, "tool", "undo", after=after, upto=one.upto
+        ):
+            if record.request.kind == ev.ToolRequested.KIND:
+                found[record.step.key] = record, one.stream_id
     unsettled: list[tuple[str, ev.ToolRequested]] = []
-    for key, (status, data, stream) in found.items():
-        request = decode_stored(data, type=ev.ToolRequested)
-        if status != "completed" and request.side_effect:
+    for key, (record, stream) in found.items():
+        request = record.request.read(ev.ToolRequested)
+        if record.step.status != "completed" and request.side_effect:
             process = await entered_by(core.store, stream, key)
             unsettled.append((key, msgspec.structs.replace(request, process=process)))
     return unsettled
@@ -182,20 +180,16 @@ async def _settle(core: RunCore, key: str, request: ev.ToolRequested, settle_lef
 
     Errors: `RunSuspended` if only a person can say; those of `boundary`.
     """
-    own = await core.store.query(
-        "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
-        " AND s.key = ?",
-        (core.tenant.id, core.run_id, key),
-    )
-    if own and own[0][0] == "unknown":
+    own = await step_of(core.store, core.tenant.id, core.run_id, key)
+    if own is not None and own.status == "unknown":
         raise core.suspend("unknown_outcome", key)
     core.owners[key] = await key_owner_of(core.services, core.tenant.id, core.run_id, key, request)
-    if not own:  # the origin has dispatched it, and here it can be settled
+    if own is None:  # the origin has dispatched it, and here it can be settled
         core.writer.note(msgspec.structs.replace(request, counts=()))
     for step in await core.history.left():
         if step.key == key:
             core.charged[key] |= step.charged
-    await settle_left(core, key, request, again=bool(own) and own[0][0] == "retry")
+    await settle_left(core, key, request, again=own is not None and own.status == "retry")
 
 
 async def _beginning(
@@ -204,7 +198,7 @@ async def _beginning(
     """The first events of the fork: it goes on under what is left of the caps, and hears what was said."""
     services, tenant = core.services, core.tenant.id
     ref, blobs = core.keep_json(dict(core.changes)) if core.changes else (None, list[Blob]())
-    key_id = await subject_key(services, tenant, core.run_id)
+    key_id = await run_key(services.store, tenant, core.run_id)
     effects: ev.Effects = "live" if core.effects is None else core.effects.mode
     forked = ev.RunForked(
         origin=place.run_id,
@@ -216,10 +210,9 @@ async def _beginning(
         folder="" if core.effects is None else core.effects.folder,
     )
     drafts = [Draft(forked, now_us, by)]
-    for unit, cap, used in await services.store.query(
-        "SELECT unit, cap, used FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL ORDER BY unit",
-        (tenant, f"run:{core.run_id}"),
-    ):
+    for _, unit, cap, _, used in await scope_limits(services.store, tenant, f"run:{core.run_id}"):
+        if cap is None:
+            continue
         if unit == "ms":
             cap = max(0, cap - (now_us - await _started_us(core)) // 1000)
         drafts.append(Draft(ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap, used=used), now_us, by))
@@ -231,7 +224,7 @@ async def _beginning(
 
 
 async def _started_us(core: RunCore) -> int:
-    return (await run_row(core.services, core.tenant.id, core.run_id))["started_us"]
+    return (await run_row(core.services.store, core.tenant.id, core.run_id)).started_us
 
 
 def become(core: RunCore, run_id: str) -> None:

@@ -18,13 +18,18 @@ from artelier.ids import check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import beside
 from artelier.kernel.history.fork_effects import OWN_NAMES, check_effects, effects_of, fork_folder, refs_of
-from artelier.kernel.history.fork_lineage import Place, key_of, lineage, subject_key
+from artelier.kernel.history.fork_lineage import Place, key_of, lineage
 from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, compose_refs
 from artelier.kernel.limits.loop_limits import completed_cycles, resets_of
 from artelier.kernel.prompt.manifest import canonical
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.runs import RunRow, count_between, run_row
+from artelier.kernel.queries.steps import step_records
+from artelier.kernel.queries.tenants import run_key
+from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.services import Services, TenantState
-from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, decode_stored, make_blob, run_stream
+from artelier.ledger.queries import scope_limits
+from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob, run_stream
+from artelier.log.queries import stream_events
 from artelier.tokens import canonical_name
 
 CHANGES_BYTES_MAX = 64 * 1024
@@ -65,8 +70,8 @@ async def fork(
     if given:
         own = {name: new for name, new in wanted.items() if name in OWN_NAMES}
         wanted = own | compose_refs(given, refs)
-    row = await run_row(services, tenant.id, run_id)
-    if row["status"] == "completed" and not OWN_NAMES.isdisjoint(wanted):
+    row = await run_row(services.store, tenant.id, run_id)
+    if row.status == "completed" and not OWN_NAMES.isdisjoint(wanted):
         first = await _first_asked(services, origin, row, wanted, at)
         uses = uses._replace(first=min(first, first if uses.first is None else uses.first))
     upto = await _branch(services, origin, row, head, at, uses)
@@ -75,7 +80,7 @@ async def fork(
     if wanted:
         ref, blob = make_blob(tenant.id, key, canonical(wanted))
         blobs.append(blob)
-    key_id = await subject_key(services, tenant.id, run_id)
+    key_id = await run_key(services.store, tenant.id, run_id)
     mode = check_effects(effects)
     carried = await unheard(services, origin, upto)
     reopened = await _reopening(services, origin, upto, places)
@@ -105,7 +110,7 @@ async def fork(
 
 
 async def _branch(
-    services: Services, origin: Place, row: Mapping[str, Any], head: int, at: int | None, uses: Uses
+    services: Services, origin: Place, row: RunRow, head: int, at: int | None, uses: Uses
 ) -> int:
     """Return the event to branch at: unless one is given, the last before a use of what is replaced.
 
@@ -117,7 +122,7 @@ async def _branch(
     if not uses.last:
         return upto
     for ref, last in uses.last.items():
-        if row["status"] == "completed" and upto > last:
+        if row.status == "completed" and upto > last:
             raise NotFound(
                 f"run {origin.run_id!r} does not use {ref!r} after event {upto}, so that this fork would"
                 " replace nothing",
@@ -125,13 +130,13 @@ async def _branch(
                 got=upto,
                 hint=f"--at {last} is the last that changes anything."
                 if last
-                else f"Only what it shares used it: fork {row['origin']!r} instead.",
+                else f"Only what it shares used it: fork {row.origin!r} instead.",
             )
     return upto
 
 
 async def _first_asked(
-    services: Services, origin: Place, row: Mapping[str, Any], wanted: Mapping[str, Any], at: int | None
+    services: Services, origin: Place, row: RunRow, wanted: Mapping[str, Any], at: int | None
 ) -> int:
     """Return the event before the first model step that another model, or another steering, changes.
 
@@ -139,30 +144,28 @@ async def _first_asked(
     With `at`, all that follows is asked anew.
     Errors: `NotFound` if no step of the run's own is changed, or none follows `at`.
     """
-    rows = await services.store.query(
-        "SELECT s.key, s.requested, s.completed, e.data FROM steps s JOIN events e ON e.stream = s.run"
-        " AND e.seq = s.requested WHERE s.run = ? AND s.kind = 'model' AND e.kind = 'model.requested'"
-        " ORDER BY s.requested",
-        (origin.stream_id,),
-    )
-    asked = [one for one in rows if _EMBEDDING.search(one[0]) is None]
+    asked = [
+        one
+        for one in await step_records(services.store, origin.stream_id, "model")
+        if one.request.kind == ev.ModelRequested.KIND and _EMBEDDING.search(one.step.key) is None
+    ]
     what, name = "another steering", None
     if wanted.get("steering") is None and (model := wanted.get("model")) is not None:
         what, name = f"the model {model!r}", _canonical(services, model)
     if at is None:
-        changed = [one for one in asked if decode_stored(one[3], type=ev.ModelRequested).model != name]
+        changed = [one for one in asked if one.request.read(ev.ModelRequested).model != name]
     else:
-        changed = [one for one in asked if one[2] is None or one[2] > at]
-        if not changed and not row["loop"]:
+        changed = [one for one in asked if one.step.completed is None or one.step.completed > at]
+        if not changed and not row.loop:
             return at  # code may have been written that goes on from there
     if changed:
-        return await before_step(services, origin, changed[0][1] - 1)
-    ends = [one[2] for one in asked]
+        return await before_step(services, origin, changed[0].step.requested - 1)
+    ends = [one.step.completed or 0 for one in asked]
     hint = "A fork without it, or with another, shares all of it." if at is None else None
     if at is not None and ends:
         hint = f"Event {max(ends) - 1} is the last that changes anything: --at {max(ends) - 1}, or none."
-    elif row["origin"]:
-        hint = f"What it shares belongs to another run: fork {row['origin']!r}."
+    elif row.origin:
+        hint = f"What it shares belongs to another run: fork {row.origin!r}."
     raise NotFound(
         f"run {origin.run_id!r} has ended, and no step of it would be another with {what}",
         expected="a model step of its own" + (f" after event {at}" if at is not None else ""),
@@ -184,13 +187,11 @@ _EMBEDDING = re.compile(r"/embed/[0-9a-f]{16}\Z")
 
 async def _newest(services: Services, origin: Place, head: int) -> int:
     """The newest event that a fork can go on from: the one before the end, if the run has ended."""
-    rows = await services.store.query(
-        "SELECT e.seq FROM events e JOIN runs r ON r.id = e.stream WHERE e.stream = ? AND e.kind ="
-        " 'run.' || r.status AND r.status IN ('completed', 'failed', 'cancelled')"
-        " ORDER BY e.seq DESC LIMIT 1",
-        (origin.stream_id,),
-    )
-    return rows[0][0] - 1 if rows else head
+    run = await run_row(services.store, origin.stream.tenant, origin.run_id)
+    if run.status not in FINAL:
+        return head
+    ends = await stream_events(services.store, origin.stream_id, f"run.{run.status}", newest=1)
+    return ends[0].seq - 1 if ends else head
 
 
 def _checked_at(at: int, head: int) -> int:
@@ -233,21 +234,15 @@ def _checked_changes(services: Services, changes: Mapping[str, Any] | None) -> d
 
 async def _names(services: Services, tenant: str, run_id: str) -> list[str]:
     """Ids to try, the likely first one first."""
-    rows = await services.store.query(
-        "SELECT count(*) FROM runs WHERE tenant = ? AND run > ? AND run < ?",
-        (tenant, f"{run_id}.fork-", f"{run_id}.fork-:"),
-    )
-    first = rows[0][0] + 1
+    first = 1 + await count_between(services.store, tenant, f"{run_id}.fork-", f"{run_id}.fork-:")
     return [f"{run_id}.fork-{number}" for number in range(first, first + NAMES_MAX)]
 
 
 async def _caps(services: Services, tenant: str, origin: str, name: str) -> list[EventData]:
     """The origin's own caps, for the fork: its counters start at zero, since it has spent nothing."""
-    rows = await services.store.query(
-        "SELECT unit, cap FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL ORDER BY unit",
-        (tenant, f"run:{origin}"),
-    )
-    return [ev.LimitSet(scope=f"run:{name}", unit=unit, cap=cap) for unit, cap in rows]
+    caps = await scope_limits(services.store, tenant, f"run:{origin}")
+    scope = f"run:{name}"
+    return [ev.LimitSet(scope=scope, unit=one.unit, cap=one.cap) for one in caps if one.cap is not None]
 
 
 async def _reopening(
@@ -259,8 +254,8 @@ async def _reopening(
     end = after[0].decode() if after else None
     resets: tuple[str, ...] = ()
     if isinstance(end, ev.RunFailed):
-        row = await run_row(services, origin.stream.tenant, origin.run_id)
-        resets = resets_of(end.reason, raised={}) if row["loop"] else ()
+        row = await run_row(services.store, origin.stream.tenant, origin.run_id)
+        resets = resets_of(end.reason, raised={}) if row.loop else ()
     if not steps and not resets:
         return None
     prefix = [replace(origin, upto=upto), *places[1:]]
@@ -309,26 +304,25 @@ async def unheard(
     With `later`, also those that came after it: for a fork that takes the place of its origin.
     The fork gets events of its own for them, so that both runs can take them, each in its own stream.
     """
-    rows = await services.store.query(
-        "SELECT seq, actor, kind, data FROM events WHERE stream = ? AND seq <= ? AND (kind IN"
-        " ('note.injected', 'signal.received', 'wait.ended')"
-        " OR (kind = 'step.completed' AND data LIKE '%\"took\":%')) ORDER BY seq",
-        (origin.stream_id, origin.upto if later else upto),
+    rows = await stream_events(
+        services.store,
+        origin.stream_id,
+        *(ev.NoteInjected.KIND, ev.SignalReceived.KIND, ev.WaitEnded.KIND, ev.StepCompleted.KIND),
+        upto=origin.upto if later else upto,
     )
     found: dict[int, tuple[str, EventData]] = {}
-    for seq, actor, kind, data in rows:
-        if kind == "note.injected":
-            note = decode_stored(data, type=ev.NoteInjected)
-            found[seq] = (actor, ev.NoteInjected(text=note.text))
-        elif kind == "signal.received":
-            signal = decode_stored(data, type=ev.SignalReceived)
-            found[seq] = (actor, ev.SignalReceived(name=signal.name, data=signal.data))
+    for row in rows:
+        event, seq = row.decode(), row.seq
+        if isinstance(event, ev.NoteInjected):
+            found[seq] = (row.actor, ev.NoteInjected(text=event.text))
+        elif isinstance(event, ev.SignalReceived):
+            found[seq] = (row.actor, ev.SignalReceived(name=event.name, data=event.data))
         elif seq > upto:
             continue  # what the part that is left behind has taken is there again
-        elif kind == "wait.ended":
-            found.pop(decode_stored(data, type=ev.WaitEnded).signal, None)
-        else:
-            took = decode_stored(data, type=ev.StepCompleted).took
+        elif isinstance(event, ev.WaitEnded):
+            found.pop(event.signal, None)
+        elif isinstance(event, ev.StepCompleted) and event.took:
+            took = event.took
             for taken in [
                 n for n, (_, item) in found.items() if n <= took and isinstance(item, ev.NoteInjected)
             ]:

@@ -15,11 +15,11 @@ from artelier.errors import InvalidRequest, ToolFailed
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import OPEN_END, Place, changes_of, lineage
 from artelier.kernel.history.recorded_calls import ForkEffects, RecordedCall
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.queries.steps import calls_below, find_step
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.artifact_ids import id_part
 from artelier.log import run_stream
-from artelier.log.event import decode_data
 from artelier.ports.tool import ToolPort
 
 RECORD = "record"
@@ -88,8 +88,8 @@ async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffect
     """Return what holds for a run: what the nearest fork at or above it says; None if there is none."""
     name: str | None = run_id
     while name is not None:
-        row = await run_row(services, tenant, name)
-        if row["origin"] is not None:
+        row = await run_row(services.store, tenant, name)
+        if row.origin is not None:
             found = services.fork_effects.get((tenant, name))
             if found is None:
                 forked = await _read_fork_event(services, tenant, name)
@@ -105,7 +105,7 @@ async def effects_of(services: Services, tenant: str, run_id: str) -> ForkEffect
                 )
                 services.fork_effects[tenant, name] = found
             return found
-        name = row["parent"]
+        name = row.parent
     return None
 
 
@@ -154,14 +154,13 @@ class _FoundCall(NamedTuple):
 
 async def _calls(services: Services, tenant: str, place: Place) -> list[_FoundCall]:
     """Return the completed tool calls of a run of the lineage, and of all runs below it."""
-    rows = await services.store.query(_CALLS, (place.stream_id, tenant))
     shared: dict[str, bool] = {}
     found: list[_FoundCall] = []
-    for run, step, seq, position, kind, version, data, end_kind, end_version, end_data in rows:
-        request = decode_data(kind, version, data.encode())
+    for run, step, seq, asked_for, outcome in await calls_below(services.store, tenant, place.stream_id):
+        request = asked_for.decode()
         if not isinstance(request, ev.ToolRequested) or request.undoes:
             continue
-        end = decode_data(end_kind, end_version, end_data.encode())
+        end = outcome.decode()
         asked = (request.arguments, *([] if request.asked is None else [request.asked]))
         first = end.recorded if isinstance(end, ev.ToolCompleted) else None
         call = RecordedCall(
@@ -178,7 +177,7 @@ async def _calls(services: Services, tenant: str, place: Place) -> list[_FoundCa
         if step is not None and step not in shared:
             shared[step] = await _is_shared(services, place, step)
         is_shared = seq <= place.upto if step is None else shared[step]
-        found.append(_FoundCall(position, is_shared, first is not None, call))
+        found.append(_FoundCall(outcome.position, is_shared, first is not None, call))
     return found
 
 
@@ -192,22 +191,7 @@ async def _is_shared(services: Services, place: Place, step: str) -> bool:
     """Return True if a fork shares the outcome of the step that led to a child: it starts no other one."""
     if place.upto == OPEN_END:
         return True
-    rows = await services.store.query(
-        "SELECT 1 FROM steps WHERE run = ? AND key = ? AND status = 'completed' AND completed <= ?",
-        (place.stream_id, step, place.upto),
-    )
-    return bool(rows)
-
-
-_CALLS = (
-    "WITH RECURSIVE tree(id, run, step) AS (SELECT id, run, NULL FROM runs WHERE id = ?"
-    " UNION ALL SELECT r.id, r.run, coalesce(t.step, r.parent_step, '') FROM tree t"
-    " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
-    " SELECT t.run, t.step, s.completed, c.position, q.kind, q.version, q.data, c.kind, c.version,"
-    " c.data FROM tree t JOIN steps s ON s.run = t.id"
-    " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
-    " JOIN events c ON c.stream = s.run AND c.seq = s.completed"
-    " WHERE s.kind = 'tool' AND s.status = 'completed' AND q.kind = 'tool.requested'"
-    " AND c.kind IN ('tool.completed', 'tool.reconciled') ORDER BY q.position"
-)
-"""Tool steps with an outcome, of a run and of all runs below it, with the step of that run that led there."""
+    found = await find_step(services.store, place.stream_id, step)
+    if found is None or found.status != "completed":
+        return False
+    return found.completed is not None and found.completed <= place.upto

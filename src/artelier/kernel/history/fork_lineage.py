@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from artelier.errors import CorruptStore, Erased, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import Segment
-from artelier.kernel.run.context import run_row
+from artelier.kernel.queries.conversations import MessageRow, messages_between, newest_snapshot
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.queries.steps import find_step
+from artelier.kernel.queries.tenants import imported_key, is_erased_since_begin, own_key
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Stream, decode_stored, run_stream, stored_blob
+from artelier.log.queries import stream_events
 
 OPEN_END = 1 << 62
 """As `upto`: all that there is."""
@@ -40,19 +44,10 @@ async def lineage(services: Services, tenant: str, run_id: str) -> list[Place]:
     name: str | None = run_id
     upto = OPEN_END
     while name is not None:
-        row = await run_row(services, tenant, name)
-        places.append(Place(run_id=name, stream_id=row["id"], stream=run_stream(tenant, name), upto=upto))
-        name, upto = row["origin"], row["origin_seq"] or 0
+        row = await run_row(services.store, tenant, name)
+        places.append(Place(run_id=name, stream_id=row.id, stream=run_stream(tenant, name), upto=upto))
+        name, upto = row.origin, row.origin_seq or 0
     return places
-
-
-class MessageRow(NamedTuple):
-    """A message as the view has it; see `Entry`."""
-
-    n: int
-    form: str
-    ref: str
-    call: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +69,10 @@ async def stretch_of(
     found: dict[int, tuple[Place, MessageRow]] = {}
     base: Base | None = None
     for place in places:
-        rows = await services.store.query(
-            "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
-            " AND n BETWEEN ? AND ? AND seq <= ? AND form <> 'b'"
-            " UNION ALL SELECT n, form, ref, call FROM (SELECT n, form, ref, call FROM messages"
-            " WHERE run = ? AND conversation = ? AND seq <= ? ORDER BY n LIMIT 1)"
-            " WHERE form = 'b'",
-            (
-                *(place.stream_id, conversation, start, end, place.upto),
-                *(place.stream_id, conversation, place.upto),
-            ),
+        rows = await messages_between(
+            services.store, place.stream_id, conversation, start=start, end=end, upto=place.upto
         )
-        for row in map(MessageRow._make, rows):
+        for row in rows:
             if row.form != "b":
                 found.setdefault(row.n, (place, row))
             elif base is None:
@@ -142,21 +129,19 @@ async def newest_state(
     It comes from the snapshots, or from the log alone if they are gone.
     """
     for index, place in enumerate(places):
-        rows = await services.store.query(
-            "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ? ORDER BY cycle DESC LIMIT 1",
-            (place.stream_id, place.upto),
-        )
-        after = rows[0][1] if rows else 0
-        newer = await services.store.query(
-            "SELECT data, seq FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
-            " AND kind = 'cycle.completed' ORDER BY seq DESC LIMIT 1",
-            (place.stream_id, after, place.upto),
+        snapshot = await newest_snapshot(services.store, place.stream_id, upto=place.upto)
+        newer = await stream_events(
+            services.store,
+            place.stream_id,
+            ev.CycleCompleted.KIND,
+            after=0 if snapshot is None else snapshot.seq,
+            upto=place.upto,
+            newest=1,
         )
         if newer:
-            state = decode_stored(newer[0][0], type=ev.CycleCompleted).state
-            return state, (index, newer[0][1])
-        if rows:
-            return decode_stored(rows[0][0], type=dict[str, Any]), (index, rows[0][1])
+            return newer[0].read(ev.CycleCompleted).state, (index, newer[0].seq)
+        if snapshot is not None:
+            return decode_stored(snapshot.state, type=dict[str, Any]), (index, snapshot.seq)
     return None
 
 
@@ -191,56 +176,24 @@ async def key_of(services: Services, places: Sequence[Place]) -> DataKey:
     a run that has a subject, and each of its forks, under the subject's.
     Errors: `Erased` if that key was dropped, or the tenant's since.
     """
-    names = ", ".join("?" * len(places))
-    tenant = places[0].stream.tenant
-    rows = await services.store.query(
-        f"SELECT key_id FROM imports WHERE tenant = ? AND run IN ({names}) LIMIT 1",
-        (tenant, *(place.run_id for place in places)),
-    )
-    if not rows:
-        rows = await services.store.query(_KEYED, (places[0].stream_id,))
-    if rows:
-        key = await services.store.key_by_id(tenant, rows[0][0])
+    store, tenant = services.store, places[0].stream.tenant
+    brought = await imported_key(store, tenant, [place.run_id for place in places])
+    if brought is None and (own := await own_key(store, places[0].stream_id)) is not None:
+        brought = (own,)
+    if brought is not None:
+        key = await store.key_by_id(tenant, brought[0])
         if key is None:
             raise _erased_error(places[0].run_id)
         return key
-    if await services.store.query(_ERASED_SINCE, (tenant, places[0].stream_id)):
+    if await is_erased_since_begin(store, tenant, places[0].stream_id):
         raise _erased_error(places[0].run_id)
-    return await services.store.data_key(tenant)
-
-
-_KEYED = "SELECT key_id FROM keyed WHERE run = ?"
-_ERASED_SINCE = (
-    "SELECT 1 FROM erasures WHERE tenant = ? AND whole"
-    " AND position > (SELECT position FROM events WHERE stream = ? AND seq = 1) LIMIT 1"
-)
+    return await store.data_key(tenant)
 
 
 def _erased_error(run_id: str) -> Erased:
     return Erased(
         f"what run {run_id!r} stored was erased", hint="Its events, times and costs are still there."
     )
-
-
-async def subject_key(services: Services, tenant: str, run_id: str) -> int | None:
-    """The row in `keys` of the subject's key that a run stores under; None if it has no subject."""
-    rows = await services.store.query(RUN_KEY, (tenant, run_id))
-    return rows[0][0] if rows else None
-
-
-KEYED = (
-    "FROM keyed k JOIN runs r ON r.id = k.run WHERE r.tenant = ?"
-    " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)"
-)
-"""Of an imported run, the number is a row in the store that it came from."""
-
-RUN_KEY = f"SELECT k.key_id {KEYED} AND r.run = ?"
-
-
-async def is_imported(services: Services, tenant: str, run_id: str) -> bool:
-    """Return True if a run was driven in another store. Its lease is there; so it takes no new steps here."""
-    rows = await services.store.query("SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id))
-    return bool(rows)
 
 
 async def earlier_events(
@@ -251,27 +204,17 @@ async def earlier_events(
     For steps that the origin has asked for again since: the row in `steps` tells of the later time only.
     Cost: O(events of that part).
     """
-    marks = ", ".join("?" * len(kinds))
     named = msgspec.json.encode({"key": key}).decode()[1:-1]
-    return [
-        (seq, kind)
-        for seq, kind in await services.store.query(
-            f"SELECT seq, kind FROM events WHERE stream = ? AND seq <= ? AND kind IN ({marks})"
-            " AND instr(data, ?) > 0 ORDER BY seq",
-            (place.stream_id, place.upto, *kinds, named),
-        )
-    ]
+    rows = await stream_events(services.store, place.stream_id, *kinds, upto=place.upto, containing=named)
+    return [(row.seq, row.kind) for row in rows]
 
 
 async def dispatcher_of(services: Services, tenant: str, run_id: str, key: str) -> str:
     """The run that dispatched a tool step first: the origin, if the fork found it without an outcome."""
     found = run_id
     for place in await lineage(services, tenant, run_id):
-        rows = await services.store.query(
-            "SELECT 1 FROM steps WHERE run = ? AND key = ? AND kind = 'tool' AND requested <= ?",
-            (place.stream_id, key, place.upto),
-        )
-        if rows:
+        step = await find_step(services.store, place.stream_id, key, upto=place.upto)
+        if step is not None and step.kind == "tool":
             found = place.run_id
     return found
 

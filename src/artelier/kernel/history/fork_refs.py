@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from artelier.artifacts.queries import find_kind
 from artelier.artifacts.ref import artifact_exists, substitute
 from artelier.errors import ArtelierError, InvalidRequest, MissingKey, NotFound
 from artelier.ids import MAIN_SPACE
@@ -13,9 +14,11 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.fork_effects import plain_ref
 from artelier.kernel.history.fork_lineage import OPEN_END, Place
 from artelier.kernel.prompt.assembly import Renderer
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.runs import tree_below
+from artelier.kernel.queries.steps import oldest_open_tool
 from artelier.kernel.run.services import Services
-from artelier.log.event import decode_data
+from artelier.log.queries import stream_events
 from artelier.tokens import canonical_name
 
 SKILL_TOOLS = frozenset(("load_skill", "use_skill", "unload_skill", "read_skill_file"))
@@ -99,14 +102,10 @@ async def before_step(services: Services, origin: Place, seq: int) -> int:
     """Return the event to begin after: one at which no call of a tool is under way."""
     at = max(1, seq - 1)
     while True:
-        rows = await services.store.query(
-            "SELECT min(requested) FROM steps WHERE run = ? AND kind = 'tool' AND requested <= ?"
-            " AND requested > 1 AND completed > ?",
-            (origin.stream_id, at, at),
-        )
-        if rows[0][0] is None:
+        oldest = await oldest_open_tool(services.store, origin.stream_id, at)
+        if oldest is None:
             return at
-        at = max(1, rows[0][0] - 1)
+        at = max(1, oldest - 1)
 
 
 def _seqs_by_text() -> defaultdict[str, set[int]]:
@@ -138,14 +137,14 @@ async def _used(services: Services, tenant: str, places: Sequence[Place]) -> _Us
     seen: set[int] = set()
     for place in places:
         firsts: dict[str, int] = {}
-        tree = await services.store.query(_TREE, (place.stream_id, tenant))
+        tree = await tree_below(services.store, tenant, place.stream_id)
         for stream, run_id, step in tree:  # the root's own events come first
             if stream in seen:
                 continue
             seen.add(stream)
             renderer = await Renderer.open(services, tenant, run_id, forgiving=True)
-            for seq, kind, version, text in await services.store.query(_EVENTS, (stream,)):
-                data = decode_data(kind, version, text.encode())
+            for row in await stream_events(services.store, stream, *_KINDS):
+                data, seq = row.decode(), row.seq
                 if stream == place.stream_id:
                     key: str = getattr(data, "key", "")
                     cycle = firsts.setdefault(key.partition("/")[0], seq)
@@ -153,7 +152,7 @@ async def _used(services: Services, tenant: str, places: Sequence[Place]) -> _Us
                     # What a prompt shows, its cycle may have read in a step of its own.
                     seq = cycle if isinstance(data, ev.ContextAssembled) else seq
                 else:
-                    seq = firsts.get(step, 1)
+                    seq = firsts.get(step or "", 1)
                 seq = seq if place is places[0] else INHERITED
                 await _note(services, tenant, found, data, renderer, seq)
     return found
@@ -252,29 +251,22 @@ async def _exists(services: Services, tenant: str, old: str, new: str, used: _Us
 
 async def _check_kind(services: Services, tenant: str, old: str) -> None:
     """Errors: `InvalidRequest` for what a run was assigned: a fork has it in its settings."""
-    rows = await services.store.query(
-        "SELECT kind FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-        (tenant, MAIN_SPACE, old.partition("@")[0]),
-    )
-    if rows and rows[0][0] in ASSIGNED:
+    kind = await find_kind(services.store, tenant, MAIN_SPACE, old.partition("@")[0])
+    if kind in ASSIGNED:
         raise InvalidRequest(
             f"{old!r} is what the run was assigned when it began",
             expected="a ref that it reads later",
-            got=f"an artifact of kind {rows[0][0]}",
+            got=f"an artifact of kind {kind}",
             hint="Make a new task, or change its steering.",
         )
 
 
-_TREE = (
-    "WITH RECURSIVE tree(id, run, step, depth) AS (SELECT id, run, NULL, 0 FROM runs WHERE id = ? UNION ALL"
-    " SELECT r.id, r.run, coalesce(t.step, r.parent_step, ''), t.depth + 1 FROM tree t"
-    " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
-    " SELECT id, run, step FROM tree ORDER BY depth, id"
+_KINDS = (
+    "run.started",
+    "context.assembled",
+    "approval.requested",
+    "model.requested",
+    "tool.requested",
+    "step.completed",
 )
-"""A run and all runs below it, with the step of that run that led there."""
-
-_EVENTS = (
-    "SELECT seq, kind, version, data FROM events WHERE stream = ? AND kind IN ('run.started',"
-    " 'context.assembled', 'approval.requested', 'model.requested', 'tool.requested', 'step.completed')"
-    " ORDER BY seq"
-)
+"""Events that can name an artifact."""

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 from artelier.errors import Erased, Exhausted
 from artelier.kernel import events as ev
 from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.queries.runs import is_below
 from artelier.kernel.steps.artifact_ids import bounded_id
 from artelier.log import BlobRef, Store, Tx
-from artelier.log.event import decode_data
+from artelier.log.queries import events_since, newest_position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +88,7 @@ class ForkEffects:
         if self.mode != "recorded":
             return None
         if self._left is None:
-            newest = await self._store.query("SELECT max(position) FROM events")
-            self._seen = newest[0][0]
+            self._seen = await newest_position(self._store)
             self._left = await self._read_unused()
         ref, content = run.ref_of(arguments), encoded(arguments)
         for call in self._left:
@@ -111,13 +111,12 @@ class ForkEffects:
         """
 
         def check(tx: Tx) -> None:
-            rows = tx.execute(_USES, (self._seen,)).fetchall()
-            for position, stream, version, data in rows:
-                done = decode_data(ev.ToolCompleted.KIND, version, data.encode())
+            for stream, row in events_since(tx, self._seen, ev.ToolCompleted.KIND, containing='"recorded"'):
+                done = row.decode()
                 used = done.recorded if isinstance(done, ev.ToolCompleted) else None
-                if used is not None and tx.one(_IS_BELOW, (stream, self._tenant, self._tenant, self.run_id)):
+                if used is not None and is_below(tx, self._tenant, stream, self.run_id):
                     self._taken.add((used.run, used.key))
-                self._seen = position
+                self._seen = row.position
             if (call.run_id, call.key) in self._taken:
                 raise TakenElsewhere(f"call {call.key} of {call.run_id} is used already")
 
@@ -133,17 +132,3 @@ class ForkEffects:
         """Take a call out, once its use is durable."""
         assert self._left is not None
         self._left.remove(call)
-
-
-_USES = (
-    "SELECT position, stream, version, data FROM events WHERE position > ? AND kind = 'tool.completed'"
-    " AND instr(data, '\"recorded\"') > 0 ORDER BY position"
-)
-
-
-_IS_BELOW = (
-    "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ? AND tenant = ? UNION ALL"
-    " SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ? AND r.run = up.parent)"
-    " SELECT 1 FROM up WHERE run = ? LIMIT 1"
-)
-"""One row if a stream is that of a run, or of one below it."""

@@ -13,13 +13,15 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.history.step_history import belongs_elsewhere
 from artelier.kernel.prompt.manifest import comparable
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.queries.runs import RunRow, run_row
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.run_options import Opening
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.failures import own_cancellation, unwrap
 from artelier.log import decode_stored, stored_blob
+from artelier.log.queries import stream_events
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Risk, ToolContext, ToolPort
 
@@ -71,14 +73,14 @@ async def replay(
     services: Services, tenant: TenantState, run_id: str, drive: Drive, *, policy: str = "strict"
 ) -> Replayed:
     """Drive a run over its record. Errors: see `TenantKernel.replay`."""
-    row = await run_row(services, tenant.id, run_id)
+    row = await run_row(services.store, tenant.id, run_id)
 
     async def found() -> TenantState:
         return tenant
 
     places = await lineage(services, tenant.id, run_id)
     await key_of(services, places)  # what was erased is refused by that name
-    tools = await _recorded_tools(services, tenant.id, run_id, row["tools"])
+    tools = await _recorded_tools(services, tenant.id, run_id, row.tools)
     opening = Opening(
         run_id=run_id, on_wait="suspend", replay=policy, read_only=True, tools=tools, principal="replay"
     )
@@ -95,8 +97,8 @@ async def replay(
             await _check_end(core, row, run)
         return Replayed(
             run_id=run_id,
-            status=row["status"],
-            reason=row["reason"],
+            status=row.status,
+            reason=row.reason,
             result=run.outcome[0],
             steps_replayed=core.history.found,
         )
@@ -108,11 +110,8 @@ async def _recorded_tools(
     """Every tool that the run has ever seen, the newest schema of each."""
     refs: list[str] = [first] if first is not None else []
     for place in reversed(await lineage(services, tenant, run_id)):
-        rows = await services.store.query(
-            "SELECT data FROM events WHERE stream = ? AND seq <= ? AND kind = 'tools.changed' ORDER BY seq",
-            (place.stream_id, place.upto),
-        )
-        refs += [decode_stored(data, type=ev.ToolsChanged).tools for (data,) in rows]
+        changed = await stream_events(services.store, place.stream_id, ev.ToolsChanged.KIND, upto=place.upto)
+        refs += [row.read(ev.ToolsChanged).tools for row in changed]
     tools: dict[str, ToolPort] = {}
     for ref in refs:
         content = await stored_blob(services.store, tenant, ref)
@@ -159,29 +158,29 @@ async def _check_left(core: RunCore) -> None:
             )
 
 
-def _is_recorded(row: dict[str, Any], failure: BaseException) -> bool:
+def _is_recorded(row: RunRow, failure: BaseException) -> bool:
     """Return True if the run failed of this. A recorded error of somebody else keeps the name of its
     class.
     """
     names = {type(failure).__name__}
     if isinstance(failure, ArtelierError):
         names = {failure.code, str(failure.facts.get("name", failure.code))}
-    return row["status"] == "failed" and row["reason"] in names
+    return row.status == "failed" and row.reason in names
 
 
-async def _check_end(core: RunCore, row: dict[str, Any], run: Run) -> None:
+async def _check_end(core: RunCore, row: RunRow, run: Run) -> None:
     """Errors: `ReplayMismatch` if the run ended otherwise."""
     result, failed = run.outcome
     status = "completed" if failed is None else "failed"
     reason = "" if failed is None else failed[0]
-    if (row["status"], row["reason"]) != (status, reason):
+    if (row.status, row.reason) != (status, reason):
         raise ReplayMismatch(
             f"the code of {core.run_id} ends otherwise than was recorded",
-            expected=f"{row['status']} {row['reason']}".strip(),
+            expected=f"{row.status} {row.reason}".strip(),
             got=f"{status} {reason}".strip(),
             section="status",
         )
-    recorded = b"null" if row["result"] is None else await core.load(row["result"])
+    recorded = b"null" if row.result is None else await core.load(row.result)
     if comparable(result) != recorded:
         raise ReplayMismatch(
             f"the code of {core.run_id} gives another result than was recorded",

@@ -11,6 +11,7 @@ from artelier.errors import Exhausted, InsufficientFunds, InvalidConfig, LimitRe
 from artelier.kernel import events as ev
 from artelier.kernel.run.context import RunCore
 from artelier.ledger import AMOUNT_MAX, COUNTED, DEBT, Count, Posting, check_available, check_caps
+from artelier.ledger.queries import sum_of
 from artelier.log import Tx
 from artelier.money import USD
 from artelier.ports.model import FREE, Price, Usage
@@ -327,12 +328,7 @@ async def may_come_back(core: RunCore, need: int) -> bool:
 
     All are asked for at once: what was held when a reservation was refused may be back by now.
     """
-    rows = await core.store.query(
-        "SELECT sum(balance) FROM accounts WHERE tenant = ? AND asset = ?"
-        " AND (account IN (?, ?) OR account LIKE 'hold:%')",
-        (core.tenant.id, USD, TENANT, DEBT),
-    )
-    return (rows[0][0] or 0) >= need
+    return await sum_of(core.store, core.tenant.id, (TENANT, DEBT), prefix="hold:") >= need
 
 
 async def when_it_fits(core: RunCore, attempt: Callable[[], Awaitable[None]]) -> None:

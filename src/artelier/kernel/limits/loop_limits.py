@@ -13,7 +13,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, newest_state
 from artelier.kernel.run.services import Services
-from artelier.log import decode_stored
+from artelier.log.queries import stream_events
 
 RESETS = {
     "max_iterations": "iterations",
@@ -91,10 +91,12 @@ async def reopenings(
     found: list[ev.RunReopened] = []
     for index in range(first, -1, -1):
         place = places[index]
-        rows = await services.store.query(
-            "SELECT data FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
-            " AND kind = 'run.reopened' ORDER BY seq",
-            (place.stream_id, after if index == first else 0, place.upto),
+        rows = await stream_events(
+            services.store,
+            place.stream_id,
+            ev.RunReopened.KIND,
+            after=after if index == first else 0,
+            upto=place.upto,
         )
-        found += [decode_stored(data, type=ev.RunReopened) for (data,) in rows]
+        found += [row.read(ev.RunReopened) for row in rows]
     return found

@@ -13,6 +13,7 @@ from typing import Any
 from artelier.errors import InvalidConfig, QuotaReached
 from artelier.ids import check_tenant
 from artelier.log import Store
+from artelier.log.queries import content_size
 
 GIB = 1024**3
 
@@ -55,11 +56,8 @@ class Quotas:
     async def stored_bytes(self, store: Store, tenant: str, *, anew: bool = False) -> int:
         """Return the size of a tenant's content. Cost: a look at what is new; `anew` counts all of it."""
         seen, total = (0, 0) if anew else self._counted.get(tenant, (0, 0))
-        rows = await store.query(
-            "SELECT max(rowid), sum(size) FROM blobs WHERE rowid > ? AND tenant = ?", (seen, tenant)
-        )
-        last, size = rows[0]
-        counted = (last or seen, total + (size or 0))
+        last, size = await content_size(store, tenant, after=seen)
+        counted = (last or seen, total + size)
         self._counted[tenant] = counted
         return counted[1]
 

@@ -6,15 +6,16 @@ Pure but for the event and its view. The order of waiting calls is in `provider_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
 from artelier.errors import InvalidRequest, LimitReached
+from artelier.kernel.queries.tenants import RateRow
 from artelier.log import Applied, Claim, EventData, Tx, View, event
 from artelier.tokens.model_info import canonical_name, split_name
 
@@ -160,11 +161,8 @@ def _apply_changed(event: Applied, tx: Tx) -> None:
         )
 
 
-RATES_SQL = "SELECT name, requests, tokens FROM tenant_rates WHERE tenant = ? ORDER BY name"
-
-
-def stored_rates(rows: list[tuple[Any, ...]]) -> Rates:
-    """The rates of a tenant from the rows of `RATES_SQL`."""
+def stored_rates(rows: Sequence[RateRow]) -> Rates:
+    """The rates of a tenant from its rows."""
     if not rows:
         return NO_RATES
     return MappingProxyType({name: Rate(requests=requests, tokens=tokens) for name, requests, tokens in rows})

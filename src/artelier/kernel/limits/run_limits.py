@@ -11,6 +11,7 @@ from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.run.results import Limits
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.waits import microseconds
+from artelier.ledger.queries import scope_limits
 from artelier.money import format_usd, parse_usd
 
 _FIRST_EVENTS = 8
@@ -61,11 +62,8 @@ async def check_limits(services: Services, tenant: str, run_id: str, limits: Lim
                 break
             if data.cap is not None:
                 known.add((data.unit, data.cap))
-    rows = await services.store.query(
-        "SELECT unit, cap FROM limits WHERE tenant = ? AND scope = ? AND cap IS NOT NULL",
-        (tenant, f"run:{run_id}"),
-    )
-    known.update((unit, cap) for unit, cap in rows)
+    stored = await scope_limits(services.store, tenant, f"run:{run_id}")
+    known.update((one.unit, one.cap) for one in stored if one.cap is not None)
     other = [(unit, cap) for unit, cap in said if (unit, cap) not in known]
     if other:
         units = {unit for unit, _ in other}

@@ -14,9 +14,11 @@ from typing import Any, cast
 from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.queries.runs import run_row, runs_by_id
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.ledger import COUNTED
+from artelier.ledger.queries import scope_limits
 from artelier.log import Batch, Draft, StreamAppend, tenant_stream
 
 SCOPES_MAX = 64
@@ -56,13 +58,8 @@ async def scopes_of(services: Services, places: Sequence[Place]) -> tuple[str, .
 
 async def counters_of(services: Services, tenant: str, scopes: Sequence[str]) -> list[tuple[str, str]]:
     """The (scope, unit) pairs of some scopes that have counters by now, in order."""
-    marks = ", ".join("?" * len(scopes))
-    rows = await services.store.query(
-        "SELECT scope, unit FROM limits WHERE tenant = ?"
-        f" AND unit IN ('usd', 'tokens', 'steps') AND scope IN ({marks}) ORDER BY scope, unit",
-        (tenant, *scopes),
-    )
-    return [(scope, unit) for scope, unit in rows]
+    rows = await scope_limits(services.store, tenant, *scopes)
+    return [(one.scope, one.unit) for one in rows if one.unit in COUNTED]
 
 
 def count_also(core: RunCore, counters: Iterable[tuple[str, str]]) -> None:
@@ -85,17 +82,13 @@ async def limits_of(
 ) -> tuple[tuple[str, ...], frozenset[tuple[str, str]]]:
     """The scopes that a run counts in, and the (scope, unit) pairs of them that it counts."""
     scopes = [f"run:{run_id}"]
-    row = await run_row(services, tenant, run_id)
-    while row["parent"] is not None:
-        scopes.append(f"run:{row['parent']}")
-        row = await run_row(services, tenant, row["parent"])
+    row = await run_row(services.store, tenant, run_id)
+    while row.parent is not None:
+        scopes.append(f"run:{row.parent}")
+        row = await run_row(services.store, tenant, row.parent)
     scopes.append("tenant")
-    rows = await services.store.query(
-        "SELECT scope, unit FROM limits WHERE tenant = ? AND cap IS NOT NULL"
-        f" AND scope IN ({', '.join('?' * len(scopes))})",
-        (tenant, *scopes),
-    )
-    counted = {(scope, unit) for scope, unit in rows}
+    rows = await scope_limits(services.store, tenant, *scopes)
+    counted = {(one.scope, one.unit) for one in rows if one.cap is not None}
     counted |= {(scope, unit) for scope in extra for unit in COUNTED}
     return (*scopes, *extra), frozenset(counted)
 
@@ -103,13 +96,15 @@ async def limits_of(
 async def deadlines(services: Services, tenant: str, scopes: tuple[str, ...]) -> dict[str, int]:
     """Return when the time of each scope is up, of those that have a cap on it."""
     runs = [scope for scope in scopes if scope.startswith("run:")]
-    rows = await services.store.query(
-        "SELECT l.scope, r.started_us + l.cap * 1000 FROM limits l JOIN runs r ON r.tenant = l.tenant"
-        " AND r.run = substr(l.scope, 5) WHERE l.tenant = ? AND l.unit = 'ms' AND l.cap IS NOT NULL"
-        f" AND l.scope IN ({', '.join('?' * len(runs))})",
-        (tenant, *runs),
-    )
-    return dict(rows)
+    capped = [one for one in await scope_limits(services.store, tenant, *runs) if one.unit == "ms"]
+    if not any(one.cap is not None for one in capped):
+        return {}
+    found = await runs_by_id(services.store, tenant, [scope[4:] for scope in runs])
+    return {
+        one.scope: found[one.scope[4:]].started_us + one.cap * 1000
+        for one in capped
+        if one.cap is not None and one.scope[4:] in found
+    }
 
 
 # Caps of scopes that several runs count in
@@ -152,11 +147,8 @@ def cap_changed(services: Services, tenant: str, scope: str) -> None:
 
 async def used_of(services: Services, tenant: str, scope: str) -> dict[str, Any]:
     """`{scope, usd, tokens, steps}`, each `{used, reserved, cap}`; micro-dollars, and None for no cap."""
-    rows = await services.store.query(
-        "SELECT unit, used, reserved, cap FROM limits WHERE tenant = ? AND scope = ?",
-        (tenant, check_scope(scope)),
-    )
+    rows = await scope_limits(services.store, tenant, check_scope(scope))
     found: dict[str, Any] = {unit: {"used": 0, "reserved": 0, "cap": None} for unit in COUNTED}
-    for unit, used, reserved, cap in rows:
+    for _, unit, cap, reserved, used in rows:
         found[unit] = {"used": used, "reserved": reserved, "cap": cap}
     return {"scope": scope, **found}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from artelier.errors import Conflict, Erased
-from artelier.kernel.history.fork_lineage import RUN_KEY, subject_key
+from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import RunCore
 from artelier.log import DataKey, Store, check_subject
+from artelier.log.queries import subject_keys
 
 
 async def take_key(core: RunCore, subject: str, parent: RunCore | None, key_id: int | None) -> int | None:
@@ -15,7 +16,7 @@ async def take_key(core: RunCore, subject: str, parent: RunCore | None, key_id: 
     the parent's; `Erased`.
     """
     if parent is not None:
-        above = await subject_key(core.services, core.tenant.id, parent.run_id)
+        above = await run_key(core.services.store, core.tenant.id, parent.run_id)
         if above is not None and key_id not in (None, above):
             raise _other(core.run_id)
         key_id = key_id if above is None else above
@@ -31,24 +32,17 @@ async def take_key(core: RunCore, subject: str, parent: RunCore | None, key_id: 
 
 async def check_same(core: RunCore, subject: str) -> None:
     """Errors: `Conflict` if a run is opened for another subject than it was made for."""
-    if subject and core.key.key_id not in await _keys_of(core.store, core.tenant.id, subject):
+    if subject and core.key.key_id not in await subject_keys(
+        core.store, core.tenant.id, check_subject(subject)
+    ):
         raise _other(core.run_id)
 
 
 async def check_about(store: Store, tenant: str, run_id: str, subject: str) -> None:
     """Errors: `Conflict` if a run that is there was made for another subject, or for none."""
-    rows = await store.query(RUN_KEY, (tenant, run_id))
-    if not rows or rows[0][0] not in await _keys_of(store, tenant, subject):
+    key_id = await run_key(store, tenant, run_id)
+    if key_id is None or key_id not in await subject_keys(store, tenant, check_subject(subject)):
         raise _other(run_id)
-
-
-async def _keys_of(store: Store, tenant: str, subject: str) -> tuple[int, ...]:
-    names = await store.subject_names(tenant, check_subject(subject))
-    rows = await store.query(
-        "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
-        (tenant, names[0], names[-1]),
-    )
-    return tuple(key_id for (key_id,) in rows)
 
 
 async def writing_key(store: Store, tenant: str, run_id: str) -> DataKey | None:
@@ -56,8 +50,8 @@ async def writing_key(store: Store, tenant: str, run_id: str) -> DataKey | None:
 
     Errors: `Erased` if its key is gone.
     """
-    rows = await store.query(RUN_KEY, (tenant, run_id))
-    return await _alive(store, tenant, rows[0][0]) if rows else None
+    key_id = await run_key(store, tenant, run_id)
+    return None if key_id is None else await _alive(store, tenant, key_id)
 
 
 async def _alive(store: Store, tenant: str, key_id: int) -> DataKey:

@@ -9,7 +9,6 @@ events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
@@ -21,7 +20,14 @@ from artelier.artifacts.ref import ERASED as ERASED
 from artelier.artifacts.ref import LOCKED as LOCKED
 from artelier.errors import Conflict, LeaseHeld, MissingKey, NotFound, StoreLocked
 from artelier.kernel.events import RunForked, RunStarted
-from artelier.kernel.history.fork_lineage import KEYED
+from artelier.kernel.queries.tenants import (
+    erasures_of,
+    find_tenant,
+    is_keyed,
+    patterns_of,
+    received_alone,
+    runs_keyed,
+)
 from artelier.kernel.run.services import Services
 from artelier.log import (
     Applied,
@@ -37,10 +43,10 @@ from artelier.log import (
     Wiped,
     blob_ref,
     check_subject,
-    decode_stored,
     tenant_stream,
 )
 from artelier.log.blobs import name_blob
+from artelier.log.queries import newest_key, placeholders_of, subject_keys, tenant_leases
 
 if TYPE_CHECKING:
     from artelier.log import DataKey
@@ -135,7 +141,7 @@ async def erase(
     another process still reads an older state of the file: then all is erased, and another call takes the
     bytes out of the file.
     """
-    if not await store.query("SELECT 1 FROM tenants WHERE tenant = ?", (tenant,)):
+    if await find_tenant(store, tenant) is None:
         raise NotFound(f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are.")
     if subject is None:
         from artelier.pii.output_redaction import redact_output
@@ -183,9 +189,9 @@ async def _measure(
     if preview is not None:
         again = again or await _erased_since(store, tenant, subject is None, what, preview)
     elif subject is None and size == Wiped():
-        again = bool(await store.query(_ERASURES, (tenant, True, "")))
-    runs = () if again else await _runs(store, tenant, wanted)
-    found = Erasure(tenant=tenant, whole=wanted.whole, upto_key=upto_key, runs=runs, again=again)
+        again = bool(await erasures_of(store, tenant, whole=True, what=""))
+    runs = [] if again else await runs_keyed(store, tenant, wanted.keys, limit=RUNS_TOLD)
+    found = Erasure(tenant=tenant, whole=wanted.whole, upto_key=upto_key, runs=tuple(runs), again=again)
     if again:
         return wanted, found, what
     parts = (tenant, wanted.keys, wanted.placeholders, wanted.whole, astuple(size))
@@ -203,16 +209,9 @@ async def _measure(
     )
 
 
-_ERASURES = (
-    "SELECT e.data FROM erasures g JOIN events e ON e.position = g.position"
-    " WHERE g.tenant = ? AND g.whole = ? AND g.what = ?"
-)
-
-
 async def _erased_since(store: SqliteStore, tenant: str, whole: bool, what: str, preview: Preview) -> bool:
     """Return whether the same was erased after the preview, so that it is asked for twice."""
-    rows = await store.query(_ERASURES, (tenant, whole, what))
-    events = [decode_stored(data, type=ContentErased) for (data,) in rows]
+    events = [one.read(ContentErased) for one in await erasures_of(store, tenant, whole=whole, what=what)]
     return any(one.upto_key is not None and one.upto_key >= preview.upto_key for one in events)
 
 
@@ -252,8 +251,7 @@ async def _plan_erasing(
 ) -> tuple[Erasing, str, bool]:
     """Return what to take away, the keyed hash of its name, and whether that was done before."""
     # The newest key ever made. Each erasure moves it, so no later one has the same.
-    made = await store.query("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
-    upto_key = made[0][0] if made else 0
+    upto_key = await newest_key(store)
     if subject is None:
         return Erasing(tenant=tenant, whole=True, upto_key=upto_key), "", False
     check_subject(subject)
@@ -261,22 +259,15 @@ async def _plan_erasing(
     with suppress(MissingKey):  # a key is dropped without being opened
         own = await store.data_key(tenant)
         what = "h:" + blob_ref(name_blob(own, f"subject\0{subject}".encode()))[2:]
-    names = await store.subject_names(tenant, subject)
-    rows = await store.query(
-        "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
-        (tenant, names[0], names[-1]),
-    )
-    keys = tuple(key for (key,) in rows)
+    keys = await subject_keys(store, tenant, subject)
     values = await _values(services, store, tenant, subject, own)
     alive = [placeholder for placeholder, is_alive in values if is_alive]
-    alive += await _received_alone(store, tenant, keys)
+    alive += await received_alone(store, tenant, keys)
     if keys or alive:
         placeholders = tuple(dict.fromkeys(alive))
         erasing = Erasing(tenant=tenant, keys=keys, placeholders=placeholders, upto_key=upto_key)
         return erasing, what, False
-    before = await store.query(
-        "SELECT 1 FROM erasures WHERE tenant = ? AND what = ? AND what <> '' LIMIT 1", (tenant, what)
-    )
+    before = what and await erasures_of(store, tenant, whole=False, what=what)
     if before or values:
         return Erasing(tenant=tenant), what, True
     raise NotFound(
@@ -296,45 +287,14 @@ async def _values(
         return []
     from artelier.pii.detectors import pattern
     from artelier.pii.detectors.search import find_all
-    from artelier.pii.scrubber_registry import PATTERNS_SQL
     from artelier.pii.vault import Vault
 
     vault = Vault(tenant, own, sealer, store.look)
-    patterns = await store.query(PATTERNS_SQL, (tenant,))
-    detectors = (*services.policy.looked_for(), *(pattern(*one) for one in patterns))
+    detectors = (*services.policy.looked_for(), *(pattern(*one) for one in patterns_of(store, tenant)))
     found: list[tuple[str, bool]] = []
     for one in find_all(detectors, text):
-        for placeholder, is_alive in await store.query(
-            "SELECT placeholder, sealed IS NOT NULL FROM vault WHERE digest = ? AND tenant = ?",
-            (vault.digest_of(one.kind, one.normal), tenant),
-        ):
-            found.append((placeholder, bool(is_alive)))
+        found += await placeholders_of(store, tenant, vault.digest_of(one.kind, one.normal))
     return found
-
-
-async def _received_alone(store: SqliteStore, tenant: str, keys: Sequence[int]) -> list[str]:
-    """Placeholders that only runs under these keys were ever shown."""
-    if not keys:
-        return []
-    marks = ", ".join("?" * len(keys))
-    mine = f"SELECT k.run {KEYED} AND k.key_id IN ({marks})"
-    rows = await store.query(
-        f"SELECT DISTINCT p.placeholder FROM received p JOIN runs r ON r.id = p.run"
-        f" WHERE r.tenant = ? AND p.run IN ({mine}) AND NOT EXISTS (SELECT 1 FROM received o"
-        f" JOIN runs q ON q.id = o.run WHERE o.placeholder = p.placeholder AND q.tenant = ?"
-        f" AND o.run NOT IN ({mine}))",
-        (tenant, tenant, *keys, tenant, tenant, *keys),
-    )
-    return [placeholder for (placeholder,) in rows]
-
-
-async def _runs(store: SqliteStore, tenant: str, wanted: Erasing) -> tuple[str, ...]:
-    marks = ", ".join("?" * len(wanted.keys))
-    rows = await store.query(
-        f"SELECT r.run {KEYED} AND k.key_id IN ({marks}) ORDER BY r.run LIMIT {RUNS_TOLD}",
-        (tenant, *wanted.keys),
-    )
-    return tuple(run for (run,) in rows)
 
 
 class _Undriven:
@@ -345,12 +305,7 @@ class _Undriven:
         self._wanted = wanted
 
     def __call__(self, tx: Tx) -> None:
-        prefix = f"{self._wanted.tenant}/"
-        leases = tx.execute(
-            "SELECT stream, holder, expires_us, expires_uptime_us FROM leases WHERE substr(stream, 1, ?) = ?",
-            (len(prefix), prefix),
-        ).fetchall()
-        for stream, holder, *end in leases:
+        for stream, holder, end in tenant_leases(tx, self._wanted.tenant):
             run = stream.rpartition("/run:")[2]
             if self._services.is_driving(holder, end) and self._concerns(tx, run):
                 raise LeaseHeld(
@@ -364,5 +319,4 @@ class _Undriven:
     def _concerns(self, tx: Tx, run: str) -> bool:
         if self._wanted.whole:
             return True
-        row = tx.one(f"SELECT k.key_id {KEYED} AND r.run = ?", (self._wanted.tenant, run))
-        return row is not None and row[0] in self._wanted.keys
+        return is_keyed(tx, self._wanted.tenant, run, self._wanted.keys)

@@ -19,6 +19,7 @@ from artelier.artifacts.content import is_small
 from artelier.errors import InvalidRequest
 from artelier.kernel.export.allowlist import KINDS
 from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
+from artelier.kernel.queries.tenants import has_received, has_said
 from artelier.log import Applied, EventData, Tx, View, event
 from artelier.log.blobs import LARGE_BYTES
 from artelier.pii.placeholder import count_placeholders, placeholders_in
@@ -118,29 +119,9 @@ def patterns_changed(patterns: object) -> PatternsChanged:
     return PatternsChanged(patterns=tuple(StoredPattern(*one) for one in sorted(given.items())))
 
 
-_KNOWN = (
-    "WITH RECURSIVE family(run) AS (SELECT ? UNION"
-    " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
-    " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
-    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
-    " JOIN received p ON p.run = r.id WHERE p.placeholder = ?"
-    " AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run) LIMIT 1"
-)
-"""What a file says that an imported run has received proves nothing here."""
-
-
-_SAID = (
-    "WITH RECURSIVE family(run) AS (SELECT ? UNION"
-    " SELECT coalesce(r.parent, r.origin) FROM runs r JOIN family f ON r.run = f.run"
-    " WHERE r.tenant = ? AND coalesce(r.parent, r.origin) IS NOT NULL)"
-    " SELECT 1 FROM family f JOIN runs r ON r.run = f.run AND r.tenant = ?"
-    " JOIN events e ON e.stream = r.id WHERE instr(e.data, ?) > 0 LIMIT 1"
-)
-
-
 def is_known(store: Store, tenant: str, run_id: str, placeholder: str) -> bool:
     """Return True if a run received a placeholder, or one that it comes from: its parents, its origins."""
-    return bool(store.look(_KNOWN, (run_id, tenant, tenant, placeholder)))
+    return has_received(store, tenant, run_id, placeholder)
 
 
 class ScrubbedRun(Protocol):
@@ -239,7 +220,7 @@ class Personal:
         said = msgspec.json.encode(name).decode()
         core = self._core
         tenant = core.tenant.id
-        return bool(core.store.look(_SAID, (core.run_id, tenant, tenant, said)))
+        return has_said(core.store, tenant, core.run_id, said)
 
     def named(self, name: str) -> str:
         """A name that was made up, with placeholders for what it tells of a person."""

@@ -54,6 +54,8 @@ from artelier.kernel.prompt.manifest import (
 )
 from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
 from artelier.kernel.prompt.transcript import Quote, quoted
+from artelier.kernel.queries.conversations import conversation_rows
+from artelier.kernel.queries.steps import find_outcome, manifest_of
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.log import Blob, BlobRef, decode_stored, stored_blob
@@ -160,12 +162,10 @@ async def settle_numbers(core: RunCore, prompt: Prompt) -> Prompt:
 
 async def _fits(core: RunCore, conversation: Conversation) -> bool:
     """Return True if the new messages are those recorded under their numbers; recorded ones are left out."""
-    rows = await core.store.query(
-        "SELECT form, ref, call FROM messages WHERE run = ? AND conversation = ? AND n >= ?"
-        " ORDER BY n LIMIT ?",
-        (core.row_id, conversation.name, conversation.first_new, len(conversation) + 1),
+    rows = await conversation_rows(
+        core.store, core.row_id, conversation.name, start=conversation.first_new, limit=len(conversation) + 1
     )
-    if not conversation.skip_recorded([ev.Entry(*row) for row in rows]):
+    if not conversation.skip_recorded([ev.Entry(row.form, row.ref, row.call) for row in rows]):
         return False
     conversation.is_settled = len(rows) == 0
     return True
@@ -355,15 +355,9 @@ class Renderer:
     async def event(self, key: str) -> ev.ContextAssembled:
         """The newest manifest event of a step. Errors: `NotFound`."""
         for place in self._places:
-            rows = await self._services.store.query(
-                "SELECT e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
-                " AND e.seq BETWEEN s.requested - 1 AND s.requested"
-                " WHERE s.run = ? AND s.key = ? AND s.requested <= ?"
-                " AND e.kind = 'context.assembled'",
-                (place.stream_id, key, place.upto),
-            )
-            if rows:
-                return decode_stored(rows[0][2], type=ev.ContextAssembled)
+            manifest = await manifest_of(self._services.store, place.stream_id, key, upto=place.upto)
+            if manifest is not None:
+                return manifest.read(ev.ContextAssembled)
         for place in self._places[1:]:
             # The origin may have asked again since the fork, which the view alone tells of.
             found = await earlier_events(self._services, place, key, kinds=(ev.ContextAssembled.KIND,))
@@ -402,13 +396,9 @@ class Renderer:
         """Return what came of a step, which says what was sent for it; None without a reply."""
         kinds = {one.KIND: one for one in (ev.ModelCompleted, ev.ModelFailed)}
         for place in self._places:
-            rows = await self._services.store.query(
-                "SELECT e.kind, e.data FROM steps s JOIN events e ON e.stream = s.run"
-                " AND e.seq = s.completed WHERE s.run = ? AND s.key = ? AND s.completed <= ?",
-                (place.stream_id, key, place.upto),
-            )
-            if rows and rows[0][0] in kinds:
-                return decode_stored(rows[0][1], type=kinds[rows[0][0]])
+            outcome = await find_outcome(self._services.store, place.stream_id, key, upto=place.upto)
+            if outcome is not None and outcome.kind in kinds:
+                return outcome.read(kinds[outcome.kind])
         return None
 
     async def render(self, key: str) -> ModelRequest:
@@ -544,13 +534,9 @@ class Renderer:
     async def _outcome(self, places: list[Place], key: str) -> str:
         """Blob reference of a step's recorded reply or result."""
         for place in places:
-            rows = await self._services.store.query(
-                "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
-                " WHERE s.run = ? AND s.key = ? AND s.completed <= ?",
-                (place.stream_id, key, place.upto),
-            )
-            if rows:
-                data = decode_stored(rows[0][0], type=dict[str, Any])
+            outcome = await find_outcome(self._services.store, place.stream_id, key, upto=place.upto)
+            if outcome is not None:
+                data = outcome.read(dict[str, Any])
                 return data.get("reply") or data["result"]
         raise CorruptStore(f"step {key!r} of {places[0].run_id} has no recorded outcome")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from artelier.errors import NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.queries.steps import find_outcome
 from artelier.kernel.run.services import Services
-from artelier.log import decode_stored
+from artelier.log.queries import stream_events
 
 Receipt = ev.ContextCompacted | ev.ContextRestored
 
@@ -23,13 +24,9 @@ async def receipts_of(services: Services, tenant: str, run_id: str) -> list[tupl
     """
     found: list[tuple[str, Receipt]] = []
     for place in await lineage(services, tenant, run_id):
-        rows = await services.store.query(
-            "SELECT kind, data FROM events WHERE stream = ? AND seq <= ?"
-            " AND kind IN ('context.compacted', 'context.restored') ORDER BY seq DESC",
-            (place.stream_id, place.upto),
-        )
-        for kind, data in rows:
-            event = decode_stored(data, type=_KINDS[kind])
+        rows = await stream_events(services.store, place.stream_id, *_KINDS, upto=place.upto)
+        for row in reversed(rows):
+            event = row.read(_KINDS[row.kind])
             found.append((event.key, event))
     return found
 
@@ -37,11 +34,7 @@ async def receipts_of(services: Services, tenant: str, run_id: str) -> list[tupl
 async def receipt_of(services: Services, tenant: str, run_id: str, key: str) -> Receipt:
     """The receipt of one step. Errors: `NotFound`."""
     for place in await lineage(services, tenant, run_id):
-        rows = await services.store.query(
-            "SELECT e.kind, e.data FROM steps s JOIN events e ON e.stream = s.run"
-            " AND e.seq = s.completed WHERE s.run = ? AND s.key = ? AND s.completed <= ?",
-            (place.stream_id, key, place.upto),
-        )
-        if rows and rows[0][0] in _KINDS:
-            return decode_stored(rows[0][1], type=_KINDS[rows[0][0]])
+        outcome = await find_outcome(services.store, place.stream_id, key, upto=place.upto)
+        if outcome is not None and outcome.kind in _KINDS:
+            return outcome.read(_KINDS[outcome.kind])
     raise NotFound(f"no compaction {key!r} in run {run_id}")

@@ -16,7 +16,6 @@ from artelier.errors import (
     CorruptStore,
     Exhausted,
     InvalidRequest,
-    NotFound,
     ReplayMismatch,
     RunEnded,
     RunStopped,
@@ -585,24 +584,6 @@ def find_driver(services: Services, tenant: str, run_id: str) -> RunCore | None:
     """Return a run that this kernel drives; None if it does not."""
     core = services.driver(tenant, run_id)
     return core if isinstance(core, RunCore) else None
-
-
-async def run_row(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
-    """The view row of a run. Errors: `NotFound`, also for another tenant's run."""
-    rows = await services.store.query(
-        f"SELECT {', '.join(RUN_COLUMNS)} FROM runs WHERE tenant = ? AND run = ?", (tenant, run_id)
-    )
-    if not rows:
-        raise NotFound(f"no run {run_id!r}", hint="`artelier runs list` shows the runs there are.")
-    return dict(zip(RUN_COLUMNS, rows[0], strict=True))
-
-
-RUN_COLUMNS = (
-    "id", "tenant", "run", "status", "reason", "loop", "agent", "model", "parent", "parent_step",
-    "origin", "origin_seq", "goal", "settings", "tools", "result", "message", "replay", "started_us",
-    "ended_us", "steps", "input_tokens", "cached_input_tokens", "output_tokens", "cost", "control_seq",
-    "stepping",
-)  # fmt: skip
 
 
 def is_final(status: str) -> bool:

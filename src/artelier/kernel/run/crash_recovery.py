@@ -13,19 +13,14 @@ from artelier.errors import NotFound, StoreUnavailable
 from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import apply_if_idle, finish_cancelled
 from artelier.kernel.limits.budget import abandon
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.queries.runs import controls_after, find_run, leased_runs, run_row
+from artelier.kernel.queries.steps import run_steps
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.log import EventData, control_stream
 
 PAGE = 1000
 """Commands that one look takes up."""
-
-_CANCELLED = (
-    "SELECT r.tenant, r.run, l.holder, l.expires_us FROM runs r"
-    " JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run"
-    " WHERE r.status = 'cancelled' ORDER BY r.id LIMIT ?"
-)
-"""Cancelled runs whose driver has not let go: a lease is given back in the driver's last batch."""
 
 
 class Leftovers:
@@ -43,11 +38,7 @@ class Leftovers:
     async def clear(self) -> None:
         """Obey commands and finish cancellations that no living process takes care of."""
         services = self._services
-        rows = await services.store.query(
-            "SELECT position, tenant, run FROM controls WHERE position > ? ORDER BY position LIMIT ?",
-            (self._seen, PAGE),
-        )
-        for position, tenant, run_id in rows:
+        for position, tenant, run_id in await controls_after(services.store, self._seen, limit=PAGE):
             self._seen = position
             if self._tenant in (None, tenant):
                 self._unread[tenant, run_id] = None
@@ -55,25 +46,26 @@ class Leftovers:
             if await self._has_obeyed(*key):
                 del self._unread[key]
         now_us = services.clock.now_us()
-        for tenant, run_id, holder, expires_us in await services.store.query(_CANCELLED, (PAGE,)):
-            is_over = expires_us <= now_us or services.is_dead(holder)
-            if is_over and self._tenant in (None, tenant):
+        # A lease is given back in the driver's last batch: these drivers have not let go.
+        for left in await leased_runs(services.store, status="cancelled", limit=PAGE):
+            is_over = left.end.expires_us <= now_us or services.is_dead(left.holder)
+            if is_over and self._tenant in (None, left.tenant):
                 with suppress(StoreUnavailable):  # the next look tries it again
-                    await finish_cancelled(services, tenant, run_id)
+                    await finish_cancelled(services, left.tenant, left.run)
 
     async def _has_obeyed(self, tenant: str, run_id: str) -> bool:
         services = self._services
         head, _ = await services.store.head(control_stream(tenant, run_id))
         try:
-            row = await run_row(services, tenant, run_id)
-            if head > row["control_seq"] and services.driver(tenant, run_id) is None:
+            row = await run_row(services.store, tenant, run_id)
+            if head > row.control_seq and services.driver(tenant, run_id) is None:
                 await apply_if_idle(services, tenant, run_id)
-                row = await run_row(services, tenant, run_id)
+                row = await run_row(services.store, tenant, run_id)
         except NotFound:
             return True
         except StoreUnavailable:
             return False
-        return head <= row["control_seq"]
+        return head <= row.control_seq
 
 
 async def abandoned_calls(core: RunCore) -> list[EventData]:
@@ -86,10 +78,8 @@ async def abandoned_calls(core: RunCore) -> list[EventData]:
     if core.held:
         # A request whose commit was cancelled may or may not be there: the log knows.
         await core.writer.commit()
-        asked = await core.store.query(
-            "SELECT s.key FROM steps s JOIN runs r ON r.id = s.run WHERE r.tenant = ? AND r.run = ?"
-            " AND s.kind = 'model' AND s.status = 'requested'",
-            (core.tenant.id, core.run_id),
-        )
-        held |= {key: core.held[key] for (key,) in asked if key in core.held}
+        run = await find_run(core.store, core.tenant.id, core.run_id)
+        open_steps = [] if run is None else await run_steps(core.store, run.id, status="requested")
+        asked = {step.key: step for step in open_steps}
+        held |= {key: core.held[key] for key in core.held if key in asked and asked[key].kind == "model"}
     return [abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()]

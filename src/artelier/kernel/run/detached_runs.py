@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.history.step_history import History, Segment
+from artelier.kernel.queries.steps import find_step
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
@@ -124,13 +125,10 @@ async def _recall(core: RunCore, key: str) -> None:
     if core.actor is not None:
         await core.actor.commit()
     for number, place in enumerate(await lineage(core.services, core.tenant.id, core.run_id)):
-        rows = await core.store.query(
-            "SELECT requested, completed FROM steps WHERE run = ? AND key = ? AND requested <= ?",
-            (place.stream_id, full, place.upto),
-        )
-        if not rows:
+        step = await find_step(core.store, place.stream_id, full, upto=place.upto)
+        if step is None:
             continue
-        requested, completed = rows[0]
+        requested, completed = step.requested, step.completed
         # The manifest of a model's request stands just before it.
         stretches = [(requested - 2, requested)]
         if completed is not None and completed != requested:

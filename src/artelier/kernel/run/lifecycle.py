@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -33,7 +33,6 @@ from artelier.kernel.history.fork_lineage import (
     Place,
     changes_of,
     grants_of,
-    is_imported,
     key_of,
     lineage,
     newest_state,
@@ -46,7 +45,9 @@ from artelier.kernel.limits.scopes import check_scopes, deadlines, limits_of, sc
 from artelier.kernel.policy import narrow
 from artelier.kernel.privacy.data_subjects import check_same, take_key
 from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final, run_row
+from artelier.kernel.queries.runs import RunRow, is_imported, run_row
+from artelier.kernel.queries.steps import signals_of
+from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
 from artelier.kernel.run.crash_recovery import abandoned_calls
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.results import FINAL, Compensated
@@ -68,10 +69,10 @@ from artelier.log import (
     LeaseEnd,
     Receipt,
     StreamAppend,
-    decode_stored,
     make_blob,
     run_stream,
 )
+from artelier.log.queries import stream_events
 from artelier.pii.decoded_view import RULES
 from artelier.ports.telemetry import RunFacts, Telemetry
 
@@ -115,13 +116,13 @@ class OpenRun:
         tenant = self._found = await self._find_tenant()
         await self._services.turn_to_open(tenant.id)
         try:
-            row = await run_row(self._services, tenant.id, opening.run_id)
+            row = await run_row(self._services.store, tenant.id, opening.run_id)
         except NotFound:
             row = None
         if row is not None and self._may_fork(row):
             newest = await newest_drift(self._services, tenant.id, opening.run_id)
             opening = self._opening = replace(opening, run_id=newest)
-            row = await run_row(self._services, tenant.id, newest)
+            row = await run_row(self._services.store, tenant.id, newest)
         self._token = 0
         try:
             core = await (self._create() if row is None else self._resume(row))
@@ -155,13 +156,13 @@ class OpenRun:
                     raise
         return self._run
 
-    def _may_fork(self, row: Mapping[str, Any] | None) -> bool:
+    def _may_fork(self, row: RunRow | None) -> bool:
         """Return True if it goes on as a fork of itself where its code differs: no child, and not in a
         replay.
         """
         opening = self._opening
-        is_child = opening.parent is not None or (row is not None and row["parent"] is not None)
-        policies = (opening.replay, row["replay"] if row is not None else "")
+        is_child = opening.parent is not None or (row is not None and row.parent is not None)
+        policies = (opening.replay, row.replay if row is not None else "")
         is_only_read = opening.read_only or opening.compensating
         return FORK_ON_DRIFT in policies and not is_child and not is_only_read
 
@@ -180,7 +181,7 @@ class OpenRun:
         core.effects = await effects_of(services, core.tenant.id, core.run_id)
         self._attach(core, branch.token)
         services.active[core.tenant.id, core.run_id] = core
-        row = await run_row(services, core.tenant.id, core.run_id)
+        row = await run_row(services.store, core.tenant.id, core.run_id)
         await self._at_work(core, row, await lineage(services, core.tenant.id, core.run_id))
         core.writer.note(ev.RunResumed())
         core.listed_under = None
@@ -201,12 +202,12 @@ class OpenRun:
         if verb == "step" and self._run is not None:
             await self._run.core.hear()  # before its first cycle
 
-    def _watch(self, telemetry: Telemetry, core: RunCore, row: dict[str, Any] | None) -> None:
+    def _watch(self, telemetry: Telemetry, core: RunCore, row: RunRow | None) -> None:
         opening = self._opening
         facts = RunFacts(
             run_id=core.run_id, tenant=core.tenant.id, parent=opening.parent,
-            agent=row["agent"] if row is not None else opening.agent,
-            loop=row["loop"] if row is not None else opening.loop,
+            agent=row.agent if row is not None else opening.agent,
+            loop=row.loop if row is not None else opening.loop,
             is_resumed=row is not None and core.actor is not None,
             is_replayed=core.actor is None, is_detached=opening.is_detached,
         )  # fmt: skip
@@ -312,7 +313,7 @@ class OpenRun:
             # Somebody started it meanwhile, or an open of ours that was cancelled: then it exists.
             self._services.opening.discard((tenant.id, opening.run_id))
             self._is_opening = False
-            return await self._resume(await run_row(self._services, tenant.id, opening.run_id))
+            return await self._resume(await run_row(self._services.store, tenant.id, opening.run_id))
         self._attach(core, token)
         if opening.parent is not None:
             core.effects = opening.parent.effects
@@ -325,28 +326,28 @@ class OpenRun:
 
     # A run that exists
 
-    async def _resume(self, row: dict[str, Any]) -> RunCore:
+    async def _resume(self, row: RunRow) -> RunCore:
         opening, tenant = self._opening, self._tenant
         stream = run_stream(tenant.id, opening.run_id)
-        imported = await is_imported(self._services, tenant.id, opening.run_id)
+        imported = await is_imported(self._services.store, tenant.id, opening.run_id)
         read_only = opening.read_only or (opening.parent is not None and opening.parent.actor is None)
-        ended = is_final(row["status"]) and not opening.compensating
+        ended = is_final(row.status) and not opening.compensating
         final = ended or read_only or imported
         token = 0
-        if row["status"] == "cancelled" and not read_only and not imported:
-            await give_back(self._services, tenant.id, opening.run_id, row["id"])
+        if row.status == "cancelled" and not read_only and not imported:
+            await give_back(self._services, tenant.id, opening.run_id, row.id)
         if not final:
             await check_limits(self._services, tenant.id, opening.run_id, opening.limits)
             token = await self._take(blobs=[])
-            row = await run_row(self._services, tenant.id, opening.run_id)
-            if opening.compensating and not is_final(row["status"]):
+            row = await run_row(self._services.store, tenant.id, opening.run_id)
+            if opening.compensating and not is_final(row.status):
                 raise Conflict(f"run {opening.run_id!r} was reopened", hint="Let it end first.")
             if (
-                is_final(row["status"]) and not opening.compensating
+                is_final(row.status) and not opening.compensating
             ):  # it ended while we were on our way to the lease
                 self._give_back(token)
                 final, token = True, 0
-        if token and self._stalled >= STALLED_MAX and row["loop"] and not opening.compensating:
+        if token and self._stalled >= STALLED_MAX and row.loop and not opening.compensating:
             raise await park(self._services, Fence(stream=stream, token=token))
         head, _ = await self._services.store.head(stream)
         places = await lineage(self._services, tenant.id, opening.run_id)
@@ -356,10 +357,10 @@ class OpenRun:
         history = History(self._services.store, segments(places, head=head, start=start))
         core = self._core(
             history, grants=await grants_of(self._services, places),
-            replay=opening.replay if opening.replay != "strict" else row["replay"],
-            loop=row["loop"],
+            replay=opening.replay if opening.replay != "strict" else row.replay,
+            loop=row.loop,
         )  # fmt: skip
-        core.status = row["status"]
+        core.status = row.status
         core.key = await key_of(self._services, places)
         if core.pii is not None:
             core.pii.hold(await pii_rules_of(self._services, places))
@@ -374,9 +375,9 @@ class OpenRun:
         if opening.compensating:
             core.deadlines = {}  # what went wrong may be undone at any time
             return core
-        if row["status"] == "paused":
+        if row.status == "paused":
             core.paused = True
-        elif row["status"] not in ("waiting", "waiting_approval"):  # those wait until it ends
+        elif row.status not in ("waiting", "waiting_approval"):  # those wait until it ends
             core.writer.note(ev.RunResumed())
             core.status = "running"
         # A built-in loop first says what is switched off, and notes its tools with a model step.
@@ -384,21 +385,16 @@ class OpenRun:
             note_tools(core)
         return core
 
-    async def _at_work(self, core: RunCore, row: Mapping[str, Any], places: list[Place]) -> None:
+    async def _at_work(self, core: RunCore, row: RunRow, places: list[Place]) -> None:
         """Restore from the log what an existing run needs to go on."""
-        core.row_id = row["id"]
-        core.control_seq = row["control_seq"]
-        core.started_us = row["started_us"]
-        core.is_hand_written = not row["loop"]
-        core.stepping = SingleStep.restored(row["stepping"])
+        core.row_id = row.id
+        core.control_seq = row.control_seq
+        core.started_us = row.started_us
+        core.is_hand_written = not row.loop
+        core.stepping = SingleStep.restored(row.stepping)
         await self._count(core, await scopes_of(self._services, places))
-        core.signals = [
-            (seq, name, data)
-            for seq, name, data in await self._services.store.query(
-                "SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (row["id"],)
-            )
-        ]
-        core.notes = await unread_notes(self._services, row["id"])
+        core.signals = [*await signals_of(self._services.store, row.id)]
+        core.notes = await unread_notes(self._services, row.id)
         core.listed = await newest_list(self._services, row)
 
     async def _snapshot(self, places: list[Place], oldest: tuple[int, int]) -> tuple[int, int]:
@@ -519,8 +515,8 @@ class OpenRun:
         core.status = "failed"
         message, blobs = core.keep_json(words(failure))
         with suppress(ArtelierError):
-            row = await run_row(self._services, core.tenant.id, core.run_id)
-            held = await return_held_money(self._services, row["id"])
+            row = await run_row(self._services.store, core.tenant.id, core.run_id)
+            held = await return_held_money(self._services, row.id)
             await core.writer.last_word(
                 [*held, ev.RunFailed(reason=code_of(failure), message=message)], blobs
             )
@@ -626,15 +622,11 @@ async def unread_notes(services: Services, stream: int) -> list[Any]:
 
     Not only those after a loop's snapshot: a note that came in the middle of a cycle is older than its end.
     """
-    notes = await services.store.query(
-        "SELECT seq, data FROM events WHERE stream = ? AND kind = 'note.injected' ORDER BY seq", (stream,)
-    )
+    notes = await stream_events(services.store, stream, ev.NoteInjected.KIND)
     if not notes:
         return []
-    taken = await services.store.query(
-        "SELECT data FROM events WHERE stream = ? AND seq > ? AND kind = 'step.completed'"
-        " AND data LIKE '%\"took\":%' ORDER BY seq DESC LIMIT 1",
-        (stream, notes[0][0]),
+    taken = await stream_events(
+        services.store, stream, ev.StepCompleted.KIND, after=notes[0].seq, containing='"took":', newest=1
     )
-    took = decode_stored(taken[0][0], type=ev.StepCompleted).took if taken else 0
-    return [(seq, decode_stored(data, type=ev.NoteInjected).text) for seq, data in notes if seq > took]
+    took = taken[0].read(ev.StepCompleted).took if taken else 0
+    return [(note.seq, note.read(ev.NoteInjected).text) for note in notes if note.seq > took]

@@ -9,6 +9,7 @@ from typing import Any, cast
 from artelier.errors import InvalidRequest, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import Recorded
+from artelier.kernel.queries.steps import is_waiting
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import Approval
 
@@ -149,8 +150,7 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
 
 
 async def _is_shown(core: RunCore, key: str) -> bool:
-    rows = await core.store.query("SELECT 1 FROM waits WHERE run = ? AND key = ?", (core.row_id, key))
-    return bool(rows)
+    return await is_waiting(core.store, core.row_id, key)
 
 
 def _find_end(core: RunCore, started: ev.WaitStarted) -> ev.WaitEnded | None:

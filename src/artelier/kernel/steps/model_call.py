@@ -33,6 +33,7 @@ from artelier.kernel.limits.provider_turns import claims_for, end_turn, take_tur
 from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.prompt.request_identity import body_hash
+from artelier.kernel.queries.steps import step_of
 from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import ModelResult
@@ -154,12 +155,8 @@ async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None
     Whether it is in the log is known when what was queued is decided.
     """
     await core.writer.decided()
-    rows = await core.store.query(
-        "SELECT s.status FROM steps s JOIN runs r ON r.id = s.run"
-        " WHERE r.tenant = ? AND r.run = ? AND s.key = ?",
-        (core.tenant.id, core.run_id, key),
-    )
-    if rows and rows[0][0] == "requested":
+    step = await step_of(core.store, core.tenant.id, core.run_id, key)
+    if step is not None and step.status == "requested":
         core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent))
         core.writer.flush()
         core.came_back()

@@ -10,17 +10,19 @@ from decimal import Decimal
 from typing import Any
 
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, StoreUnavailable
-from artelier.ids import MAIN_SPACE, check_tenant
+from artelier.ids import check_tenant
 from artelier.kernel import events as ev
 from artelier.kernel.limits.budget import TENANT, UNLIMITED
-from artelier.kernel.limits.rates import RATES_SQL, Rate, check_rates, rates_changed, stored_rates
+from artelier.kernel.limits.rates import Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.policy import check_grants, narrow
 from artelier.kernel.privacy.pii_scrubber import patterns_changed
+from artelier.kernel.queries.tenants import find_tenant, patterns_of, rates_of, tenant_ids
 from artelier.kernel.run.services import Services, TenantState
 from artelier.ledger import AMOUNT_MAX, DEBT, Posting, check_available
+from artelier.ledger.queries import balances_of
 from artelier.log import Batch, DataKey, Draft, EventData, StreamAppend, Tx, decode_stored, tenant_stream
+from artelier.log.queries import newest_event
 from artelier.money import USD, format_usd, parse_usd
-from artelier.pii.vault import PATTERNS_SQL
 
 ATTEMPTS_MAX = 10
 """Changes of one tenant by others that an update waits out."""
@@ -127,30 +129,24 @@ class Tenants:
         is_stored = all(getattr(said, name) in (None, getattr(stored, name)) for name in names)
         if is_stored or self._declared.get(tenant) == said:
             return
-        rows = await self._services.store.query(
-            "SELECT e.data FROM events e JOIN streams s ON s.id = e.stream WHERE s.tenant = ?"
-            " AND s.name = ? AND e.kind = ? ORDER BY e.seq DESC LIMIT 1",
-            (tenant, tenant_stream(tenant).local, said.KIND),
-        )
-        if not rows or decode_stored(rows[0][0], type=ev.TenantDeclared) != said:
+        newest = await newest_event(self._services.store, tenant_stream(tenant), said.KIND)
+        if newest is None or newest.read(ev.TenantDeclared) != said:
             await self._append(tenant, said, expected_seq=None, by="program")
         self._declared[tenant] = said
 
     async def _load(self, tenant: str, *, key: DataKey | None = None) -> TenantState | None:
         """Return what is stored of a tenant; `key` stands for its own, for who needs none."""
-        rows = await self._services.store.query(
-            "SELECT grants, budget, allow_unknown_price FROM tenants WHERE tenant = ?", (tenant,)
-        )
-        if not rows:
+        store = self._services.store
+        row = await find_tenant(store, tenant)
+        if row is None:
             return None
-        grants, budget, unknown = rows[0]
         return TenantState(
             id=tenant,
-            grants=decode_stored(grants, type=tuple[str, ...]),
-            budget=budget,
-            allow_unknown_price=bool(unknown),
-            key=key or await self._services.store.data_key(tenant),
-            rates=stored_rates(await self._services.store.query(RATES_SQL, (tenant,))),
+            grants=decode_stored(row.grants, type=tuple[str, ...]),
+            budget=row.budget,
+            allow_unknown_price=bool(row.allow_unknown_price),
+            key=key or await store.data_key(tenant),
+            rates=stored_rates(await rates_of(store, tenant)),
         )
 
     async def _create(self, tenant: str, said: ev.TenantDeclared) -> TenantState:
@@ -219,15 +215,8 @@ class Tenants:
 
     async def _read_issued(self, tenant: str) -> tuple[int, int]:
         """Return the micro-dollars that budgets have issued so far, and the debt."""
-        balances = await self._balances(tenant)
+        balances = await balances_of(self._services.store, tenant)
         return -balances.get(BUDGET, 0), -balances.get(DEBT, 0)
-
-    async def _balances(self, tenant: str) -> dict[str, int]:
-        rows = await self._services.store.query(
-            "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?",
-            (tenant, MAIN_SPACE, USD),
-        )
-        return {account: int(balance) for account, balance in rows}
 
     async def show(self, tenant: str) -> dict[str, Any]:
         """`{id, grants, budget_usd, spent_usd, held_usd, debt_usd, available_usd, allow_unknown_price, rates,
@@ -237,7 +226,7 @@ class Tenants:
         state = await self._load(check_tenant(tenant), key=DataKey(None, b""))
         if state is None:
             raise NotFound(f"no tenant {tenant!r}")
-        balances = await self._balances(tenant)
+        balances = await balances_of(self._services.store, tenant)
         debt = -balances.get(DEBT, 0)
         held = sum(amount for name, amount in balances.items() if name.startswith("hold:"))
         return {
@@ -250,13 +239,12 @@ class Tenants:
             "available_usd": (None if state.budget is None else format_usd(balances.get(TENANT, 0) - debt)),
             "allow_unknown_price": state.allow_unknown_price,
             "rates": {name: rate.plain() for name, rate in state.rates.items()},
-            "patterns": dict(await self._services.store.query(PATTERNS_SQL, (tenant,))),
+            "patterns": dict(patterns_of(self._services.store, tenant)),
             "quotas": await self._services.quotas.shown(self._services.store, tenant),
         }
 
     async def list(self) -> list[dict[str, Any]]:
-        rows = await self._services.store.query("SELECT tenant FROM tenants ORDER BY tenant")
-        return [await self.show(tenant) for (tenant,) in rows]
+        return [await self.show(tenant) for tenant in await tenant_ids(self._services.store)]
 
     async def _append(
         self,

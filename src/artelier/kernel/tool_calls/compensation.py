@@ -16,7 +16,8 @@ import msgspec
 from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.kernel import events as ev
 from artelier.kernel.privacy.pii_scrubber import wants_values
-from artelier.kernel.run.context import ResultStore, RunCore, is_final, run_row
+from artelier.kernel.queries.runs import run_row
+from artelier.kernel.run.context import ResultStore, RunCore, is_final
 from artelier.kernel.run.results import DRIFTED, Compensated, ToolResult
 from artelier.kernel.run.run_options import Opener, Opening
 from artelier.kernel.run.services import Services, TenantState
@@ -205,15 +206,15 @@ async def compensate_ended(
 
     `open_run` is `OpenRun`. Errors: see `TenantKernel.compensate`.
     """
-    row = await run_row(services, tenant.id, run_id)
-    if not is_final(row["status"]):
+    row = await run_row(services.store, tenant.id, run_id)
+    if not is_final(row.status):
         raise Conflict(
             f"run {run_id!r} has not ended, and would go on as if nothing had been undone",
             expected="a run that is completed, failed or cancelled",
-            got=row["status"],
+            got=row.status,
             hint="Cancel it first, or call `run.compensate()` in its code.",
         )
-    if row["status"] == "cancelled" and row["reason"] == DRIFTED:
+    if row.status == "cancelled" and row.reason == DRIFTED:
         raise Conflict(
             f"run {run_id!r} goes on as a fork of itself, which answers for what it has done",
             hint=f"Compensate the newest of `{run_id}.drift-1`, ...",

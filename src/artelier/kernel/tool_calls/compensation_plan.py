@@ -13,11 +13,12 @@ from artelier.errors import Conflict, Erased, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import dispatcher_of, key_of, lineage
 from artelier.kernel.privacy.pii_scrubber import wants_values
-from artelier.kernel.queries import blob_json
-from artelier.kernel.run.context import RunCore, run_row
-from artelier.kernel.run.results import DRIFTED
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import RunRow, children_of, run_row
+from artelier.kernel.queries.steps import find_record, newest_outcome, step_records
+from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.results import DRIFTED, FINAL
 from artelier.kernel.run.services import Services
-from artelier.log.event import decode_data
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, PerCallTool, Reversible, Risk, ToolContext, ToolPort, for_call
 
@@ -100,7 +101,7 @@ async def plan_compensation(
     Errors: `NotFound` for a step that the run has not asked for; `Conflict` for a child that has not ended.
     Cost: O(tool steps of the run).
     """
-    row = await run_row(services, tenant, run_id)
+    row = await run_row(services.store, tenant, run_id)
     runs = await _owned_streams(services, tenant, row)
     if upto is not None:
         since = await position_of(services, tenant, run_id, upto)
@@ -108,12 +109,12 @@ async def plan_compensation(
     for stream in runs:
         calls += await _calls(services, stream)
     attempts = _attempts(calls, runs)
-    taken = {call.key for call in calls if call.stream == row["id"]}
+    taken = {call.key for call in calls if call.stream == row.id}
     found: list[tuple[int, UndoItem]] = []
     kept: list[tuple[int, KeptEffect]] = []
     is_erased = bool(calls) and await _is_erased(services, tenant, run_id)
     for call in calls:
-        name = "" if call.stream == row["id"] else runs[call.stream]
+        name = "" if call.stream == row.id else runs[call.stream]
         tried = attempts[runs[call.stream], call.key]
         if call.request.undoes or call.position < since or any(map(_has_undone, tried)):
             continue
@@ -132,7 +133,7 @@ async def plan_compensation(
             arguments=call.request.arguments,
             result=call.result,
         )
-        if row["origin"] is not None and not name:
+        if row.origin is not None and not name:
             owner = await dispatcher_of(services, tenant, run_id, call.key)
             item = msgspec.structs.replace(item, owner="" if owner == run_id else owner)
         found.append((call.position, item))
@@ -157,53 +158,41 @@ async def _is_erased(services: Services, tenant: str, run_id: str) -> bool:
     return False
 
 
-async def _owned_streams(services: Services, tenant: str, row: Mapping[str, Any]) -> dict[int, str]:
+async def _owned_streams(services: Services, tenant: str, row: RunRow) -> dict[int, str]:
     """The runs whose steps are this one's to undo, by stream: itself, and those that it goes on for.
 
     What another fork inherited is its origin's to undo.
     """
-    found = {row["id"]: row["run"]}
-    while row["origin"] is not None:
-        row = await run_row(services, tenant, row["origin"])
-        if row["status"] != "cancelled" or row["reason"] != DRIFTED:
+    found = {row.id: row.run}
+    while row.origin is not None:
+        row = await run_row(services.store, tenant, row.origin)
+        if row.status != "cancelled" or row.reason != DRIFTED:
             break
-        found[row["id"]] = row["run"]
+        found[row.id] = row.run
     return found
 
 
 async def position_of(services: Services, tenant: str, run_id: str, key: str) -> int:
     """Return where in the log a step was asked for, by the run or by one that it was forked from."""
     for place in await lineage(services, tenant, run_id):
-        rows = await services.store.query(
-            "SELECT e.position FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.requested"
-            " WHERE s.run = ? AND s.key = ? AND s.requested <= ?",
-            (place.stream_id, key, place.upto),
-        )
-        if rows:
-            return rows[0][0]
+        found = await find_record(services.store, place.stream_id, key, upto=place.upto)
+        if found is not None:
+            return found.request.position
     raise NotFound(f"run {run_id!r} has no step {key[:200]!r} to go back to")
 
 
 async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
     """All tool steps of a run that were entered."""
-    rows = await services.store.query(
-        "SELECT s.key, s.status, q.kind, q.version, q.data, c.kind, c.version, c.data,"
-        " coalesce(c.position, q.position) FROM steps s"
-        " JOIN events q ON q.stream = s.run AND q.seq = s.requested"
-        " LEFT JOIN events c ON c.stream = s.run AND c.seq = s.completed"
-        " WHERE s.run = ? AND s.kind IN ('tool', 'undo')",
-        (stream,),
-    )
     found: list[_RecordedToolStep] = []
-    for key, status, kind, version, data, c_kind, c_version, c_data, position in rows:
-        request = decode_data(kind, version, data.encode())
+    for step, asked, outcome in await step_records(services.store, stream, "tool", "undo"):
+        request = asked.decode()
         if isinstance(request, ev.ToolRefused):
             request = ev.ToolRequested(
-                key=key, name=request.name, arguments=request.result, undoes=request.undoes
+                key=step.key, name=request.name, arguments=request.result, undoes=request.undoes
             )
         if not isinstance(request, ev.ToolRequested):
             continue
-        end = None if c_kind is None else decode_data(c_kind, c_version, c_data.encode())
+        end = None if outcome is None else outcome.decode()
         if isinstance(end, ev.ToolCompleted) and end.recorded is not None:
             continue  # the origin did it, and whether it is undone is decided there
         is_error = isinstance(end, ev.ToolRefused)
@@ -215,9 +204,9 @@ async def _calls(services: Services, stream: int) -> list[_RecordedToolStep]:
         found.append(
             _RecordedToolStep(
                 stream=stream,
-                key=key,
-                status=status,
-                position=position,
+                key=step.key,
+                status=step.status,
+                position=asked.position if outcome is None else outcome.position,
                 request=request,
                 result=result,
                 is_error=is_error,
@@ -287,26 +276,19 @@ async def _children(
     services: Services, tenant: str, run_id: str, tools: Mapping[str, ToolPort], since: int, depth: int
 ) -> list[tuple[int, UndoItem | KeptEffect]]:
     """Children that have something to undo, each where the newest of it stands; of others, what stays."""
-    rows = await services.store.query(
-        "SELECT run, id, status FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
-    )
     found: list[tuple[int, UndoItem | KeptEffect]] = []
-    for child, stream, status in rows:
+    for row in await children_of(services.store, tenant, run_id):
+        child = row.run
         if depth >= DEPTH_MAX:
             raise Conflict(f"run {run_id!r} has more generations below it than can be undone")
         plan = await plan_compensation(services, tenant, child, tools, since=since, depth=depth + 1)
-        if plan.items and status not in ("completed", "failed", "cancelled"):
+        if plan.items and row.status not in FINAL:
             raise Conflict(
                 f"run {child!r} has not ended, and what it has done cannot be undone yet",
-                got=status,
+                got=row.status,
                 hint="Let it end, or cancel it.",
             )
-        newest = await services.store.query(
-            "SELECT max(e.position) FROM steps s JOIN events e ON e.stream = s.run"
-            " AND e.seq = s.completed WHERE s.run = ? AND s.kind <> 'undo'",
-            (stream,),
-        )
-        at = newest[0][0] or 0
+        at = await newest_outcome(services.store, row.id)
         found += [(at, UndoItem(child=child))] if plan.items else _below(child, plan, at)
     return found
 
@@ -349,8 +331,8 @@ async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | Non
     """Return what a recorded undoing would enter; None if its tool, or what it undoes, is not at hand."""
     tool = core.tools.get(request.name)
     undo = compensate_of(tool) if tool is not None else None
-    row = await run_row(core.services, core.tenant.id, request.undoes_in or core.run_id)
-    for call in await _calls(core.services, row["id"]):
+    row = await run_row(core.services.store, core.tenant.id, request.undoes_in or core.run_id)
+    for call in await _calls(core.services, row.id):
         if tool is not None and undo is not None and call.key == request.undoes:
             result = await core.load_json(call.result)
             if core.pii is not None and wants_values(tool.grant or ""):
@@ -363,15 +345,13 @@ async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | Non
 
 async def undone_since(services: Services, tenant: str, run_id: str, since: int) -> list[tuple[int, str]]:
     """Steps of a run and of those below it that were undone after a position, with the position of each."""
-    row = await run_row(services, tenant, run_id)
+    row = await run_row(services.store, tenant, run_id)
     found = [
         (call.position, call.request.undoes)
-        for call in await _calls(services, row["id"])
+        for call in await _calls(services, row.id)
         if call.request.undoes and _has_undone(call) and call.position > since
     ]
-    for (child,) in await services.store.query(
-        "SELECT run FROM runs WHERE tenant = ? AND parent = ?", (tenant, run_id)
-    ):
+    for child in [one.run for one in await children_of(services.store, tenant, run_id)]:
         below = await undone_since(services, tenant, child, since)
         found += [(position, f"{child}:{name}") for position, name in below]
     return found

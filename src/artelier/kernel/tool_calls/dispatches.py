@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from artelier.kernel.events import ToolRequested, ToolRetried
+from artelier.kernel.queries.steps import entries_into
 from artelier.log import Store
-from artelier.log.event import decode_data
 
 T = TypeVar("T")
 
@@ -70,14 +70,8 @@ class Dispatches:
 
 async def entered_by(store: Store, stream: int, key: str) -> ProcessId:
     """Return the process that entered a tool step of a run last. `stream`: the id of the run's stream."""
-    rows = await store.query(
-        "SELECT e.kind, e.version, e.data FROM events e JOIN steps s ON s.run = e.stream AND s.key = ?"
-        " WHERE e.stream = ? AND e.seq >= s.requested"
-        " AND e.kind IN ('tool.requested', 'tool.retried') ORDER BY e.seq DESC",
-        (key, stream),
-    )
-    for kind, version, data in rows:
-        entered = decode_data(kind, version, data.encode())
+    for row in await entries_into(store, stream, key):
+        entered = row.decode()
         if isinstance(entered, ToolRequested | ToolRetried) and entered.key == key:
             return entered.process
     return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -10,9 +9,11 @@ import msgspec
 
 from artelier.kernel import events as ev
 from artelier.kernel.prompt.manifest import canonical
-from artelier.kernel.run.context import RunCore, run_row
+from artelier.kernel.queries.runs import RunRow, run_row
+from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
-from artelier.log import BlobRef, decode_stored, make_blob
+from artelier.log import BlobRef, make_blob
+from artelier.log.queries import stream_events
 
 
 def tool_list(core: RunCore) -> list[dict[str, Any]]:
@@ -29,18 +30,15 @@ def tool_list(core: RunCore) -> list[dict[str, Any]]:
 
 async def listed_polls(core: RunCore) -> dict[str, bool]:
     """Return for each tool that a run was started with whether it was declared `poll=True` then."""
-    row = await run_row(core.services, core.tenant.id, core.run_id)
-    listed: list[dict[str, Any]] = await core.load_json(row["tools"]) or []
+    row = await run_row(core.services.store, core.tenant.id, core.run_id)
+    listed: list[dict[str, Any]] = await core.load_json(row.tools) or []
     return {str(item["name"]): bool(item.get("poll")) for item in listed}
 
 
-async def newest_list(services: Services, row: Mapping[str, Any]) -> BlobRef | None:
+async def newest_list(services: Services, row: RunRow) -> BlobRef | None:
     """The list of tools that the log has last of a run, or of the run that it was forked from."""
-    rows = await services.store.query(
-        "SELECT data FROM events WHERE stream = ? AND kind = 'tools.changed' ORDER BY seq DESC LIMIT 1",
-        (row["id"],),
-    )
-    return decode_stored(rows[0][0], type=ev.ToolsChanged).tools if rows else row["tools"]
+    rows = await stream_events(services.store, row.id, ev.ToolsChanged.KIND, newest=1)
+    return rows[0].read(ev.ToolsChanged).tools if rows else row.tools
 
 
 def note_tools(core: RunCore) -> None:

@@ -30,7 +30,7 @@ from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
 from artelier.log.rate_windows import Asked, Change, Taken, change_turns, take_turns
 from artelier.log.sqlite.file_identity import FileIdentity
 from artelier.log.sqlite.migrations import migrate, schema_version
-from artelier.log.sqlite.views import dispatch, install
+from artelier.log.sqlite.views import dispatch, install, publish
 from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0
@@ -218,6 +218,7 @@ class SqliteStore:
             if is_scratch:
                 db.execute("PRAGMA synchronous = OFF")  # no crash leaves anybody who could read it
             migrate(db)
+            publish(db, self.views)
             versions = install(db, self.views)
             if sealer is not None:
                 db.execute("PRAGMA secure_delete = ON")
@@ -232,6 +233,7 @@ class SqliteStore:
         _opened[os.path.realpath(self.path)] += 1
         self._write_db = db
         self._read_db = connect(str(self.path), read_only=True)
+        publish(self._read_db, self.views)
         self._read_lock = threading.Lock()
         self._listeners: list[Callable[[int, bool], None]] = []
         self._keys: dict[tuple[str, str | None], DataKey] = {}

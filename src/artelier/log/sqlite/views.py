@@ -13,6 +13,7 @@ from typing import Any
 from artelier.errors import InvalidEvent, UnknownEvent
 from artelier.log.contract import Applied, Row, Tx, View
 from artelier.log.event import EventData, Stream, decode_data
+from artelier.log.queries import PUBLISHED
 
 Dispatch = dict[type[EventData], tuple[Callable[[Applied, Tx], None], ...]]
 
@@ -70,6 +71,12 @@ def create_tables(target: sqlite3.Connection, views: Iterable[View]) -> None:
     for view in views:
         for statement in view.schema:
             target.execute(statement)
+
+
+def publish(db: sqlite3.Connection, views: Iterable[View]) -> None:
+    """Let this connection read what the log and `views` publish; the file is not written."""
+    for statement in (*PUBLISHED, *(statement for view in views for statement in view.published)):
+        db.execute(statement)
 
 
 def fold(source: sqlite3.Connection, target: sqlite3.Connection, views: Sequence[View]) -> int:

@@ -10,7 +10,7 @@ from artelier.artifacts import Artifact
 from artelier.errors import AccessDenied, ArtelierError, Erased, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.kernel import AgentResult
-from artelier.kernel.run.tree import totals
+from artelier.kernel.queries.runs import runs_started, totals
 from artelier.log import Batch
 from artelier.missions.actor_names import check_name
 from artelier.missions.definition import AgentContent, checked
@@ -211,14 +211,11 @@ def _status(tasks: Sequence[dict[str, Any]], at: dict[str, Any] | None) -> str:
 
 
 async def _sums(desk: Any, agent: str) -> dict[str, int]:
-    rows = await desk.services.store.query(
-        "SELECT run FROM runs WHERE tenant = ? AND agent = ? AND loop = 'task'", (desk.id, agent)
-    )
-    found = await totals(desk.services, desk.id, [run for (run,) in rows])
-    usages = [one["total_usage"] for one in found.values()]
+    runs = await runs_started(desk.services.store, desk.id, loop="task", agent=agent)
+    found = (await totals(desk.services.store, desk.id, [run.run for run in runs])).values()
     return {
-        "cost_microusd": sum(one["total_cost_microusd"] for one in found.values()),
-        "tokens": sum(one["input_tokens"] + one["output_tokens"] for one in usages),
+        "cost_microusd": sum(one.total_cost_microusd for one in found),
+        "tokens": sum(one.total_usage.input_tokens + one.total_usage.output_tokens for one in found),
     }
 
 

@@ -18,9 +18,9 @@ from artelier.kernel import Approval, Run
 from artelier.kernel.commands.control_stream import heed_cap
 from artelier.kernel.events import LimitSet
 from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.queries.runs import used_below
 from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.results import FINAL
-from artelier.kernel.run.tree import used_below
 from artelier.log import Blob
 from artelier.loops.run_control import when_free
 from artelier.missions import events as ev
@@ -182,7 +182,7 @@ class MissionLoop:
         """
         core, scope = self._run.core, f"run:{self._run.id}"
         await core.writer.commit()  # what planning has cost
-        used = (await used_below(core.services, core.tenant.id, core.run_id))["usd"]
+        used = (await used_below(core.services.store, core.tenant.id, core.run_id))["usd"]
         rows = await core.store.query(
             "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'", (core.tenant.id, scope)
         )

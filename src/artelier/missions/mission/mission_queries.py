@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from artelier.errors import NotFound
 from artelier.kernel import run_row
-from artelier.kernel.queries import approvals, shown_fields, shown_json
+from artelier.kernel.queries.content import shown_fields, shown_json
+from artelier.kernel.queries.reports import approvals
+from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.run.results import FINAL
-from artelier.kernel.run.tree import asked_below, totals
 from artelier.missions.agents.mission_agents import agent_line
 from artelier.missions.definition import Plan, checked
 from artelier.missions.membranes import Membranes
@@ -41,7 +42,7 @@ async def mission_page(
         (*values, limit + 1),
     )
     page = rows[:limit]
-    sums = await totals(desk.services, desk.id, [row[1] for row in page])
+    sums = await totals(desk.services.store, desk.id, [row[1] for row in page])
     items = [
         {
             "id": run,
@@ -54,7 +55,7 @@ async def mission_page(
             "ended_us": ended_us,
             "tasks": tasks,
             "done": done,
-            "cost_microusd": sums[run]["total_cost_microusd"],
+            "cost_microusd": sums[run].total_cost_microusd,
         }
         for _, run, goal, state, reason, model, launched_us, started_us, ended_us, tasks, done in page
     ]
@@ -70,11 +71,11 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     over. Errors: `NotFound`, also for a run that is no mission.
     """
     services = desk.services
-    row = await run_row(services, desk.id, mission)
-    if row["loop"] != LOOP:
-        raise NotFound(f"no mission {mission!r}", got=f"a run of loop {row['loop'] or 'own code'}")
-    settings = await shown_fields(services, desk.id, row["settings"])
-    result: Any = await shown_json(services, desk.id, row["result"])
+    row = await run_row(services.store, desk.id, mission)
+    if row.loop != LOOP:
+        raise NotFound(f"no mission {mission!r}", got=f"a run of loop {row.loop or 'own code'}")
+    settings = await shown_fields(services, desk.id, row.settings)
+    result: Any = await shown_json(services, desk.id, row.result)
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
     found = await services.store.query(
         "SELECT plan, calls, cost, planned_us, launched_us, edited FROM missions"
@@ -83,17 +84,17 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     )
     plan, calls, cost, planned_us, launched_us, edited = found[0] if found else (None, 0, None, None, None, 0)
     tasks = await task_page(desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN)
-    sums = (await totals(services, desk.id, [mission]))[mission]
-    asked = [mission, *dict.fromkeys(run for run, _ in await asked_below(services, desk.id, mission))]
+    sums = (await totals(services.store, desk.id, [mission]))[mission]
+    asked = [mission, *dict.fromkeys(run for run, _ in await asked_below(services.store, desk.id, mission))]
     ended = await _ended(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
     return {
         "id": mission,
-        "goal": await shown_json(services, desk.id, row["goal"]),
+        "goal": await shown_json(services, desk.id, row.goal),
         "status": ended["status"],
-        "run_status": row["status"],
+        "run_status": row.status,
         "reason": ended["reason"],
         "message": ended["message"],
-        "model": row["model"],
+        "model": row.model,
         "workspace": settings.get("workspace", ""),
         "plan": await shown_json(services, desk.id, plan),
         "estimate": None
@@ -106,15 +107,15 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         "edited": bool(edited),
         "planned_us": planned_us,
         "launched_us": launched_us,
-        "started_us": row["started_us"],
-        "ended_us": row["ended_us"],
+        "started_us": row.started_us,
+        "ended_us": row.ended_us,
         "agents": [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
         if launched_us is not None
         else [],
         "tasks": tasks["items"],
         "membranes": await Membranes(desk).list(mission) if launched_us is not None else [],
-        "cost_microusd": sums["total_cost_microusd"],
-        "usage": sums["total_usage"],
+        "cost_microusd": sums.total_cost_microusd,
+        "usage": sums.total_usage._asdict(),
         "budget_microusd": await _cap(desk, f"run:{mission}"),
         "outputs": ended["outputs"],
         "text": ended["text"],
@@ -129,28 +130,28 @@ def _is_own(task: dict[str, Any]) -> bool:
 
 
 async def _ended(
-    desk: Any, row: dict[str, Any], tasks: Sequence[dict[str, Any]], result: dict[str, Any]
+    desk: Any, row: RunRow, tasks: Sequence[dict[str, Any]], result: dict[str, Any]
 ) -> dict[str, Any]:
     """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
-    status = goal_status((await standings(desk, row["run"])).values(), run_status=row["status"])
-    message = await shown_json(desk.services, desk.id, row["message"])
+    status = goal_status((await standings(desk, row.run)).values(), run_status=row.status)
+    message = await shown_json(desk.services, desk.id, row.message)
     said = {
         "status": status,
-        "reason": row["reason"],
+        "reason": row.reason,
         "message": message or "",
         "outputs": result.get("outputs", []),
         "text": result.get("text", ""),
     }
-    if row["status"] not in FINAL or not tasks:
+    if row.status not in FINAL or not tasks:
         return said
-    if status != row["status"]:  # its tasks have come to something else since
+    if status != row.status:  # its tasks have come to something else since
         bad = [f"{one['id']} {one['status']} ({one['reason']})" for one in tasks if one["status"] != "done"]
         said["reason"] = "tasks_failed" if status == "failed" else ""
         said["message"] = f"not done: {', '.join(bad)}" if status == "failed" else ""
     needed = {before for one in tasks for before in one["depends_on"]}
     outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
     is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])
-    if status != row["status"] or is_other:
+    if status != row.status or is_other:
         said["outputs"] = outputs
         said["text"] = await report_of(desk, outputs) if status == "completed" else ""
     return said

@@ -24,16 +24,16 @@ async def retry_run(desk: Any, run_id: str, *, by: str) -> EventData:
     """
     await desk.state()
     desk.keep_alive()
-    row = await run_row(desk.services, desk.id, run_id)
+    row = await run_row(desk.services.store, desk.id, run_id)
     key = ""
-    if row["loop"] == LOOP and row["status"] in ("completed", "failed"):
+    if row.loop == LOOP and row.status in ("completed", "failed"):
         stands = await standings(desk, run_id)
-        goal = goal_status(stands.values(), run_status=row["status"])
+        goal = goal_status(stands.values(), run_status=row.status)
         if goal == "failed":
             for task, status in stands.items():
                 if status == "failed":
                     await _redo_rejected(desk, task, by=by)
-            key = kernel_commands.REJECTED if row["status"] == "completed" else ""
+            key = kernel_commands.REJECTED if row.status == "completed" else ""
     return await give(desk, run_id, "retry", by=by, key=key)
 
 

@@ -11,7 +11,7 @@ from artelier.agents.launch import check_goal
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.mission.mission_loop import LAUNCH
@@ -115,16 +115,16 @@ async def launch_mission(
     rows = await desk.services.store.query(
         "SELECT launched_us FROM missions WHERE tenant = ? AND mission = ?", (desk.id, mission)
     )
-    row = await run_row(desk.services, desk.id, mission)
-    if (rows and rows[0][0] is not None) or is_final(row["status"]):
+    row = await run_row(desk.services.store, desk.id, mission)
+    if (rows and rows[0][0] is not None) or is_final(row.status):
         raise Conflict(
             f"mission {mission!r} was launched already"
             if rows and rows[0][0] is not None
             else f"mission {mission!r} has ended",
-            got=row["status"],
+            got=row.status,
             hint="Plan another mission; a fork of this one from before its launch can be edited.",
         )
-    asked = await open_question(desk, row["id"])
+    asked = await open_question(desk, row.id)
     edited = None
     if plan is not None:
         edited = checked_plan(dict(plan))
@@ -177,7 +177,7 @@ async def check_fork(desk: Any, run_id: str, *, at: int | None, changes: Mapping
 
 
 async def _check_steering(desk: Any, run_id: str, given: Any) -> None:
-    loop = (await run_row(desk.services, desk.id, run_id))["loop"]
+    loop = (await run_row(desk.services.store, desk.id, run_id)).loop
     if loop == TASK_LOOP:
         Steering.parse(given)
     elif loop:  # code that is written by hand may read it

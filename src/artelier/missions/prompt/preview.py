@@ -19,7 +19,7 @@ from artelier.kernel import Prompt, RangePart, Renderer
 from artelier.kernel.events import StepCompleted
 from artelier.kernel.history.fork_lineage import lineage, newest_state
 from artelier.kernel.limits.scopes import limits_of, scopes_of
-from artelier.kernel.queries import blob_json
+from artelier.kernel.queries.content import blob_json
 from artelier.kernel.run.lifecycle import unread_notes
 from artelier.log import decode_stored
 from artelier.missions.iteration_limit import ends_passed, last_iteration

@@ -303,7 +303,7 @@ async def status_of_mission(desk: Any, mission: str) -> str | None:
     if not mission:
         return None
     with suppress(NotFound):
-        return (await run_row(desk.services, desk.id, mission))["status"]
+        return (await run_row(desk.services.store, desk.id, mission)).status
     return None
 
 

@@ -10,8 +10,8 @@ from artelier.agents.tools.read_artifact import read_artifact_tool
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
-from artelier.kernel.history.fork_lineage import subject_key
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, recorded
 from artelier.missions.task.delegation import DELEGATE, delegate_tool
@@ -84,7 +84,7 @@ async def _driven(
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
     else:
         await check_workspace(desk.services, desk.id, task_id, job.workspace)
-    key_id = await subject_key(desk.services, desk.id, job.mission) if job.mission else None
+    key_id = await run_key(desk.services.store, desk.id, job.mission) if job.mission else None
     opened = desk.run(
         task_id,
         loop=LOOP,
@@ -107,8 +107,8 @@ async def _driven(
         if is_final(run.status):
             return
         run.core.store_result = _results_of(desk, job)
-        row = await run_row(desk.services, desk.id, task_id)
-        loop = TaskLoop(run, job, desk=desk, is_fork=row["origin"] is not None)
+        row = await run_row(desk.services.store, desk.id, task_id)
+        loop = TaskLoop(run, job, desk=desk, is_fork=row.origin is not None)
         await loop.drive(opened.snapshot)
 
 
@@ -170,21 +170,21 @@ async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
 async def result_of(desk: Any, task_id: str) -> TaskResult:
     """Return how a task stands, from the log. Errors: `NotFound`."""
     services = desk.services
-    row = await run_row(services, desk.id, task_id)
+    row = await run_row(services.store, desk.id, task_id)
     rows = await services.store.query(
         "SELECT ended, reason, outputs, iterations FROM tasks WHERE tenant = ? AND task = ?",
         (desk.id, task_id),
     )
     ended, reason, outputs, iterations = rows[0] if rows else ("", "", "[]", 0)
-    stored: Any = await shown_json(services, desk.id, row["result"])
+    stored: Any = await shown_json(services, desk.id, row.result)
     result = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
-    message = await shown_json(services, desk.id, row["message"])
+    message = await shown_json(services, desk.id, row.message)
     text = result.get("text") or (message if isinstance(message, str) else "")
     return TaskResult(
         task=task_id,
-        status=status_of(ended, row["status"]),
-        run_status=row["status"],
-        reason=reason or row["reason"] or "",
+        status=status_of(ended, row.status),
+        run_status=row.status,
+        reason=reason or row.reason or "",
         outputs=tuple(_refs(outputs)),
         iterations=iterations,
         text=text,
@@ -199,5 +199,5 @@ def _refs(outputs: str) -> list[str]:
 
 async def replay_task(run: Run, settings: dict[str, Any]) -> None:
     """Drive a replay: every step returns what was recorded, nothing is called."""
-    row = await run_row(run.core.services, run.tenant_id, run.id)
-    await TaskLoop(run, TaskJob.restored(settings), is_fork=row["origin"] is not None).drive()
+    row = await run_row(run.core.services.store, run.tenant_id, run.id)
+    await TaskLoop(run, TaskJob.restored(settings), is_fork=row.origin is not None).drive()

@@ -10,7 +10,7 @@ from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.privacy.data_subjects import writing_key
 from artelier.kernel.prompt.manifest import encoded
-from artelier.kernel.queries import shown_json
+from artelier.kernel.queries.content import shown_json
 from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev

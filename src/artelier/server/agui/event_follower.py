@@ -93,8 +93,8 @@ class Following:
     async def _start(self) -> int:
         """Position of the run's first event; what was known of its task before is folded."""
         desk, id_ = self._desk, self._run_id
-        row = await run_row(desk.services, desk.id, id_)
-        if row["loop"] == CHAT:
+        row = await run_row(desk.services.store, desk.id, id_)
+        if row.loop == CHAT:
             self._wants = FollowedScope(tenant=desk.id, prefix=id_, chat=chat_of(id_))
         store = desk.services.store
         start = (await store.read(run_stream(desk.id, id_), limit=1))[0].position
@@ -158,9 +158,9 @@ class Following:
         """Return True if the run and all below it have ended, also by what is stored and not told yet."""
         if not self._fold.is_over:
             return False
-        row = await run_row(self._desk.services, self._desk.id, self._run_id)
+        row = await run_row(self._desk.services.store, self._desk.id, self._run_id)
         after: int | None = self._after
-        while after is not None and is_final(row["status"]):
+        while after is not None and is_final(row.status):
             rest, after, _ = await self._hub.page(self._wants, after=after, limit=1)
             if rest:
                 return False

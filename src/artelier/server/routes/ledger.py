@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import Query
 
-from artelier.kernel.limits.ledger_queries import DAY_US, PAGE_MAX, accounts, postings, spending, sums
+from artelier.kernel.queries.costs import DAY_US, postings, spending
+from artelier.ledger.queries import PAGE_MAX, accounts, sums
 from artelier.server.deps import Desk
 from artelier.server.routes import resource
 from artelier.server.wire import ledger as wire
@@ -52,7 +53,7 @@ async def list_postings(
 async def totals(desk: Desk) -> wire.Sums:
     """The sum of all accounts of each asset, which is zero."""
     found = await sums(desk.services.store, desk.id)
-    return wire.Sums.model_validate({"items": found, "conserved": all(one["sum"] == 0 for one in found)})
+    return wire.Sums.model_validate({"items": found, "conserved": all(one.sum == 0 for one in found)})
 
 
 @router.get("/costs", operation_id="ledger_costs")
@@ -67,6 +68,6 @@ async def costs(
             "items": found,
             "since_us": since_us,
             "is_cut": len(found) == PAGE_MAX,
-            "total_microusd": sum(one["cost_microusd"] for one in found),
+            "total_microusd": sum(one.cost_microusd for one in found),
         }
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artelier.errors import InvalidRequest
 from artelier.kernel import Tenants
-from artelier.kernel.limits.ledger_queries import limits
+from artelier.ledger.queries import scope_limits
 from artelier.money import parse_usd
 from artelier.server.deps import Admin, Core, Desk
 from artelier.server.routes import resource
@@ -25,7 +25,7 @@ async def me(desk: Desk) -> TenantShown:
             "held_microusd": _micro(found["held_usd"]),
             "debt_microusd": _micro(found["debt_usd"]),
             "available_microusd": _micro(found["available_usd"]),
-            "limits": await limits(desk.services.store, desk.id, scope="tenant"),
+            "limits": await scope_limits(desk.services.store, desk.id, "tenant"),
             "rates": [{"name": name, **rate} for name, rate in found["rates"].items()],
             "patterns": sorted(found["patterns"]),
             "quotas": found["quotas"],

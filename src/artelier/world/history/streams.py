@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple, cast
 
 from artelier.errors import InvalidRequest, NotFound
-from artelier.kernel.history.fork_lineage import is_imported
+from artelier.kernel.queries.runs import is_imported
 from artelier.log import Event, Store, Stream
 from artelier.world.events import Ancestor, world_space, world_stream
 from artelier.world.kernel_adapter import Host, continued, run_id_of
@@ -137,7 +137,7 @@ async def _own_runs(host: Host, world: str, agent: str) -> list[str]:
     run = run_id_of(world, agent)
     while await _is_there(host, run):
         found.append(run)
-        if not await is_imported(host.services, host.id, run):
+        if not await is_imported(host.services.store, host.id, run):
             break
         run = continued(run)
     return found

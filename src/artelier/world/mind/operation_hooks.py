@@ -155,12 +155,12 @@ class _Operating:
 
         async def count(run: Run) -> int:
             services = run.core.services
-            row = await run_row(services, run.tenant_id, run.id)
+            row = await run_row(services.store, run.tenant_id, run.id)
             rows = await services.store.query(
                 "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
                 " WHERE s.run = ? AND s.key >= ? AND s.key < ? AND s.key <> ? AND s.kind = 'model'"
                 " AND e.kind = ?",
-                (row["id"], prefix, f"t{self._scene.tick}0", f"{prefix}transition", ModelCompleted.KIND),
+                (row.id, prefix, f"t{self._scene.tick}0", f"{prefix}transition", ModelCompleted.KIND),
             )
             ended = [decode_stored(data, type=ModelCompleted) for (data,) in rows]
             return sum(one.input_tokens + one.output_tokens for one in ended)

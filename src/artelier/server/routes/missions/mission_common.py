@@ -54,8 +54,8 @@ async def let_go(errands: Errands, key: Key, desk: Any, run_id: str) -> None:
     """Wait for the errand of a run that has stopped: its status is seen a moment before its drive ends."""
     going = errands.at_work(key)
     if going is not None and await has_begun(desk, run_id):
-        row = await run_row(desk.services, desk.id, run_id)
-        if row["status"] not in ("pending", "running"):
+        row = await run_row(desk.services.store, desk.id, run_id)
+        if row.status not in ("pending", "running"):
             await asyncio.wait({going.task}, timeout=LET_GO_S)
 
 
@@ -71,7 +71,7 @@ def check(errands: Errands, key: Key, errand: Errand) -> None:
 
 async def has_begun(desk: Any, run_id: str) -> bool:
     try:
-        await run_row(desk.services, desk.id, run_id)
+        await run_row(desk.services.store, desk.id, run_id)
     except NotFound:
         return False
     return True
@@ -89,8 +89,8 @@ def named(id: str | None, name: str, *, mission: str | None, folder: str) -> str
 async def check_mission(desk: Any, mission: str | None) -> None:
     """Errors: `NotFound` for a mission that is not there."""
     if mission is not None:
-        row = await run_row(desk.services, desk.id, mission)
-        if row["loop"] != "mission":
+        row = await run_row(desk.services.store, desk.id, mission)
+        if row.loop != "mission":
             raise NotFound(f"no mission {mission!r:.140}")
 
 

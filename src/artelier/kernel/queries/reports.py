@@ -1,0 +1,277 @@
+"""Read-only questions about runs, answered from views: lists, steps, trees, costs, waiting people."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from typing import Any, cast
+
+from artelier.errors import Erased, InvalidRequest, NotFound
+from artelier.kernel.events import BILLING, ToolRefused, ToolRequested, ToolUnresolved
+from artelier.kernel.history.fork_effects import effects_of
+from artelier.kernel.history.fork_lineage import key_owner_of
+from artelier.kernel.queries.content import shown_fields, shown_json
+from artelier.kernel.queries.runs import (
+    RunRow,
+    TreeTotal,
+    asked_below,
+    children_of,
+    root_of,
+    run_row,
+    runs_started,
+    totals,
+)
+from artelier.kernel.queries.steps import open_approvals, run_steps, step_records
+from artelier.kernel.run.services import Services
+from artelier.ledger.queries import account_balance
+from artelier.log import PRESENT_US, WAITS
+from artelier.log.queries import stream_events
+from artelier.money import format_usd
+
+PAGE_MAX = 1000
+
+
+def run_object(row: RunRow) -> dict[str, Any]:
+    """A run as the API and `--json` show it."""
+    return {
+        "id": row.run,
+        "tenant": row.tenant,
+        "status": row.status,
+        "reason": row.reason,
+        "loop": row.loop,
+        "agent": row.agent,
+        "model": row.model,
+        "parent": row.parent,
+        "origin": row.origin,
+        "origin_seq": row.origin_seq,
+        "steps": row.steps,
+        "usage": {
+            "input_tokens": row.input_tokens,
+            "cached_input_tokens": row.cached_input_tokens,
+            "output_tokens": row.output_tokens,
+        },
+        "cost_microusd": row.cost,
+        "started_us": row.started_us,
+        "ended_us": row.ended_us,
+    }
+
+
+def _total_object(total: TreeTotal) -> dict[str, Any]:
+    return {**total._asdict(), "total_usage": total.total_usage._asdict()}
+
+
+async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """One run with its goal, result, what it waits for, and the totals of `totals`.
+
+    `approvals` are its own questions, `waits_for` the `{run_id, step, ...}` of its descendants; `root` is the
+    run to resume. Errors: `NotFound`.
+    """
+    row = await run_row(services.store, tenant, run_id)
+    shown = run_object(row) | _total_object((await totals(services.store, tenant, [run_id]))[run_id])
+    for name, ref in (("goal", row.goal), ("result", row.result), ("message", row.message)):
+        shown[name] = await shown_json(services, tenant, ref)
+    fork = await effects_of(services, tenant, run_id) if row.origin is not None else None
+    shown["effects"] = None if fork is None else fork.mode
+    shown["root"] = await root_of(services.store, tenant, run_id)
+    shown["approvals"] = await approvals(services, tenant, run_id=run_id)
+    children = dict.fromkeys(run for run, _ in await asked_below(services.store, tenant, run_id))
+    shown["waits_for"] = [
+        asked for child in children for asked in await approvals(services, tenant, run_id=child)
+    ]
+    shown["rate_wait"] = await rate_wait(services, tenant, run_id)
+    shown["unknown_calls"] = await unknown_calls(services, tenant, run_id, row.id)
+    shown["unknown_outcomes"] = [call["step"] for call in shown["unknown_calls"]]
+    return shown
+
+
+async def rate_wait(services: Services, tenant: str, run_id: str) -> dict[str, Any] | None:
+    """Return for which rate a call of the run waits, in whatever process, and until when at least."""
+    rows = await services.store.query(
+        f"{WAITS} ORDER BY at_us DESC LIMIT 1",
+        (f"run:{tenant}/{run_id}", services.clock.now_us() - PRESENT_US),
+    )
+    if not rows:
+        return None
+    return {"rate": rows[0][0].partition("\n")[2], "until_us": rows[0][1]}
+
+
+async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[dict[str, Any]]:
+    """Return what a person needs to settle each unknown outcome of a run: which call it was, and what was
+    tried.
+
+    Each has step, tool, arguments, idempotency_key, requested_us, unresolved_us, code and probe_error.
+    """
+    calls: list[dict[str, Any]] = []
+    for step, asked, outcome in await step_records(services.store, run, status="unknown"):
+        if outcome is None:
+            continue
+        request, said = asked.read(ToolRequested), outcome.read(ToolUnresolved)
+        owner = await key_owner_of(services, tenant, run_id, step.key, request)
+        calls.append(
+            {
+                "step": step.key,
+                "tool": request.name,
+                "arguments": await shown_json(services, tenant, request.arguments),
+                "idempotency_key": f"{tenant}/{owner}:{step.key}",
+                "requested_us": asked.at_us,
+                "unresolved_us": outcome.at_us,
+                "code": said.code,
+                "probe_error": await shown_json(services, tenant, said.probe_error),
+            }
+        )
+    return sorted(calls, key=lambda call: call["step"])
+
+
+async def _question(services: Services, tenant: str, ref: str | None) -> dict[str, Any]:
+    found: Any = await shown_json(services, tenant, ref)
+    if isinstance(found, dict):
+        return cast("dict[str, Any]", found)
+    return {"question": found if isinstance(found, str) else Erased.mark}
+
+
+async def list_runs(
+    services: Services, tenant: str, *, status: str | None = None, after: int = 0, limit: int = 100
+) -> dict[str, Any]:
+    """`{items, next}`: runs in the order they were started, newest last. `next` continues the list.
+
+    Each run has its own cost, and `total_cost_microusd` with that of its descendants.
+    """
+    limit = max(1, min(limit, PAGE_MAX))
+    rows = await runs_started(services.store, tenant, status=status, after=after, limit=limit + 1)
+    more, rows = len(rows) > limit, rows[:limit]
+    page = [run_object(row) for row in rows]
+    sums = await totals(services.store, tenant, [row.run for row in rows])
+    for run in page:
+        run["total_cost_microusd"] = sums[run["id"]].total_cost_microusd
+    return {"items": page, "next": rows[-1].id if more else None}
+
+
+async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, Any]]:
+    """The run's own steps in the order they were asked for: key, kind, status, seqs, error.
+
+    An undoing whose tool failed is `failed`, with the `error` in words: what it was to undo still stands. The
+    error of another call is a result, which the run's code has had.
+    """
+    row = await run_row(services.store, tenant, run_id)
+    found: list[dict[str, Any]] = [
+        {
+            "key": step.key,
+            "kind": step.kind,
+            "status": step.status,
+            "requested_seq": step.requested,
+            "completed_seq": step.completed,
+            "error": None,
+        }
+        for step in await run_steps(services.store, row.id)
+    ]
+    errors = await _errors_of_undoings(services, tenant, row.id)
+    for step in found:
+        if (error := errors.get(step["key"])) is not None:
+            step |= {"status": "failed", "error": error}
+    return found
+
+
+async def _errors_of_undoings(services: Services, tenant: str, run: int) -> dict[str, str]:
+    """Return what failed undoings have said, by key."""
+    found: dict[str, str] = {}
+    for step, _, outcome in await step_records(services.store, run, "undo", status="completed"):
+        if outcome is None:
+            continue
+        fields = outcome.read(dict[str, Any])
+        is_error = (
+            outcome.kind == ToolRefused.KIND or fields.get("is_error") or fields.get("answer") == "failed"
+        )
+        if is_error:
+            told = (await shown_fields(services, tenant, fields.get("result"))).get("error")
+            error = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+            found[step.key] = str(error.get("message") or error.get("code") or "failed")[:1_000]
+    return found
+
+
+async def tree(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """The run with its children, each with its own and its total cost."""
+    row = await run_row(services.store, tenant, run_id)
+    children = [
+        await tree(services, tenant, child.run) for child in await children_of(services.store, tenant, run_id)
+    ]
+    return {
+        **run_object(row),
+        "total_cost_microusd": row.cost + sum(c["total_cost_microusd"] for c in children),
+        "children": children,
+    }
+
+
+async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+    """Return what a run cost: its own, held, and per model step; and with its descendants: see `totals`."""
+    row = await run_row(services.store, tenant, run_id)
+    billed = Counter[str]()
+    for event in await stream_events(services.store, row.id, *BILLING):
+        bill = event.read(dict[str, Any])
+        billed[bill["key"]] += bill.get("cost", 0)
+    done = [
+        (step.key, outcome)
+        for step, _, outcome in await step_records(services.store, row.id, "model")
+        if outcome is not None
+    ]
+    items: list[dict[str, Any]] = []
+    for key, outcome in sorted(done, key=lambda one: one[1].seq):
+        fields = outcome.read(dict[str, Any])
+        items.append(
+            {
+                "key": key,
+                "input_tokens": fields.get("input_tokens", 0),
+                "cached_input_tokens": fields.get("cached_input_tokens", 0),
+                "output_tokens": fields.get("output_tokens", 0),
+                "cost_microusd": billed[key],  # all its attempts together
+                "estimated": fields.get("estimated", False),
+                "suspicious": fields.get("suspicious", False),
+                "price_known": not fields.get("unpriced", False),
+            }
+        )
+    held = await account_balance(services.store, tenant, f"hold:{run_id}")
+    sums = _total_object((await totals(services.store, tenant, [run_id]))[run_id])
+    return {
+        "run_id": run_id,
+        **sums,
+        "total_cost_usd": format_usd(sums["total_cost_microusd"]),
+        "cost_microusd": row.cost,
+        "cost_usd": format_usd(row.cost),
+        "held_microusd": held or 0,
+        "usage": run_object(row)["usage"],
+        "steps": items,
+    }
+
+
+async def approvals(services: Services, tenant: str, *, run_id: str | None = None) -> list[dict[str, Any]]:
+    """Open questions to people: run, step, question, details."""
+    return [
+        {
+            "run_id": asked.run,
+            "step": asked.key,
+            **await _question(services, tenant, asked.question),
+            "expires_us": asked.expires_us,
+        }
+        for asked in await open_approvals(services.store, tenant, run_id=run_id)
+    ]
+
+
+async def only_approval(services: Services, tenant: str, run_id: str) -> str:
+    """The step of the one approval that a run waits for.
+
+    Errors: `NotFound` if there is none, which names the children that wait; `InvalidRequest` for several.
+    """
+    found = await approvals(services, tenant, run_id=run_id)
+    if not found:
+        await run_row(services.store, tenant, run_id)
+        below = await asked_below(services.store, tenant, run_id)
+        commands = [f"`artelier approve {shlex.join(asked)}`" for asked in below[:5]]
+        raise NotFound(
+            f"run {run_id!r} waits for no approval" + (" of its own" if below else ""),
+            hint=f"A child of it does: {' or '.join(commands)}." if below else None,
+        )
+    if len(found) > 1:
+        raise InvalidRequest(
+            f"run {run_id!r} waits for several approvals",
+            expected="one of their steps: " + ", ".join(item["step"] for item in found),
+        )
+    return found[0]["step"]

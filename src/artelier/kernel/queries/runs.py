@@ -1,0 +1,341 @@
+"""Reads of runs: one run, lists, trees of parents and children, who drives them.
+
+Other packages join runs to their own rows through the published views `run_status` and `run_steps`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from artelier.errors import NotFound
+from artelier.log import BlobRef, LeaseEnd, Store, Stream, Tx
+
+PUBLISHED = (
+    """CREATE TEMP VIEW IF NOT EXISTS run_status AS
+        SELECT id AS stream_id, tenant, run, status, reason, loop, agent, model, parent, parent_step, origin,
+            goal, settings, result, message, started_us, ended_us, input_tokens, cached_input_tokens,
+            output_tokens, cost,
+            EXISTS(SELECT 1 FROM imports i WHERE i.tenant = runs.tenant AND i.run = runs.run) AS is_imported
+        FROM runs""",
+    """CREATE TEMP VIEW IF NOT EXISTS run_steps AS
+        SELECT run AS stream_id, key, kind, status, requested, completed FROM steps""",
+)
+"""The kernel's published views: a row per run, and a row per step of a run."""
+
+ENDED = "('completed', 'failed', 'cancelled')"
+"""Statuses of runs that have ended, for SQL."""
+
+DEPTH_MAX = 64
+MEMBERS_MAX = 100_000
+"""Runs that one question looks at; more of them are not counted."""
+
+ASKED_MAX = 100
+"""Open questions of descendants that are returned."""
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """A run as the view has it."""
+
+    id: int
+    """Row of its stream."""
+    tenant: str
+    run: str
+    status: str
+    reason: str
+    loop: str
+    """Name of the built-in loop; empty for a run whose code is the caller's."""
+    agent: str
+    model: str
+    parent: str | None
+    parent_step: str | None
+    origin: str | None
+    origin_seq: int | None
+    goal: BlobRef | None
+    settings: BlobRef | None
+    tools: BlobRef | None
+    result: BlobRef | None
+    message: BlobRef | None
+    replay: str
+    started_us: int
+    ended_us: int | None
+    steps: int
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost: int
+    control_seq: int
+    stepping: int
+
+
+_RUN = f"SELECT {', '.join(RunRow.__struct_fields__)} FROM runs"
+
+
+async def find_run(store: Store, tenant: str, run_id: str) -> RunRow | None:
+    """Return a run; None if there is none, also for another tenant's run."""
+    rows = await store.query(f"{_RUN} WHERE tenant = ? AND run = ?", (tenant, run_id))
+    return RunRow(*rows[0]) if rows else None
+
+
+async def run_row(store: Store, tenant: str, run_id: str) -> RunRow:
+    """Return a run. Errors: `NotFound`, also for another tenant's run."""
+    found = await find_run(store, tenant, run_id)
+    if found is None:
+        raise NotFound(f"no run {run_id!r}", hint="`artelier runs list` shows the runs there are.")
+    return found
+
+
+async def runs_by_id(store: Store, tenant: str, run_ids: Sequence[str]) -> dict[str, RunRow]:
+    """Return those of these runs that there are, by id."""
+    rows = await store.query(
+        f"{_RUN} WHERE tenant = ? AND run IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(run_ids))),
+    )
+    return {row[2]: RunRow(*row) for row in rows}
+
+
+async def runs_started(
+    store: Store,
+    tenant: str,
+    *,
+    status: str | None = None,
+    loop: str | None = None,
+    agent: str | None = None,
+    after: int = 0,
+    limit: int | None = None,
+) -> list[RunRow]:
+    """Return runs in the order they were started. `after` is the row that a page ended with."""
+    where, parameters = "tenant = ? AND id > ?", [tenant, after]
+    for name, value in (("status", status), ("loop", loop), ("agent", agent)):
+        if value is not None:
+            where, parameters = f"{where} AND {name} = ?", [*parameters, value]
+    end = "" if limit is None else f" LIMIT {limit:d}"
+    rows = await store.query(f"{_RUN} WHERE {where} ORDER BY id{end}", parameters)
+    return [RunRow(*row) for row in rows]
+
+
+async def children_of(store: Store, tenant: str, run_id: str, *, open_only: bool = False) -> list[RunRow]:
+    """Return the children of a run by start; with `open_only`, those that have not ended."""
+    more = f" AND status NOT IN {ENDED}" if open_only else ""
+    rows = await store.query(f"{_RUN} WHERE tenant = ? AND parent = ?{more} ORDER BY id", (tenant, run_id))
+    return [RunRow(*row) for row in rows]
+
+
+async def run_ids_like(
+    store: Store, tenant: str, prefix: str, *, limit: int, is_open: bool = False
+) -> list[str]:
+    """Return ids of runs that begin with a prefix, the newest first."""
+    more = f" AND status NOT IN {ENDED}" if is_open else ""
+    rows = await store.query(
+        f"SELECT run FROM runs WHERE tenant = ? AND substr(run, 1, ?) = ?{more} ORDER BY id DESC LIMIT ?",
+        (tenant, len(prefix), prefix, limit),
+    )
+    return [run for (run,) in rows]
+
+
+async def count_between(store: Store, tenant: str, low: str, high: str) -> int:
+    """Return how many runs have an id between two texts."""
+    rows = await store.query(
+        "SELECT count(*) FROM runs WHERE tenant = ? AND run > ? AND run < ?", (tenant, low, high)
+    )
+    return rows[0][0]
+
+
+async def drift_forks(store: Store, tenant: str, low: str, high: str) -> list[str]:
+    """Return the runs with an id between two texts that were forked because their code differed."""
+    rows = await store.query(
+        "SELECT r.run FROM runs r JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
+        " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND e.kind = 'run.forked'"
+        " AND json_extract(e.data, '$.drift')",
+        (tenant, low, high),
+    )
+    return [run for (run,) in rows]
+
+
+# Trees
+
+_FAMILY = (
+    "WITH RECURSIVE family(root, run, depth) AS ("
+    " SELECT value, value, 0 FROM json_each(?)"
+    " UNION ALL SELECT f.root, r.run, f.depth + 1 FROM family f"
+    f" JOIN runs r ON r.tenant = ? AND r.parent = f.run WHERE f.depth < {DEPTH_MAX}"
+    f" LIMIT {MEMBERS_MAX})"
+)
+
+
+class TokenUsage(NamedTuple):
+    """Tokens that models were sent and have sent."""
+
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+
+
+class TreeTotal(NamedTuple):
+    """A run with all its descendants."""
+
+    total_cost_microusd: int
+    total_usage: TokenUsage
+    runs: int
+
+
+async def totals(store: Store, tenant: str, run_ids: Sequence[str]) -> dict[str, TreeTotal]:
+    """Return the totals of each run with all its descendants, by run.
+
+    Cost: one query, however deep the trees are.
+    """
+    rows = await store.query(
+        f"{_FAMILY} SELECT f.root, count(*), sum(r.cost), sum(r.input_tokens),"
+        " sum(r.cached_input_tokens), sum(r.output_tokens)"
+        " FROM family f JOIN runs r ON r.tenant = ? AND r.run = f.run GROUP BY f.root",
+        (json.dumps(list(run_ids)), tenant, tenant),
+    )
+    return {run: TreeTotal(cost, TokenUsage(*usage), count) for run, count, cost, *usage in rows}
+
+
+async def asked_below(store: Store, tenant: str, run_id: str) -> list[tuple[str, str]]:
+    """Return `(run, step)` of the approvals that the descendants of a run wait for, in the order of their
+    start."""
+    rows = await store.query(
+        f"{_FAMILY} SELECT r.run, a.key FROM family f JOIN runs r ON r.tenant = ? AND r.run = f.run"
+        " JOIN approvals a ON a.run = r.id AND a.decision IS NULL"
+        f" WHERE f.depth > 0 AND r.status NOT IN {ENDED}"
+        " ORDER BY r.id, a.key LIMIT ?",
+        (json.dumps([run_id]), tenant, tenant, ASKED_MAX),
+    )
+    return [(run, key) for run, key in rows]
+
+
+async def root_of(store: Store, tenant: str, run_id: str) -> str:
+    """Return the run at the top of a run's tree; itself if it is nobody's child."""
+    rows = await store.query(
+        "WITH RECURSIVE above(run, parent, depth) AS ("
+        " SELECT run, parent, 0 FROM runs WHERE tenant = ? AND run = ?"
+        " UNION ALL SELECT r.run, r.parent, a.depth + 1 FROM above a"
+        f" JOIN runs r ON r.tenant = ? AND r.run = a.parent WHERE a.depth < {DEPTH_MAX})"
+        " SELECT run FROM above ORDER BY depth DESC LIMIT 1",
+        (tenant, run_id, tenant),
+    )
+    return rows[0][0] if rows else run_id
+
+
+async def used_below(store: Store, tenant: str, run_id: str) -> dict[str, int]:
+    """Return what a run and its descendants have used, by unit of a limit."""
+    rows = await store.query(
+        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
+        " JOIN family f ON r.parent = f.run WHERE r.tenant = ?)"
+        " SELECT sum(r.cost), sum(r.input_tokens + r.output_tokens), sum((SELECT count(*) FROM steps s"
+        # As a cap counts them: models that are done, tools that were entered.
+        "  WHERE s.run = r.id AND (s.kind = 'model' AND s.status IN ('completed', 'failed')"
+        "  OR s.kind = 'tool' AND s.requested IS NOT s.completed)))"
+        " FROM runs r JOIN family f ON r.run = f.run WHERE r.tenant = ?",
+        (run_id, tenant, tenant),
+    )
+    return dict(zip(("usd", "tokens", "steps"), (int(n or 0) for n in rows[0]), strict=True))
+
+
+async def family_upto(store: Store, tenant: str, run_id: str, position: int) -> list[str]:
+    """Return a run and its descendants that began up to a position."""
+    rows = await store.query(
+        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM runs r"
+        " JOIN family f ON r.parent = f.run JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
+        " WHERE r.tenant = ? AND e.position <= ?) SELECT run FROM family",
+        (run_id, tenant, position),
+    )
+    return [run for (run,) in rows]
+
+
+class TreeRun(NamedTuple):
+    """A run of a tree, with the step of the top run that led there."""
+
+    id: int
+    run: str
+    step: str | None
+    """None for the top run itself."""
+
+
+async def tree_below(store: Store, tenant: str, stream_id: int) -> list[TreeRun]:
+    """Return a run and all runs below it, by generation and start."""
+    rows = await store.query(
+        "WITH RECURSIVE tree(id, run, step, depth) AS (SELECT id, run, NULL, 0 FROM runs WHERE id = ?"
+        " UNION ALL SELECT r.id, r.run, coalesce(t.step, r.parent_step, ''), t.depth + 1 FROM tree t"
+        " JOIN runs r ON r.tenant = ? AND r.parent = t.run)"
+        " SELECT id, run, step FROM tree ORDER BY depth, id",
+        (stream_id, tenant),
+    )
+    return [TreeRun(*row) for row in rows]
+
+
+def is_below(tx: Tx, tenant: str, stream_id: int, run_id: str) -> bool:
+    """Return True if a stream is that of a run, or of one below it."""
+    row = tx.one(
+        "WITH RECURSIVE up(run, parent) AS (SELECT run, parent FROM runs WHERE id = ? AND tenant = ?"
+        " UNION ALL SELECT r.run, r.parent FROM up JOIN runs r ON r.tenant = ? AND r.run = up.parent)"
+        " SELECT 1 FROM up WHERE run = ? LIMIT 1",
+        (stream_id, tenant, tenant, run_id),
+    )
+    return row is not None
+
+
+# Who drives them
+
+
+class LeasedRun(NamedTuple):
+    """A run whose lease was not given back."""
+
+    tenant: str
+    run: str
+    holder: str
+    progress: int
+    """How far the run had come when its lease was taken."""
+    end: LeaseEnd
+
+
+async def leased_runs(store: Store, *, status: str | None = None, limit: int = -1) -> list[LeasedRun]:
+    """Return the runs of all tenants that are driven or were left, by start."""
+    where, parameters = ("", []) if status is None else (" WHERE r.status = ?", [status])
+    rows = await store.query(
+        "SELECT r.tenant, r.run, l.holder, l.progress, l.expires_us, l.expires_uptime_us"
+        " FROM held_leases l JOIN runs r ON l.stream = r.tenant || '/main/run:' || r.run"
+        f"{where} ORDER BY r.id LIMIT ?",
+        (*parameters, limit),
+    )
+    return [
+        LeasedRun(tenant, run, holder, progress, LeaseEnd(*end))
+        for tenant, run, holder, progress, *end in rows
+    ]
+
+
+def holds_child(tx: Tx, stream: Stream, holder: str) -> bool:
+    """Return True if a holder has the lease of a child of the run whose stream this is."""
+    row = tx.one(
+        "SELECT 1 FROM runs c JOIN held_leases l ON l.stream = c.tenant || '/main/run:' || c.run"
+        " WHERE c.tenant = ? AND c.parent = ? AND l.holder = ? LIMIT 1",
+        (stream.tenant, stream.id, holder),
+    )
+    return row is not None
+
+
+class Control(NamedTuple):
+    """A command that was recorded for a run."""
+
+    position: int
+    tenant: str
+    run: str
+
+
+async def controls_after(store: Store, position: int, *, limit: int) -> list[Control]:
+    """Return the runs that commands were recorded for, after a position."""
+    rows = await store.query(
+        "SELECT position, tenant, run FROM controls WHERE position > ? ORDER BY position LIMIT ?",
+        (position, limit),
+    )
+    return [Control(*row) for row in rows]
+
+
+async def is_imported(store: Store, tenant: str, run_id: str) -> bool:
+    """Return True if a run was driven in another store. Its lease is there; so it takes no new steps here."""
+    return bool(await store.query("SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id)))

@@ -1,0 +1,294 @@
+"""Reads of the log's tables: the events of a stream, positions, leases, stored content and keys.
+
+Other packages join the log's rows to their own through the published views `event_log`, `event_streams` and
+`held_leases`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from artelier.log.contract import LeaseEnd, Store, Tx
+from artelier.log.event import EventData, Stream, decode_data
+from artelier.log.stored_values import decode_stored
+
+T = TypeVar("T")
+
+PUBLISHED = (
+    """CREATE TEMP VIEW IF NOT EXISTS event_log AS
+        SELECT stream AS stream_id, seq, position, kind, version, at_us, actor, cause, data FROM events""",
+    """CREATE TEMP VIEW IF NOT EXISTS event_streams AS
+        SELECT id AS stream_id, tenant, space, name FROM streams""",
+    """CREATE TEMP VIEW IF NOT EXISTS held_leases AS
+        SELECT stream, holder, expires_us, expires_uptime_us, progress FROM leases""",
+)
+"""The log's published views: `event_log` has a row per event, `event_streams` one per stream, and
+`held_leases` one per lease that was not given back."""
+
+_EVENT = "seq, position, kind, version, at_us, actor, cause, data"
+
+
+class EventRow(NamedTuple):
+    """A stored event of a stream that the caller knows."""
+
+    seq: int
+    position: int
+    kind: str
+    version: int
+    at_us: int
+    actor: str
+    cause: str | None
+    data: str
+
+    def decode(self) -> EventData:
+        """Return the data, typed and upcast. Errors: `UnknownEvent`."""
+        return decode_data(self.kind, self.version, self.data.encode())
+
+    def read(self, type: type[T]) -> T:
+        """Return the data as it was stored, as a value of `type`. Errors: `CorruptStore`."""
+        return decode_stored(self.data, type=type)
+
+
+async def stream_events(
+    store: Store,
+    stream_id: int,
+    *kinds: str,
+    after: int = 0,
+    upto: int | None = None,
+    containing: str = "",
+    newest: int | None = None,
+) -> list[EventRow]:
+    """Return events of a stream in their order, of some kinds, with `after < seq <= upto`.
+
+    `containing` narrows them to those whose stored data has this text; with `newest`, that many of the last
+    are returned, the newest first.
+    """
+    where, parameters = "stream = ? AND seq > ?", [stream_id, after]
+    if upto is not None:
+        where, parameters = f"{where} AND seq <= ?", [*parameters, upto]
+    if kinds:
+        where, parameters = f"{where} AND kind IN ({_marks(kinds)})", [*parameters, *kinds]
+    if containing:
+        where, parameters = f"{where} AND instr(data, ?) > 0", [*parameters, containing]
+    order = "seq" if newest is None else f"seq DESC LIMIT {newest:d}"
+    rows = await store.query(f"SELECT {_EVENT} FROM events WHERE {where} ORDER BY {order}", parameters)
+    return [EventRow(*row) for row in rows]
+
+
+async def events_at(store: Store, stream_id: int, seqs: Sequence[int]) -> dict[int, EventRow]:
+    """Return the events of a stream that have these sequence numbers, by number."""
+    rows = await store.query(
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND seq IN ({_marks(seqs)})", (stream_id, *seqs)
+    )
+    return {row[0]: EventRow(*row) for row in rows}
+
+
+async def event_caused_by(store: Store, stream_id: int, cause: str) -> EventRow | None:
+    """Return the first event of a stream that names this cause."""
+    rows = await store.query(
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND cause = ? ORDER BY seq LIMIT 1", (stream_id, cause)
+    )
+    return EventRow(*rows[0]) if rows else None
+
+
+async def causes_of(store: Store, stream: Stream, *, prefix: str, upto: int) -> list[str]:
+    """Return the causes with a prefix that events of a stream name, up to a position."""
+    rows = await store.query(
+        "SELECT e.cause FROM events e JOIN streams s ON s.id = e.stream"
+        " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.position <= ?"
+        " AND substr(e.cause, 1, ?) = ?",
+        (*stream, upto, len(prefix), prefix),
+    )
+    return [cause for (cause,) in rows]
+
+
+async def position_of(store: Store, stream: Stream, seq: int) -> int:
+    """Return the position of an event that is there."""
+    rows = await store.query(
+        "SELECT e.position FROM events e JOIN streams s ON s.id = e.stream"
+        " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.seq = ?",
+        (*stream, seq),
+    )
+    return rows[0][0]
+
+
+async def newest_position(store: Store) -> int:
+    """Return the position of the newest event of the store."""
+    return (await store.query("SELECT coalesce(max(position), 0) FROM events"))[0][0]
+
+
+async def newest_event(store: Store, stream: Stream, kind: str) -> EventRow | None:
+    """Return the newest event of a kind in a stream."""
+    rows = await store.query(
+        f"SELECT {_EVENT} FROM events WHERE kind = ? AND stream = (SELECT id FROM streams"
+        " WHERE tenant = ? AND space = ? AND name = ?) ORDER BY seq DESC LIMIT 1",
+        (kind, *stream),
+    )
+    return EventRow(*rows[0]) if rows else None
+
+
+NEWEST_BUT = (
+    "SELECT e.seq FROM events e JOIN streams s ON s.id = e.stream"
+    " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND e.kind NOT IN ({}) ORDER BY e.seq DESC LIMIT 1"
+)
+
+
+def newest_seq_but(tx: Tx, stream: Stream, kinds: Sequence[str]) -> int:
+    """Return the sequence number of a stream's newest event that is of none of these kinds; 0 without one."""
+    row = tx.one(NEWEST_BUT.format(_marks(kinds)), (*stream, *kinds))
+    return 0 if row is None else row[0]
+
+
+async def read_newest_seq_but(store: Store, stream: Stream, kinds: Sequence[str]) -> int:
+    """Return what `newest_seq_but` returns, outside of a transaction."""
+    rows = await store.query(NEWEST_BUT.format(_marks(kinds)), (*stream, *kinds))
+    return rows[0][0] if rows else 0
+
+
+async def is_leased(store: Store, stream: Stream) -> bool:
+    """Return True if the stream's lease was not given back, whether it has expired or not."""
+    return bool(await store.query("SELECT 1 FROM leases WHERE stream = ?", (stream.name,)))
+
+
+class LeaseRow(NamedTuple):
+    """A lease that was not given back."""
+
+    stream: str
+    """`tenant/space/name` of the stream."""
+    holder: str
+    end: LeaseEnd
+
+
+_LEASE = "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
+
+
+def tenant_leases(tx: Tx, tenant: str) -> list[LeaseRow]:
+    """Return the leases of a tenant's streams."""
+    prefix = f"{tenant}/"
+    rows = tx.execute(f"{_LEASE} WHERE substr(stream, 1, ?) = ?", (len(prefix), prefix)).fetchall()
+    return [LeaseRow(stream, holder, LeaseEnd(*end)) for stream, holder, *end in rows]
+
+
+async def has_blob(store: Store, tenant: str, name: bytes) -> bool:
+    """Return True if a tenant has stored this content."""
+    return bool(await store.query("SELECT 1 FROM blobs WHERE name = ? AND tenant = ?", (name, tenant)))
+
+
+async def content_size(store: Store, tenant: str, *, after: int) -> tuple[int | None, int]:
+    """Return the newest row of a tenant's content after a row, and the bytes of what came after it."""
+    rows = await store.query(
+        "SELECT max(rowid), coalesce(sum(size), 0) FROM blobs WHERE rowid > ? AND tenant = ?", (after, tenant)
+    )
+    return rows[0][0], rows[0][1]
+
+
+async def subject_keys(store: Store, tenant: str, subject: str) -> tuple[int, ...]:
+    """Return the rows in `keys` of a subject's keys."""
+    names = await store.subject_names(tenant, subject)
+    rows = await store.query(
+        "SELECT key_id FROM keys WHERE tenant = ? AND (subject = ? OR subject = ?)",
+        (tenant, names[0], names[-1]),
+    )
+    return tuple(key_id for (key_id,) in rows)
+
+
+async def newest_key(store: Store) -> int:
+    """Return the row of the newest key ever made, dropped or not; 0 without one."""
+    rows = await store.query("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
+    return rows[0][0] if rows else 0
+
+
+class Placeholder(NamedTuple):
+    """A placeholder of the vault."""
+
+    placeholder: str
+    is_alive: bool
+    """Whether it still stands for a value."""
+
+
+async def placeholders_of(store: Store, tenant: str, digest: bytes) -> list[Placeholder]:
+    """Return the placeholders of a value by its digest."""
+    rows = await store.query(
+        "SELECT placeholder, sealed IS NOT NULL FROM vault WHERE digest = ? AND tenant = ?", (digest, tenant)
+    )
+    return [Placeholder(placeholder, bool(is_alive)) for placeholder, is_alive in rows]
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def events_since(tx: Tx, position: int, kind: str, *, containing: str) -> list[tuple[int, EventRow]]:
+    """Return events of a kind behind a position whose stored data has a text, each with its stream's row."""
+    rows = tx.execute(
+        f"SELECT stream, {_EVENT} FROM events WHERE position > ? AND kind = ? AND instr(data, ?) > 0"
+        " ORDER BY position",
+        (position, kind, containing),
+    ).fetchall()
+    return [(row[0], EventRow(*row[1:])) for row in rows]
+
+
+# Placeholders of personal data, read at once: `look` is `Store.look`
+
+Look = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+
+
+class VaultRow(NamedTuple):
+    """A placeholder of a value, without the value."""
+
+    digest: bytes
+    placeholder: str
+    generation: int
+    is_erased: bool
+
+
+def vault_rows(look: Look, tenant: str, digests: Sequence[bytes]) -> dict[bytes, VaultRow]:
+    """Return the newest placeholder of each of these values that has one, by digest."""
+    rows = look(
+        "SELECT digest, placeholder, generation, sealed IS NULL FROM vault"
+        f" WHERE digest IN ({_marks(digests)}) AND tenant = ? ORDER BY generation",
+        (*digests, tenant),
+    )
+    return {digest: VaultRow(digest, made, generation, bool(gone)) for digest, made, generation, gone in rows}
+
+
+def stored_placeholders(look: Look, tenant: str, placeholders: Sequence[str]) -> set[str]:
+    """Return those of these placeholders that are stored."""
+    rows = look(
+        f"SELECT placeholder FROM vault WHERE placeholder IN ({_marks(placeholders)}) AND tenant = ?",
+        (*placeholders, tenant),
+    )
+    return {placeholder for (placeholder,) in rows}
+
+
+def sealed_value(look: Look, tenant: str, placeholder: str) -> tuple[bytes | None] | None:
+    """Return the sealed value of a placeholder: `(None,)` if it was erased, None if there is none."""
+    rows = look("SELECT sealed FROM vault WHERE placeholder = ? AND tenant = ?", (placeholder, tenant))
+    return (rows[0][0],) if rows else None
+
+
+class KeyRow(NamedTuple):
+    """A key as it is stored, perhaps wrapped."""
+
+    key_id: int
+    secret: bytes
+
+
+def tenant_key(look: Look, tenant: str) -> KeyRow | None:
+    """Return the key of a tenant itself; None if it has none yet."""
+    rows = look(
+        "SELECT key_id, secret FROM keys WHERE tenant = ? AND subject IS NULL ORDER BY key_id LIMIT 1",
+        (tenant,),
+    )
+    return KeyRow(*rows[0]) if rows else None
+
+
+def stream_ids_in(look: Look, tenant: str, text: str) -> list[str]:
+    """Return the ids of a tenant's streams that stand in a text, the longest first, at most 100."""
+    rows = look(
+        "SELECT id FROM (SELECT substr(name, instr(name, ':') + 1) AS id FROM streams WHERE tenant = ?)"
+        " WHERE length(id) > 3 AND instr(?, id) > 0 ORDER BY length(id) DESC LIMIT 100",
+        (tenant, text),
+    )
+    return [id for (id,) in rows]
