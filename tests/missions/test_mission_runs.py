@@ -41,7 +41,7 @@ async def until(desk: TenantKernel, run: str, status: str, *, of: str = "status"
     async with asyncio.timeout(30):
         while True:
             try:
-                if (await run_row(desk.services.store, desk.id, run))[of] == status:
+                if getattr(await run_row(desk.services.store, desk.id, run), of) == status:
                     return
             except NotFound:
                 pass  # it has not begun

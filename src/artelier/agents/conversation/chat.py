@@ -92,7 +92,7 @@ class Chat:
             self._check_mine(row)
             if not is_final(row.status) and row.status not in WAITS:
                 raise Conflict(
-                    f"turn {row.run!r} has not ended: it is {row['status']}",
+                    f"turn {row.run!r} has not ended: it is {row.status}",
                     hint="Bring it to its end first: `await chat.resume()`.",
                 )
             number = int(row.run.rpartition("/")[2]) + 1

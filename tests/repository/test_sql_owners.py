@@ -1,0 +1,105 @@
+"""SQL names the tables of its own package; other packages call its `queries`, or read views it publishes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.repository.sources import ROOT, Source, sources
+
+CREATED = re.compile(r"\bCREATE\s+(?:VIRTUAL\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?([a-z_]+)")
+PUBLISHED = re.compile(r"\bCREATE\s+TEMP\s+VIEW\s+IF\s+NOT\s+EXISTS\s+([a-z_]+)")
+NAMED = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+([a-z_]+)\b")
+VIEW_STATEMENTS_MAX = 40
+"""Statements that join published views of other packages to their own rows."""
+
+LEFT = {
+    "agents": 29,
+    "artifacts": 2,
+    "chat": 13,
+    "cli": 13,
+    "memory": 14,
+    "missions": 41,
+    "server": 1,
+    "tools": 2,
+    "world": 30,
+}
+"""Statements on another package's tables that are left, by package: it shrinks, and never grows."""
+
+UNCHECKED = frozenset({"testing"})
+"""What looks into the tables on purpose, to find what the owners got wrong."""
+
+
+def package_of(source: Source) -> str:
+    """The import package below `artelier`."""
+    parts = source.path.parts
+    return parts[1] if len(parts) > 2 else "."
+
+
+def texts(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield each text of a file that is no docstring, an f-string as one."""
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in ast.walk(node) if part is not node}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            skipped.add(id(node.value))
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield node, "".join(map(str, parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node, node.value
+
+
+def owners(root: Path, pattern: re.Pattern[str]) -> dict[str, set[str]]:
+    """Return the packages that make a table, or publish a view, by its name."""
+    found: dict[str, set[str]] = {}
+    for source in sources(root):
+        if package_of(source) not in UNCHECKED and "CREATE" in source.text:
+            for _, text in texts(source.tree):
+                for name in pattern.findall(text):
+                    found.setdefault(name, set()).add(package_of(source))
+    return found
+
+
+def check_sql_owners(root: Path, *, of: re.Pattern[str] = CREATED) -> list[tuple[str, str]]:
+    """`(package, sentence)` of each statement that names what another package made."""
+    made, found = owners(root, of), list[tuple[str, str]]()
+    for source in sources(root):
+        package = package_of(source)
+        if package in UNCHECKED or source.path.parts[0] != "artelier" or not NAMED.search(source.text):
+            continue
+        for node, text in texts(source.tree):
+            foreign = {name for name in NAMED.findall(text) if package not in made.get(name, {package})}
+            if foreign:
+                found.append((package, f"{source.where(node)} names {', '.join(sorted(foreign))}"))
+    return found
+
+
+def test_sql_names_tables_of_its_own_package() -> None:
+    found = check_sql_owners(ROOT / "src")
+    counted = Counter(package for package, _ in found)
+    told = "\n".join(sentence for package, sentence in found if counted[package] > LEFT.get(package, 0))
+    assert not told, f"{told}\nCall a function of the owner's `queries`, or read a view that it publishes."
+    assert dict(counted) == LEFT, "fewer are left: say so in LEFT"
+
+
+def test_published_views_are_read_by_few_statements() -> None:
+    assert len(check_sql_owners(ROOT / "src", of=PUBLISHED)) <= VIEW_STATEMENTS_MAX
+
+
+def test_a_planted_statement_on_another_packages_table_is_found(tmp_path: Path) -> None:
+    for name, text in {
+        "artelier/kernel/view.py": 'MADE = "CREATE TABLE runs(id INTEGER)"\nREAD = "SELECT id FROM runs"\n',
+        "artelier/chat/list.py": 'def find():\n    """Read FROM runs."""\n    return "SELECT id FROM runs"\n',
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    assert check_sql_owners(tmp_path) == [("chat", "artelier/chat/list.py:3 names runs")]
