@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from artelier.log.contract import LeaseEnd, Store, Tx
+from artelier.log.contract import LeaseEnd, Store, Tx, decode_stored
 from artelier.log.event import EventData, Stream, decode_data
-from artelier.log.stored_values import decode_stored
 
 T = TypeVar("T")
 

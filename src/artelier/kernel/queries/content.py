@@ -10,7 +10,7 @@ import msgspec
 from artelier.errors import Erased, InvalidRequest
 from artelier.kernel.run.services import Services
 from artelier.log import decode_stored, stored_blob
-from artelier.log.stored_values import stored_name
+from artelier.log.contract import stored_name
 
 
 async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
