@@ -85,7 +85,7 @@ from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
 from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
 from artelier.sandbox import MontySandbox
-from artelier.tokens import Prices, Window, Windows
+from artelier.tokens import ModelPrices, Window, Windows
 from artelier.tools.function import TOOL_POINT
 from artelier.tools.skills.view import skills_view
 from artelier.world.events import MOVING as WORLD_MOVING
@@ -132,7 +132,7 @@ class Kernel:
         self._renewing: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
         """In each loop that drives runs: one may end while runs of another are at work."""
         self._controls_seen = 0
-        self._unlisten = store.listen(self._committed)
+        self._unlisten = store.listen(self._on_commit)
         self._loops: set[asyncio.AbstractEventLoop] = set()
 
     @classmethod
@@ -168,7 +168,7 @@ class Kernel:
         allowed = plugins if isinstance(plugins, Plugins) else Plugins(plugins)
         registry = ModelRegistry(models, environ=os.environ if environ is None else environ, plugins=allowed)
         table = _with_plugins(_by_name(tools), allowed)
-        price_table, window_table = Prices(prices, clock=clock), Windows(windows)
+        price_table, window_table = ModelPrices(prices, clock=clock), Windows(windows)
         watcher = None
         if telemetry is not None:
             from artelier.telemetry.safe_wrapper import telemetry_of
@@ -297,10 +297,10 @@ class Kernel:
         """Durable events of all tenants by position; with `follow`, new ones as they are committed."""
         changed, loop = asyncio.Event(), asyncio.get_running_loop()
 
-        def committed(position: int, abroad: bool) -> None:
+        def on_commit(position: int, abroad: bool) -> None:
             loop.call_soon_threadsafe(changed.set)
 
-        undo = self._store.listen(committed)
+        undo = self._store.listen(on_commit)
         try:
             while True:
                 changed.clear()
@@ -330,7 +330,7 @@ class Kernel:
 
     # Housekeeping
 
-    def _committed(self, position: int, abroad: bool) -> None:
+    def _on_commit(self, position: int, abroad: bool) -> None:
         """Notify the loops of commands and tenant changes by other processes. Runs on the writer's thread."""
         if not abroad:
             return
@@ -566,7 +566,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         personal = self._services.personal
         if personal is None or not is_granted((await self.state()).grants, RESTORE):
             return value
-        return personal(self.id).restored(value)
+        return personal(self.id).restore(value)
 
     # Time travel
 

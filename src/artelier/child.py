@@ -137,7 +137,7 @@ class ChildPool:
     def idle(self) -> int:
         return len(self._idle)
 
-    def taken(self) -> Child | None:
+    def take_idle(self) -> Child | None:
         """Return an idle process; None if there is none."""
         with self._lock:
             while self._idle:
@@ -147,7 +147,7 @@ class ChildPool:
                 child.close()
         return None
 
-    def started(self, child: Child) -> None:
+    def wait_started(self, child: Child) -> None:
         """Wait until a new process answers. Errors: `ChildStopped`."""
         child.ask(self._first, timeout_s=START_S)
 
@@ -185,7 +185,7 @@ class Question:
         Units: `time_s` is of the processor; the worker keeps to it, this side to `WALL_FACTOR` times that.
         Errors: `ToolFailed` or `ChildStopped` if no process can be started, or nobody waits any more.
         """
-        child = self._begun()
+        child = self._begin()
         try:
             answer = child.ask({**message, "time_s": time_s}, timeout_s=time_s * WALL_FACTOR)
         except ChildStopped as stopped:
@@ -201,17 +201,17 @@ class Question:
             self._pool.keep(child)
         return answer
 
-    def _begun(self) -> Child:
+    def _begin(self) -> Child:
         if self._is_stopped:
             raise ChildStopped(timed_out=False)
-        idle = self._pool.taken()
+        idle = self._pool.take_idle()
         child = idle or self._pool.new()
         with self._lock:
             self._child = child
             if self._is_stopped:
                 child.kill()
         if idle is None:
-            self._pool.started(child)
+            self._pool.wait_started(child)
         return child
 
 

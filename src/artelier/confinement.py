@@ -52,7 +52,7 @@ class Needs(NamedTuple):
     """Fewer for a worker that runs no code of others, and loads modules or starts helpers while it works."""
 
 
-class Plan(NamedTuple):
+class ConfinementPlan(NamedTuple):
     """The rights of a helper process."""
 
     walls: tuple[str, ...] = WALLS
@@ -68,13 +68,13 @@ class Plan(NamedTuple):
         return json.dumps(self)
 
 
-def decode_plan(text: str) -> Plan:
+def decode_plan(text: str) -> ConfinementPlan:
     walls, descriptors, program, is_required, (preload, files, scratch_bytes, whole) = json.loads(text)
     needs = Needs(tuple(preload), tuple(files), scratch_bytes, tuple(whole))
-    return Plan(tuple(walls), tuple(descriptors), program, is_required, needs)
+    return ConfinementPlan(tuple(walls), tuple(descriptors), program, is_required, needs)
 
 
-def confine(plan: Plan) -> dict[str, str]:
+def confine(plan: ConfinementPlan) -> dict[str, str]:
     """Put up the walls of the plan around this process, for good; why each missing one is missing.
 
     Call it while the process has one thread: what others do is not confined.
@@ -150,7 +150,7 @@ def hide_memory() -> bool:
 # ---------------------------------------------------------------------------- limits
 
 
-def _limit(plan: Plan, readable: object) -> None:
+def _limit(plan: ConfinementPlan, readable: object) -> None:
     import resource as r
 
     descriptors = max((2, *plan.descriptors)) + DESCRIPTORS_SPARE
@@ -173,7 +173,7 @@ def _limit(plan: Plan, readable: object) -> None:
 _CLONE_NEWUSER, _CLONE_NEWNET, _CLONE_NEWIPC = 0x10000000, 0x40000000, 0x08000000
 
 
-def _leave_namespaces(plan: Plan, readable: object) -> None:
+def _leave_namespaces(plan: ConfinementPlan, readable: object) -> None:
     flags = _CLONE_NEWUSER | _CLONE_NEWNET | _CLONE_NEWIPC
     _call(_libc.unshare(ctypes.c_int(flags)), "unshare")
 
@@ -184,7 +184,7 @@ _CAPABILITIES_MAX = 64
 _CAPABILITY_VERSION = 0x20080522
 
 
-def _drop_privileges(plan: Plan, readable: object) -> None:
+def _drop_privileges(plan: ConfinementPlan, readable: object) -> None:
     if _MACHINE not in _CAPSET:
         raise OSError(errno.ENOSYS, f"the numbers of system calls on {_MACHINE} are not known")
     _gain_nothing()
@@ -225,7 +225,7 @@ def landlock_abi() -> int:
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 
 
-def _readable(plan: Plan) -> Iterator[Readable]:
+def _readable(plan: ConfinementPlan) -> Iterator[Readable]:
     for descriptor in plan.descriptors:
         yield os.dup(descriptor), _READ_FILE
     paths = [(one, _READ_FILE) for one in plan.needs.files]
@@ -258,7 +258,7 @@ def _loader_of(program: str) -> str:
     return ""
 
 
-def _lock_files(plan: Plan, readable: Sequence[Readable]) -> None:
+def _lock_files(plan: ConfinementPlan, readable: Sequence[Readable]) -> None:
     abi = landlock_abi()
     if not abi:
         raise OSError(errno.ENOSYS, "the kernel has no Landlock, or it is switched off")
@@ -450,7 +450,7 @@ class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def _filter_calls(plan: Plan, readable: object) -> None:
+def _filter_calls(plan: ConfinementPlan, readable: object) -> None:
     if _MACHINE not in _ARCHITECTURE or struct.calcsize("P") != 8 or sys.byteorder != "little":
         raise OSError(errno.ENOSYS, f"the numbers of system calls on {_MACHINE} are not known")
     rules = _filter_program(machine=_MACHINE, pid=os.getpid(), may_execute=bool(plan.program))
@@ -460,7 +460,7 @@ def _filter_calls(plan: Plan, readable: object) -> None:
     _syscall("seccomp", _SECCOMP[_MACHINE], 1, 0, ctypes.byref(program))
 
 
-_BUILDERS: dict[str, Callable[[Plan, Sequence[Readable]], None]] = {
+_BUILDERS: dict[str, Callable[[ConfinementPlan, Sequence[Readable]], None]] = {
     "limits": _limit,
     "namespaces": _leave_namespaces,
     "privileges": _drop_privileges,
@@ -510,10 +510,12 @@ def standing() -> dict[str, str]:
     return {wall: found.get(wall, "it was not tried") for wall in WALLS}
 
 
-def plan_of(*, descriptors: Iterable[int] = (), program: str = "", needs: Needs | None = None) -> Plan:
+def plan_of(
+    *, descriptors: Iterable[int] = (), program: str = "", needs: Needs | None = None
+) -> ConfinementPlan:
     """Return what holds for a new helper. Errors: `Refused` if a wall is required and does not stand."""
     chosen, needs = mode(), needs or Needs()
-    plan = Plan(
+    plan = ConfinementPlan(
         walls=() if chosen == OFF else needs.walls,
         descriptors=tuple(descriptors),
         program=program,
@@ -541,12 +543,12 @@ def _script() -> list[str]:
     return [sys.executable or "python3", "-I", "-S", "-B", "-c", code]
 
 
-def module_arguments(plan: Plan, module: str) -> list[str]:
+def module_arguments(plan: ConfinementPlan, module: str) -> list[str]:
     """Return what Python is called with to run a worker module behind the walls."""
     return ["-m", __name__, "run", plan.encode(), module]
 
 
-def program_launcher(plan: Plan) -> str:
+def program_launcher(plan: ConfinementPlan) -> str:
     """Return the path of a script that becomes the plan's program behind the walls, with its arguments.
 
     For libraries that start a program themselves and take only its path. The script is in memory, as long as
@@ -572,7 +574,7 @@ def _in_memory(text: str) -> int:
 # ---------------------------------------------------------------------------- the helper's side
 
 
-def run_module(plan: Plan, name: str) -> None:
+def run_module(plan: ConfinementPlan, name: str) -> None:
     """Import a worker module, let it load what it needs, and run its `main` behind the walls."""
     module = importlib.import_module(f"{name}.__main__")
     for needed in plan.needs.preload:
@@ -584,7 +586,7 @@ def run_module(plan: Plan, name: str) -> None:
     module.main()
 
 
-def execute(plan: Plan, arguments: Sequence[str]) -> None:
+def execute(plan: ConfinementPlan, arguments: Sequence[str]) -> None:
     """Become the plan's program, behind the walls, with nothing of this process but input and output."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 2)
@@ -594,7 +596,7 @@ def execute(plan: Plan, arguments: Sequence[str]) -> None:
     os.execve(plan.program, [plan.program, *arguments], {})
 
 
-def _refuse_without(missing: dict[str, str], plan: Plan) -> None:
+def _refuse_without(missing: dict[str, str], plan: ConfinementPlan) -> None:
     if missing and plan.is_required:
         sys.stderr.write(f"confinement: {missing}\n")
         os._exit(REFUSED)
@@ -607,7 +609,7 @@ def _check(walls: Sequence[str]) -> dict[str, str]:
         reading, writing = os.pipe()
         child = os.fork()
         if not child:
-            missing = confine(Plan(walls=(wall,)))
+            missing = confine(ConfinementPlan(walls=(wall,)))
             said = missing.get(wall) or ("" if _PROOFS[wall]() else "it was put up and stops nothing")
             os.write(writing, said.encode()[:500])
             os._exit(0)

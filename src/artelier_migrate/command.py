@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import Call, file_of
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import alone, command, group
 from artelier.cli.plugin_commands import allowed_plugins
 from artelier.errors import NotFound
@@ -32,7 +32,7 @@ def _register(holder: typer.Typer, name: str) -> None:
 
     @command(holder, name=name, example=f"artelier migrate {name} old/agents --world market --dry-run")
     async def migrate(  # pyright: ignore[reportUnusedFunction] - typer keeps it
-        call: Call,
+        call: CliCall,
         folder: Annotated[
             Path, typer.Argument(metavar="DIR", help="Folder of folders with agent.yaml; or one of these.")
         ],
@@ -85,7 +85,7 @@ app.info.cls = ImporterGroup
 
 
 async def _written(
-    call: Call, plans: list[Plan], world: str | None, *, dry_run: bool, overwrite: bool
+    call: CliCall, plans: list[Plan], world: str | None, *, dry_run: bool, overwrite: bool
 ) -> list[Outcome]:
     from artelier_migrate import fail_reserved, join_agents, write_agents
 
@@ -127,7 +127,7 @@ async def _check_world(tenant: Any, world: str) -> None:
         raise no_world(world) from None
 
 
-def _show(call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool) -> None:
+def _show(call: CliCall, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool) -> None:
     rows = [
         (
             one.agent or one.folder,
@@ -171,7 +171,7 @@ def _show(call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_ru
     call.screen.note((f"dry run: {said}" if dry_run else said or "no agents") + end, "bold")
 
 
-def _show_json(call: Call, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool) -> None:
+def _show_json(call: CliCall, outcomes: list[Outcome], counts: dict[str, int], *, dry_run: bool) -> None:
     import msgspec
 
     items: list[dict[str, Any]] = msgspec.to_builtins(outcomes)

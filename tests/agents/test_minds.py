@@ -10,7 +10,7 @@ from artelier.world.actions import Noop, Read, actions_prompt, parse_action
 from artelier.world.mind_artifacts import (
     MindState,
     Reading,
-    Reply,
+    TransitionAnswer,
     asks_model,
     begin,
     built_in,
@@ -61,7 +61,7 @@ def test_one_tick_from_the_prompt_to_the_next_state() -> None:
     asked = choose_prompt(read_from_library(step.transition_prompt_artifact_id))
     assert asked.prompt is not None
     question = asked.prompt.render(built_in(with_position(after, workflow, state)))
-    state, event = next_state(workflow, state, after, Reply('{"next_state": "ideating"}'))
+    state, event = next_state(workflow, state, after, TransitionAnswer('{"next_state": "ideating"}'))
 
     assert "Result: A handbook of {balance}." in question
     assert "Available phases: observing, ideating, implementing, reflecting" in question

@@ -14,8 +14,8 @@ from artelier.errors import InvalidArtifact
 from artelier.world.mind_artifacts import (
     InvalidWorkflow,
     MindState,
-    Reply,
     Transition,
+    TransitionAnswer,
     Workflow,
     asks_model,
     begin,
@@ -29,7 +29,7 @@ from artelier.world.mind_artifacts import (
     workflow_templates,
 )
 from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, WORKFLOW_TEMPLATES, WORKFLOWS
-from artelier.world.mind_artifacts.transition import Choice
+from artelier.world.mind_artifacts.transition import StateChoice
 from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place
 
@@ -228,7 +228,7 @@ def test_a_state_that_is_gone_leads_to_the_initial_one() -> None:
     gone = at("testing", ticks=4, failures=2)
 
     begun, event = begin(WORKFLOW, gone)
-    after, late = next_state(WORKFLOW, gone, facts(success=False), Reply('{"next_state": "x"}'))
+    after, late = next_state(WORKFLOW, gone, facts(success=False), TransitionAnswer('{"next_state": "x"}'))
 
     assert begun == at("observing", failures=2)
     assert event == Transition(origin="testing", to="observing", how="state_gone")
@@ -262,9 +262,9 @@ CHOSEN = '{"next_state": "ideating", "reason": "enough is known"}'
 )
 def test_llm_transition_parsing(text: str) -> None:
     """A reply may be plain JSON, fenced, or wrapped in prose; it is followed, not ignored."""
-    after, event = next_state(WORKFLOW, at("observing", ticks=2), facts(), Reply(text))
+    after, event = next_state(WORKFLOW, at("observing", ticks=2), facts(), TransitionAnswer(text))
 
-    assert parse_choice(text, states=WORKFLOW.states) == Choice("ideating", "enough is known")
+    assert parse_choice(text, states=WORKFLOW.states) == StateChoice("ideating", "enough is known")
     assert after == at("ideating")
     assert (event.how, event.to, event.reason) == ("llm", "ideating", "enough is known")
     assert not event.refused
@@ -273,24 +273,24 @@ def test_llm_transition_parsing(text: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "why"),
     [
-        (Reply('{"next_state": "conquering"}'), "unknown state 'conquering'"),
-        (Reply('{"next_state": "Ideating"}'), "unknown state"),
-        (Reply(""), "empty"),
-        (Reply("  \n"), "empty"),
-        (Reply("ideating"), "no JSON object"),
-        (Reply('{"next_state": "ideating"'), "not valid JSON"),
-        (Reply('{"next_state": null}'), "no `next_state`"),
-        (Reply('{"next_state": ["ideating"]}'), "no `next_state`"),
-        (Reply('{"state": "ideating"}'), "no `next_state`"),
-        (Reply('{"a": {"next_state": "ideating"}}'), "no `next_state`"),
-        (Reply(f"{CHOSEN} or {CHOSEN}"), "more than one"),
-        (Reply('{"next_state": "a", "next_state": "ideating"}'), "twice"),
-        (Reply(f'{{"next_state": "{"x" * 10_000}"}}'), "unknown state"),
-        (Reply(failed="rate limited"), "the reply failed: rate limited"),
+        (TransitionAnswer('{"next_state": "conquering"}'), "unknown state 'conquering'"),
+        (TransitionAnswer('{"next_state": "Ideating"}'), "unknown state"),
+        (TransitionAnswer(""), "empty"),
+        (TransitionAnswer("  \n"), "empty"),
+        (TransitionAnswer("ideating"), "no JSON object"),
+        (TransitionAnswer('{"next_state": "ideating"'), "not valid JSON"),
+        (TransitionAnswer('{"next_state": null}'), "no `next_state`"),
+        (TransitionAnswer('{"next_state": ["ideating"]}'), "no `next_state`"),
+        (TransitionAnswer('{"state": "ideating"}'), "no `next_state`"),
+        (TransitionAnswer('{"a": {"next_state": "ideating"}}'), "no `next_state`"),
+        (TransitionAnswer(f"{CHOSEN} or {CHOSEN}"), "more than one"),
+        (TransitionAnswer('{"next_state": "a", "next_state": "ideating"}'), "twice"),
+        (TransitionAnswer(f'{{"next_state": "{"x" * 10_000}"}}'), "unknown state"),
+        (TransitionAnswer(failed="rate limited"), "the reply failed: rate limited"),
         (None, "no model was asked"),
     ],
 )
-def test_a_reply_that_cannot_be_used_stays_with_a_reason(reply: Reply | None, why: str) -> None:
+def test_a_reply_that_cannot_be_used_stays_with_a_reason(reply: TransitionAnswer | None, why: str) -> None:
     after, event = next_state(WORKFLOW, at("observing", ticks=2), facts(), reply)
 
     assert after == at("observing", ticks=3)
@@ -300,7 +300,9 @@ def test_a_reply_that_cannot_be_used_stays_with_a_reason(reply: Reply | None, wh
 
 
 def test_a_model_may_choose_to_stay() -> None:
-    after, event = next_state(WORKFLOW, at("observing"), facts(), Reply('{"next_state": "observing"}'))
+    after, event = next_state(
+        WORKFLOW, at("observing"), facts(), TransitionAnswer('{"next_state": "observing"}')
+    )
 
     assert after == at("observing", ticks=1)
     assert event.how == "llm" and not event.refused and not event.is_move
@@ -356,7 +358,9 @@ def test_a_shipped_workflow_never_traps_an_agent_that_fails(name: str) -> None:
     state, _ = begin(workflow, None)
     visited = set()
     for _ in range(60):
-        state, _ = next_state(workflow, state, facts(success=False), Reply('{"next_state": "writing"}'))
+        state, _ = next_state(
+            workflow, state, facts(success=False), TransitionAnswer('{"next_state": "writing"}')
+        )
         visited.add(state.state)
 
     assert len(visited) >= (1 if asks_model(workflow, state) else 2)
@@ -366,10 +370,10 @@ def test_a_shipped_workflow_never_traps_an_agent_that_fails(name: str) -> None:
     st.sampled_from([*WORKFLOW.states, "gone"]),
     st.integers(0, 20),
     st.dictionaries(st.text(max_size=12), st.none() | st.booleans() | st.integers(), max_size=4),
-    st.none() | st.builds(Reply, st.text(max_size=40) | st.just(CHOSEN), st.just("")),
+    st.none() | st.builds(TransitionAnswer, st.text(max_size=40) | st.just(CHOSEN), st.just("")),
 )
 def test_any_facts_and_any_reply_lead_to_a_state_that_exists(
-    name: str, ticks: int, known: dict[str, Any], reply: Reply | None
+    name: str, ticks: int, known: dict[str, Any], reply: TransitionAnswer | None
 ) -> None:
     state = at(name, ticks)
 

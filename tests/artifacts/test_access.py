@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.artifacts import Access, Bill, Prices
+from artelier.artifacts import Access, AccessPrices, Bill
 from artelier.errors import ArtelierError, InvalidArtifact
 
 ACTIONS = "read search subscribe include invoke write delete transfer govern".split()  # every action there is
@@ -18,7 +18,7 @@ class Target(NamedTuple):
     access: Access | None
     id: str = "x"
     owner: str = "alice"
-    prices: Prices = Prices(read=2, invoke=3, inclusion=5)
+    prices: AccessPrices = AccessPrices(read=2, invoke=3, inclusion=5)
 
 
 def allowed(access: Access | None, principal: str) -> set[str]:

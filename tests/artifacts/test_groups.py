@@ -10,9 +10,9 @@ import pytest
 
 from artelier.artifacts import (
     Access,
+    AccessPrices,
     Artifacts,
     GroupJoined,
-    Prices,
     Provenance,
     Space,
     StoreStage,
@@ -161,7 +161,7 @@ class _Target(NamedTuple):
     access: Access | None
     id: str = "x"
     owner: str = "alice"
-    prices: Prices = Prices()
+    prices: AccessPrices = AccessPrices()
 
 
 def test_the_name_of_a_group_is_nobody(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_actions_of_a_tick_are_one_batch(tmp_path: Path, sandbox: MontySandb
             Batch(
                 appends=(StreamAppend(Stream("acme", space, "world:w"), drafts),),
                 blobs=tick.blobs,
-                guard=stage.unchanged(stage.seen),
+                guard=stage.guard_unchanged(stage.seen),
             )
         )
 
@@ -134,7 +134,7 @@ def test_a_batch_over_what_has_moved_is_refused(tmp_path: Path) -> None:
         stage = stage_of(here)
         for id in ("x", "new"):
             await stage.standing(id)
-        guard = stage.unchanged(stage.seen)
+        guard = stage.guard_unchanged(stage.seen)
         await here.store.append(Batch(guard=guard))
 
         await alice.write("x", content="y")
@@ -142,7 +142,7 @@ def test_a_batch_over_what_has_moved_is_refused(tmp_path: Path) -> None:
             await here.store.append(Batch(guard=guard))
         await alice.write("new", kind="document", content="y")
         with pytest.raises(SequenceConflict, match="artifact new"):
-            await here.store.append(Batch(guard=stage.unchanged(["new"])))
+            await here.store.append(Batch(guard=stage.guard_unchanged(["new"])))
 
     in_place(tmp_path, story)
 

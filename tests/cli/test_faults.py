@@ -181,7 +181,7 @@ def test_an_unexpected_error_is_short_and_its_traceback_can_be_asked_for(
     def breaks(*_: object) -> Path:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr("artelier.cli.call.Call.existing", breaks)
+    monkeypatch.setattr("artelier.cli.call.CliCall.existing", breaks)
 
     short = shell("head")
     shell.set("ARTELIER_DEBUG", "1")

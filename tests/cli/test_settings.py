@@ -100,12 +100,12 @@ def test_an_option_goes_over_the_environment_and_that_over_the_file(shell: Shell
 
 
 def test_every_variable_names_a_key_of_the_file() -> None:
-    from artelier.cli.settings.file import documented
+    from artelier.cli.settings.file import document_settings
 
-    keys = {row["key"] for row in documented()}
+    keys = {row["key"] for row in document_settings()}
 
     assert {".".join(place) for place in ENVIRONMENT.values()} <= keys
-    assert all(row["meaning"] for row in documented())
+    assert all(row["meaning"] for row in document_settings())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from artelier.child import Child
-from artelier.confinement import WALLS, Plan, landlock_abi, module_arguments, standing
+from artelier.confinement import WALLS, ConfinementPlan, landlock_abi, module_arguments, standing
 from tests.repository.sources import ROOT
 
 HOSTILE = "tests.confinement.hostile"
@@ -170,7 +170,7 @@ def _secret_of(stage: Stage) -> Path:
 
 def attack(stage: Stage, *walls: str) -> dict[str, list[Any]]:
     """What native code reaches behind these walls: `{attempt: [reached, what]}`."""
-    command = [sys.executable, "-P", "-s", *module_arguments(Plan(walls=walls), HOSTILE)]
+    command = [sys.executable, "-P", "-s", *module_arguments(ConfinementPlan(walls=walls), HOSTILE)]
     environ = {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     done = subprocess.run(
         command, input=json.dumps(stage.facts()) + "\n", capture_output=True, text=True, env=environ, cwd="/"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.context import CompactionStrategy, kept_from
-from artelier.context.compaction import extract, facts_of, lost
+from artelier.context.compaction import extract, facts_of, find_lost
 from artelier.errors import InvalidRequest
 from artelier.ports.model import ChatMessage, ToolCall
 from artelier.tokens import estimate_tokens
@@ -55,7 +55,7 @@ def test_whichever_trigger_comes_first() -> None:
     strategy = CompactionStrategy(trigger_at_messages=40, trigger_at_fraction=0.8)
 
     def wanted(messages: int, tokens: int) -> str:
-        return strategy.wanted(messages=messages, tokens=tokens, window_tokens=10_000)
+        return strategy.trigger_of(messages=messages, tokens=tokens, window_tokens=10_000)
 
     assert wanted(39, 7_999) == ""
     assert wanted(40, 10) == "messages"
@@ -88,14 +88,14 @@ def test_a_strategy_that_could_never_make_room_is_refused(wrong: dict[str, objec
     )
 )
 def test_a_strategy_comes_back_from_its_settings(strategy: CompactionStrategy) -> None:
-    again = CompactionStrategy.restored(strategy.settings())
+    again = CompactionStrategy.from_stored(strategy.settings())
 
     assert again.settings() == strategy.settings()
 
 
 def test_settings_of_something_else_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="not a compaction strategy"):
-        CompactionStrategy.restored({"keep": 3})
+        CompactionStrategy.from_stored({"keep": 3})
 
 
 TEXT = (
@@ -116,12 +116,12 @@ def test_facts_are_found_by_kind() -> None:
 
 
 def test_the_loss_is_what_neither_summary_nor_memory_says() -> None:
-    report = lost(TEXT, kept=["INV-2041 moved, total 42,983.02", "rate is 12.5% (memory)"])
+    report = find_lost(TEXT, kept=["INV-2041 moved, total 42,983.02", "rate is 12.5% (memory)"])
 
     assert "INV-2041" not in report.get("identifiers", [])
     assert "42,983.02" not in report.get("numbers", [])
     assert "/srv/billing/2026/q3.csv" in report["paths"]
-    assert lost(TEXT, kept=[TEXT]) == {}
+    assert find_lost(TEXT, kept=[TEXT]) == {}
 
 
 @given(st.text(max_size=2000))

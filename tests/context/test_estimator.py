@@ -20,7 +20,7 @@ def test_after_the_first_reply_a_growing_prompt_is_known_within_three_percent() 
         billed = int(180 + raw * 1.21)
         if turn:
             worst = max(worst, abs(estimate.tokens(raw) - billed) / billed)
-        estimate = estimate.learned(raw=raw, billed=billed)
+        estimate = estimate.learn_from_bill(raw=raw, billed=billed)
         raw += rng.randrange(30, 700)
         if raw > 12_000:
             raw = 3_000
@@ -31,10 +31,10 @@ def test_after_the_first_reply_a_growing_prompt_is_known_within_three_percent() 
 def test_after_a_compaction_old_text_is_known_to_have_cost_what_it_cost() -> None:
     """Text of another script at the end must not say what the text cost that a compaction takes away."""
     estimate, raw, billed = Estimator(), 1_000, 1_000
-    estimate = estimate.learned(raw=raw, billed=billed)
+    estimate = estimate.learn_from_bill(raw=raw, billed=billed)
     for ratio in [1] * 20 + [3] * 2:
         raw, billed = raw + 500, billed + 500 * ratio
-        estimate = estimate.learned(raw=raw, billed=billed)
+        estimate = estimate.learn_from_bill(raw=raw, billed=billed)
 
     told = estimate.tokens(2_000)
 
@@ -43,14 +43,14 @@ def test_after_a_compaction_old_text_is_known_to_have_cost_what_it_cost() -> Non
 
 
 def test_a_bill_that_cannot_be_true_teaches_nothing() -> None:
-    known = Estimator().learned(raw=1000, billed=1200)
+    known = Estimator().learn_from_bill(raw=1000, billed=1200)
 
     for raw, billed in ((0, 5), (1000, 0), (1000, 10**9), (1000, -4), (-1, 100)):
-        assert known.learned(raw=raw, billed=billed) == known
+        assert known.learn_from_bill(raw=raw, billed=billed) == known
 
 
 def test_the_budget_is_the_inverse_of_the_estimate() -> None:
-    estimate = Estimator().learned(raw=1000, billed=1300).learned(raw=2000, billed=2500)
+    estimate = Estimator().learn_from_bill(raw=1000, billed=1300).learn_from_bill(raw=2000, billed=2500)
 
     for tokens in (500, 2500, 9000):
         raw = estimate.raw_budget(tokens)
@@ -58,6 +58,6 @@ def test_the_budget_is_the_inverse_of_the_estimate() -> None:
 
 
 def test_its_numbers_survive_being_stored() -> None:
-    estimate = Estimator().learned(raw=1000, billed=1300)
+    estimate = Estimator().learn_from_bill(raw=1000, billed=1300)
 
     assert msgspec.json.decode(msgspec.json.encode(estimate), type=Estimator) == estimate

@@ -430,7 +430,7 @@ def test_a_file_takes_along_what_a_base_had_then_and_no_more(tmp_path: Path) -> 
 
 
 def _said(conversation: str, start: int, *entries: tuple[str, str, str]) -> ev.CycleCompleted:
-    added = ev.Added(conversation, start, tuple(ev.Entry(*entry) for entry in entries))
+    added = ev.Added(conversation, start, tuple(ev.MessageEntry(*entry) for entry in entries))
     return ev.CycleCompleted(cycle=start, added=(added,))
 
 
@@ -540,7 +540,7 @@ def test_a_base_that_somebody_damaged_is_no_endless_way(
 
 
 def test_events_without_a_base_are_written_as_ever() -> None:
-    entries = (ev.Entry("m", BlobRef("b:x")), ev.Entry("t", "1", "c1"))
+    entries = (ev.MessageEntry("m", BlobRef("b:x")), ev.MessageEntry("t", "1", "c1"))
     cycle = ev.CycleCompleted(cycle=1, added=(ev.Added(CHAT, 1, entries),))
     part = ev.PartRecord(tag="a", blob=BlobRef("b:x"), attach=True)
     prompt = ev.ContextAssembled(key="1", head=BlobRef("b:h"), request="h:x", parts=(part,))

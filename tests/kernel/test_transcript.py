@@ -11,7 +11,7 @@ import pytest
 from artelier import Kernel, ToolCall
 from artelier.errors import CorruptStore
 from artelier.kernel import Prompt, Run
-from artelier.kernel.prompt.transcript import Quote, lines, quoted
+from artelier.kernel.prompt.transcript import Quote, lines, quote_messages
 from artelier.ports.model import ChatMessage
 from artelier.testing import ScriptedModel
 
@@ -27,7 +27,7 @@ def test_the_form_is_what_it_was() -> None:
     """Stored prompts render by it: a changed wording needs a form of its own."""
     quote = Quote(source="run/c4", line_tokens_max=40, told="Pages 1 to 6 were seen.")
 
-    message = quoted(MESSAGES, first=12, quote=quote)
+    message = quote_messages(MESSAGES, first=12, quote=quote)
 
     assert message.role == "user"
     assert message.text.startswith(
@@ -44,7 +44,7 @@ def test_a_form_of_another_version_is_named() -> None:
     quote = Quote(source="x", line_tokens_max=40, form="transcript-9")
 
     with pytest.raises(CorruptStore, match="another version"):
-        quoted(MESSAGES, first=1, quote=quote)
+        quote_messages(MESSAGES, first=1, quote=quote)
 
 
 def test_every_line_is_bounded() -> None:
@@ -71,7 +71,7 @@ def test_a_quoted_conversation_renders_again_and_is_stored_once(tmp_path: Path) 
 
             desk = kernel.for_tenant()
             (message,) = (await desk.render("r", "quoted")).messages
-            assert message == quoted(MESSAGES, first=1, quote=quote)
+            assert message == quote_messages(MESSAGES, first=1, quote=quote)
             record = (await desk.manifest("r", "quoted")).parts[-1]
             assert (record.start, record.end, record.trust) == (1, 3, "untrusted")
             sizes = await desk.services.store.query("SELECT size FROM blobs WHERE size > 10000")

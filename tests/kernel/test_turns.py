@@ -23,8 +23,8 @@ class Line:
 
     def serves(self) -> str:
         """One call of the run that is next."""
-        place = FairOrder.ordered(self.waiting)[0]
-        self.order.served(place, WaitingCounts(self.waiting))
+        place = FairOrder.order_queue(self.waiting)[0]
+        self.order.advance(place, WaitingCounts(self.waiting))
         self.waiting.remove(place)
         return place.run_id
 

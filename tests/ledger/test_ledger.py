@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import ArtelierError, InsufficientFunds, InvalidEvent, LimitReached
-from artelier.ledger import Capping, Count, Moving, Posting, balance_of, ledger_view, may_owe
+from artelier.ledger import CappingEvent, Count, Moving, Posting, balance_of, ledger_view, may_owe
 from artelier.log import Batch, Draft, EventData, SqliteStore, Stream, StreamAppend, Tx, event
 
 
@@ -19,7 +19,7 @@ class Moved(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("ledger_test.capped")
-class Capped(Capping, frozen=True, kw_only=True, omit_defaults=True):
+class Capped(CappingEvent, frozen=True, kw_only=True, omit_defaults=True):
     """Any cap."""
 
 

@@ -15,7 +15,7 @@ import pytest
 from artelier.errors import NewerSchema, UnknownEvent
 from artelier.log import SqliteStore, View, verify_store
 from artelier.log.sqlite.migrations import SCHEMA_VERSION
-from artelier.testing.conformance.stage import TALLY, batch, settled, stream, total
+from artelier.testing.conformance.stage import TALLY, batch, settle_all, stream, total
 
 NEWER = dataclasses.replace(TALLY, version=TALLY.version + 1)
 MORE = View(name="conformance_more", version=1, tables=(), schema=())
@@ -65,7 +65,7 @@ def test_a_process_with_older_views_refuses_to_write(tmp_path: Path, upgrade: Ca
         upgrade(path)
         there = await store.root()
 
-        refused = await settled(store.submit_all([batch("run:a", 1), batch("run:b", 1)]))
+        refused = await settle_all(store.submit_all([batch("run:a", 1), batch("run:b", 1)]))
         with pytest.raises(NewerSchema):  # also what is no event: leases, keys
             await store.data_key("a-new-tenant")
         with pytest.raises(NewerSchema):  # and it does not get used to it

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from artelier.errors import ArtelierError, InvalidArguments, SequenceConflict
 from artelier.log import GENESIS, Batch, Event, Receipt, SqliteStore, StreamAppend, verify_store
-from artelier.testing.conformance.stage import TALLY, noted, settled, stream
+from artelier.testing.conformance.stage import TALLY, noted_draft, settle_all, stream
 
 STREAMS = [
     stream("run:a"),
@@ -54,7 +54,7 @@ class LogMachine(RuleBasedStateMachine):
             expected.append(refusal)
 
         async def submit() -> list[Receipt | ArtelierError]:
-            return await settled(self.stores[opener].submit_all(planned))
+            return await settle_all(self.stores[opener].submit_all(planned))
 
         results = self.loop.run_until_complete(submit())
         for result, refusal in zip(results, expected, strict=True):
@@ -67,7 +67,7 @@ class LogMachine(RuleBasedStateMachine):
         for index, numbers, expectation in parts_:
             head = len(after[index])
             seq = {"any": None, "right": head, "stale": head - 1, "ahead": head + 1}[expectation]
-            appends.append(StreamAppend(STREAMS[index], tuple(map(noted, numbers)), seq))
+            appends.append(StreamAppend(STREAMS[index], tuple(map(noted_draft, numbers)), seq))
             if refusal is None and expectation in ("stale", "ahead"):
                 refusal = SequenceConflict
             for number in numbers:

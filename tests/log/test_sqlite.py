@@ -18,7 +18,7 @@ import pytest
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, StoreFull, StoreLocked, StoreUnavailable
 from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
 from artelier.log.sqlite import store as sqlite_store
-from artelier.testing.conformance.stage import TALLY, batch, noted, settled, stream, total
+from artelier.testing.conformance.stage import TALLY, batch, noted_draft, settle_all, stream, total
 
 
 def tell(path: Path, story: Callable[[SqliteStore], Awaitable[None]]) -> None:
@@ -63,9 +63,9 @@ def test_a_full_disk_refuses_whole_batches_and_passes(tmp_path: Path) -> None:
         store._write_db.execute(f"PRAGMA max_page_count = {pages + 2}")
         key = await store.data_key("acme")
         _, blob = make_blob("acme", key, os.urandom(100_000))
-        huge = Batch(appends=(StreamAppend(stream("run:a"), (noted(5),)),), blobs=(blob,))
+        huge = Batch(appends=(StreamAppend(stream("run:a"), (noted_draft(5),)),), blobs=(blob,))
 
-        results = await settled(store.submit_all([batch("run:b", 1), huge, batch("run:c", 1)]))
+        results = await settle_all(store.submit_all([batch("run:b", 1), huge, batch("run:c", 1)]))
 
         assert {type(result) for result in results} == {StoreFull}
         assert (await store.head(stream("run:a")))[0] == 1

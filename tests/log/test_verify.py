@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, NotFound
 from artelier.log import GENESIS, Batch, RawDraft, Report, SqliteStore, StreamAppend, make_blob, verify_store
-from artelier.testing.conformance.stage import TALLY, batch, noted, stream
+from artelier.testing.conformance.stage import TALLY, batch, noted_draft, stream
 
 Tamper = Callable[[sqlite3.Connection], object]
 
@@ -26,15 +26,15 @@ async def _fill(store: SqliteStore) -> None:
     await store.append(
         Batch(
             appends=(
-                StreamAppend(stream("run:a"), (noted(1), noted(2, content=small[0])), 0),
-                StreamAppend(stream("run:b"), (noted(3),), 0),
+                StreamAppend(stream("run:a"), (noted_draft(1), noted_draft(2, content=small[0])), 0),
+                StreamAppend(stream("run:b"), (noted_draft(3),), 0),
             ),
             blobs=(small[1], large[1]),
         )
     )
     await store.append(batch("run:a", 4, 5))
     await store.append(batch("run:c", 6, tenant="other"))
-    await store.append(Batch(appends=(StreamAppend(stream("run:b"), (noted(7, content=large[0]),)),)))
+    await store.append(Batch(appends=(StreamAppend(stream("run:b"), (noted_draft(7, content=large[0]),)),)))
     await store.append(batch("run:a", 8))
 
 
@@ -252,7 +252,7 @@ def test_an_event_of_another_version_is_verified_and_its_views_are_named(tmp_pat
 
     async def fill(store: SqliteStore) -> None:
         unknown = RawDraft("conformance.unknown", 7, b'{"a":1}', 0, "tester")
-        await store.append(Batch(appends=(StreamAppend(stream("run:a"), (unknown, noted(1))),)))
+        await store.append(Batch(appends=(StreamAppend(stream("run:a"), (unknown, noted_draft(1))),)))
 
     store = SqliteStore(path, (TALLY,))
     asyncio.run(fill(store))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from artelier.memory.index.query_parser import NO_DAYS, asked_days, day_of, month_of
-from artelier.memory.index.tokenizer import associated, stem, stop_words, term_of, terms, words
+from artelier.memory.index.tokenizer import associations_of, stem, stop_words, term_of, terms, words
 
 # The examples of Porter's paper, step by step.
 PORTER = """caresses caress, ponies poni, ties ti, caress caress, cats cat, feed feed, agreed agre,
@@ -68,8 +68,8 @@ def test_stop_words_are_dropped_and_names_stay() -> None:
 
 
 def test_a_class_speaks_for_its_members_less_than_the_word_itself() -> None:
-    assert 0 < associated(term_of("instrument"))[term_of("violin")] < 1
-    assert associated("no-such-term") == {}
+    assert 0 < associations_of(term_of("instrument"))[term_of("violin")] < 1
+    assert associations_of("no-such-term") == {}
 
 
 @pytest.mark.parametrize(

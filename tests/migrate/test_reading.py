@@ -16,7 +16,7 @@ from artelier.errors import NotFound
 from artelier.sandbox import MontySandbox
 from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
 from artelier.world.mind_artifacts.prompt_variables import facts_of, with_position
-from artelier.world.mind_artifacts.transition import Reply, next_state
+from artelier.world.mind_artifacts.transition import TransitionAnswer, next_state
 from artelier.world.mind_artifacts.workflow import MindState, read_workflow
 from artelier_migrate import Plan, Specification, read_agents
 
@@ -60,7 +60,7 @@ def after(plan: Plan, state: str, *, reply: str | None = None, **given: Any) -> 
     for step in workflow.step(state).code:
         if step.run_if is None or step.run_if.check(facts, strict=True).holds:
             facts |= computed(artifact(plan, step.artifact_id).content["code"], facts)
-    asked = Reply(text=reply) if reply is not None else None
+    asked = TransitionAnswer(text=reply) if reply is not None else None
     return next_state(workflow, mind, facts, asked)[0].state
 
 

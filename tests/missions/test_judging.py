@@ -224,9 +224,9 @@ def test_a_run_from_before_rejections_were_heeded_keeps_its_rules() -> None:
         task="t", definition={"goal": "g", "success_criteria": "c"}, agent="a", model="m"
     ).settings()
 
-    assert TaskJob.restored(settings).heeds
-    assert not TaskJob.restored({**settings, "rules": 2}).heeds
-    assert TaskJob.restored({**settings, "rules": 2}).advises
+    assert TaskJob.from_stored(settings).heeds
+    assert not TaskJob.from_stored({**settings, "rules": 2}).heeds
+    assert TaskJob.from_stored({**settings, "rules": 2}).advises
 
 
 @pytest.mark.parametrize(

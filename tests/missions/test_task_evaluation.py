@@ -195,7 +195,7 @@ def test_a_run_from_before_keeps_the_rules_that_it_was_started_under(tmp_path: P
             desk = kernel.for_tenant()
             stored = (await make_task(desk, max_iterations=3)).settings()
             assert stored.pop("rules") == RULES_HEED
-            result = await work(desk, TaskJob.restored(stored))
+            result = await work(desk, TaskJob.from_stored(stored))
 
             assert (result.status, result.reason) == ("failed", "max_iterations")
             assert actor.requests("Verdict") == []

@@ -12,7 +12,7 @@ from artelier.chat.tree import queries
 from artelier.chat.tree.branches import run_name
 from artelier.chat.turn.turn_events import session_stream
 from artelier.kernel import events as kev
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.log import (
     Batch,
     Blob,
@@ -72,7 +72,7 @@ class Chat:
 
     async def keep(self, value: Any) -> BlobRef:
         key = await self.store.data_key(self.tenant)
-        ref, blob = make_blob(self.tenant, key, encoded(value))
+        ref, blob = make_blob(self.tenant, key, encode_json(value))
         self._blobs.append(blob)
         return ref
 
@@ -99,9 +99,9 @@ class Chat:
         await self.put(ev.ChatOpened(settings=await self.keep({"model": "m"}), greetings=texts))
         return self
 
-    async def change(self, tag: str, value: Any, **more: Any) -> ev.Change:
+    async def change(self, tag: str, value: Any, **more: Any) -> ev.ArtifactUpdate:
         fields: dict[str, Any] = {"versions_max": 10, **more}
-        return ev.Change(tag=tag, value=await self.keep(value), **fields)
+        return ev.ArtifactUpdate(tag=tag, value=await self.keep(value), **fields)
 
     async def asked(self, branch: str = "main", *, trigger: str = "generate", text: str = "hi") -> Any:
         self.runs += 1
@@ -114,8 +114,8 @@ class Chat:
             tokens=1,
         )
 
-    async def parts(self, *texts: str) -> tuple[ev.Part, ...]:
-        return tuple([ev.Part(text=await self.keep(text)) for text in texts])
+    async def parts(self, *texts: str) -> tuple[ev.ReplyPart, ...]:
+        return tuple([ev.ReplyPart(text=await self.keep(text)) for text in texts])
 
     async def turn(
         self,
@@ -125,8 +125,8 @@ class Chat:
         trigger: str = "generate",
         text: str = "hi",
         scope: str = SCOPE,
-        before: Sequence[ev.Change] = (),
-        after: Sequence[ev.Change] = (),
+        before: Sequence[ev.ArtifactUpdate] = (),
+        after: Sequence[ev.ArtifactUpdate] = (),
         at_us: int | None = None,
         **ended: Any,
     ) -> str:

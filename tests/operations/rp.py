@@ -214,7 +214,7 @@ async def receipts(session: Session, run: str, kind: type[Any]) -> list[Any]:
     return [decode_stored(data, type=kind) for (data,) in rows]
 
 
-async def written(session: Session, run: str) -> Sequence[ev.Report]:
+async def written(session: Session, run: str) -> Sequence[ev.EffectReport]:
     """What a run wrote of persisted artifacts, in the order of commit, by its own reports."""
     commits = await receipts(session, run, ev.CommitReported)
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.operations.graph.secret_redaction import MASK, masked
+from artelier.operations.graph.secret_redaction import MASK, mask_secrets
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from artelier.operations.graph.secret_redaction import MASK, masked
     ],
 )
 def test_a_secret_in_an_error_is_masked(text: str, secret: str) -> None:
-    shown = masked(text)
+    shown = mask_secrets(text)
 
     assert secret not in shown
     assert MASK in shown
@@ -38,10 +38,10 @@ def test_a_secret_in_an_error_is_masked(text: str, secret: str) -> None:
     ],
 )
 def test_ordinary_words_stay(text: str) -> None:
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_a_long_hostile_text_is_read_once() -> None:
     text = "token=" * 20_000 + "sk-" * 20_000
 
-    assert len(masked(text)) <= len(text)
+    assert len(mask_secrets(text)) <= len(text)

@@ -256,7 +256,7 @@ test_a_reply_grows_in_place_unless_others_stand_on_it = chat_test(_continued)
 
 async def _nothing_came(chat: Chat) -> None:
     asked = await chat.asked(text="a")
-    state = ev.Part(channel="state", text=await chat.keep("hp 3"), prompt=False)
+    state = ev.ReplyPart(channel="state", text=await chat.keep("hp 3"), prompt=False)
     begun = ev.VariantBegun(branch="main", run=asked.run)
     ended = ev.VariantEnded(
         branch="main", run=asked.run, status="done", parts=(*await chat.parts("one"), state)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.pii.detectors import find_all, shipped
+from artelier.pii.detectors import builtin_detectors, find_all
 from artelier.ports.pii import Detector
 from artelier_lab.pii.corpus import KINDS, judge
 
-DETECTORS = shipped()
+DETECTORS = builtin_detectors()
 
 
 def marked(text: str) -> list[str]:

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artelier.errors import ArtelierError, InvalidRequest, PatternTimeout
-from artelier.pii.detectors import find_all, pattern, shipped
+from artelier.pii.detectors import builtin_detectors, find_all, pattern
 from artelier.ports.pii import Detector, Found
 
-DETECTORS = shipped()
+DETECTORS = builtin_detectors()
 PROCESS_TIME_S_MAX = 60
 """For one hostile text of 100,000 characters: some hundred times what it takes."""
 

@@ -13,7 +13,7 @@ from artelier.app import Kernel
 from artelier.errors import RunSuspended
 from artelier.kernel import Policy
 from artelier.pii.decoded_view import ValuePlace
-from artelier.pii.detectors import shipped
+from artelier.pii.detectors import builtin_detectors
 from artelier.pii.hidden_values import places
 from artelier.pii.placeholder import placeholders_in
 from artelier.testing import ScriptedModel
@@ -28,7 +28,7 @@ RECALL_LEAST = {"parted groups": 0.7, "base64 twice": 0.98}
 
 
 def found_in(sample: Sample, *, rules: int) -> bool:
-    found: Sequence[ValuePlace] = places(shipped(), sample.text, rules=rules)
+    found: Sequence[ValuePlace] = places(builtin_detectors(), sample.text, rules=rules)
     return any(one.start < sample.end and one.end > sample.start for one in found)
 
 
@@ -44,14 +44,17 @@ def test_hidden_values_are_found(hiding: str) -> None:
 
 def test_what_only_looks_like_hidden_values_is_left_alone() -> None:
     for kind, text in benign(count=100):
-        assert places(shipped(), text, rules=2) == places(shipped(), text, rules=1), (kind, text)
+        assert places(builtin_detectors(), text, rules=2) == places(builtin_detectors(), text, rules=1), (
+            kind,
+            text,
+        )
 
 
 def test_the_sources_of_this_repository_hold_no_more_than_before() -> None:
     files = [*(ROOT / "src/artelier/kernel").rglob("*.py"), *(ROOT / "docs/decisions").rglob("*.md")]
     for file in files:
         text = file.read_text()
-        assert places(shipped(), text, rules=2) == places(shipped(), text, rules=1), file
+        assert places(builtin_detectors(), text, rules=2) == places(builtin_detectors(), text, rules=1), file
 
 
 @pytest.mark.parametrize(
@@ -73,7 +76,7 @@ def test_a_hidden_value_becomes_one_placeholder_that_leads_back(text: str) -> No
     assert len(placeholders_in(done)) == 1
     assert of_acme.text(done) == done
     value = "ana@example.org"
-    assert of_acme.restored(done) in (text, text[: text.find("ana")] + value + text[text.rfind("org") + 3 :])
+    assert of_acme.restore(done) in (text, text[: text.find("ana")] + value + text[text.rfind("org") + 3 :])
 
 
 def test_an_encoded_token_comes_back_byte_for_byte_and_is_told_from_the_value() -> None:
@@ -82,8 +85,8 @@ def test_an_encoded_token_comes_back_byte_for_byte_and_is_told_from_the_value() 
     plain, encoded = of_acme.text("to ana@example.org"), of_acme.text(f"X-To: {token}")
 
     assert plain.split()[1] != encoded.split()[1]
-    assert of_acme.restored(encoded) == f"X-To: {token}"
-    assert of_acme.restored(plain) == "to ana@example.org"
+    assert of_acme.restore(encoded) == f"X-To: {token}"
+    assert of_acme.restore(plain) == "to ana@example.org"
 
 
 def test_a_spaced_address_has_the_placeholder_of_the_address() -> None:
@@ -108,7 +111,7 @@ SIGNS = (
 
 @pytest.mark.parametrize("sign", SIGNS)
 def test_texts_full_of_signs_of_hiding_are_searched_to_their_end(sign: str) -> None:
-    places(shipped(), sign * (30_000 // len(sign)), rules=2)
+    places(builtin_detectors(), sign * (30_000 // len(sign)), rules=2)
 
 
 @pytest.mark.parametrize("began_under", [1, 2])

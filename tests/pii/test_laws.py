@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from artelier.kernel.prompt.manifest import canonical
 from artelier.log import DataKey
-from artelier.pii.detectors import shipped
+from artelier.pii.detectors import builtin_detectors
 from artelier.pii.encryption import VaultCipher
 from artelier.pii.placeholder import placeholder, placeholders_in
 from artelier.pii.scrubber import Scrubber
@@ -22,7 +22,7 @@ from artelier_lab.pii.corpus import KINDS, values
 def scrubber() -> Scrubber:
     """Of a tenant whose vault is in memory alone."""
     key = DataKey(1, b"k" * 32)
-    return Scrubber(shipped(), Vault("acme", key, VaultCipher(b"v" * 32), lambda sql, given: []))
+    return Scrubber(builtin_detectors(), Vault("acme", key, VaultCipher(b"v" * 32), lambda sql, given: []))
 
 
 PLANTS = [
@@ -71,7 +71,7 @@ def test_what_was_replaced_is_nowhere_and_comes_back(tree: Any, chosen: list[tup
     stored = canonical(done).decode()
     for value, _ in chosen:
         assert canonical(value).decode()[1:-1] not in stored, value
-    assert mine.restored(done) == data
+    assert mine.restore(done) == data
     assert len(placeholders_in(stored)) >= len(chosen)
 
 
@@ -107,18 +107,18 @@ def test_what_only_looks_like_a_placeholder_is_shown_as_it_was_typed(data: Any) 
     mine = scrubber()
     real = mine.text("ana.lopez@example.org")
 
-    stored = mine.escaped([data, real], lambda _: False)
+    stored = mine.escape_lookalikes([data, real], lambda _: False)
 
     assert placeholders_in(canonical(stored).decode()) == []
-    assert mine.restored(stored) == [data, real]
-    kept = mine.escaped([data, real], lambda one: one == real)
-    assert mine.restored(kept) == [data, "ana.lopez@example.org"]
+    assert mine.restore(stored) == [data, real]
+    kept = mine.escape_lookalikes([data, real], lambda one: one == real)
+    assert mine.restore(kept) == [data, "ana.lopez@example.org"]
 
 
 def test_a_placeholder_of_another_vault_stands_for_nothing() -> None:
     mine, other = scrubber(), placeholder("EMAIL", Random(1).randbytes(32))
 
-    assert mine.restored({"to": other}) == {"to": other}
+    assert mine.restore({"to": other}) == {"to": other}
 
 
 def test_two_spellings_of_one_value_stay_two_fields() -> None:
@@ -151,4 +151,4 @@ def test_no_depth_is_too_deep() -> None:
 
     done = mine.value(deep)
 
-    assert b"example" not in canonical(done) and canonical(mine.restored(done)) == canonical(deep)
+    assert b"example" not in canonical(done) and canonical(mine.restore(done)) == canonical(deep)

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.pii.placeholder import count_placeholders, escaped, placeholder, placeholders_in, restored
+from artelier.pii.placeholder import (
+    count_placeholders,
+    escape_lookalikes,
+    placeholder,
+    placeholders_in,
+    restore_values,
+)
 
 ONE = "<EMAIL_7Q2FKX>"
 VALUES = {ONE: "ana@example.org", "<NATIONAL_ID_ABCDEFGH>": "12 345"}
@@ -18,15 +24,15 @@ PIECES = st.sampled_from(["<", ">", "\\", "EMAIL_7Q2FKX", ONE, "<NATIONAL_ID_ABC
 
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_escaping_is_undone_by_reading_and_leaves_no_placeholder(text: str) -> None:
-    told = escaped(text, lambda _: False)
+    told = escape_lookalikes(text, lambda _: False)
 
     assert placeholders_in(told) == []
-    assert restored(told, VALUES.get) == text
+    assert restore_values(told, VALUES.get) == text
 
 
 @given(st.lists(PIECES, max_size=12).map("".join))
 def test_a_known_placeholder_stays_one(text: str) -> None:
-    told = escaped(text, lambda one: one == ONE)
+    told = escape_lookalikes(text, lambda one: one == ONE)
 
     assert set(placeholders_in(told)) <= {ONE}
 
@@ -44,7 +50,7 @@ def test_a_known_placeholder_stays_one(text: str) -> None:
     ],
 )
 def test_a_person_reads_the_value_or_what_was_typed(text: str, shown: str) -> None:
-    assert restored(text, VALUES.get) == shown
+    assert restore_values(text, VALUES.get) == shown
 
 
 def test_what_is_made_is_found_and_counted_by_kind() -> None:
@@ -58,9 +64,9 @@ def test_what_is_made_is_found_and_counted_by_kind() -> None:
 def test_a_reply_that_is_json_stays_json_with_look_alikes_in_it(said: str) -> None:
     reply = json.dumps({"action": "use_tool", "input": {"to": said}}, indent=1)
 
-    told = escaped(reply, lambda _: False)
+    told = escape_lookalikes(reply, lambda _: False)
 
-    assert restored(told, VALUES.get) == reply
+    assert restore_values(told, VALUES.get) == reply
     to = json.loads(told)["input"]["to"]
     assert placeholders_in(to) == []
-    assert restored(to, VALUES.get) == said
+    assert restore_values(to, VALUES.get) == said

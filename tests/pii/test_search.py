@@ -17,7 +17,7 @@ from artelier.kernel import Policy
 from artelier.kernel.events import RunSuspendedEvent
 from artelier.log import Batch, Draft, StreamAppend, run_stream
 from artelier.pii.decoded_view import ValuePlace
-from artelier.pii.detectors import pattern, shipped
+from artelier.pii.detectors import builtin_detectors, pattern
 from artelier.pii.hidden_values import places, windows
 from artelier.pii.placeholder import placeholders_in
 from artelier.pii.scrubber import DECODED_BYTES
@@ -49,7 +49,7 @@ async def searched(detectors: list[Detector], text: str) -> tuple[list[ValuePlac
 def test_a_large_text_gives_what_one_search_of_it_gives(monkeypatch: pytest.MonkeyPatch) -> None:
     module = sys.modules["artelier.pii.detectors.search"]  # its name is a function's in the package
     monkeypatch.setattr(module, "SEARCH_TIME_S", 60.0)  # of the one search here; helpers keep theirs
-    detectors = [*shipped(), pattern("CASE", "here; Noth[a-z]+")]
+    detectors = [*builtin_detectors(), pattern("CASE", "here; Noth[a-z]+")]
     text = corpus(700_000, 1)
 
     found, asked = asyncio.run(searched(detectors, text))
@@ -86,7 +86,9 @@ def test_a_pattern_that_does_not_end_stops_the_text_and_not_the_next_search() ->
                 pass
         found = [
             one
-            async for some in search.places(shipped(), "x " * 20_000 + "ana@example.org", tenant="b")
+            async for some in search.places(
+                builtin_detectors(), "x " * 20_000 + "ana@example.org", tenant="b"
+            )
             for one in some
         ]
         assert [one.normal for one in found] == ["ana@example.org"]
@@ -159,7 +161,7 @@ def test_thousands_of_values_are_stored_before_their_text_and_come_back(tmp_path
             assert "@" not in written.content
             assert await desk.restored(written.content) == given
             assert kernel.services.personal is not None
-            assert kernel.services.personal("acme").vault.held() < 2_000
+            assert kernel.services.personal("acme").vault.count_waiting() < 2_000
             again = await desk.as_principal("user:ada").artifacts.write("a/list", content=given)
             assert again.content == written.content
         finally:

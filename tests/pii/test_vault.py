@@ -26,13 +26,13 @@ def test_rows_that_are_stored_are_not_kept_for_ever(tmp_path: Path) -> None:
                 for n in range(PENDING_MAX)
             ]
             _, blob = make_blob("acme", key, b'"all of them"')
-            rows = vault.unstored(named[1:])
+            rows = vault.unstored_rows(named[1:])
             await store.append(Batch(blobs=[blob._replace(vault=rows)]))
 
             late = vault.placeholder_of("EMAIL", "late@example.org", "late@example.org")
 
             assert len(rows) == PENDING_MAX - 1
-            assert vault.held() == 2, "the one that was never stored, and the newest"
+            assert vault.count_waiting() == 2, "the one that was never stored, and the newest"
             for one, value in ((named[0], "a0"), (named[5], "a5"), (late, "late")):
                 assert vault.value_of(one) == f"{value}@example.org"
 

@@ -19,7 +19,7 @@ ALLOWED: dict[str, str] = {
     "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
-        operations/lore/png_chunks.py:_decoded base64.b64decode
+        operations/lore/png_chunks.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
         server/pii.py:_read json.loads
@@ -28,10 +28,10 @@ ALLOWED: dict[str, str] = {
         server/wire/artifacts/artifacts.py:content_of base64.b64decode
     """,
     "scrubbed: large texts beside the loop, but messages that a program appends": """
-        kernel/privacy/pii_scrubber.py:Personal._escaped msgspec.json.decode
-        kernel/privacy/pii_scrubber.py:Personal.passed msgspec.json.decode
+        kernel/privacy/pii_scrubber.py:Personal._escape msgspec.json.decode
+        kernel/privacy/pii_scrubber.py:Personal.receive_arguments msgspec.json.decode
         pii/placeholder.py:is_json msgspec.json.decode
-        pii/scrubber.py:Scrubber._fitted msgspec.json.decode
+        pii/scrubber.py:Scrubber._refit msgspec.json.decode
         pii/placeholder.py:loses_fields msgspec.json.decode
     """,
     "tokens of 100,000 characters at most": """
@@ -45,10 +45,10 @@ ALLOWED: dict[str, str] = {
         child_loop.py:serve json.loads
         operations/transforms/worker/__main__.py:_answer import_module(regex)
         operations/transforms/worker/__main__.py:_answer import_module(jsonpath)
-        operations/transforms/worker/pattern_match.py:_compiled re.compile
+        operations/transforms/worker/pattern_match.py:_compile re.compile
         operations/transforms/worker/pattern_match.py:_other regex.compile
         operations/transforms/worker/step_runner.py:_document json.loads
-        operations/transforms/worker/step_runner.py:_compiled re.compile
+        operations/transforms/worker/step_runner.py:_compile re.compile
         operations/transforms/worker/step_runner.py:_nodes jsonpath.JSONPathEnvironment
         tools/worker/tables.py:_width csv.reader
         tools/worker/tables.py:_rows csv.reader
@@ -56,11 +56,11 @@ ALLOWED: dict[str, str] = {
     """,
     "read and bounded by `patterns`, never a text": """
         patterns/linear.py:engine re2 passed on
-        patterns/linear.py:Linear._compiled re2 passed on
-        patterns/linear.py:Linear._compiled re2.compile
+        patterns/linear.py:Linear._compile re2 passed on
+        patterns/linear.py:Linear._compile re2.compile
         patterns/linear.py:_atom re.compile
         patterns/linear.py:_atom regex.compile
-        patterns/syntax.py:parsed import_module(re._parser)
+        patterns/syntax.py:parse_pattern import_module(re._parser)
         patterns/syntax.py:program_of import_module(re._parser)
     """,
     "compiled after `size_of`, with a time limit, in a thread": """
@@ -103,14 +103,14 @@ ALLOWED: dict[str, str] = {
         artelier_migrate/workflow.py:_translated ast.parse
     """,
     "typed or kept by the operator: command line, settings, users": """
-        cli/completion_values.py:_stored tomllib.loads
+        cli/completion_values.py:_configured_database tomllib.loads
         plugins.py:own_members tomllib.loads
         cli/plugin_commands.py:_allowed tomllib.loads
         cli/plugin_commands.py:_remembered json.loads
-        cli/approvals.py:ApprovalDesk._edited msgspec.json.decode
+        cli/approvals.py:ApprovalDesk._edit_arguments msgspec.json.decode
         cli/doctor/provider_checks.py:_skew_s email.utils.parsedate_to_datetime
         cli/runs/control.py:json_argument msgspec.json.decode
-        cli/settings/schema.py:_parsed tomllib.loads
+        cli/settings/schema.py:_parse tomllib.loads
         cli/settings/provenance.py:sources tomllib.loads
         cli/narration/narrator.py:Narration.json msgspec.json.decode
         cli/world/transfer.py:_content json.loads
@@ -126,7 +126,7 @@ ALLOWED: dict[str, str] = {
         world/figures/sweep_results.py:row_of msgspec.json.decode
     """,
     "in a thread, of a body or file within its bound": """
-        operations/profile/untrusted_json.py:_parsed msgspec.json.decode
+        operations/profile/untrusted_json.py:_parse msgspec.json.decode
         server/routes/worlds/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
@@ -141,12 +141,12 @@ ALLOWED: dict[str, str] = {
         world/actions/reply.py:<module> json.JSONDecoder
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
-        missions/task/artifact_writer.py:checked msgspec.json.decode
+        missions/task/artifact_writer.py:check_content msgspec.json.decode
         missions/task/decision.py:json_of msgspec.json.decode
         missions/verdict/output_lint.py:json_in msgspec.json.decode
         models/output.py:parse_output msgspec.json.decode
         models/output.py:parse_arguments msgspec.json.decode
-        operations/kinds/shared_values.py:_decoded msgspec.json.decode
+        operations/kinds/shared_values.py:_decode msgspec.json.decode
     """,
     "the request of the offline model, cut to what it reads": """
         artelier_offline/conversation.py:json_in json.JSONDecoder
@@ -198,9 +198,9 @@ ALLOWED: dict[str, str] = {
         kernel/prompt/assembly.py:assemble msgspec.json.decode
         models/params.py:dropped_of json.loads
         operations/transforms/transform.py:_data msgspec.json.decode
-        operations/lore/schemas.py:Form.to_content msgspec.json.decode
-        server/agui/event_follower.py:_decoded msgspec.json.decode
-        server/mcp/client_view.py:_told msgspec.json.decode
+        operations/lore/schemas.py:LoreForm.to_content msgspec.json.decode
+        server/agui/event_follower.py:_decode msgspec.json.decode
+        server/mcp/client_view.py:_tool_result msgspec.json.decode
         world/history/world_hash.py:NormalForm.of msgspec.json.decode
     """,
     "written by this very program, for a process that it starts": """
@@ -214,7 +214,7 @@ ALLOWED: dict[str, str] = {
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder
         kernel/prompt/manifest.py:message_of_result msgspec.json.decode
         kernel/queries/content.py:content msgspec.json.decode
-        kernel/run/handle.py:Run._computed msgspec.json.decode
+        kernel/run/handle.py:Run._compute msgspec.json.decode
         kernel/run/handle.py:Run.reading msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:refuse msgspec.json.decode
         kernel/tool_calls/tool_outcome.py:complete msgspec.json.decode
@@ -252,14 +252,14 @@ ALLOWED: dict[str, str] = {
         server/agui/event_fold.py:_plain msgspec.json.decode
         server/agui/event_follower.py:_readable msgspec.json.decode
         server/live/event_encoder.py:_without_path msgspec.json.decode
-        server/live/event_encoder.py:shortened msgspec.json.decode
+        server/live/event_encoder.py:shorten_content msgspec.json.decode
         server/live/event_encoder.py:_shortened_json msgspec.json.decode
         server/live/event_encoder.py:_without_path msgspec.json.decode
         tools/skills/definition.py:definition_from msgspec.json.decode
         tools/skills/handle.py:Skills._json msgspec.json.decode
         tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
         tools/skills/approval/pins.py:usable_tools msgspec.json.decode
-        world/tick/tick_diff.py:previewed msgspec.json.decode
+        world/tick/tick_diff.py:read_preview msgspec.json.decode
         world/history/checkpoints.py:checkpoint_before msgspec.json.decode
         world/queries.py:_say_settings msgspec.json.decode
         world/services/event_log.py:_config msgspec.json.decode

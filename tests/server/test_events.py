@@ -12,7 +12,7 @@ import pytest
 from artelier.kernel.events import ToolCompleted
 from artelier.log import BlobRef, Event, Stream, registered
 from artelier.operations.profile.definition import HOOKS
-from artelier.server.live.event_encoder import TEXT_CHARS_MAX, TEXTS, Encoder, shortened
+from artelier.server.live.event_encoder import TEXT_CHARS_MAX, TEXTS, Encoder, shorten_content
 from tests.server.house import House, asking, assert_fault, house, spoken
 
 
@@ -143,7 +143,7 @@ def test_the_list_of_texts_names_fields_that_there_are_and_none_of_a_session() -
     ],
 )
 def test_texts_have_a_bounded_length_whatever_the_content(content: bytes, text: str) -> None:
-    assert shortened(content) == text
+    assert shorten_content(content) == text
 
 
 @pytest.mark.parametrize("wanted", [{"after": -1}, {"after": 2**60}, {"limit": 0}, {"limit": 10**9}])
@@ -202,7 +202,7 @@ def test_names_of_agents_and_titles_are_told_and_private_ones_are_not(tmp_path: 
 def test_json_that_is_too_long_is_cut_to_json() -> None:
     plan = {"tasks": [{"goal": "g" * 900, "n": n} for n in range(200)]}
 
-    text = shortened(json.dumps(plan).encode())
+    text = shorten_content(json.dumps(plan).encode())
 
     assert len(text) <= 4 * TEXT_CHARS_MAX
     assert json.loads(text)["tasks"][0]["goal"].endswith("…")

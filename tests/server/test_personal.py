@@ -139,10 +139,10 @@ def test_live_events_are_restored_and_encoded_once(tmp_path: Path) -> None:
 
             from artelier.server.live.event_encoder import Filter
             from artelier.server.live.event_stream import EventStream
-            from artelier.server.pii import shown
+            from artelier.server.pii import restore_response
 
             frames = await made.app.state.hub.stream(Filter(tenant="default"), after=0)
-            stream = await shown(EventStream(frames), made.desk)
+            stream = await restore_response(EventStream(frames), made.desk)
             assert isinstance(stream, EventStream)
             read = ""
             async for frame in stream.frames:

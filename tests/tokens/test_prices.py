@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from artelier.errors import InvalidConfig
 from artelier.ports.model import FREE, Price, Usage
 from artelier.tokens.model_info import find_model
-from artelier.tokens.prices import Prices, TieredPrice, cost_microusd, upper_bound_microusd
+from artelier.tokens.prices import ModelPrices, TieredPrice, cost_microusd, upper_bound_microusd
 
 MINI = Price(input=Decimal("0.15"), cached_input=Decimal("0.075"), output=Decimal("0.6"))
 
 
 def price(model: str, **options: Any) -> Price:
-    found = Prices().price_of(model, **options)
+    found = ModelPrices().price_of(model, **options)
     assert found is not None
     return found
 
@@ -44,16 +44,16 @@ def test_a_bare_name_means_openai(name: str):
     ],
 )
 def test_an_unknown_price_is_none_and_never_zero(name: str):
-    assert Prices().price_of(name) is None
+    assert ModelPrices().price_of(name) is None
 
 
 def test_built_in_models_are_free():
-    assert Prices().price_of("offline") == FREE
+    assert ModelPrices().price_of("offline") == FREE
 
 
 def test_overrides_win_by_model_and_by_provider():
     mine = Price(input=Decimal(9))
-    prices = Prices({"gpt-4o-mini": mine, "ollama:": FREE, "offline": MINI})
+    prices = ModelPrices({"gpt-4o-mini": mine, "ollama:": FREE, "offline": MINI})
 
     assert prices.price_of("openai:gpt-4o-mini") == mine
     assert prices.price_of("openai:gpt-4o") != mine
@@ -69,7 +69,7 @@ def test_a_price_that_is_none_is_refused_when_it_is_set(bad: str):
 
 def test_an_override_that_is_no_price_is_refused():
     with pytest.raises(InvalidConfig, match="'gpt-4o' is not a price"):
-        Prices({"gpt-4o": 0.15})  # pyright: ignore[reportArgumentType] - on purpose
+        ModelPrices({"gpt-4o": 0.15})  # pyright: ignore[reportArgumentType] - on purpose
 
 
 def test_cost_rounds_up_once_and_bills_cached_tokens_at_their_price():
@@ -144,7 +144,7 @@ def _table() -> dict[str, tuple[Any, Price]]:
     """Every model of the table that is priced by text tokens alone: its prices, and ours."""
     from genai_prices.data_snapshot import get_snapshot
 
-    prices, rows = Prices(), {}
+    prices, rows = ModelPrices(), {}
     for provider in get_snapshot().providers:
         for model in provider.models:
             name = f"{provider.id}:{model.id}"

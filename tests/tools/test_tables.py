@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
-from artelier.tools.worker.tables import columns_from, identifier, unused
+from artelier.tools.worker.tables import columns_from, identifier, make_unique
 from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.tables import Tables
 
@@ -248,7 +248,7 @@ def test_no_keyword_becomes_a_table_name_that_needs_quotes():
 def test_naming_is_stable():
     assert identifier("") == "table_"
     assert identifier("a" * 500) == "a" * 60
-    assert unused("a", {"a", "a_2"}) == "a_3"
+    assert make_unique("a", {"a", "a_2"}) == "a_3"
     assert columns_from(["a", "A", "", "a_2"]) == ["a", "A_2", "column_3", "a_2_2"]
 
 

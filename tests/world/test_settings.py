@@ -71,7 +71,7 @@ def test_settings_that_would_stop_a_world_are_refused(tmp_path: Path, given: Any
             with pytest.raises(InvalidConfig, match=says):
                 await world.configure(given)
 
-            assert await world.config() == WorldConfig().begun()
+            assert await world.config() == WorldConfig().with_rules()
 
     asyncio.run(scenario())
 

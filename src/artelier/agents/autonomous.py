@@ -182,7 +182,7 @@ class AutonomousAgent:
         settings: dict[str, Any] = await blob_json(runs.services, runs.id, row.settings) or {}
         if row.loop != LOOP:
             raise _other_loop(run_id)
-        job = Job.restored(settings)
+        job = Job.from_stored(settings)
         is_asked = note.strip() or limits or max_iterations is not None or stuck_after is not None
         if is_asked or row.status == "paused":
             await runs.resume(
@@ -252,7 +252,7 @@ class AutonomousAgent:
         is_new = await _check_same(runs, wanted)
         if is_new and wanted.parent is None and not wanted.is_chat:
             # It stands in prompts as what is known; a conversation and a parent have looked already.
-            wanted = replace(wanted, prompt=services.typed(runs.id, wanted.prompt))
+            wanted = replace(wanted, prompt=services.escape_placeholders(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
             services.model(wanted.model)  # a missing key is said here, and no run fails of it
         profile = await save_if_new(runs, self.profile)
@@ -331,7 +331,7 @@ class AutonomousAgent:
         settings = await settings_of_run(run)
         if settings is None:
             raise InvalidRequest(f"run {run.id!r} is not one of an autonomous agent")
-        await self.loop(run, Job.restored(settings), None).drive()
+        await self.loop(run, Job.from_stored(settings), None).drive()
 
     def loop(
         self, run: Run, job: Job, kit: Kit | None, *, sink: Sink | None = None, desk: Any = None
@@ -448,7 +448,7 @@ def _model(model: str | None, llm_model: str | None) -> str:
 def _recorded_job(settings: Mapping[str, Any], job: Job) -> Job:
     """Return what the run was started with, with the caller's own type for its output."""
 
-    return replace(Job.restored(settings), output_schema=job.output_schema)
+    return replace(Job.from_stored(settings), output_schema=job.output_schema)
 
 
 def by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:

@@ -29,7 +29,7 @@ from artelier.kernel.limits.loop_limits import reopenings
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
-from artelier.operations.graph.failures import StepFailed
+from artelier.operations.graph.failures import OperationStepFailed
 from artelier.ports.model import ToolCall
 from artelier.tokens import estimate_tokens
 
@@ -104,13 +104,13 @@ class AgentLoop:
 
     async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
         """Cycles until the state says that it ended."""
-        state = AgentState.restored(snapshot)
+        state = AgentState.from_stored(snapshot)
         await self._restore(state)
         reopenings = await self._reopenings(from_snapshot=snapshot is not None)
         parts = self._parts()
         while True:
             for event in reopenings.get(state.cycle, ()):
-                state = state.reopened(event)
+                state = state.reopen(event)
             if state.status != "running":
                 break
             if self._is_used_up(state):
@@ -118,7 +118,7 @@ class AgentLoop:
                 return
             try:
                 state = await cycle(state, parts)
-            except StepFailed as failed:
+            except OperationStepFailed as failed:
                 self.run.fail(str(failed.facts["failed_type"]), failed.message)
                 return
         if state.status == "failed":
@@ -177,7 +177,7 @@ class AgentLoop:
         if self._steps is not None:
             await self._steps.before(number, self.conversation, text=self.job.prompt)
         state = await self._fit_prompt(state)
-        return state.changed(reads=self._reads(state))
+        return state.replace(reads=self._reads(state))
 
     async def _begin(self) -> None:
         """A chat begins with what was said before, and with what the person says now."""
@@ -218,17 +218,17 @@ class AgentLoop:
     async def _fit_prompt(self, state: AgentState, *, force: str = "") -> AgentState:
         """Make the prompt; if it has grown too long, compact and make it again."""
         sections = await self._sections(state)
-        compacted = await self.window.compacted(state, sections, force=force)
+        compacted = await self.window.compact_if_due(state, sections, force=force)
         if compacted is not state:
             state = compacted
             sections = await self._sections(state)
-        self._prompt, self._raw = self.window.assembled(state, sections)
+        self._prompt, self._raw = self.window.assemble_prompt(state, sections)
         return state
 
     async def _sections(self, state: AgentState) -> list[Section]:
         run, job = self.run, self.job
         count = len(self.conversation)
-        shown = self.conversation.aligned(state.shown, count) if count >= state.shown else None
+        shown = self.conversation.align_range(state.shown, count) if count >= state.shown else None
         summary = ""
         if state.summary is not None:  # the same one for many turns
             summary = await run.core.load_decoded(state.summary, decode_stored)
@@ -411,22 +411,22 @@ class AgentLoop:
     ) -> AgentState:
         assert result is not None
         state = self._tightened or state
-        state = self.window.learned(state, result, raw=self._raw)
+        state = self.window.learn_from_bill(state, result, raw=self._raw)
         self.conversation.append(result)
         if outcome.value is not None:
             state = self._after_tools(state, result, outcome.value)
         elif (said := self._objection(state, result)) is not None:
             kind, text = said
             if kind != "held" and state.repairs >= REPAIRS_MAX:
-                state = state.changed(status="failed", reason=kind, repairs=0)
+                state = state.replace(status="failed", reason=kind, repairs=0)
             else:
                 repairs = state.repairs + (kind != "held")
-                state = state.changed(repairs=repairs, repeated=0, seen="")
+                state = state.replace(repairs=repairs, repeated=0, seen="")
                 self.conversation.append({"role": "user", "content": text})
         else:
             await finish(self.run, self.job, result)
-            state = state.changed(status="completed", repairs=0, repeated=0, seen="")
-        state = state.changed(cycle=state.cycle + 1, messages=len(self.conversation))
+            state = state.replace(status="completed", repairs=0, repeated=0, seen="")
+        state = state.replace(cycle=state.cycle + 1, messages=len(self.conversation))
         self._offer(state)
         return state
 
@@ -434,15 +434,15 @@ class AgentLoop:
         for tool_result in results:
             self.conversation.append(tool_result)
         state = self._with_skills(state, results)
-        state = state.changed(repairs=0, passed=_passed_gates(self.job, state, self._called, results))
+        state = state.replace(repairs=0, passed=_passed_gates(self.job, state, self._called, results))
         counted = [not self._polls(name) for name in self._called]
         if not any(counted):  # looking again is what they are for
             return state
         seen = _digest(compress(result.tool_calls, counted), compress(results, counted))
         repeated = state.repeated + 1 if seen == state.seen else 1
-        state = state.changed(seen=seen, repeated=repeated)
+        state = state.replace(seen=seen, repeated=repeated)
         if 0 < state.raised.get("stuck_after", self.job.stuck_after) <= repeated:
-            return state.changed(status="failed", reason="stuck")
+            return state.replace(status="failed", reason="stuck")
         return state
 
     def _polls(self, name: str) -> bool:
@@ -487,7 +487,7 @@ class AgentLoop:
                 )
             elif said.get("unloaded") is True:
                 skills.pop(skill, None)
-        return state.changed(skills=tuple(skills.values())[-SKILLS_MAX:])
+        return state.replace(skills=tuple(skills.values())[-SKILLS_MAX:])
 
     def _offer(self, state: AgentState) -> None:
         """Choose the tools that the next prompt offers: with skills, a constant few."""
@@ -503,7 +503,7 @@ class AgentLoop:
         # from there, finds the reply in the log and ends the run anew. One that ends it by a limit is
         # there to go on from when somebody reopens the run.
         if state.status != "completed":
-            self.run.complete_cycle(state.cycle, state.stored())
+            self.run.complete_cycle(state.cycle, state.to_stored())
 
 
 _ENDS = {

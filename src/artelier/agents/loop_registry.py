@@ -129,7 +129,7 @@ async def resume_run(
     await _check_own(runs, row)
     if (built_in := _LOOPS.get(row.loop)) is not None:
         return await built_in.resume(kernel, tenant, run_id, on_wait)
-    job = Job.restored(settings)
+    job = Job.from_stored(settings)
     await _check_here(runs.services, runs.id, run_id, job, tools=row.tools)
     try:
         await check_workspace(runs.services, runs.id, run_id, job.workspace)
@@ -137,12 +137,14 @@ async def resume_run(
         if on_wait != "return":
             raise
         return await agent_result(runs.services, runs.id, run_id)
-    builder = ContextBuilder.restored(job.context, memory_store=memory_of(kernel, job.context.get("memory")))
+    builder = ContextBuilder.from_stored(
+        job.context, memory_store=memory_of(kernel, job.context.get("memory"))
+    )
     agent = AutonomousAgent(
         kernel=kernel,
         context_builder=builder,
         tools=tools_of(runs.services, runs.id, job.workspace),
-        compaction=CompactionStrategy.restored(job.compaction),
+        compaction=CompactionStrategy.from_stored(job.compaction),
         acceptance=job.acceptance,
         max_iterations=job.max_iterations,
         stuck_after=job.stuck_after or None,
@@ -228,7 +230,7 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
     loop = (await run_row(runs.services.store, runs.id, run_id)).loop
     if (built_in := _LOOPS.get(loop)) is not None:
         return await built_in.needs(kernel, tenant, run_id)
-    job = None if is_turn else Job.restored(await settings_of(kernel, tenant, run_id))
+    job = None if is_turn else Job.from_stored(await settings_of(kernel, tenant, run_id))
     row = await run_row(runs.services.store, runs.id, run_id)
     try:
         if job is None:
@@ -332,7 +334,7 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
         from artelier.chat.turn.turn_loop import replay_turn
 
         return await replay_turn(run, settings)
-    job = Job.restored(settings)
+    job = Job.from_stored(settings)
     if job.context.get("code"):
         raise InvalidRequest(
             f"the context of run {run.id!r} is built by code that is not loaded here",
@@ -340,7 +342,7 @@ async def replay_run(run: Run, settings: dict[str, Any]) -> None:
         )
     row = await run_row(run.core.services.store, run.tenant_id, run.id)
     memory = _RecordedMemory(job.context["memory"]) if job.context.get("memory") else None
-    builder = ContextBuilder.restored(job.context, memory_store=memory)
+    builder = ContextBuilder.from_stored(job.context, memory_store=memory)
     await AgentLoop(run, job, builder, agent_id=row.agent).drive()
 
 

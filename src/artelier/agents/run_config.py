@@ -102,7 +102,7 @@ class Job:
         return stored
 
     @classmethod
-    def restored(cls, settings: Mapping[str, Any]) -> Job:
+    def from_stored(cls, settings: Mapping[str, Any]) -> Job:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         stored: dict[str, Any] = dict(settings)
         if "identity" in stored:  # runs of version 0.1.0 before there were builders
@@ -116,7 +116,7 @@ class Job:
             raise CorruptStore(f"the settings of a run cannot be read: {error}") from None
 
     def strategy(self) -> CompactionStrategy:
-        return CompactionStrategy.restored(self.compaction)
+        return CompactionStrategy.from_stored(self.compaction)
 
     @property
     def prompt_tokens_max(self) -> int:

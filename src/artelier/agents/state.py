@@ -71,11 +71,11 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`running`, `completed` or `failed`."""
     reason: str = ""
 
-    def stored(self) -> dict[str, Any]:
+    def to_stored(self) -> dict[str, Any]:
         return msgspec.to_builtins(self)
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any] | None) -> AgentState:
+    def from_stored(cls, state: Mapping[str, Any] | None) -> AgentState:
         """Errors: `CorruptStore` if the stored state is not one of this loop."""
         if state is None:
             return cls()
@@ -84,20 +84,20 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the stored state of an agent cannot be read: {error}") from None
 
-    def reopened(self, event: RunReopened) -> AgentState:
+    def reopen(self, event: RunReopened) -> AgentState:
         """Return the state in which a failed run goes on: what the event resets begins anew."""
-        state = self.changed(raised={**self.raised, **event.limits}) if event.limits else self
+        state = self.replace(raised={**self.raised, **event.limits}) if event.limits else self
         if "max_iterations" in event.limits:
-            state = state.changed(iterations_from=0)
+            state = state.replace(iterations_from=0)
         if "iterations" in event.resets:
-            state = state.changed(iterations_from=self.cycle)
+            state = state.replace(iterations_from=self.cycle)
         if "repeated" in event.resets:
-            state = state.changed(repeated=0, seen="")
+            state = state.replace(repeated=0, seen="")
         if "repairs" in event.resets:
-            state = state.changed(repairs=0)
+            state = state.replace(repairs=0)
         if event.resets or event.limits:
-            state = state.changed(status="running", reason="")
+            state = state.replace(status="running", reason="")
         return state
 
-    def changed(self, **fields: Any) -> AgentState:
+    def replace(self, **fields: Any) -> AgentState:
         return msgspec.structs.replace(self, **fields)

@@ -1,10 +1,10 @@
 """Artifacts: addressable, versioned, owned content; who may touch it and what that costs."""
 
-from artelier.artifacts.access.bill import Bill, Prices, account_of
+from artelier.artifacts.access.bill import AccessPrices, Bill, account_of
 from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter, static_decision
 from artelier.artifacts.access.decision import Verdict, judge
-from artelier.artifacts.access.rules import Access, Decision, check_principal, group_of
-from artelier.artifacts.content import Change, Diff
+from artelier.artifacts.access.rules import Access, AccessDecision, check_principal, group_of
+from artelier.artifacts.content import Diff, JsonDifference
 from artelier.artifacts.events import (
     GROUPING,
     MOVING,
@@ -21,9 +21,9 @@ from artelier.artifacts.events import (
     artifact_stream,
     money_stream,
 )
-from artelier.artifacts.groups.membership import Member, Shared, SharedItem
+from artelier.artifacts.groups.membership import GroupMember, SharedItem, SharedPage
 from artelier.artifacts.invoke.code_scope import in_scope
-from artelier.artifacts.invoke.invocation_store import Outcome
+from artelier.artifacts.invoke.invocation_store import InvocationOutcome
 from artelier.artifacts.invoke.invocation_tree import (
     Call,
     InvocationFailed,
@@ -39,13 +39,16 @@ from artelier.artifacts.ref import Ref
 from artelier.artifacts.space import Money, Space
 from artelier.artifacts.store import Artifacts
 from artelier.artifacts.view import artifacts_view
-from artelier.artifacts.write.space_session import Taken
+from artelier.artifacts.write.space_session import AccessOutcome
 from artelier.artifacts.write.state import Decided, Licence, Royalty, Stage, StoreStage, Working
 
 __all__ = [
     "GROUPING",
     "MOVING",
     "Access",
+    "AccessDecision",
+    "AccessOutcome",
+    "AccessPrices",
     "Act",
     "Artifact",
     "ArtifactCharged",
@@ -58,36 +61,33 @@ __all__ = [
     "Artifacts",
     "Bill",
     "Call",
-    "Change",
     "Decided",
-    "Decision",
     "Decisions",
     "Diff",
     "Gate",
     "GroupJoined",
     "GroupLeft",
+    "GroupMember",
     "Interpreter",
     "InvocationFailed",
     "InvocationLimits",
+    "InvocationOutcome",
+    "JsonDifference",
     "Kind",
     "Licence",
     "Lineage",
-    "Member",
     "MemorySearch",
     "Money",
-    "Outcome",
-    "Prices",
     "Provenance",
     "Ref",
     "Royalty",
     "Service",
-    "Shared",
     "SharedItem",
+    "SharedPage",
     "Space",
     "Stage",
     "StoreStage",
     "Summary",
-    "Taken",
     "Tree",
     "Verdict",
     "VersionInfo",

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import CorruptStore, InvalidArtifact
 from artelier.log.blobs import LARGE_BYTES
 
@@ -122,7 +122,9 @@ def check_json(value: object) -> None:
             members = cast("dict[object, object]", item)
             for key in members:
                 if not isinstance(key, str):
-                    raise InvalidArtifact("a key of JSON content is no text", expected="text", got=shown(key))
+                    raise InvalidArtifact(
+                        "a key of JSON content is no text", expected="text", got=safe_repr(key)
+                    )
                 if not key.isascii():
                     _utf8(key)
             for member in members.values():
@@ -173,7 +175,7 @@ CHANGES_MAX = 1000
 """Structural changes that are listed."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class JsonDifference(msgspec.Struct, frozen=True, kw_only=True):
     """One difference of JSON content; an absent side is `UNSET`."""
 
     path: str
@@ -190,7 +192,7 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
     """`text` or `json` if both versions are, else `bytes`."""
     text: str = ""
     """A unified diff for text, one line per change for JSON, a sentence for bytes; empty if equal."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[JsonDifference, ...] = ()
     """For JSON, at most `CHANGES_MAX`."""
 
 
@@ -256,22 +258,22 @@ def _lines(before: str, after: str, names: tuple[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _changes(before: Content, after: Content) -> list[Change]:
-    found: list[Change] = []
+def _changes(before: Content, after: Content) -> list[JsonDifference]:
+    found: list[JsonDifference] = []
     stack: list[tuple[str, Any, Any]] = [("", before, after)]
     while stack and len(found) < CHANGES_MAX:
         path, old, new = stack.pop()
         if old is msgspec.UNSET:
-            found.append(Change(path=path, op="add", after=new))
+            found.append(JsonDifference(path=path, op="add", after=new))
         elif new is msgspec.UNSET:
-            found.append(Change(path=path, op="remove", before=old))
+            found.append(JsonDifference(path=path, op="remove", before=old))
         elif isinstance(old, dict) and isinstance(new, dict):
             stack.extend(_members(path, cast("dict[str, Any]", old), cast("dict[str, Any]", new)))
         elif isinstance(old, list) and isinstance(new, list):
             stack.extend(_items(path, cast("list[Any]", old), cast("list[Any]", new)))
         elif old != new or type(cast(object, old)) is not type(cast(object, new)):
             # The types too: 1, 1.0 and true are three values.
-            found.append(Change(path=path, op="replace", before=old, after=new))
+            found.append(JsonDifference(path=path, op="replace", before=old, after=new))
     return found
 
 
@@ -294,12 +296,12 @@ def _items(path: str, old: list[Any], new: list[Any]) -> list[tuple[str, object,
     ]
 
 
-def _line(change: Change) -> str:
-    def shown(value: object) -> str:
+def _line(change: JsonDifference) -> str:
+    def to_json(value: object) -> str:
         return msgspec.json.encode(value).decode()
 
     if change.op == "add":
-        return f"+ {change.path}: {shown(change.after)}"
+        return f"+ {change.path}: {to_json(change.after)}"
     if change.op == "remove":
-        return f"- {change.path}: {shown(change.before)}"
-    return f"~ {change.path}: {shown(change.before)} -> {shown(change.after)}"
+        return f"- {change.path}: {to_json(change.before)}"
+    return f"~ {change.path}: {to_json(change.before)} -> {to_json(change.after)}"

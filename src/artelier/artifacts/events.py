@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.bill import AccessPrices
 from artelier.artifacts.access.rules import Access
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving
@@ -65,7 +65,7 @@ class ArtifactWritten(Moving, frozen=True, kw_only=True, omit_defaults=True):
     creator: str
     owner: str
     access: Access
-    prices: Prices = Prices()
+    prices: AccessPrices = AccessPrices()
     interface: BlobRef | None = None
     metadata: BlobRef | None = None
     derived_from: tuple[str, ...] = ()

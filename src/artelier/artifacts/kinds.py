@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from artelier.artifacts.content import Media, media_of
 from artelier.artifacts.invoke.program import check_entry, code_of
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.artifacts.write import content_checks
 from artelier.errors import Conflict, InvalidArtifact, InvalidConfig
 
@@ -65,7 +65,9 @@ def kind_named(name: object) -> Kind:
     """Errors: `InvalidArtifact` naming the known kinds."""
     kind = _kinds.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InvalidArtifact("unknown kind of artifact", expected=", ".join(known_kinds()), got=shown(name))
+        raise InvalidArtifact(
+            "unknown kind of artifact", expected=", ".join(known_kinds()), got=safe_repr(name)
+        )
     return kind
 
 

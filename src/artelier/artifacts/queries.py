@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.bill import AccessPrices
 from artelier.artifacts.access.rules import Access
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
@@ -31,7 +31,7 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     step: str | None = None
     """Key of the step of that run."""
 
-    def checked(self) -> Provenance:
+    def normalise(self) -> Provenance:
         """Itself, refs checked and each once. Errors: `InvalidArtifact`, `InvalidRequest`."""
         refs = tuple(str(Ref.parse(ref, main_allowed=True)) for ref in dict.fromkeys(self.derived_from))
         if len(refs) > SOURCES_MAX:
@@ -54,7 +54,7 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     access: Access | None
     """None: what is stored cannot be read, and denies."""
-    prices: Prices
+    prices: AccessPrices
     interface: Any = None
     """MCP style: its tools with JSON schema; None if it has none."""
     provenance: Provenance = Provenance()
@@ -75,7 +75,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     creator: str
     owner: str
     access: Access | None
-    prices: Prices
+    prices: AccessPrices
     size_bytes: int
     created_us: int
     written_us: int
@@ -140,7 +140,7 @@ class Standing(NamedTuple):
     creator: str
     owner: str
     access: Access | None
-    prices: Prices
+    prices: AccessPrices
     created_us: int
     position: int
     at: VersionRow | None
@@ -200,7 +200,7 @@ def standing_from(row: Row) -> Standing:
         creator,
         owner,
         Access.read(access),
-        Prices(read=read, invoke=invoke, inclusion=inclusion),
+        AccessPrices(read=read, invoke=invoke, inclusion=inclusion),
         created_us,
         position,
         None if at[0] is None else VersionRow(*at),

@@ -21,7 +21,7 @@ _repr.maxstring = _repr.maxother = 120
 _repr.maxlevel = 3
 
 
-def shown(value: object) -> str:
+def safe_repr(value: object) -> str:
     """A value as Python would print it, cut off. Depth, length and huge integers do no harm."""
     try:
         return _repr.repr(value)
@@ -75,18 +75,18 @@ class Ref(NamedTuple):
                 raise InvalidRequest(
                     "this ref crosses a space",
                     expected="an id of this space; `main:` leads out of a world only",
-                    got=shown(text),
+                    got=safe_repr(text),
                 )
             rest, space = rest.removeprefix(MAIN_PREFIX), MAIN_SPACE
         if at_mark and not _VERSION.fullmatch(version):
             raise InvalidRequest(
-                "not a version of an artifact", expected="id@<number from 1>", got=shown(text)
+                "not a version of an artifact", expected="id@<number from 1>", got=safe_repr(text)
             )
         if hash_mark and not _PART.fullmatch(part):
             raise InvalidRequest(
                 "not a part of an artifact",
                 expected="id#<1-128 characters of A-Z a-z 0-9 . _ : / ->",
-                got=shown(text),
+                got=safe_repr(text),
             )
         return cls(check_new_id(rest), int(version) if at_mark else None, part if hash_mark else None, space)
 
@@ -103,7 +103,7 @@ def check_new_id(value: object) -> str:
         raise InvalidRequest(
             "ids that begin with `main:`, `b:` or `artifact:` are reserved",
             expected="another id",
-            got=shown(id_),
+            got=safe_repr(id_),
         )
     return id_
 

@@ -26,8 +26,8 @@ from artelier.artifacts.events import (
     GroupLeft,
     artifact_stream,
 )
-from artelier.artifacts.groups.membership import Groups, Member, Shared
-from artelier.artifacts.invoke.invocation_store import Invoker, Outcome
+from artelier.artifacts.groups.membership import GroupMember, Groups, SharedPage
+from artelier.artifacts.invoke.invocation_store import InvocationOutcome, Invoker
 from artelier.artifacts.invoke.invocation_tree import (
     InvocationLimits,
     MemorySearch,
@@ -48,11 +48,11 @@ from artelier.artifacts.queries import (
 from artelier.artifacts.ref import Ref, check_new_id, substitute
 from artelier.artifacts.write.space_session import (
     ATTEMPTS_MAX,
+    AccessOutcome,
     Door,
     KeyOfRun,
-    Retention,
+    RetentionRules,
     Stages,
-    Taken,
     first_kept,
     replace_once,
     too_busy,
@@ -76,7 +76,7 @@ PAGE_MAX = 1000
 """Rows of one answer."""
 
 Summaries = list[Summary]  # `list` is a method below
-Members = list[Member]
+Members = list[GroupMember]
 Appends = tuple[StreamAppend, list[Blob], Artifact]
 _Guard = Callable[[Tx], None] | None
 
@@ -259,7 +259,7 @@ class Artifacts:
         """
         return await self._door.access(Ref.parse(ref), action, price_max=price_max)
 
-    async def take(self, ref: str, action: str = "include", *, price_max: int | None = None) -> Taken:
+    async def take(self, ref: str, action: str = "include", *, price_max: int | None = None) -> AccessOutcome:
         """Content for a prompt: `(verdict, artifact, charge)`, without raising what policy refuses.
 
         The `charge` belongs into the batch of the step that uses the content; nothing moves before.
@@ -267,7 +267,7 @@ class Artifacts:
         """
         return await self._door.take(Ref.parse(ref), action, price_max=price_max)
 
-    async def invoke(self, id: str, /, *, price_max: int | None = None, **args: Any) -> Outcome:
+    async def invoke(self, id: str, /, *, price_max: int | None = None, **args: Any) -> InvocationOutcome:
         """Run an executable artifact in the sandbox; what it does is appended as one batch, or not at all.
 
         Units:  `price_max` is the scrip the caller agrees to; None is the price that the artifact posts.
@@ -407,13 +407,13 @@ class Artifacts:
         either, `retention {max_versions, ttl_s}` of the metadata holds. Needs the right to delete.
         """
         door, gone = self._door, [0]
-        asked = Retention.parse({"max_versions": max_versions, "ttl_s": ttl_s})
+        asked = RetentionRules.parse({"max_versions": max_versions, "ttl_s": ttl_s})
 
         async def retire(standing: Standing) -> ArtifactPruned | None:
             rules = asked
-            if rules == Retention() and standing.at is not None:
+            if rules == RetentionRules() and standing.at is not None:
                 metadata: dict[str, Any] = await door.extra(standing.at.metadata) or {}
-                rules = Retention.parse(metadata.get("retention", {}))
+                rules = RetentionRules.parse(metadata.get("retention", {}))
             kept = await first_kept(door, standing, rules)
             gone[0] = kept - standing.kept_from
             return ArtifactPruned(id=standing.id, kept_from=kept) if gone[0] else None
@@ -465,13 +465,13 @@ class Artifacts:
         """Members of a group by name, beyond the name `after`; needs the right to read the group."""
         return await Groups(self._door).members(group_id, limit=_checked_limit(limit), after=after)
 
-    async def shared(self, group_id: str, *, limit: int = 100, after: str | None = None) -> Shared:
+    async def shared(self, group_id: str, *, limit: int = 100, after: str | None = None) -> SharedPage:
         """Artifacts whose newest policy lets the members read them, as far as the caller may read them too.
 
         `(items, count, next)`: `count` is that of all; ask on with `after=next`, None is the end. Needs the
         right to read the group.
         """
-        return await Groups(self._door).shared(group_id, limit=_checked_limit(limit), after=after)
+        return await Groups(self._door).list_shared(group_id, limit=_checked_limit(limit), after=after)
 
     async def groups_of(self, principal: str | None = None) -> tuple[str, ...]:
         """Ids of the groups that a principal (the caller unless said) is in now, sorted; of another's those
@@ -542,14 +542,14 @@ class Artifacts:
         artifact = artifact_of(
             event,
             content=content,
-            metadata=await self._kept(wish.metadata, event.metadata),
-            interface=await self._kept(wish.interface, event.interface),
+            metadata=await self._metadata_of(wish.metadata, event.metadata),
+            interface=await self._metadata_of(wish.interface, event.interface),
             created_us=standing.created_us if standing else at_us,
             written_us=at_us,
         )
         return (StreamAppend(stream, (draft,), seq), blobs, artifact), stage.guard_beyond_one()
 
-    async def _kept(self, wished: Mapping[str, Any] | None, ref: str | None) -> Any:
+    async def _metadata_of(self, wished: Mapping[str, Any] | None, ref: str | None) -> Any:
         return dict(wished) if wished is not None else await self._door.extra(ref)
 
 

@@ -15,12 +15,12 @@ from artelier.chat.tree.branches import (
     MAIN,
     VARIANTS_MAX,
     ChatConflict,
-    bounded,
     branch_of,
     check_free,
     check_open,
     check_settled,
     insert_branch,
+    limit_parts,
     move,
     take_run,
     too_many,
@@ -206,10 +206,10 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
         status="asked",
         trigger=data.trigger,
         run=data.run,
-        user=encoded_parts((ev.Part(text=data.text),)),
+        user=encoded_parts((ev.ReplyPart(text=data.text),)),
         tokens=(parent.tokens if parent is not None else 0) + data.tokens,
         at_us=event.at_us,
-        **tree_rows.inherited(tx, parent, ""),
+        **tree_rows.inherit_columns(tx, parent, ""),
     )
     tree_rows.insert(tx, node)
     return node.node
@@ -275,12 +275,12 @@ def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *
         trigger=trigger,
         run=data.run,
         profile=data.profile,
-        user=encoded_parts(bounded(data.user)),
+        user=encoded_parts(limit_parts(data.user)),
         tokens=asked.tokens,
         at_us=event.at_us,
-        **tree_rows.inherited(tx, parent, data.scope),
+        **tree_rows.inherit_columns(tx, parent, data.scope),
     )
-    state = _changed(event, tx, node, data.changes, profile=data.profile, run=data.run)
+    state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
     tree_rows.insert(tx, node)
@@ -293,7 +293,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     branch = waiting(event, tx, data.branch, data.run)
     if data.status not in ("done", "failed", "aborted"):
         raise InvalidEvent("status of a variant", expected="done, failed, aborted", got=data.status)
-    bounded(data.parts)
+    limit_parts(data.parts)
     if not branch["made"]:
         _ended_before_barrier(event, data)
         return
@@ -304,8 +304,8 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         return
     if node.status != "begun" and (node.has_reply or node.status == "done"):
         raise ChatConflict(f"run {data.run!r} has ended its variant already")
-    state = _changed(event, tx, node, data.changes, profile=node.profile, run=data.run)
-    user = encoded_parts(bounded(data.user)) if data.user else node.user
+    state = _apply_changes(event, tx, node, data.changes, profile=node.profile, run=data.run)
+    user = encoded_parts(limit_parts(data.user)) if data.user else node.user
     tree_rows.update(
         tx,
         node,
@@ -314,9 +314,9 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         finish=data.finish_reason,
         user=user,
         state=node.state if state is None else state,
-        **_recorded(event, tx, data, reworded=user != node.user),
+        **_conversation_columns(event, tx, data, reworded=user != node.user),
         tokens=data.tokens or node.tokens,
-        marks=encoded_map({**node.marked(), **data.marks}) if data.marks else node.marks,
+        marks=encoded_map({**node.decode_marks(), **data.marks}) if data.marks else node.marks,
     )
     if data.parts:
         tx.execute(
@@ -325,7 +325,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         )
 
 
-def _recorded(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded: bool) -> dict[str, Any]:
+def _conversation_columns(event: Applied, tx: Tx, data: ev.VariantEnded, *, reworded: bool) -> dict[str, Any]:
     """Columns that say which messages of the run's conversation are what the chat says.
 
     A patched reply is none of them; words of the person that were changed after the reply are not either.
@@ -364,11 +364,11 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         return  # nothing came
     kept = tuple(part for part in before if not part.prompt)  # which the model could not see
     columns: dict[str, Any] = {
-        "parts": encoded_parts(bounded((*data.parts, *kept))),
+        "parts": encoded_parts(limit_parts((*data.parts, *kept))),
         "finish": data.finish_reason,
         "status": "done",
         "tokens": data.tokens or node.tokens,
-        **_recorded(event, tx, data, reworded=False),
+        **_conversation_columns(event, tx, data, reworded=False),
     }
     if not _is_shared(tx, node, data.branch):
         tree_rows.update(tx, node, **columns)
@@ -461,15 +461,15 @@ def _turn_of_replies(
         status="done",
         at_us=event.at_us,
         tokens=(parent.tokens if parent is not None else 0) + tokens,
-        **tree_rows.inherited(tx, parent, ""),
+        **tree_rows.inherit_columns(tx, parent, ""),
     )
     made: list[int] = []
     if user is not None:
-        words = encoded_parts((ev.Part(text=user),))
+        words = encoded_parts((ev.ReplyPart(text=user),))
         tree_rows.insert(tx, replace(node, user=words, status="asked"))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
-        parts = encoded_parts((ev.Part(text=reply),))
+        parts = encoded_parts((ev.ReplyPart(text=reply),))
         own = replace(node, node=first + len(made), variant=variant, parts=parts)
         tree_rows.insert(tx, own)
         made.append(own.node)
@@ -479,8 +479,8 @@ def _turn_of_replies(
 # Artifacts
 
 
-def _changed(
-    event: Applied, tx: Tx, node: Node, changes: tuple[ev.Change, ...], *, profile: str, run: str
+def _apply_changes(
+    event: Applied, tx: Tx, node: Node, changes: tuple[ev.ArtifactUpdate, ...], *, profile: str, run: str
 ) -> str | None:
     """The node's state after some changes; None if there are none."""
     if not changes:
@@ -543,13 +543,13 @@ def _step_taken(event: Applied, tx: Tx) -> None:
         profile=data.profile,
         at_us=event.at_us,
         tokens=data.tokens,
-        **tree_rows.inherited(tx, parent, data.scope),
+        **tree_rows.inherit_columns(tx, parent, data.scope),
     )
-    state = _changed(event, tx, node, data.changes, profile=data.profile, run=data.run)
+    state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
     if data.marks:
-        node = replace(node, marks=encoded_map({**node.marked(), **data.marks}))
+        node = replace(node, marks=encoded_map({**node.decode_marks(), **data.marks}))
     tree_rows.insert(tx, node)
     move(event, tx, data.branch, head=node.node)
     profile, _, session = data.scope.partition("/")

@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.app import Kernel, TenantKernel
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.narration.mission_events import plan_lines
 from artelier.cli.narration.run_tail import Watch, tasks_below
 from artelier.errors import ArtelierError
@@ -34,7 +34,7 @@ class ApprovalDesk:
     answered and the run is told not to wait here.
     """
 
-    def __init__(self, call: Call, kernel: Kernel, run_id: str, *, yes: bool) -> None:
+    def __init__(self, call: CliCall, kernel: Kernel, run_id: str, *, yes: bool) -> None:
         self._call = call
         self._kernel = kernel
         self._runs: TenantKernel = kernel.for_tenant(call.tenant)
@@ -45,7 +45,7 @@ class ApprovalDesk:
         self._asking: tuple[Asked, asyncio.Task[Any]] | None = None
         self._clerk: asyncio.Task[None] | None = None
         self._watch = Watch(
-            kernel, call.tenant, run_id, call.screen, asked=self._asked, answered=self._answered
+            kernel, call.tenant, run_id, call.screen, asked=self._enqueue, answered=self._withdraw
         )
 
     @property
@@ -69,11 +69,11 @@ class ApprovalDesk:
         await asyncio.gather(self._clerk, return_exceptions=True)
         await self._watch.__aexit__(kind, error, trace)
 
-    def _asked(self, run: str, step: str) -> bool:
+    def _enqueue(self, run: str, step: str) -> bool:
         self._open.put_nowait((run, step))
         return self._call.screen.asks and not self._yes
 
-    def _answered(self, run: str, step: str) -> None:
+    def _withdraw(self, run: str, step: str) -> None:
         """Somebody answered elsewhere: the question here is moot."""
         self._settled.add((run, step))
         if self._asking is not None and self._asking[0] == (run, step):
@@ -155,11 +155,11 @@ class ApprovalDesk:
             if word == "a":
                 return {"note": (await read_line("  answer > ") or "").strip()}
             if word == "e" and details:
-                edited = await self._edited(details.get("arguments", details))
+                edited = await self._edit_arguments(details.get("arguments", details))
                 if edited is not None:
                     return {"arguments": edited}
 
-    async def _edited(self, now: Any) -> Any:
+    async def _edit_arguments(self, now: Any) -> Any:
         self._call.screen.note(f"  now: {msgspec.json.encode(now).decode()}")
         typed = await read_line("  new arguments as JSON > ")
         try:

@@ -27,7 +27,7 @@ DATABASE = "./.artelier/state.db"
 """Where the store is if nobody says otherwise."""
 
 
-class Call:
+class CliCall:
     """The shared options of one command, and what they lead to."""
 
     def __init__(self, *, db: str | None, tenant: str | None, config: str | None, as_json: bool) -> None:
@@ -165,7 +165,7 @@ class Call:
         with exporting(environ=os.environ, content=self.settings.telemetry_content) as telemetry:
             yield telemetry
 
-    def interrupted(self) -> int:
+    def report_interruption(self) -> int:
         """Say how to go on after Ctrl-C or SIGTERM."""
         if self.as_json:
             wire = {"code": "interrupted", "message": "interrupted", "expected": None, "got": None}

@@ -14,7 +14,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.completion_values import model_names, tenant_ids
 from artelier.cli.error_output import report
 from artelier.errors import ArtelierError
@@ -103,7 +103,7 @@ def group(name: str, *, help: str) -> typer.Typer:
     app.info.name, app.info.help = name, help
 
     @app.callback()
-    def shared(  # pyright: ignore[reportUnusedFunction] - typer keeps it
+    def shared_options(  # pyright: ignore[reportUnusedFunction] - typer keeps it
         db: Database = None, tenant: TenantName = None, config: Config = None, json: AsJson = False
     ) -> None:
         del db, tenant, config, json  # a command looks them up in its context
@@ -142,7 +142,7 @@ def command(app: typer.Typer, *, example: str, name: str | None = None) -> Calla
     return register
 
 
-def _call_of(context: typer.Context) -> Call:
+def _call_of(context: typer.Context) -> CliCall:
     """The shared options, those nearest to the command first."""
     found: dict[str, Any] = {}
     at: Any = context
@@ -151,18 +151,20 @@ def _call_of(context: typer.Context) -> Call:
             if found.get(key) in (None, False):
                 found[key] = at.params.get(key)
         at = at.parent
-    return Call(db=found["db"], tenant=found["tenant"], config=found["config"], as_json=bool(found["json"]))
+    return CliCall(
+        db=found["db"], tenant=found["tenant"], config=found["config"], as_json=bool(found["json"])
+    )
 
 
-def _run(body: Body, call: Call, given: dict[str, Any]) -> int:
+def _run(body: Body, call: CliCall, given: dict[str, Any]) -> int:
     import asyncio  # 40 ms that no help text needs
 
     try:
-        result = body(call, **_typed(call, given))
+        result = body(call, **_escape_typed(call, given))
         if inspect.iscoroutine(result):
             result = asyncio.run(result)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return call.interrupted()
+        return call.report_interruption()
     except BrokenPipeError:
         raise
     except Exception as error:  # the boundary of a command: everything becomes an exit code
@@ -170,7 +172,7 @@ def _run(body: Body, call: Call, given: dict[str, Any]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _marking(call: Call) -> Callable[[str], str]:
+def _marking(call: CliCall) -> Callable[[str], str]:
     """Return what takes personal data out of an error, if the settings ask for that and can be read."""
     try:
         policy = call.settings.policy() if call.settings.pii else None
@@ -184,22 +186,22 @@ def _marking(call: Call) -> Callable[[str], str]:
     return lambda text: marked_by(detectors, text)
 
 
-def _typed(call: Call, given: dict[str, Any]) -> dict[str, Any]:
+def _escape_typed(call: CliCall, given: dict[str, Any]) -> dict[str, Any]:
     """Return what a person typed, in which a look-alike of a placeholder stands for nobody's value."""
     if not any("<" in text for value in given.values() for text in _texts(value)):
         return given
     if not call.settings.pii:
         return given
-    from artelier.pii.placeholder import escaped
+    from artelier.pii.placeholder import escape_lookalikes
 
-    def told(value: Any) -> Any:
+    def escape(value: Any) -> Any:
         if isinstance(value, str):
-            return escaped(value, lambda _: False)
+            return escape_lookalikes(value, lambda _: False)
         if isinstance(value, list):
-            return [told(one) for one in cast("list[Any]", value)]
+            return [escape(one) for one in cast("list[Any]", value)]
         return value
 
-    return {name: told(value) for name, value in given.items()}
+    return {name: escape(value) for name, value in given.items()}
 
 
 def _texts(value: Any) -> list[str]:

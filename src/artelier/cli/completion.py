@@ -28,7 +28,7 @@ def script(shell: str) -> str:
     """Return what a shell must read. Errors: `InvalidRequest`."""
     from typer.completion import get_completion_script  # pyright: ignore[reportPrivateImportUsage] - typer's own
 
-    text = get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=_checked(shell))
+    text = get_completion_script(prog_name=PROGRAM, complete_var=VARIABLE, shell=_check_shell(shell))
     return (_WHOLE_WORDS if shell == "bash" else "") + text
 
 
@@ -45,20 +45,20 @@ def install(context: typer.Context, wanted: str | None) -> None:
         return
     from typer.completion import install as put  # pyright: ignore[reportPrivateImportUsage] - typer's own
 
-    shell, path = put(shell=_checked(wanted), prog_name=PROGRAM, complete_var=VARIABLE)
+    shell, path = put(shell=_check_shell(wanted), prog_name=PROGRAM, complete_var=VARIABLE)
     if shell == "bash":
         path.write_text(script(shell) + "\n", encoding="utf-8")
     print(f"{shell}: {path}, in force in the next terminal")
     raise typer.Exit()
 
 
-def _checked(shell: str) -> str:
+def _check_shell(shell: str) -> str:
     if shell not in SHELLS:
         raise InvalidRequest("a shell", expected=", ".join(SHELLS), got=shell[:40])
     return shell
 
 
-def proposed(names: dict[str, str], incomplete: str) -> list[Any]:
+def propose_commands(names: dict[str, str], incomplete: str) -> list[Any]:
     """Commands that a word can become, with their lines."""
     from typer._click.shell_completion import CompletionItem  # typer has no public name for it
 

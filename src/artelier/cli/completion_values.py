@@ -22,7 +22,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9._:/@#+-]+")
 
 def run_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of runs, the newest first."""
-    return _asked(
+    return _query(
         ctx,
         incomplete,
         "SELECT run FROM runs WHERE tenant = ? AND run >= ? AND run < ? ORDER BY id DESC LIMIT ?",
@@ -31,7 +31,7 @@ def run_ids(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def artifact_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of artifacts of the main space, the newest first."""
-    return _asked(
+    return _query(
         ctx,
         incomplete,
         "SELECT id FROM artifacts WHERE tenant = ? AND id >= ? AND id < ? AND space = 'main'"
@@ -41,7 +41,7 @@ def artifact_ids(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def model_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Models that runs have asked, and the one that is always there."""
-    found = _asked(
+    found = _query(
         ctx,
         incomplete,
         "SELECT DISTINCT model FROM runs WHERE tenant = ? AND model >= ? AND model < ? LIMIT ?",
@@ -52,19 +52,19 @@ def model_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def tenant_ids(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of tenants."""
-    return _asked(
+    return _query(
         ctx, incomplete, "SELECT tenant FROM tenants WHERE ? <> '' AND tenant >= ? AND tenant < ? LIMIT ?"
     )
 
 
-def _asked(ctx: typer.Context, incomplete: str, sql: str) -> list[str]:
+def _query(ctx: typer.Context, incomplete: str, sql: str) -> list[str]:
     import sqlite3
 
     try:
-        path = Path(file_of(_given(ctx, "db") or _stored() or DATABASE)).absolute()
+        path = Path(file_of(_option_of(ctx, "db") or _configured_database() or DATABASE)).absolute()
         if not path.is_file():
             return []
-        tenant = _given(ctx, "tenant") or os.environ.get("ARTELIER_TENANT") or "default"
+        tenant = _option_of(ctx, "tenant") or os.environ.get("ARTELIER_TENANT") or "default"
         db = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=0.2)
         try:
             rows = db.execute(sql, (tenant, incomplete, incomplete + "\U0010ffff", PROPOSED_MAX))
@@ -75,7 +75,7 @@ def _asked(ctx: typer.Context, incomplete: str, sql: str) -> list[str]:
         return []
 
 
-def _given(ctx: Any, name: str) -> str | None:
+def _option_of(ctx: Any, name: str) -> str | None:
     """A shared option, wherever it stands."""
     while ctx is not None:
         if ctx.params.get(name):
@@ -84,7 +84,7 @@ def _given(ctx: Any, name: str) -> str | None:
     return None
 
 
-def _stored() -> str | None:
+def _configured_database() -> str | None:
     """The database that the environment or the settings name."""
     if named := os.environ.get("ARTELIER_DB", "").strip():
         return named

@@ -16,10 +16,10 @@ _BREAKS = re.compile(r"\s+")
 
 def safe(text: str) -> str:
     """Text that a terminal shows and does not obey: control characters become `\\x1b` and the like."""
-    return _HOSTILE.sub(_escaped, text.replace("\r\n", "\n"))
+    return _HOSTILE.sub(_escape_match, text.replace("\r\n", "\n"))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     number = ord(match[0])
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
 
@@ -43,7 +43,7 @@ def arguments(value: Any, *, chars_max: int = 160) -> str:
     if not isinstance(value, dict):
         return compact(value, chars_max=chars_max)
     pairs = sorted(cast("dict[str, Any]", value).items(), key=lambda pair: _weight(pair[1]))
-    shown = ", ".join(f"{name}={_shown(item)}" for name, item in pairs)
+    shown = ", ".join(f"{name}={_format_value(item)}" for name, item in pairs)
     return line(shown, chars_max=chars_max)
 
 
@@ -52,7 +52,7 @@ def _weight(value: Any) -> tuple[bool, int]:
     return (not is_text, len(value) if is_text else 0)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 

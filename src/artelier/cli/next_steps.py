@@ -10,7 +10,7 @@ import msgspec
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.chat.turn.turn_config import chat_of
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.errors import Erased, PriceUnknown
 from artelier.kernel.events import RunExhausted
 from artelier.kernel.limits.loop_limits import RESETS
@@ -47,7 +47,7 @@ def standing(run: dict[str, Any], *, is_driven: bool = True) -> str:
     return f"{status} (for {reason})" if status == "waiting" else f"{status} ({reason})"
 
 
-def go_on(call: Call, run: dict[str, Any]) -> str:
+def go_on(call: CliCall, run: dict[str, Any]) -> str:
     """The command that drives a run further."""
     if run["loop"]:
         return call.command_line("resume", run["id"])
@@ -82,7 +82,7 @@ async def undriven(kernel: Kernel, tenant: str, runs: Iterable[dict[str, Any]]) 
     return set(names.values())
 
 
-async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str]:
+async def next_steps(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> list[str]:
     """Lines of advice for a run as `TenantKernel.show` gives it; none for one that is completed."""
     if run["status"] in ("completed", "cancelled"):
         return []
@@ -109,7 +109,7 @@ async def next_steps(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[st
     return _advice(call, run, way)
 
 
-async def _not_done(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str]:
+async def _not_done(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> list[str]:
     """The commands that tell why tasks of a mission are not done; of what only waited for those, nothing."""
     desk = kernel.for_tenant(run["tenant"])
     tasks = (await desk.tasks.list(mission=run["id"], limit=1_000))["items"]
@@ -118,7 +118,7 @@ async def _not_done(call: Call, kernel: Kernel, run: dict[str, Any]) -> list[str
     return [f"see why: {call.command_line('tasks', 'show', one['id'])}" for one in first[:WHY_MAX]]
 
 
-def _of_turn(call: Call, run: dict[str, Any]) -> list[str]:
+def _of_turn(call: CliCall, run: dict[str, Any]) -> list[str]:
     """A turn of a chat has one run: it is neither reopened nor driven in a fork."""
     chat = call.command_line("chat", chat_of(run["origin"] or run["id"]))
     if run["status"] == "failed":
@@ -129,7 +129,7 @@ def _of_turn(call: Call, run: dict[str, Any]) -> list[str]:
     ]
 
 
-async def way_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> str:
+async def way_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> str:
     """Return how a run is driven further: by its root, and by the program that started it if only that
     can.
     """
@@ -147,7 +147,7 @@ def own_program(run_id: str) -> str:
     return f"run the program that started it again, with run_id={run_id!r}"
 
 
-def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
+def _advice(call: CliCall, run: dict[str, Any], way: str) -> list[str]:
     status, run_id = run["status"], run["id"]
     if status == "failed":
         reopen = f"try its failed step again: {call.command_line('retry', run_id)}"
@@ -173,7 +173,7 @@ def _advice(call: Call, run: dict[str, Any], way: str) -> list[str]:
     return [f"go on: {way}"]
 
 
-def settling(call: Call, run: dict[str, Any], step: str) -> str:
+def settling(call: CliCall, run: dict[str, Any], step: str) -> str:
     """Return the command that settles a step whose outcome is unknown, with the answers to choose from."""
     file = "" if run["loop"] else " --tools FILE"
     command = call.command_line("reconcile", run["id"], step)
@@ -220,7 +220,9 @@ def _amount(number: int, unit: str) -> str:
     return f"{format_usd(number)} USD" if unit == "usd" else f"{number:,} {unit}"
 
 
-def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int) -> list[str]:
+def _raising(
+    call: CliCall, run: dict[str, Any], limit: tuple[str, str], way: str, *, gone_s: int
+) -> list[str]:
     scope, unit = limit
     tenant, further = run["tenant"], f"then go on: {way}"
     kind, _, name = scope.partition(":")
@@ -239,7 +241,7 @@ def _raising(call: Call, run: dict[str, Any], limit: tuple[str, str], way: str, 
 
 
 def _raising_of_run(
-    call: Call, run: dict[str, Any], owner: str, unit: str, way: str, *, gone_s: int
+    call: CliCall, run: dict[str, Any], owner: str, unit: str, way: str, *, gone_s: int
 ) -> list[str]:
     option = "--budget-usd AMOUNT" if unit == "usd" else f"--limit {unit}=CAP"
     if unit == "ms":
@@ -279,6 +281,6 @@ def unknown_lines(call: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _approval(call: Call, run_id: str, item: dict[str, Any]) -> str:
+def _approval(call: CliCall, run_id: str, item: dict[str, Any]) -> str:
     command = call.command_line("approve", run_id, item["step"])
     return f"answer “{str(item.get('question', ''))[:200]}”: {command}  (or --deny; --note says more)"

@@ -16,7 +16,7 @@ from artelier.app import Kernel
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.cli import exit_codes
 from artelier.cli.approvals import ApprovalDesk
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.next_steps import next_steps, standing
 from artelier.cli.work.sigterm import end_on_sigterm
 from artelier.errors import StoreUnavailable
@@ -27,7 +27,7 @@ from artelier.tools.workspace.folder import OUT_FOLDER
 
 
 async def drive(
-    call: Call, kernel: Kernel, run_id: str, work: Callable[[str], Awaitable[AgentResult]], *, yes: bool
+    call: CliCall, kernel: Kernel, run_id: str, work: Callable[[str], Awaitable[AgentResult]], *, yes: bool
 ) -> AgentResult:
     """Do `work(on_wait)` while its events are told and its questions answered."""
     call.resumable = call.command_line("resume", run_id)
@@ -36,7 +36,7 @@ async def drive(
         return await work("await" if desk.answers else "return")
 
 
-async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str | None) -> int:
+async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: str | None) -> int:
     """Write the report, show the result; the exit code. Errors: `StoreUnavailable` for the file."""
     file: Path | None = None
     desk = kernel.for_tenant(call.tenant)
@@ -71,7 +71,7 @@ async def conclude(call: Call, kernel: Kernel, result: AgentResult, *, out: str 
 
 
 async def _summarize(
-    call: Call, kernel: Kernel, run: dict[str, Any], result: AgentResult, file: Path | None
+    call: CliCall, kernel: Kernel, run: dict[str, Any], result: AgentResult, file: Path | None
 ) -> None:
     note = call.screen.note
     note()

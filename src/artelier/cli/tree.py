@@ -38,7 +38,7 @@ class LazyGroup(TyperGroup):
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         names = {name: line for name, (_, line) in COMMANDS.items()} | _offered(ctx)
-        return completion.proposed(names, incomplete)
+        return completion.propose_commands(names, incomplete)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """The list of commands, from their lines alone."""

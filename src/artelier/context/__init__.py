@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from artelier.context.assembly import Section, Source, assemble, prompt_tokens, section_tokens
     from artelier.context.builder import Context, ContextBuilder, template
     from artelier.context.compaction import CompactionStrategy, Estimator, kept_from
-    from artelier.context.summarise import Block, Wish, compact
-    from artelier.kernel.prompt.delimiters import fenced
+    from artelier.context.summarise import MessageBlock, Wish, compact
+    from artelier.kernel.prompt.delimiters import fence
     from artelier.tokens.estimate import cut
 
 __all__ = [
-    "Block",
     "CompactionStrategy",
     "Context",
     "ContextBuilder",
     "Estimator",
+    "MessageBlock",
     "Section",
     "Source",
     "Wish",
     "assemble",
     "compact",
     "cut",
-    "fenced",
+    "fence",
     "kept_from",
     "prompt_tokens",
     "section_tokens",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Block": "artelier.context.summarise",
+    "MessageBlock": "artelier.context.summarise",
     "CompactionStrategy": "artelier.context.compaction",
     "Context": "artelier.context.builder",
     "ContextBuilder": "artelier.context.builder",
@@ -47,7 +47,7 @@ _HOMES = {
     "assemble": "artelier.context.assembly",
     "compact": "artelier.context.summarise",
     "cut": "artelier.tokens.estimate",
-    "fenced": "artelier.kernel.prompt.delimiters",
+    "fence": "artelier.kernel.prompt.delimiters",
     "kept_from": "artelier.context.compaction",
     "prompt_tokens": "artelier.context.assembly",
     "section_tokens": "artelier.context.assembly",

@@ -10,7 +10,7 @@ import msgspec
 
 from artelier.errors import ContextTooLong, InvalidRequest
 from artelier.kernel import DroppedRecord, FixedPart, Prompt, RangePart, message_tokens
-from artelier.kernel.prompt.delimiters import balance_fences, fenced
+from artelier.kernel.prompt.delimiters import balance_fences, fence
 from artelier.ports.model import ChatMessage, Role
 from artelier.tokens import estimate_tokens
 from artelier.tokens.estimate import cut
@@ -162,7 +162,7 @@ def _within_own_limit(fitted: _FittedSection) -> _FittedSection | None:
     section = fitted.section
     if section.pinned or section.max_tokens is None or fitted.tokens <= section.max_tokens:
         return fitted
-    return _shortened(fitted, section.max_tokens)
+    return _shorten(fitted, section.max_tokens)
 
 
 def _within_budget(
@@ -177,7 +177,7 @@ def _within_budget(
             break
         if fitted.section.pinned:
             continue
-        shorter = _shortened(fitted, fitted.tokens - over)
+        shorter = _shorten(fitted, fitted.tokens - over)
         slots[index] = shorter
         over -= fitted.tokens - (shorter.tokens if shorter is not None else 0)
         if shorter is None:
@@ -193,7 +193,7 @@ def _within_budget(
     return [fitted for fitted in slots if fitted is not None]
 
 
-def _shortened(fitted: _FittedSection, tokens: int) -> _FittedSection | None:
+def _shorten(fitted: _FittedSection, tokens: int) -> _FittedSection | None:
     """The section within `tokens`; None if nothing useful of it would be left."""
     section = fitted.section
     if section.range is not None:
@@ -248,7 +248,7 @@ def _parts(kept: Iterable[_FittedSection]) -> list[FixedPart | RangePart]:
             tail.append(fitted)
             continue
         if section.joined and _takes(parts, last, section):
-            parts.append(_fixed(fitted, text=_text(section), joined=True))
+            parts.append(_fixed_part(fitted, text=_text(section), joined=True))
             continue
         part = _part(fitted)
         parts.append(part)
@@ -273,15 +273,15 @@ def _part(fitted: _FittedSection) -> FixedPart | RangePart:
     if section.range is not None:
         return msgspec.structs.replace(section.range, tokens=fitted.tokens)
     messages = section.messages or (ChatMessage(role=section.role, content=_text(section)),)
-    return _fixed(fitted, messages=messages)
+    return _fixed_part(fitted, messages=messages)
 
 
 def _tail_part(fitted: _FittedSection, *, attach: bool) -> FixedPart:
     section = fitted.section
     text = _text(section) or "\n\n".join(message.text for message in section.messages)
     if attach:
-        return _fixed(fitted, text=text)
-    return _fixed(fitted, messages=(ChatMessage(role="user", content=text),))
+        return _fixed_part(fitted, text=text)
+    return _fixed_part(fitted, messages=(ChatMessage(role="user", content=text),))
 
 
 def _text(section: Section) -> str:
@@ -289,10 +289,10 @@ def _text(section: Section) -> str:
     if not section.text or section.trust == "trusted" or section.is_fenced:
         return section.text
     source = str(section.sources[0]) if section.sources else section.tag
-    return fenced(section.text, source=source, trust=section.trust)
+    return fence(section.text, source=source, trust=section.trust)
 
 
-def _fixed(
+def _fixed_part(
     fitted: _FittedSection, *, messages: tuple[ChatMessage, ...] = (), text: str = "", joined: bool = False
 ) -> FixedPart:
     section = fitted.section

@@ -19,7 +19,7 @@ import msgspec
 from artelier.context.assembly import Section, Source
 from artelier.errors import InvalidRequest
 from artelier.kernel import RangePart
-from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.delimiters import fence
 from artelier.ports.memory import MemoryStore, seen_in
 
 # --------------------------------------------------------------------------- context
@@ -186,7 +186,9 @@ class ContextBuilder:
         }
 
     @staticmethod
-    def restored(settings: Mapping[str, Any], *, memory_store: MemoryStore | None = None) -> ContextBuilder:
+    def from_stored(
+        settings: Mapping[str, Any], *, memory_store: MemoryStore | None = None
+    ) -> ContextBuilder:
         """The builder of a recorded run, with a memory store of this process.
 
         Errors: `InvalidRequest` if a folder of skills is gone.
@@ -217,14 +219,14 @@ class ContextBuilder:
             "identity": self._identity(),
             "rules": await self._rules(context),
             "skills": self._skills(context),
-            "loaded_skills": self._loaded(context),
+            "loaded_skills": self._loaded_skills(context),
             "memory": await self._memory(context),
         }
         sections = [section for tag in _ORDERS[self.order] for section in made[tag]]
         extras = await self._extras(context)
         sections += [extra for extra in extras if extra.stability in ("fixed", "slow")]
         sections += self._history(context)
-        sections += await self._recalled(context)
+        sections += await self._recall(context)
         sections += [extra for extra in extras if extra.stability not in ("fixed", "slow")]
         return sections
 
@@ -263,7 +265,7 @@ class ContextBuilder:
         text = section_text(listing)
         return [Section(tag="skills", text=text, stability="slow", priority=90, sources=("skills",))]
 
-    def _loaded(self, context: Context) -> list[Section]:
+    def _loaded_skills(self, context: Context) -> list[Section]:
         if not context.loaded:
             return []
         from artelier.tools.skills import skill_text
@@ -300,7 +302,7 @@ class ContextBuilder:
         texts = [template("memory-1")]
         for block in blocks:
             size = f"{len(block['text']):,} of {block['limit']:,} characters"
-            inside = fenced(block["text"], source=block["ref"]) if block["text"] else "(empty)"
+            inside = fence(block["text"], source=block["ref"]) if block["text"] else "(empty)"
             texts.append(f"### {block['label']} ({size})\n{inside}")
         sources = tuple(Source(ref=block["ref"], why="core memory") for block in blocks if block["text"])
         return [
@@ -330,7 +332,7 @@ class ContextBuilder:
                 )
             )
         if context.summary:
-            text = f"Past Events Summary: {fenced(context.summary, source='past events')}"
+            text = f"Past Events Summary: {fence(context.summary, source='past events')}"
             sections.append(
                 Section(
                     tag="summary",
@@ -353,7 +355,7 @@ class ContextBuilder:
         )
         return sections
 
-    async def _recalled(self, context: Context) -> list[Section]:
+    async def _recall(self, context: Context) -> list[Section]:
         store = self.memory_store
         if store is None or self.recall_limit <= 0 or not context.query.strip():
             return []
@@ -370,7 +372,7 @@ class ContextBuilder:
         return [
             Section(
                 tag="recalled",
-                text=f"{template('recalled-1')}\n\n{fenced(lines, source='memory')}",
+                text=f"{template('recalled-1')}\n\n{fence(lines, source='memory')}",
                 stability="volatile",
                 priority=30,
                 max_tokens=RECALLED_TOKENS_MAX,

@@ -54,7 +54,7 @@ class CompactionStrategy:
         return settings
 
     @classmethod
-    def restored(cls, settings: Mapping[str, Any]) -> CompactionStrategy:
+    def from_stored(cls, settings: Mapping[str, Any]) -> CompactionStrategy:
         """Errors: `InvalidRequest` for settings that are no strategy's."""
         fields = dict(settings)
         ppm = fields.pop("trigger_at_ppm", None)
@@ -67,7 +67,7 @@ class CompactionStrategy:
         except TypeError as error:
             raise InvalidRequest(f"not a compaction strategy: {error}") from None
 
-    def wanted(self, *, messages: int, tokens: int, window_tokens: int) -> str:
+    def trigger_of(self, *, messages: int, tokens: int, window_tokens: int) -> str:
         """Return why a prompt of this size wants a compaction (`messages` or `fraction`); empty if it does
         not.
         """
@@ -174,7 +174,7 @@ def _is_plain(word: str) -> bool:
     return word.isalpha() and word.islower()
 
 
-def lost(text: str, *, kept: Iterable[str]) -> dict[str, list[str]]:
+def find_lost(text: str, *, kept: Iterable[str]) -> dict[str, list[str]]:
     """The facts of `text` that occur in none of the kept texts; kinds without any are left out.
 
     A sentence counts as kept if most of its words stand together in what was kept.
@@ -185,7 +185,7 @@ def lost(text: str, *, kept: Iterable[str]) -> dict[str, list[str]]:
     missing: dict[str, list[str]] = {}
     for kind, facts in facts_of(text).items():
         if kind in ("decisions", "questions"):
-            gone = [fact for fact in facts if not _told(fact, words)]
+            gone = [fact for fact in facts if not _is_told(fact, words)]
         else:
             gone = [fact for fact in facts if fact.casefold() not in folded]
         if gone:
@@ -197,7 +197,7 @@ def count(report: dict[str, list[str]]) -> int:
     return sum(len(facts) for facts in report.values())
 
 
-def _told(sentence: str, words: frozenset[str]) -> bool:
+def _is_told(sentence: str, words: frozenset[str]) -> bool:
     said = [word for word in re.findall(r"\w+", sentence.casefold()) if len(word) > 3]
     return sum(word in words for word in said) * 10 >= len(said) * 7
 
@@ -269,13 +269,13 @@ def _facts(texts: Sequence[str], *, tokens: int) -> str:
             if fact in found:
                 continue
             if size > room:
-                return _seen(found)
+                return _format_seen(found)
             found[fact] = None
             room -= size
-    return _seen(found)
+    return _format_seen(found)
 
 
-def _seen(found: dict[str, None]) -> str:
+def _format_seen(found: dict[str, None]) -> str:
     return f"Seen: {', '.join(found)}" if found else ""
 
 
@@ -332,7 +332,7 @@ class Estimator(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True
             return self.ratio
         return min(max((self.billed - self.low_billed) * PPM // grown, RATIO_MIN), RATIO_MAX)
 
-    def learned(self, *, raw: int, billed: int) -> Estimator:
+    def learn_from_bill(self, *, raw: int, billed: int) -> Estimator:
         """After a reply: `raw` was the estimate, `billed` is the provider's count. Nonsense is ignored."""
         if raw <= 0 or not RATIO_MIN <= billed * PPM // raw <= RATIO_MAX:
             return self

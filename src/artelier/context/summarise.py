@@ -17,7 +17,7 @@ from artelier.context.compaction import CompactionStrategy, extract
 from artelier.errors import Conflict, CorruptStore, Flow, StoreUnavailable
 from artelier.kernel import FixedPart, Prompt, RangePart, Run
 from artelier.kernel.events import ContextCompacted
-from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.delimiters import fence
 from artelier.kernel.prompt.transcript import Quote, lines
 from artelier.kernel.steps.failures import code_of
 from artelier.log import Blob, BlobRef
@@ -63,7 +63,7 @@ FATAL = (Flow, StoreUnavailable, CorruptStore, Conflict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class MessageBlock:
     """The messages that a summary shall stand for."""
 
     conversation: str
@@ -91,19 +91,21 @@ class Wish:
     """Texts that stay in the prompt anyway (core memory): what they say is not lost."""
 
 
-async def compact(run: Run, block: Block, wish: Wish, *, key: str) -> ContextCompacted:
+async def compact(run: Run, block: MessageBlock, wish: Wish, *, key: str) -> ContextCompacted:
     """The receipt of a compaction; the recorded one on replay, when nothing is called.
 
     Errors: those of the store; `RunSuspended` if the budget does not allow the call.
     """
 
     async def make(full: str) -> tuple[ContextCompacted, list[Blob]]:
-        return await _made(run, block, wish, full)
+        return await _compact_block(run, block, wish, full)
 
     return await run.receipt(ContextCompacted, make, key=key)
 
 
-async def _made(run: Run, block: Block, wish: Wish, key: str) -> tuple[ContextCompacted, list[Blob]]:
+async def _compact_block(
+    run: Run, block: MessageBlock, wish: Wish, key: str
+) -> tuple[ContextCompacted, list[Blob]]:
     core = run.core
     strategy = wish.strategy
     room = min(strategy.summary_tokens_max, max(50, wish.window_tokens // 8))
@@ -126,7 +128,7 @@ async def _made(run: Run, block: Block, wish: Wish, key: str) -> tuple[ContextCo
     if not summary:
         fitting = min(room, max(50, (block.tokens + estimate_tokens(block.summary)) * 9 // 10))
         summary, how = extract(texts, tokens=fitting, previous=block.summary), "extract"
-    report = compaction.lost(_said(block, texts), kept=[summary, *wish.kept])
+    report = compaction.find_lost(_text_of_block(block, texts), kept=[summary, *wish.kept])
     ref, blobs = core.keep_json(summary)
     policy, more = core.keep_json(strategy.settings())
     report_ref, rest = core.keep_json(report)
@@ -152,7 +154,7 @@ async def _made(run: Run, block: Block, wish: Wish, key: str) -> tuple[ContextCo
     return event, [*blobs, *more, *(rest if report else [])]
 
 
-def _said(block: Block, texts: Sequence[str]) -> str:
+def _text_of_block(block: MessageBlock, texts: Sequence[str]) -> str:
     """All that the block said; a message whose line was cut is there as a whole, too."""
     told = [block.summary]
     for message, text in zip(block.messages, texts, strict=True):
@@ -161,7 +163,7 @@ def _said(block: Block, texts: Sequence[str]) -> str:
 
 
 async def _summary(
-    run: Run, block: Block, texts: Sequence[str], quote: Quote, *, model: str, tokens: int, key: str
+    run: Run, block: MessageBlock, texts: Sequence[str], quote: Quote, *, model: str, tokens: int, key: str
 ) -> str:
     """A model's summary: in one call if the block fits its window, else of pieces that are then merged."""
     window = run.core.services.window_of(model)
@@ -181,18 +183,18 @@ async def _summary(
             tokens=sum(estimate_tokens(texts[index]) for index in piece),
         )
         sub = f"{key}/{number}"
-        told.append(await _asked(run, "summarise-1", part, model=model, tokens=tokens, key=sub))
+        told.append(await _ask_summary(run, "summarise-1", part, model=model, tokens=tokens, key=sub))
     while len(told) > 1:
         # Summaries are small: one merge nearly always takes them all.
         merged = cut("\n\n".join(told), tokens=input_tokens, where="middle")
-        message = ChatMessage(role="user", content=fenced(merged, source=quote.source))
+        message = ChatMessage(role="user", content=fence(merged, source=quote.source))
         part = FixedPart(tag="summaries", messages=(message,), stability="append_only", trust="untrusted")
         sub = f"{key}/merge"
-        told = [await _asked(run, "merge-1", part, model=model, tokens=tokens, key=sub)]
+        told = [await _ask_summary(run, "merge-1", part, model=model, tokens=tokens, key=sub)]
     return cut(told[0], tokens=2 * tokens, where="end")
 
 
-async def _asked(
+async def _ask_summary(
     run: Run, wording: str, part: FixedPart | RangePart, *, model: str, tokens: int, key: str
 ) -> str:
     told = ChatMessage(role="system", content=template(wording))

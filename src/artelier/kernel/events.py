@@ -13,7 +13,7 @@ import msgspec
 from artelier.kernel.prompt.part_records import NUMBER_MAX as NUMBER_MAX
 from artelier.kernel.prompt.part_records import Added as Added
 from artelier.kernel.prompt.part_records import DroppedRecord as DroppedRecord
-from artelier.kernel.prompt.part_records import Entry as Entry
+from artelier.kernel.prompt.part_records import MessageEntry as MessageEntry
 from artelier.kernel.prompt.part_records import PartRecord as PartRecord
 from artelier.kernel.steps.sent_request import Sent
 from artelier.kernel.tenants.events import ImportedRun as ImportedRun
@@ -24,7 +24,7 @@ from artelier.kernel.tenants.events import (
     TenantDeclared,
     TenantUpdated,
 )
-from artelier.ledger import Capping, Counting, Moving
+from artelier.ledger import CappingEvent, Counting, Moving
 from artelier.log import BlobRef, EventData, event, upcaster
 
 Effects = Literal["recorded", "stub", "live"]
@@ -32,7 +32,7 @@ EFFECTS: tuple[Effects, ...] = ("recorded", "stub", "live")
 """What a fork does where its code asks for a side effect."""
 
 
-class Effect(EventData, frozen=True, kw_only=True, omit_defaults=True):
+class CommandEffect(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """An event that a command led to. `command` is the command's seq in the control stream, 0 if none."""
 
     command: int = 0
@@ -40,7 +40,7 @@ class Effect(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """True if nobody drives the run at that moment, so that it waits for a worker or `resume`."""
 
 
-class Receipt(EventData, frozen=True, kw_only=True, omit_defaults=True):
+class StepReceipt(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a computed step that is an event of its own kind (see `Run.receipt`)."""
 
     key: str
@@ -113,7 +113,7 @@ class RunDrifted(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("run.resumed")
-class RunResumed(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class RunResumed(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """A run goes on: after a pause, a wait in another process, or a crash. `stepping` tells that it pauses
     again after its next cycle, or after its next step if no built-in loop drives it."""
 
@@ -121,7 +121,7 @@ class RunResumed(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("run.paused")
-class RunPaused(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class RunPaused(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """A person paused the run. `stopped` tells that the call in flight was cancelled as well."""
 
     stopped: bool = False
@@ -166,14 +166,14 @@ class RunFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("run.cancelled")
-class RunCancelled(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class RunCancelled(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody ended the run for good."""
 
     note: BlobRef | None = None
 
 
 @event("run.reopened")
-class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class RunReopened(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """A failed run may go on: the steps whose failure ended it are executed again when asked for."""
 
     steps: tuple[str, ...] = ()
@@ -188,14 +188,14 @@ class RunReopened(Effect, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("command.refused")
-class CommandRefused(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class CommandRefused(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """A command had no effect; `code` says why."""
 
     code: str
 
 
 @event("note.injected")
-class NoteInjected(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class NoteInjected(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody left the run a note, which it reads at its next cycle."""
 
     text: BlobRef
@@ -217,7 +217,7 @@ class ToolsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("limit.set")
-class LimitSet(Capping, frozen=True, kw_only=True, omit_defaults=True):
+class LimitSet(CappingEvent, frozen=True, kw_only=True, omit_defaults=True):
     """A cap of this run, set at its start or by a command; in a tenant's stream, that of a shared scope."""
 
     command: int = 0
@@ -464,7 +464,7 @@ class ToolUnresolved(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("tool.reconciled")
-class ToolReconciled(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class ToolReconciled(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody settled an unknown outcome: `succeeded`, `failed` (with a result) or `retry`."""
 
     key: str
@@ -498,7 +498,7 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("compensation.planned")
-class CompensationPlanned(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class CompensationPlanned(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """What the run has done is to be undone, the newest first. The undoing follows, call by call."""
 
     plan: BlobRef
@@ -578,7 +578,7 @@ class ApprovalRequested(EventData, frozen=True, kw_only=True, omit_defaults=True
 
 
 @event("approval.given")
-class ApprovalGiven(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class ApprovalGiven(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """An answer to one approval, by a person or by the clock (`expired`)."""
 
     key: str
@@ -610,7 +610,7 @@ class WaitEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("signal.received")
-class SignalReceived(Effect, frozen=True, kw_only=True, omit_defaults=True):
+class SignalReceived(CommandEffect, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody handed the run data under a name."""
 
     name: str
@@ -648,7 +648,7 @@ MOVING: list[type[Moving]] = [
 BILLING: tuple[str, ...] = tuple(cls.KIND for cls in MOVING if "cost" in cls.__struct_fields__)
 """Kinds that say what a provider or a tool has billed, as their `cost`."""
 
-CAPPING: list[type[Capping]] = [LimitSet]
+CAPPING: list[type[CappingEvent]] = [LimitSet]
 COUNTING: list[type[Counting]] = [RunStarted]
 
 OF_TENANTS: tuple[type[EventData], ...] = (

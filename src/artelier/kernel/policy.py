@@ -78,9 +78,9 @@ class Policy:
 
     def looked_for(self) -> tuple[Detector, ...]:
         """The detectors of personal data. Errors: `InvalidRequest` for a pattern that is none."""
-        from artelier.pii.detectors import pattern, shipped
+        from artelier.pii.detectors import builtin_detectors, pattern
 
-        found = shipped() if self.detectors is None else self.detectors
+        found = builtin_detectors() if self.detectors is None else self.detectors
         return (*found, *(pattern(kind, text) for kind, text in self.patterns.items()))
 
     @classmethod

@@ -101,11 +101,11 @@ def _by_command(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
 
 
 def _status_when_driven(event: Applied) -> str:
-    return "pending" if cast(ev.Effect, event.data).queued else "running"
+    return "pending" if cast(ev.CommandEffect, event.data).queued else "running"
 
 
 def _apply_handled(tx: Tx, event: Applied) -> None:
-    command = cast(ev.Effect | ev.LimitSet, event.data).command
+    command = cast(ev.CommandEffect | ev.LimitSet, event.data).command
     if command:
         tx.execute(
             "UPDATE runs SET control_seq = max(control_seq, ?) WHERE id = ?", (command, event.stream_id)

@@ -1,14 +1,14 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
 from artelier.ledger.funds import DEBT, check_available, check_caps
-from artelier.ledger.posting import Capping, Count, Counting, MoneyTransferred, Moving, Posting, may_owe
+from artelier.ledger.posting import CappingEvent, Count, Counting, MoneyTransferred, Moving, Posting, may_owe
 from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, move
 
 __all__ = [
     "AMOUNT_MAX",
     "COUNTED",
     "DEBT",
-    "Capping",
+    "CappingEvent",
     "Count",
     "Counting",
     "MoneyTransferred",

@@ -54,7 +54,7 @@ class Moving(EventData, frozen=True, kw_only=True, omit_defaults=True):
     counts: tuple[Count, ...] = ()
 
 
-class Capping(EventData, frozen=True, kw_only=True, omit_defaults=True):
+class CappingEvent(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """An event that sets the cap of a counter. `cap` None lifts it."""
 
     scope: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from artelier.errors import InsufficientFunds, InvalidEvent, LimitReached
-from artelier.ledger.posting import Capping, Count, Counting, Moving, Posting, may_owe
+from artelier.ledger.posting import CappingEvent, Count, Counting, Moving, Posting, may_owe
 from artelier.ledger.queries import PUBLISHED
 from artelier.log import Applied, Tx, View
 
@@ -111,7 +111,7 @@ def move(event: Applied, tx: Tx) -> None:
 def cap(event: Applied, tx: Tx) -> None:
     """Set the cap of a counter. What it has counted stays, and so does what was used without a cap."""
     data = event.data
-    assert isinstance(data, Capping)
+    assert isinstance(data, CappingEvent)
     tx.execute(
         "INSERT INTO limits VALUES (?, ?, ?, ?, 0, ?) ON CONFLICT(tenant, scope, unit)"
         " DO UPDATE SET cap = excluded.cap, used = max(used, excluded.used)",
@@ -136,7 +136,7 @@ def count_from_here(event: Applied, tx: Tx) -> None:
 
 
 def ledger_view(
-    kinds: list[type[Moving]], capping: list[type[Capping]], counting: Sequence[type[Counting]] = ()
+    kinds: list[type[Moving]], capping: list[type[CappingEvent]], counting: Sequence[type[Counting]] = ()
 ) -> View:
     """The view over all kinds of events that move money, set caps or open counters."""
     return View(

@@ -80,7 +80,7 @@ class Keyring:
     def is_sealing(self) -> bool:
         return self._sealer is not None
 
-    def stored(self, secret: bytes) -> bytes:
+    def seal_key(self, secret: bytes) -> bytes:
         """The form of a data key in its row."""
         return secret if self._sealer is None else self._sealer.wrap(secret)
 
@@ -106,7 +106,7 @@ class Keyring:
             if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed
                 self._plain.discard(key_id)
             else:
-                db.execute("UPDATE keys SET secret = ? WHERE key_id = ?", (self.stored(stored), key_id))
+                db.execute("UPDATE keys SET secret = ? WHERE key_id = ?", (self.seal_key(stored), key_id))
 
     def key(self, tenant: str, key_id: int | None, stored: bytes) -> DataKey:
         """A key to store content with.
@@ -149,10 +149,10 @@ class Keyring:
 
     def row(self, blob: Blob) -> tuple[Any, ...]:
         """A blob as a row of `blobs`."""
-        codec, stored = self.packed(blob) if blob.packed is None else blob.packed
+        codec, stored = self.pack(blob) if blob.packed is None else blob.packed
         return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored
 
-    def packed(self, blob: Blob) -> tuple[int, bytes]:
+    def pack(self, blob: Blob) -> tuple[int, bytes]:
         """Codec and bytes of a blob as they are stored. Any thread may ask."""
         codec, stored = pack(blob.content)
         if blob.secret:
@@ -160,7 +160,7 @@ class Keyring:
             codec, stored = codec | SEALED, self._sealer.seal(blob.secret, blob.name, stored)
         return codec, stored
 
-    def opened(
+    def unpack(
         self, name: bytes, key_id: int | None, secret: bytes | None, codec: int, stored: bytes, size: int
     ) -> bytes:
         """The content of a row, with `secret` as its key's row has it; None if that row is gone.

@@ -51,7 +51,7 @@ class Report(msgspec.Struct, kw_only=True):
     def ok(self) -> bool:
         return not self.findings
 
-    def found(self, text: str) -> None:
+    def add_finding(self, text: str) -> None:
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(text)
 
@@ -111,7 +111,7 @@ def _damage(report: Report, what: str) -> Generator[None]:
     try:
         yield
     except (TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
-        report.found(f"{what} cannot be checked to the end: {error}")
+        report.add_finding(f"{what} cannot be checked to the end: {error}")
 
 
 def _text(stored: bytes) -> str:
@@ -123,7 +123,7 @@ def _check_file(db: sqlite3.Connection, report: Report) -> None:
     """The pages of the file and every index: reads go through indexes, the checks below through tables."""
     for (line,) in db.execute(f"PRAGMA integrity_check({FINDINGS_MAX})"):
         if line != "ok":
-            report.found(f"the file is damaged: {line}")
+            report.add_finding(f"the file is damaged: {line}")
 
 
 def _check_schema(
@@ -153,11 +153,11 @@ def _check_schema(
         if ("table", made[0]) not in found:
             continue  # a missing table is named with its view
         if (kind, name) not in found:
-            report.found(f"table {made[0]} lacks the {kind} {name}")
+            report.add_finding(f"table {made[0]} lacks the {kind} {name}")
         elif found[kind, name] != made:
-            report.found(f"table {made[0]}: the {kind} {name} is not as it was made")
+            report.add_finding(f"table {made[0]}: the {kind} {name} is not as it was made")
     for kind, name in sorted(found.keys() - expected.keys()):
-        report.found(f"table {found[kind, name][0]} has a foreign {kind} {name}")
+        report.add_finding(f"table {found[kind, name][0]} has a foreign {kind} {name}")
 
 
 def _read_schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
@@ -184,15 +184,17 @@ def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
     ):
         report.events += 1
         if position != report.events:
-            report.found(f"position {report.events} is missing (next is {position})")
+            report.add_finding(f"position {report.events} is missing (next is {position})")
             report.events = position
         if stream not in streams:
-            report.found(f"event at position {position} belongs to no stream")
+            report.add_finding(f"event at position {position} belongs to no stream")
             continue
         local, name = streams[stream]
         last_seq, last_hash = heads.get(stream, (0, GENESIS))
         if seq != last_seq + 1:
-            report.found(f"{name.decode()}: event {last_seq + 1} is missing or out of order (found {seq})")
+            report.add_finding(
+                f"{name.decode()}: event {last_seq + 1} is missing or out of order (found {seq})"
+            )
         try:
             expected = event_hash(
                 last_hash,
@@ -208,10 +210,10 @@ def _check_chains(db: sqlite3.Connection, report: Report) -> dict[int, bytes]:
         except (msgspec.MsgspecError, UnicodeError, TypeError, AttributeError):
             expected = b""
         if expected != hash_:
-            report.found(f"{name.decode()}: event {seq} ({kind}) is not what was written")
+            report.add_finding(f"{name.decode()}: event {seq} ({kind}) is not what was written")
         heads[stream] = (seq, hash_)
     for id_ in streams.keys() - heads.keys():
-        report.found(f"{streams[id_][1].decode()}: every event of this stream is missing")
+        report.add_finding(f"{streams[id_][1].decode()}: every event of this stream is missing")
     return {id_: name for id_, (_, name) in streams.items()}
 
 
@@ -225,7 +227,7 @@ def _check_commits(db: sqlite3.Connection, report: Report, names: dict[int, byte
     ):
         report.commits += 1
         if first != last + 1:
-            report.found(f"the commit row for position {last + 1} is missing (next is {first})")
+            report.add_finding(f"the commit row for position {last + 1} is missing (next is {first})")
         pairs: list[tuple[bytes, bytes]] = []
         while True:
             carried = carried or events.fetchone()
@@ -235,19 +237,19 @@ def _check_commits(db: sqlite3.Connection, report: Report, names: dict[int, byte
             carried = None
         root = commit_root(root, pairs)
         if root != stored:
-            report.found(f"the commit of positions {first}-{end} does not match its events")
+            report.add_finding(f"the commit of positions {first}-{end} does not match its events")
         root, last = stored, end
         seen = seen or (head is not None and stored.hex() == head)
     if carried is not None or events.fetchone() is not None:
-        report.found(f"events after position {last} belong to no commit")
+        report.add_finding(f"events after position {last} belong to no commit")
     if report.events < last:
-        report.found(f"events up to position {last} were committed, {report.events} are there")
+        report.add_finding(f"events up to position {last} were committed, {report.events} are there")
     report.head = root.hex()
     if head is not None:
         if seen or (head == GENESIS.hex()):
             report.truncation = "excluded"
         else:
-            report.found(f"the given head {head} is not in this database: its end was cut off")
+            report.add_finding(f"the given head {head} is not in this database: its end was cut off")
 
 
 def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> None:
@@ -266,23 +268,23 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
             # The name is all that is left to check, and that somebody recorded it.
             where = f"blob {blob_ref(name)} of {tenant}"
             for finding in gone.content(tenant, key_id, where, is_empty=is_empty):
-                report.found(finding)
+                report.add_finding(finding)
             continue
         secret = keys[key_id] if key_id is not None else b""
         if len(secret) > SECRET_BYTES and not keyring.is_sealing:
             sealed += 1
             continue
         try:
-            content = keyring.opened(name, key_id, secret, codec, stored, size)
+            content = keyring.unpack(name, key_id, secret, codec, stored, size)
             if name_blob(keyring.key(tenant, key_id, secret), content) != name:
-                report.found(f"blob {blob_ref(name)} of {tenant} is not what was written")
+                report.add_finding(f"blob {blob_ref(name)} of {tenant} is not what was written")
         except (CorruptStore, Erased, MissingKey) as error:
-            report.found(f"blob {blob_ref(name)} of {tenant}: {error.message}")
+            report.add_finding(f"blob {blob_ref(name)} of {tenant}: {error.message}")
     for finding in gone.findings():
-        report.found(finding)
+        report.add_finding(finding)
     if sealed:
         report.unchecked.append(f"{sealed} sealed contents: the vault key is not here")
-    report.unchecked.extend(gone.unchecked())
+    report.unchecked.extend(gone.find_unchecked())
     for tenant, space, name, seq, data in db.execute(
         "SELECT s.tenant, s.space, s.name, e.seq, e.data FROM events e"
         " JOIN streams s ON s.id = e.stream WHERE instr(e.data, '\"b:')"
@@ -290,7 +292,7 @@ def _check_blobs(db: sqlite3.Connection, report: Report, keyring: Keyring) -> No
         for ref in blob_refs(data):
             if (tenant, ref) not in have:
                 where = f"{tenant}/{space}/{name}"
-                report.found(f"{where}: event {seq} names content that is missing: {blob_ref(ref)}")
+                report.add_finding(f"{where}: event {seq} names content that is missing: {blob_ref(ref)}")
 
 
 def blob_refs(data: str | bytes) -> Iterator[bytes]:
@@ -324,7 +326,7 @@ def _check_views(
         fold(db, fresh, views)
     except (ArtelierError, sqlite3.Error) as error:
         if not isinstance(error, UnknownEvent) or "unfit" in error.facts:
-            report.found(f"the views cannot be rebuilt: {error}")
+            report.add_finding(f"the views cannot be rebuilt: {error}")
         # An event of another version is no damage: it is kept and verified, only not folded here.
         why = error.message if isinstance(error, ArtelierError) else str(error)
         report.unchecked.extend(f"view {view.name}: {why}" for view in views)
@@ -336,7 +338,7 @@ def _check_views(
                 _compare(db, fresh, table, report, view.name)
             elif view.name in made or fresh.execute(f"SELECT 1 FROM {table}").fetchone():
                 # Else nobody who knows this view has opened the file, and it would be empty.
-                report.found(f"view {view.name}: table {table} is missing")
+                report.add_finding(f"view {view.name}: table {table} is missing")
         report.views.append(view.name)
 
 
@@ -346,7 +348,7 @@ def _compare(
     """The rows of one table, in the order of all its columns."""
     columns = [row[1] for row in fresh.execute(f"PRAGMA table_info({table})")]
     if columns != [row[1] for row in live.execute(f"PRAGMA table_info({table})")]:
-        report.found(f"view {view}: table {table} has other columns")
+        report.add_finding(f"view {view}: table {table} has other columns")
         return
     names = ", ".join(columns)
     sql = f"SELECT {names} FROM {table} ORDER BY {names}"
@@ -355,5 +357,5 @@ def _compare(
             shown = dict(zip(columns, row or expected or (), strict=True))
             what = "has an extra row" if expected is None else "lacks a row"
             what = "differs from the log" if row and expected else what
-            report.found(f"view {view}: table {table} {what}: {str(shown)[:300]}")
+            report.add_finding(f"view {view}: table {table} {what}: {str(shown)[:300]}")
             return

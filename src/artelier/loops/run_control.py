@@ -27,7 +27,7 @@ HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
 """Another process drives the child: its lease is over after half a minute without a sign of life."""
 
 
-async def recorded(
+async def read_recorded_job(
     services: Services,
     tenant: str,
     run_id: str,

@@ -78,7 +78,7 @@ class Blocks:
         self._defaults = defaults
         self._sight = EVERYBODYS
 
-    def seen(self, sight: Sight) -> Blocks:
+    def with_sight(self, sight: Sight) -> Blocks:
         """The same blocks; what is about other subjects cannot be read."""
         seen = copy(self)
         seen._sight = sight
@@ -189,10 +189,10 @@ class Blocks:
         scope, key = self._scope, checked_key(key)
         slot = await self.slot(label)
         own = await scope.key_of_run(run_id)
-        request = await scope.asked(how, slot.label, *asked, under=own)
+        request = await scope.hash_request(how, slot.label, *asked, under=own)
         for _ in range(ATTEMPTS_MAX):
-            if (done := await scope.applied(key, request)) is not None:
-                return await self._recorded(slot, done[1])
+            if (done := await scope.find_applied(key, request)) is not None:
+                return await self._read_recorded(slot, done[1])
             version, before = await self._stands(slot)
             text = _fitting(edit(before), slot)
             try:
@@ -221,7 +221,7 @@ class Blocks:
                 continue  # decide anew on what stands now
         raise too_busy(slot.artifact)
 
-    async def _recorded(self, slot: BlockSlot, event: EventData) -> Block:
+    async def _read_recorded(self, slot: BlockSlot, event: EventData) -> Block:
         """Return what a key led to when it was applied."""
         if not isinstance(event, ev.BlockWritten):
             raise Conflict("this key was used for another change of this memory")
@@ -252,13 +252,13 @@ class Blocks:
         slots = await self.slots()
         if len(slots) >= BLOCKS_MAX and label not in {known.label for known in slots}:
             raise Exhausted("too many blocks of one agent", expected=f"at most {BLOCKS_MAX}")
-        before = await self._attached(label)
+        before = await self._find_attached(label)
         event = ev.BlockAttached(
             store=scope.artifact,
             key=checked_key(key),
             label=label,
             artifact=target,
-            asked=await scope.asked("attach", label, target, limit_chars),
+            asked=await scope.hash_request("attach", label, target, limit_chars),
             limit_chars=limit_chars,
             before=before[0] if before else None,
             before_chars=before[1] if before else 0,
@@ -272,10 +272,10 @@ class Blocks:
         Errors: `NotFound` if nothing is attached under this label.
         """
         scope, key = self._scope, checked_key(key)
-        asked = await scope.asked("detach", label)
-        if await scope.applied(key, asked) is not None:
+        asked = await scope.hash_request("detach", label)
+        if await scope.find_applied(key, asked) is not None:
             return
-        if (attached := await self._attached(label)) is None:
+        if (attached := await self._find_attached(label)) is None:
             raise NotFound(f"no artifact is attached as {label!r:.60}", hint="Default blocks always stay.")
         event = ev.BlockDetached(
             store=scope.artifact,
@@ -289,14 +289,14 @@ class Blocks:
 
     async def _once(self, event: ev.Keyed, by: str | None) -> None:
         assert event.key is not None
-        if await self._scope.applied(event.key, event.asked) is not None:
+        if await self._scope.find_applied(event.key, event.asked) is not None:
             return
         try:
             await self._scope.record([event], by=by)
         except KeyApplied:
-            await self._scope.applied(event.key, event.asked)
+            await self._scope.find_applied(event.key, event.asked)
 
-    async def _attached(self, label: str) -> tuple[str, int] | None:
+    async def _find_attached(self, label: str) -> tuple[str, int] | None:
         rows = await self._scope.store.query(
             "SELECT artifact, limit_chars FROM memory_blocks WHERE store = ? AND label = ?",
             (await self._scope.row_id(), label),
@@ -307,14 +307,14 @@ class Blocks:
 # Edits
 
 
-def appended(text: str, content: str) -> str:
+def append_line(text: str, content: str) -> str:
     """The text with a line more. Errors: `InvalidRequest` for nothing but space."""
     if not content.strip():
         raise InvalidRequest("there is nothing to append", expected="text")
     return content if not text else f"{text}{'' if text.endswith(chr(10)) else chr(10)}{content}"
 
 
-def replaced(text: str, old: str, new: str) -> str:
+def replace_once(text: str, old: str, new: str) -> str:
     """The text with its only `old` replaced. Errors: `InvalidRequest` unless it occurs exactly once."""
     first = text.find(old) if old else -1
     if first < 0:

@@ -42,7 +42,7 @@ class Changes:
         """Changes, newest first, below the id `before`."""
         if not 1 <= limit <= LIMIT_MAX:
             raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
-        if (opened := await self._scope.opened("read")) is None:
+        if (opened := await self._scope.read_opened("read")) is None:
             return []
         rows = await self._scope.store.query(
             "SELECT seq FROM memory_changes WHERE store = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
@@ -72,11 +72,11 @@ class Changes:
         Errors: `NotFound`; `Conflict` if it was undone already, or if what it wrote was changed since.
         """
         scope, key = self._scope, checked_key(key)
-        await scope.opened("write")
+        await scope.read_opened("write")
         found, event = await self.change(change_id), await self._event(change_id)
         label = event.label if isinstance(event, ev.BlockWritten) else ""
-        asked = await scope.asked("undo", label, change_id)
-        if (done := await scope.applied(key, asked)) is not None:
+        asked = await scope.hash_request("undo", label, change_id)
+        if (done := await scope.find_applied(key, asked)) is not None:
             return await self.change(done[0])
         if found.undone_by is not None:
             raise Conflict(
@@ -93,9 +93,9 @@ class Changes:
                 )
                 await scope.record([opposite], by=by)
         except Conflict:
-            if await scope.applied(key, asked) is None:
+            if await scope.find_applied(key, asked) is None:
                 raise  # else this call was repeated meanwhile, and the other one was faster
-        done = await scope.applied(key, asked)
+        done = await scope.find_applied(key, asked)
         assert done is not None
         return await self.change(done[0])
 

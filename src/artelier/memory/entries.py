@@ -20,7 +20,7 @@ from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.index.index_cache import CARDS, CachedIndex, EntryCard, cards_from
 from artelier.memory.index.index_entry import as_vector, to_blob
-from artelier.memory.index.near_duplicates import said
+from artelier.memory.index.near_duplicates import duplicate_key
 from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,
@@ -88,7 +88,7 @@ class Entries:
         self._shelves: OrderedDict[Sight, CachedIndex] = OrderedDict()
         self._config: tuple[str, Config] = ("", Config())
 
-    def seen(self, sight: Sight) -> Entries:
+    def with_sight(self, sight: Sight) -> Entries:
         """The same memory, in which nothing about other subjects is there."""
         seen = copy(self)
         seen._sight = sight
@@ -119,11 +119,11 @@ class Entries:
     ) -> list[Recalled]:
         _check_limit(limit)
         check_query(query)
-        if (opened := await self._scope.opened("read")) is None:
+        if (opened := await self._scope.read_opened("read")) is None:
             return []
         self._check_embedder(opened)
         shelf = self._shelf
-        index, cards = await shelf.filled(opened)
+        index, cards = await shelf.fill(opened)
         if not cards:
             return []
         vector = (await self._vectors([index.query_text(query) or query]))[0]
@@ -139,11 +139,11 @@ class Entries:
                 trust=trust,
                 now=self._scope.clock.now_us(),
             )
-        return [cards[hit.id].recalled(round(hit.score, 6)) for hit in hits if hit.id in cards]
+        return [cards[hit.id].to_recalled(round(hit.score, 6)) for hit in hits if hit.id in cards]
 
     async def entry(self, id: str, *, with_embedding: bool = False) -> Entry:
         """One living entry. Errors: `NotFound`, `AccessDenied`."""
-        await self._scope.opened("read")
+        await self._scope.read_opened("read")
         card = await self._card(id)
         if card is None or card.gone:
             raise NotFound(f"no entry {id!r:.40} in this memory", hint="recall shows the ids.")
@@ -154,7 +154,7 @@ class Entries:
     ) -> list[Entry]:
         """Living entries, oldest first, beyond the entry `after`."""
         _check_limit(limit)
-        if (opened := await self._scope.opened("read")) is None:
+        if (opened := await self._scope.read_opened("read")) is None:
             return []
         position = 0
         if after is not None:
@@ -171,9 +171,9 @@ class Entries:
 
     async def cards(self) -> list[EntryCard]:
         """All living entries in the order of adding, as this process holds them."""
-        if (opened := await self._scope.opened("read")) is None:
+        if (opened := await self._scope.read_opened("read")) is None:
             return []
-        _, cards = await self._shelf.filled(opened)
+        _, cards = await self._shelf.fill(opened)
         return sorted(cards.values(), key=lambda card: card.position)
 
     async def is_taken(self, id: str) -> bool:
@@ -215,17 +215,17 @@ class Entries:
         run_id: str | None = None,
     ) -> Entry:
         scope, key = self._scope, checked_key(key)
-        wanted = checked(text, tags, importance, speaker, date, trust)
+        wanted = check_entry(text, tags, importance, speaker, date, trust)
         own = await scope.key_of_run(run_id)
-        request = await scope.asked("remember", *wanted, under=own)
-        mark = await scope.mark(said(text, speaker=speaker, date=date), under=own)
+        request = await scope.hash_request("remember", *wanted, under=own)
+        mark = await scope.mark(duplicate_key(text, speaker=speaker, date=date), under=own)
         vector = b""
         for n in range(ATTEMPTS_MAX):
-            opened = await scope.opened("write", key=key, mark=mark)
+            opened = await scope.read_opened("write", key=key, mark=mark)
             if opened is not None:
                 if opened.applied is not None:
-                    return await self._recorded(key, request)
-                if opened.known and (known := await self._known(opened.known, wanted)) is not None:
+                    return await self._read_recorded(key, request)
+                if opened.known and (known := await self._find_duplicate(opened.known, wanted)) is not None:
                     return known
                 self._check_embedder(opened)
             blobs: list[Blob] = []
@@ -244,22 +244,22 @@ class Entries:
                 trust=wanted.trust,
                 beside=opened is not None and opened.known is not None,
             )
-            pruned = await self._pruned(opened)
+            pruned = await self._plan_pruning(opened)
             changes: list[EventData] = [event, *pruned]
             at_us = scope.clock.now_us()
             try:
                 await scope.record(changes, blobs=blobs, by=by, at_us=at_us)
             except (IdTaken, TextKnown, KeyApplied):
                 continue  # another id, or the answer that somebody else's change gives
-            return _told(event, wanted, at_us, pruned)
+            return _entry_of(event, wanted, at_us, pruned)
         raise too_busy(scope.artifact)
 
     async def forget(self, id: str, *, key: str, by: str | None = None, run_id: str | None = None) -> Entry:
         """Take an entry out; the entry as it was. Errors: `NotFound`, `AccessDenied`."""
         scope, key = self._scope, checked_key(key)
-        request = await scope.asked("forget", id)
-        await scope.opened("write")
-        done = await scope.applied(key, request)
+        request = await scope.hash_request("forget", id)
+        await scope.read_opened("write")
+        done = await scope.find_applied(key, request)
         card = await self._card(id)
         if card is None or (card.gone and done is None):
             raise NotFound(f"no entry {id!r:.40} in this memory", hint="recall shows the ids.")
@@ -268,7 +268,7 @@ class Entries:
             try:
                 await scope.record([event], by=by)
             except KeyApplied:
-                await scope.applied(key, request)
+                await scope.find_applied(key, request)
         return card.entry()
 
     def _check_embedder(self, opened: Opened) -> None:
@@ -282,7 +282,7 @@ class Entries:
             hint="Open the store with that embedder, or let the agent begin a new memory.",
         )
 
-    async def _known(self, id: str, wanted: NewEntry) -> Entry | None:
+    async def _find_duplicate(self, id: str, wanted: NewEntry) -> Entry | None:
         """The entry that says the same; None if it went meanwhile, or lacks a tag or the trust."""
         card = await self._card(id)
         if card is None or card.gone or not set(wanted.tags) <= set(card.tags):
@@ -291,7 +291,7 @@ class Entries:
             return None
         return msgspec.structs.replace(card.entry(), deduplicated=True)
 
-    async def _pruned(self, opened: Opened | None) -> list[EventData]:
+    async def _plan_pruning(self, opened: Opened | None) -> list[EventData]:
         """Return what must go so that one more fits: an event, or none."""
         if opened is None:
             return []
@@ -307,9 +307,9 @@ class Entries:
         ids = tuple(row[0] for row in rows)
         return [ev.MemoryPruned(store=self._scope.artifact, ids=ids, policy=config.auto_prune)]
 
-    async def _recorded(self, key: str, asked: str) -> Entry:
+    async def _read_recorded(self, key: str, asked: str) -> Entry:
         """Return what a key led to when it was applied. Errors: `Conflict` if that was something else."""
-        done = await self._scope.applied(key, asked)
+        done = await self._scope.find_applied(key, asked)
         assert done is not None and isinstance(done[1], ev.MemoryAdded)
         card = await self._card(done[1].id)
         assert card is not None, "a removed entry keeps its row"
@@ -318,7 +318,7 @@ class Entries:
     async def vector(self, text: str) -> bytes:
         """A text's vector as it is stored. Errors: those of `_vectors`."""
         stored = to_blob((await self._vectors([text]))[0])
-        self._directed(stored)  # float16 may have lost all of it
+        self._check_direction(stored)  # float16 may have lost all of it
         return stored
 
     async def _vectors(self, texts: Sequence[str]) -> list[Any]:
@@ -331,9 +331,9 @@ class Entries:
                 got=len(vectors),
                 hint="Nothing was stored.",
             )
-        return [self._directed(vector) for vector in vectors]
+        return [self._check_direction(vector) for vector in vectors]
 
-    def _directed(self, vector: Any) -> Any:
+    def _check_direction(self, vector: Any) -> Any:
         try:
             return as_vector(vector)
         except InvalidRequest as error:
@@ -350,7 +350,7 @@ def entry_id(store: str, key: str, n: int) -> str:
     return "mem_" + sha256(f"{store}\n{key}\n{n}".encode()).hexdigest()[:8]
 
 
-def checked(
+def check_entry(
     text: object, tags: object, importance: object, speaker: object, date: object, trust: object
 ) -> NewEntry:
     """Errors: `InvalidRequest`."""
@@ -407,7 +407,7 @@ def _config_of(content: bytes) -> Config:
     return msgspec.convert(plain.get("config", {}), Config)
 
 
-def _told(event: ev.MemoryAdded, wanted: NewEntry, at_us: int, pruned: Sequence[EventData]) -> Entry:
+def _entry_of(event: ev.MemoryAdded, wanted: NewEntry, at_us: int, pruned: Sequence[EventData]) -> Entry:
     gone = [id_ for one in pruned if isinstance(one, ev.MemoryPruned) for id_ in one.ids]
     return Entry(
         id=event.id,

@@ -68,7 +68,7 @@ async def _evaluate(
     adversarial: list[list[int]] = []
     entries = 0
     for conversation in conversations:
-        index, asked = await indexed(conversation, embedder, weights)
+        index, asked = await index_conversation(conversation, embedder, weights)
         entries += len(index)
         vectors = await embedder.embed([index.query_text(one.question) for one in asked])
         for one, vector in zip(asked, vectors, strict=True):
@@ -90,7 +90,7 @@ async def _evaluate(
     }
 
 
-async def indexed(
+async def index_conversation(
     conversation: Mapping[str, Any], embedder: Embedder, weights: Weights | None = None
 ) -> tuple[MemoryIndex, list[EvaluationQuestion]]:
     """An index over the turns of one conversation, and the questions about it that have evidence."""

@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from artelier.artifacts import Access, Artifacts, Prices, artifact_stream, check_principal, static_decision
+from artelier.artifacts import (
+    Access,
+    AccessPrices,
+    Artifacts,
+    artifact_stream,
+    check_principal,
+    static_decision,
+)
 from artelier.artifacts.write.space_session import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
@@ -78,7 +85,7 @@ class _GovernedMemory(NamedTuple):
     id: str
     owner: str
     access: Access | None
-    prices: Prices
+    prices: AccessPrices
 
 
 # One statement, because each remembered fact needs all of it.
@@ -136,7 +143,9 @@ class MemoryScope:
             self._row_id = rows[0][0] if rows else 0
         return self._row_id
 
-    async def opened(self, action: str, *, key: str | None = None, mark: int | None = None) -> Opened | None:
+    async def read_opened(
+        self, action: str, *, key: str | None = None, mark: int | None = None
+    ) -> Opened | None:
         """The memory as it stands; None if nothing was ever changed in it.
 
         Errors: `AccessDenied` if its agent may not do `action`, `NotFound` if it was deleted.
@@ -151,7 +160,7 @@ class MemoryScope:
                 hint="Its entries are gone with it; use another agent id.",
             )
         # The owner is asked too: a broken policy denies everybody.
-        governed = _GovernedMemory(self.artifact, owner, Access.read(access), Prices())
+        governed = _GovernedMemory(self.artifact, owner, Access.read(access), AccessPrices())
         decision = await static_decision(self.door.stage(), action, self.principal, governed)
         if not decision.allowed:
             raise AccessDenied(
@@ -214,7 +223,7 @@ class MemoryScope:
         key = under or await self.key()
         return int.from_bytes(name_blob(key, what)[:7], "big")
 
-    async def asked(self, *what: object, under: DataKey | None = None) -> str:
+    async def hash_request(self, *what: object, under: DataKey | None = None) -> str:
         """A short keyed hash of a request. Errors: `InvalidRequest` for text that cannot be stored."""
         key = under or await self.key()
         try:
@@ -222,7 +231,7 @@ class MemoryScope:
         except UnicodeEncodeError:
             raise InvalidRequest("this text is no Unicode", expected="text without lone surrogates") from None
 
-    async def applied(self, key: str, asked: str) -> tuple[int, EventData] | None:
+    async def find_applied(self, key: str, asked: str) -> tuple[int, EventData] | None:
         """Seq and event of the change that a key made; None if it was not applied.
 
         Errors: `Conflict` if the key was used for another request.

@@ -162,7 +162,7 @@ class FoundMessage(NamedTuple):
     score: float
 
 
-class _MessageRow(NamedTuple):
+class _HistoryRow(NamedTuple):
     run_id: str
     conversation: str
     n: int
@@ -186,7 +186,7 @@ class AgentHistory:
         from artelier.memory.index.memory_index import MemoryIndex
 
         self._index: MemoryIndex = MemoryIndex()
-        self._messages: dict[str, _MessageRow] = {}
+        self._messages: dict[str, _HistoryRow] = {}
         self._order: deque[str] = deque()
         self._read: dict[int, tuple[tuple[Any, ...], dict[str, int]]] = {}
         """By run: the state in which it was read, and the last number of each conversation."""
@@ -227,11 +227,11 @@ class AgentHistory:
         ]
         if not hits:
             said = " ".join(query.casefold().split())
-            newest = (name for name in reversed(self._order) if said in self._folded(name))
+            newest = (name for name in reversed(self._order) if said in self._fold_text(name))
             hits = [(name, 0.0) for name, _ in zip(newest, range(SPARE * limit), strict=False)]
         return hits
 
-    def _folded(self, name: str) -> str:
+    def _fold_text(self, name: str) -> str:
         return " ".join(self._messages[name].text.casefold().split())
 
     async def _catch_up(self) -> None:
@@ -281,7 +281,7 @@ class AgentHistory:
         if name in self._messages:
             return  # another task was faster
         self._index.add(Record(id=name, text=text, speaker=message.role))
-        self._messages[name] = _MessageRow(run_id, conversation, n, message.role, text)
+        self._messages[name] = _HistoryRow(run_id, conversation, n, message.role, text)
         self._order.append(name)
         while len(self._order) > MESSAGES_MAX:
             oldest = self._order.popleft()

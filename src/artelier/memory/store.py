@@ -22,9 +22,9 @@ from artelier.memory.blocks import (
     LIMIT_CHARS_MAX,
     SCRATCHPAD,
     Blocks,
-    appended,
+    append_line,
     check_label,
-    replaced,
+    replace_once,
 )
 from artelier.memory.changes import Changes
 from artelier.memory.entries import SHELVES_MAX, Entries
@@ -66,7 +66,7 @@ class LogMemory:
         """
         seen = copy(self)
         seen._sight = await self.scope.sight_of(run_id)
-        seen.entries, seen.core = self.entries.seen(seen._sight), self.core.seen(seen._sight)
+        seen.entries, seen.core = self.entries.with_sight(seen._sight), self.core.with_sight(seen._sight)
         return seen
 
     @property
@@ -97,7 +97,13 @@ class LogMemory:
         Errors: `BlockFull`, and nothing was changed; `NotFound` for an unknown label; `AccessDenied`.
         """
         return await self.core.change(
-            block, "append", (content,), lambda text: appended(text, content), key=key, by=by, run_id=run_id
+            block,
+            "append",
+            (content,),
+            lambda text: append_line(text, content),
+            key=key,
+            by=by,
+            run_id=run_id,
         )
 
     async def replace(
@@ -112,7 +118,13 @@ class LogMemory:
     ) -> Block:
         """Replace a text that occurs exactly once in a block. Errors: those of `append`, `InvalidRequest`."""
         return await self.core.change(
-            block, "replace", (old, new), lambda text: replaced(text, old, new), key=key, by=by, run_id=run_id
+            block,
+            "replace",
+            (old, new),
+            lambda text: replace_once(text, old, new),
+            key=key,
+            by=by,
+            run_id=run_id,
         )
 
     async def replace_all(

@@ -75,7 +75,9 @@ def _core_tools(memory: ToolMemory) -> list[ToolPort]:
         """Add a line to a block of your core memory, which stands in every prompt. Without block: notes."""
         with readable():
             mine = await memory.seen_in(ctx.run_id)
-            return _shown(await mine.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id))
+            return _describe_block(
+                await mine.append(content, block, key=ctx.idempotency_key, run_id=ctx.run_id)
+            )
 
     @tool(side_effect=True, idempotent=True, risk="low", reads_store=True, acts_in_store=True)
     async def core_memory_replace(
@@ -90,9 +92,9 @@ def _core_tools(memory: ToolMemory) -> list[ToolPort]:
         with readable():
             mine = await memory.seen_in(run_id)
             if content is not None and old is None and new is None:
-                return _shown(await mine.replace_all(content, block, key=key, run_id=run_id))
+                return _describe_block(await mine.replace_all(content, block, key=key, run_id=run_id))
             if content is None and old is not None and new is not None:
-                return _shown(await mine.replace(old, new, block, key=key, run_id=run_id))
+                return _describe_block(await mine.replace(old, new, block, key=key, run_id=run_id))
         raise ToolFailed(
             "Give either old and new (a passage and what stands there instead),"
             " or content (the whole new text of the block)."
@@ -193,7 +195,7 @@ def _at_most(limit: int) -> int:
     return limit
 
 
-def _shown(block: Block) -> dict[str, Any]:
+def _describe_block(block: Block) -> dict[str, Any]:
     """A block as a model is told of it after a change."""
     return {
         "block": block.label,

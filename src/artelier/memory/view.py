@@ -79,7 +79,7 @@ def _store_of(event: Applied, tx: Tx) -> int:
     return row[0]
 
 
-def _changed(event: Applied, tx: Tx, store: int, *, entries: int = 0, added: int = 0) -> None:
+def _apply_change(event: Applied, tx: Tx, store: int, *, entries: int = 0, added: int = 0) -> None:
     """Count, and record the change under its key."""
     data = cast(ev.Keyed, event.data)
     tx.execute(
@@ -135,7 +135,7 @@ def _weigh(event: Applied, tx: Tx, store: int, raised: Sequence[ev.Raised]) -> N
 
 
 @memory_view.on(ev.MemoryOpened)
-def _opened(event: Applied, tx: Tx) -> None:
+def _apply_opened(event: Applied, tx: Tx) -> None:
     data = cast(ev.MemoryOpened, event.data)
     tenant, space, _ = event.stream
     tx.execute(
@@ -145,7 +145,7 @@ def _opened(event: Applied, tx: Tx) -> None:
 
 
 @memory_view.on(ev.MemoryAdded)
-def _added(event: Applied, tx: Tx) -> None:
+def _apply_added(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.MemoryAdded, event.data), _store_of(event, tx)
     if data.within:
         tx.execute(
@@ -153,7 +153,7 @@ def _added(event: Applied, tx: Tx) -> None:
             (event.position, store),
         )
     else:
-        _changed(event, tx, store, entries=1, added=1)
+        _apply_change(event, tx, store, entries=1, added=1)
     known = (
         None
         if data.beside
@@ -188,23 +188,23 @@ def _added(event: Applied, tx: Tx) -> None:
 
 
 @memory_view.on(ev.MemoryRemoved)
-def _removed(event: Applied, tx: Tx) -> None:
+def _apply_removed(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.MemoryRemoved, event.data), _store_of(event, tx)
     gone = _remove(event, tx, store, data.ids, "removed")
     if gone != len(data.ids):
         raise NotFound("an entry was forgotten already", got=", ".join(data.ids)[:200])
-    _changed(event, tx, store, entries=-gone)
+    _apply_change(event, tx, store, entries=-gone)
 
 
 @memory_view.on(ev.MemoryPruned)
-def _pruned(event: Applied, tx: Tx) -> None:
+def _apply_pruned(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.MemoryPruned, event.data), _store_of(event, tx)
     # Two that add at once may choose the same entries: each goes once.
-    _changed(event, tx, store, entries=-_remove(event, tx, store, data.ids, "pruned"))
+    _apply_change(event, tx, store, entries=-_remove(event, tx, store, data.ids, "pruned"))
 
 
 @memory_view.on(ev.MemoryConsolidated)
-def _consolidated(event: Applied, tx: Tx) -> None:
+def _apply_consolidated(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.MemoryConsolidated, event.data), _store_of(event, tx)
     wanted = [id_ for merged in data.merged for id_ in merged.removed]
     gone = _remove(event, tx, store, wanted, "merged")
@@ -213,17 +213,17 @@ def _consolidated(event: Applied, tx: Tx) -> None:
     if gone != len(wanted) + len(data.aged) + len(data.boot):
         raise Conflict("the memory changed while it was consolidated", hint="Consolidate again.")
     _weigh(event, tx, store, data.raised)
-    _changed(event, tx, store, entries=-gone)
+    _apply_change(event, tx, store, entries=-gone)
 
 
 @memory_view.on(ev.MemoryRestored)
-def _restored(event: Applied, tx: Tx) -> None:
+def _apply_restored(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.MemoryRestored, event.data), _store_of(event, tx)
     _take_back(event, tx, store, data.change)
     gone = _remove(event, tx, store, data.removed, "undone")
     back = _restore(event, tx, store, data.restored)
     _weigh(event, tx, store, data.raised)
-    _changed(event, tx, store, entries=back - gone)
+    _apply_change(event, tx, store, entries=back - gone)
 
 
 @memory_view.on(ev.BlockWritten)
@@ -231,7 +231,7 @@ def _block_written(event: Applied, tx: Tx) -> None:
     data, store = cast(ev.BlockWritten, event.data), _store_of(event, tx)
     if data.change is not None:
         _take_back(event, tx, store, data.change)
-    _changed(event, tx, store)
+    _apply_change(event, tx, store)
 
 
 @memory_view.on(ev.BlockAttached)
@@ -244,7 +244,7 @@ def _block_attached(event: Applied, tx: Tx) -> None:
         " artifact = excluded.artifact, limit_chars = excluded.limit_chars",
         (store, data.label, data.artifact, data.limit_chars, event.position),
     )
-    _changed(event, tx, store)
+    _apply_change(event, tx, store)
 
 
 @memory_view.on(ev.BlockDetached)
@@ -258,4 +258,4 @@ def _block_detached(event: Applied, tx: Tx) -> None:
     )
     if done.rowcount != 1:
         raise NotFound(f"no block {data.label} holds {data.artifact}")
-    _changed(event, tx, store)
+    _apply_change(event, tx, store)

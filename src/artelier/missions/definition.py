@@ -33,12 +33,12 @@ ACTIONS: tuple[Action, ...] = ("analyze", "use_tool", "create_artifact", "comple
 ArtifactType = Literal["markdown", "json", "text", "none"]
 
 
-class _Strict(BaseModel):
+class _StrictModel(BaseModel):
     # Strict: true is no number and "5" is none, in a model's reply as in a person's request.
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Decision(_Strict):
+class Decision(_StrictModel):
     """What a model decides in one iteration; any other reply is no decision."""
 
     action: Action
@@ -64,7 +64,7 @@ class Decision(_Strict):
         return self
 
 
-class Evidence(_Strict):
+class Evidence(_StrictModel):
     """Where an output meets a criterion."""
 
     ref: str = Field(min_length=1, max_length=256)
@@ -73,7 +73,7 @@ class Evidence(_Strict):
     """Copied from it, character for character."""
 
 
-class Criterion(_Strict):
+class Criterion(_StrictModel):
     """Whether the outputs meet one criterion."""
 
     criterion: str = Field(min_length=1, max_length=4_000)
@@ -83,14 +83,14 @@ class Criterion(_Strict):
     """What is not there, if it is not met."""
 
 
-class Verdict(_Strict):
+class Verdict(_StrictModel):
     """What an evaluator says of the outputs of a task; any other reply is no verdict."""
 
     criteria: list[Criterion] = Field(min_length=1, max_length=100)
     summary: str = Field(default="", max_length=4_000)
 
 
-class Answer(_Strict):
+class Answer(_StrictModel):
     """What an evaluator says of something that a rule has found in the outputs."""
 
     number: int = Field(ge=1, le=1_000)
@@ -108,7 +108,7 @@ class AdvisedVerdict(Verdict):
     findings: list[Answer] = Field(default_factory=list[Answer], max_length=100)
 
 
-class Check(_Strict):
+class Check(_StrictModel):
     """A criterion that is tested by rule instead of by a model."""
 
     kind: Literal["length", "regex", "schema", "tool"]
@@ -133,7 +133,7 @@ class Check(_Strict):
         return self
 
 
-class TaskContent(_Strict):
+class TaskContent(_StrictModel):
     """The content of an artifact of kind `task`."""
 
     goal: Text
@@ -151,7 +151,7 @@ class TaskContent(_Strict):
     only_checks: bool = False
 
 
-class AgentContent(_Strict):
+class AgentContent(_StrictModel):
     """The content of an agent's artifact, as missions make it."""
 
     name: str = Field(min_length=1, max_length=80)
@@ -167,7 +167,7 @@ class AgentContent(_Strict):
     axes: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
 
 
-class PlannedAgent(_Strict):
+class PlannedAgent(_StrictModel):
     slug: Slug
     name: str = Field(min_length=1, max_length=80)
     role: str = Field(default="", max_length=TEXT_CHARS_MAX)
@@ -177,7 +177,7 @@ class PlannedAgent(_Strict):
     budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")
 
 
-class PlannedTask(_Strict):
+class PlannedTask(_StrictModel):
     slug: Slug
     goal: Text
     success_criteria: Text
@@ -189,7 +189,7 @@ class PlannedTask(_Strict):
     only_checks: bool = False
 
 
-class PlannedMembrane(_Strict):
+class PlannedMembrane(_StrictModel):
     slug: Slug
     name: str = Field(min_length=1, max_length=80)
     members: list[Slug] = Field(default_factory=list[str], max_length=AGENTS_MAX)
@@ -197,7 +197,7 @@ class PlannedMembrane(_Strict):
     budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")
 
 
-class Plan(_Strict):
+class Plan(_StrictModel):
     """A goal, taken apart: who works on what, in which order, and who sees what."""
 
     agents: list[PlannedAgent] = Field(min_length=1, max_length=AGENTS_MAX)
@@ -249,7 +249,7 @@ def _unique(what: str, names: list[str]) -> set[str]:
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def checked(kind: type[ModelT], value: object, *, what: str) -> ModelT:
+def validate_form(kind: type[ModelT], value: object, *, what: str) -> ModelT:
     """A value at the door. Errors: `InvalidRequest` that names the first mistakes with their paths."""
     try:
         return kind.model_validate(value)

@@ -39,12 +39,12 @@ class HeldStage(StoreStage):
         if action != "delete" or standing.kind not in _BY_KIND:
             return guard
 
-        def held(tx: Tx) -> None:
+        def guard_held(tx: Tx) -> None:
             if guard is not None:
                 guard(tx)
             _check_unused(tx, self.tenant, standing.kind, standing.id)
 
-        return held
+        return guard_held
 
 
 def _check_unused(tx: Tx, tenant: str, kind: str, id: str) -> None:

@@ -6,14 +6,14 @@ blobs; names, numbers and refs are inline.
 
 from __future__ import annotations
 
-from artelier.kernel.events import Receipt
+from artelier.kernel.events import StepReceipt
 from artelier.log import BlobRef, EventData, event
 
 # In the stream of a mission's run
 
 
 @event("mission.planned")
-class MissionPlanned(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class MissionPlanned(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """A goal was taken apart. Nothing of it is there yet: people may change it before it is launched."""
 
     plan: BlobRef
@@ -27,7 +27,7 @@ class MissionPlanned(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("mission.launched")
-class MissionLaunched(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class MissionLaunched(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """The plan as it was launched. What it made stands in events of its own, in the same batch."""
 
     plan: BlobRef
@@ -41,7 +41,7 @@ class MissionLaunched(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("task.blocked")
-class TaskBlocked(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class TaskBlocked(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """A task cannot start. `reason`: `dependency_failed` or `missing_input`; `by` names what is missing."""
 
     task: str
@@ -108,7 +108,7 @@ class OutputJudged(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("task.begun")
-class TaskBegun(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class TaskBegun(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """An agent begins to work on its task."""
 
     agent: str
@@ -120,7 +120,7 @@ class TaskBegun(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("decision.taken")
-class DecisionTaken(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionTaken(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """What the model decided in one iteration."""
 
     iteration: int
@@ -140,7 +140,7 @@ class DecisionTaken(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("decision.invalid")
-class DecisionInvalid(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionInvalid(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """A reply and its repair are no decisions; the task fails for it."""
 
     iteration: int
@@ -151,7 +151,7 @@ class DecisionInvalid(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("decision.executed")
-class DecisionExecuted(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class DecisionExecuted(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """What became of a decision."""
 
     iteration: int
@@ -167,7 +167,7 @@ class DecisionExecuted(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("task.evaluated")
-class TaskEvaluated(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class TaskEvaluated(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """Outputs were judged against the success criteria, by those alone."""
 
     iteration: int
@@ -181,7 +181,7 @@ class TaskEvaluated(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("task.ended")
-class TaskEnded(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class TaskEnded(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """Where a task ended; the run ends right after it. Only a passed evaluation gives `done`."""
 
     status: str

@@ -64,4 +64,4 @@ async def counted_from(desk: Any, task: str) -> int:
     if passed := await ends_passed(desk.services, places):
         return passed[-1].iterations
     newest = await newest_state(desk.services, places)
-    return TaskState.restored(None if newest is None else newest[0]).base
+    return TaskState.from_stored(None if newest is None else newest[0]).base

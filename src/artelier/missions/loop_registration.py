@@ -114,7 +114,7 @@ async def _start_mission(
     from artelier.missions.mission.mission_runner import conduct
 
     desk = kernel.for_tenant(tenant)
-    job = _job_of(desk, desk.services.typed(desk.id, settings))
+    job = _job_of(desk, desk.services.escape_placeholders(desk.id, settings))
     return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits, key_id=key_id)
 
 

@@ -180,12 +180,12 @@ class Membranes:
         _check_kind(id, (await artifacts.access(id, "read")).granted().kind)
         group = group_of(id)
 
-        def added(readers: list[str]) -> list[str]:
+        def add_group(readers: list[str]) -> list[str]:
             if group in readers:
                 raise Conflict(f"{artifact_id} is shared in {id} already")
             return [*readers, group]
 
-        return await _govern(artifacts, artifact_id, added)
+        return await _govern(artifacts, artifact_id, add_group)
 
     async def unshare(
         self, id: str, artifact_id: str, by: str = OPERATOR, *, principal: str = OPERATOR
@@ -193,12 +193,12 @@ class Membranes:
         """Take the members' right to read an artifact away. Errors: those of `share`."""
         group = group_of(id)
 
-        def removed(readers: list[str]) -> list[str]:
+        def remove_group(readers: list[str]) -> list[str]:
             if group not in readers:
                 raise Conflict(f"{artifact_id} is not shared in {id}")
             return [reader for reader in readers if reader != group]
 
-        return await _govern(self._as(principal, by), artifact_id, removed)
+        return await _govern(self._as(principal, by), artifact_id, remove_group)
 
     # -- inside
 

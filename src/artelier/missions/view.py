@@ -134,7 +134,7 @@ def _set_iteration(event: Applied, tx: Tx, iteration: int, **values: str | int |
 
 
 @missions_view.on(ev.MissionPlanned)
-def _planned(event: Applied, tx: Tx) -> None:
+def _apply_planned(event: Applied, tx: Tx) -> None:
     data = cast(ev.MissionPlanned, event.data)
     tx.execute(
         "INSERT INTO missions VALUES (?, ?, ?, ?, ?, ?, NULL, '[]', '[]', 0, ?)"
@@ -145,7 +145,7 @@ def _planned(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.MissionLaunched)
-def _launched(event: Applied, tx: Tx) -> None:
+def _apply_launched(event: Applied, tx: Tx) -> None:
     data = cast(ev.MissionLaunched, event.data)
     tx.execute(
         "UPDATE missions SET plan = ?, launched_us = ?, agents = ?, membranes = ?, edited = ?"
@@ -166,7 +166,7 @@ def _launched(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.TaskCreated)
-def _created(event: Applied, tx: Tx) -> None:
+def _apply_created(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCreated, event.data)
     _check_own(event, data.task)
     done = tx.execute(
@@ -193,7 +193,7 @@ def _created(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.TaskChanged)
-def _changed(event: Applied, tx: Tx) -> None:
+def _apply_changed(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskChanged, event.data)
     _check_own(event, data.task)
     _set(
@@ -207,7 +207,7 @@ def _changed(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.TaskCancelled)
-def _cancelled(event: Applied, tx: Tx) -> None:
+def _apply_cancelled(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCancelled, event.data)
     _check_own(event, data.task)
     _set(event, tx, data.task, only="ended IN ('', 'blocked')", ended="cancelled", reason="cancelled")
@@ -258,7 +258,7 @@ def _depend(tx: Tx, tenant: str, task: str, before: Sequence[str]) -> None:
 
 
 @missions_view.on(ev.TaskBlocked)
-def _blocked(event: Applied, tx: Tx) -> None:
+def _apply_blocked(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBlocked, event.data)
     _set(
         event,
@@ -274,7 +274,7 @@ def _blocked(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.TaskBegun)
-def _begun(event: Applied, tx: Tx) -> None:
+def _apply_begun(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBegun, event.data)
     # A run that was imported brings its task along.
     tx.execute(
@@ -295,7 +295,7 @@ def _begun(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.DecisionTaken)
-def _decided(event: Applied, tx: Tx) -> None:
+def _apply_decision(event: Applied, tx: Tx) -> None:
     data = cast(ev.DecisionTaken, event.data)
     tx.execute(
         "INSERT INTO task_iterations VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', '', 0, '', NULL, NULL, '')",
@@ -319,7 +319,7 @@ def _not_decided(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.DecisionExecuted)
-def _acted(event: Applied, tx: Tx) -> None:
+def _apply_execution(event: Applied, tx: Tx) -> None:
     data = cast(ev.DecisionExecuted, event.data)
     _set_iteration(
         event,
@@ -333,13 +333,13 @@ def _acted(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(ev.TaskEvaluated)
-def _evaluated(event: Applied, tx: Tx) -> None:
+def _apply_evaluation(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEvaluated, event.data)
     _set_iteration(event, tx, data.iteration, passed=int(data.passed), verdict=data.verdict, void=data.void)
 
 
 @missions_view.on(ev.TaskEnded)
-def _ended(event: Applied, tx: Tx) -> None:
+def _apply_ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEnded, event.data)
     _set(
         event,
@@ -365,7 +365,7 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
 
 
 @missions_view.on(kernel_events.RunReopened)
-def _reopened(event: Applied, tx: Tx) -> None:
+def _apply_reopened(event: Applied, tx: Tx) -> None:
     """Let the limit of iterations count anew."""
     _reopen(event, tx, event.stream.id)
     tx.execute(
@@ -381,7 +381,7 @@ def _ended_otherwise(event: Applied, tx: Tx) -> None:
 
 
 @missions_view.on(kernel_events.RunForked)
-def _forked(event: Applied, tx: Tx) -> None:
+def _apply_forked(event: Applied, tx: Tx) -> None:
     """A fork of a task's run is a task of its own, with the iterations of the history that it shares."""
     data = cast(kernel_events.RunForked, event.data)
     tx.execute(  # of a mission: a plan that is not launched yet

@@ -54,7 +54,7 @@ class CallFacts:
     def __repr__(self) -> str:
         return f"Call(model={self.model!r})"
 
-    def cleaned(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """One line, shortened, without the key."""
         text = text.replace(self.secret, "[key]") if len(self.secret) > 5 else text
         return " ".join(text.split())[:_DETAIL_CHARS]
@@ -77,14 +77,14 @@ def failure_of(error: Exception, call: CallFacts) -> ArtelierError:
             return timeout_of(call)
         case vendor.ModelConnectionError() | httpx2.TransportError():
             return ProviderUnavailable(
-                f"{call.model} could not be reached: {call.cleaned(str(error))}",
+                f"{call.model} could not be reached: {call.redact(str(error))}",
                 hint="Check the network and the base URL; the call is retried.",
             )
         # A warning arrives here if Python was told to make errors of them.
         case vendor.UserError() | Warning():
-            return ModelRefusedCall(f"{call.model} cannot do this: {call.cleaned(str(error))}")
+            return ModelRefusedCall(f"{call.model} cannot do this: {call.redact(str(error))}")
         case vendor.ModelAPIError(in_stream=True):
-            return ProviderUnavailable(f"{call.model} broke off its stream: {call.cleaned(str(error))}")
+            return ProviderUnavailable(f"{call.model} broke off its stream: {call.redact(str(error))}")
         case _ if _is_redirect(error):
             return ModelRefusedCall(
                 f"{call.model} redirects to another place, where the key will not be sent",
@@ -94,7 +94,7 @@ def failure_of(error: Exception, call: CallFacts) -> ArtelierError:
             return ModelReplyBroken(
                 f"the reply of {call.model} could not be read",
                 expected="a complete reply of its API",
-                got=f"{type(error).__name__}: {call.cleaned(str(error))}",
+                got=f"{type(error).__name__}: {call.redact(str(error))}",
             )
 
 
@@ -117,7 +117,7 @@ def _body_failure(error: Exception, call: CallFacts) -> ArtelierError | None:
             )
         if isinstance(cause, ReplyCutOff):
             return ModelReplyBroken(
-                f"the reply of {call.model} was cut off: {call.cleaned(str(cause))}",
+                f"the reply of {call.model} was cut off: {call.redact(str(cause))}",
                 expected="a complete reply",
                 got="a part of one",
             )
@@ -129,7 +129,7 @@ def _is_redirect(error: Exception) -> bool:
 
 
 def _http_failure(error: vendor.ModelHTTPError, call: CallFacts) -> ArtelierError:
-    status, detail = error.status_code, call.cleaned(_detail(error))
+    status, detail = error.status_code, call.redact(_detail(error))
     wording = f"{detail} {getattr(error, 'provider_error_code', '')}".lower()
     retry_after_s = error.retry_after
     if status in (401, 403):

@@ -122,7 +122,9 @@ class ModelRegistry:
             or _CONTROL.search(name)
         ):
             raise UnknownModel(
-                "not the name of a model", expected=f"a name such as {self._known()}", got=repr(name)[:80]
+                "not the name of a model",
+                expected=f"a name such as {self._known_names()}",
+                got=repr(name)[:80],
             )
         return canonical_name(name)
 
@@ -154,7 +156,7 @@ class ModelRegistry:
         if vendor is None or not model:
             raise UnknownModel(
                 f"no model is called {canonical!r}",
-                expected=self._known(),
+                expected=self._known_names(),
                 got=repr(canonical),
                 hint="Pass it in models={...} if it is your own."
                 if canonical in BUILT_IN
@@ -197,7 +199,7 @@ class ModelRegistry:
             is_custom=bool(named_url),
         )
 
-    def _known(self) -> str:
+    def _known_names(self) -> str:
         mine = sorted(key for key in self._prefixes)
         offered = self._plugins.names(MODEL_POINT)
         return ", ".join([*mine, *offered, *(f"{name}:<model>" for name in VENDORS)])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from artelier.kernel.events import Receipt
+from artelier.kernel.events import StepReceipt
 from artelier.log import BlobRef, EventData, event
 
 # In the stream of a run
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PlannedOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One operation of a plan, at one hook."""
 
     operation_id: str
@@ -30,12 +30,12 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("run.phase_changed")
-class PhaseChanged(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class PhaseChanged(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """A run with operations enters a phase: planning, before_main_llm, barrier, main_llm, after_main_llm,
     commit, finished."""
 
     phase: str
-    plan: tuple[Planned, ...] = ()
+    plan: tuple[PlannedOperation, ...] = ()
     """Of `planning`: every operation in order of commit, those that will be skipped included."""
 
 
@@ -59,7 +59,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("session.read")
-class SessionRead(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class SessionRead(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """What a run found: the state of the conversation it goes on from, and the profile it works with."""
 
     settings: BlobRef
@@ -82,7 +82,7 @@ class SessionRead(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("operation.started")
-class OperationStarted(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class OperationStarted(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """An operation begins: all that it depends on is done."""
 
     hook: str
@@ -91,7 +91,7 @@ class OperationStarted(Receipt, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("operation.finished")
-class OperationFinished(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class OperationFinished(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """An operation ended: `done`, `skipped`, `error` or `aborted`."""
 
     hook: str
@@ -110,7 +110,7 @@ class OperationFinished(Receipt, frozen=True, kw_only=True, omit_defaults=True):
     """JSON `{value, effects}` of one that is done: what it found, and what it wants to change."""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EffectReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of one effect."""
 
     operation_id: str
@@ -128,11 +128,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("commit.reported")
-class CommitReported(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class CommitReported(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """The effects of one hook, in the order in which they were committed."""
 
     hook: str
-    reports: tuple[Report, ...] = ()
+    reports: tuple[EffectReport, ...] = ()
 
 
 class LoreBook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -170,7 +170,7 @@ class LoreLeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 @event("lore.activated")
-class LoreActivated(Receipt, frozen=True, kw_only=True, omit_defaults=True):
+class LoreActivated(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
     """What the lorebooks of a chat bring into the prompt of a turn."""
 
     books: tuple[LoreBook, ...] = ()
@@ -218,7 +218,7 @@ class TurnAsked(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """As in `tool.requested`: the process that is about to begin the run; empty in older histories."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ReplyPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A piece of what was said, on one channel."""
 
     channel: str = "text"
@@ -233,7 +233,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Which operation wrote it; empty for the main call and for people."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ArtifactUpdate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A new value of a persisted artifact."""
 
     tag: str
@@ -259,9 +259,9 @@ class VariantBegun(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """Profile with its version; empty for a plain call."""
     scope: str = ""
     """`<profile id>/<session id>`: whose artifacts these are; empty for a plain call."""
-    user: tuple[Part, ...] = ()
+    user: tuple[ReplyPart, ...] = ()
     """What the model saw as the person's words, if an operation changed them."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ArtifactUpdate, ...] = ()
 
 
 @event("variant.ended")
@@ -274,9 +274,9 @@ class VariantEnded(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """`done`, `failed` or `aborted`."""
     finish_reason: str = ""
     """Of the main call; empty if there was none."""
-    parts: tuple[Part, ...] = ()
-    user: tuple[Part, ...] = ()
-    changes: tuple[Change, ...] = ()
+    parts: tuple[ReplyPart, ...] = ()
+    user: tuple[ReplyPart, ...] = ()
+    changes: tuple[ArtifactUpdate, ...] = ()
     marks: dict[str, tuple[int, int]] = {}
     """Operations that were done in this run: `(turn, context tokens)`."""
     tokens: int = 0
@@ -299,7 +299,7 @@ class StepTaken(EventData, frozen=True, kw_only=True, omit_defaults=True):
     profile: str
     """Profile with its version."""
     scope: str
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ArtifactUpdate, ...] = ()
     marks: dict[str, tuple[int, int]] = {}
     tokens: int = 0
 

@@ -104,7 +104,7 @@ class Linear:
                 return False
             symbols[one] = symbol
         if fresh:
-            self._engines = {whole: self._compiled(symbols, whole) for whole in (False, True)}
+            self._engines = {whole: self._compile(symbols, whole) for whole in (False, True)}
             self._size = max(one.programsize + 1 for one in self._engines.values())
             self._symbols = symbols
         self._table.update((ord(char), symbols[one]) for char, one in classes.items())
@@ -121,7 +121,7 @@ class Linear:
             pool = _LETTERS if one >> word & 1 else _OTHERS
         return next((symbol for symbol in pool if symbol not in taken), None)
 
-    def _compiled(self, symbols: dict[int, str], whole: bool) -> Any:
+    def _compile(self, symbols: dict[int, str], whole: bool) -> Any:
         re2 = engine()
         if re2 is None:
             raise NotLinear

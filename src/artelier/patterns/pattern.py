@@ -21,7 +21,7 @@ from artelier.patterns.syntax import (
     NotLinear,
     NotRead,
     flags_of,
-    parsed,
+    parse_pattern,
     program_of,
     size_of,
 )
@@ -56,17 +56,19 @@ def check_pattern(text: str, *, dialect: Dialect = "re", flags: str = "") -> Non
     Errors: `InvalidRequest` with the reason. What only `regex` can read is not read here.
     """
     if len(text) > CHARS_MAX:
-        raise _refused(text, expected=f"at most {CHARS_MAX} characters", got=len(text))
+        raise _refused_error(text, expected=f"at most {CHARS_MAX} characters", got=len(text))
     if dialect == "re":
         try:
-            parsed(text, flags_of(flags))
+            parse_pattern(text, flags_of(flags))
         except NotRead as error:
-            raise _refused(text, expected="a regular expression", got=error) from None
+            raise _refused_error(text, expected="a regular expression", got=error) from None
     elif (size := size_of(text)) > SIZE_MAX:
-        raise _refused(text, expected=f"at most {SIZE_MAX} parts with its repeats written out", got=size)
+        raise _refused_error(
+            text, expected=f"at most {SIZE_MAX} parts with its repeats written out", got=size
+        )
 
 
-def _refused(text: str, *, expected: object, got: object) -> InvalidRequest:
+def _refused_error(text: str, *, expected: object, got: object) -> InvalidRequest:
     return InvalidRequest(
         f"the pattern {text[:60]!r} cannot be used",
         expected=expected,
@@ -138,7 +140,7 @@ class Pattern:
         try:
             with _slots:
                 began = time.monotonic()
-                return self._asked(text, whole=whole, time_s=time_s)
+                return self._ask_helper(text, whole=whole, time_s=time_s)
         finally:
             allowance.left_s -= time.monotonic() - began
 
@@ -153,7 +155,7 @@ class Pattern:
                     self._linear = None
             return self._linear
 
-    def _asked(self, text: str, *, whole: bool, time_s: float) -> bool:
+    def _ask_helper(self, text: str, *, whole: bool, time_s: float) -> bool:
         """The answer of the helper process."""
         if time_s <= 0:
             raise self._timeout("it took too long together with those before", text, time_s)
@@ -171,7 +173,7 @@ class Pattern:
                 f"the pattern {self.text[:60]!r} cannot be tried: {error}", kind=self._dialect
             ) from None
         if answer.get("failed") == "error":
-            raise _refused(self.text, expected="a regular expression", got=answer["message"])
+            raise _refused_error(self.text, expected="a regular expression", got=answer["message"])
         if "failed" in answer:
             raise self._timeout(answer["message"], text, time_s)
         return bool(answer["value"])

@@ -62,7 +62,7 @@ def flags_of(letters: str) -> int:
     return sum(_FLAGS[letter] for letter in set(letters))
 
 
-def parsed(text: str, flags: int = 0) -> Any:
+def parse_pattern(text: str, flags: int = 0) -> Any:
     """Return the tree of a pattern in the syntax of `re`. Errors: `NotRead`, also where `re` warns."""
     parser: Any = importlib.import_module("re._parser")
     try:
@@ -240,7 +240,7 @@ class _Translation:
                 self._line_ends.add("all" if is_multi else "last")
                 return "(?m:$)"
             case "AT_BOUNDARY" | "AT_NON_BOUNDARY":
-                self._words.add(self._known(r"\w", flags & re.A))
+                self._words.add(self._atom_number(r"\w", flags & re.A))
                 self._has_non_boundary |= name == "AT_NON_BOUNDARY"
                 return r"\b" if name == "AT_BOUNDARY" else r"\B"
             case _:
@@ -249,11 +249,11 @@ class _Translation:
     def _atom(self, name: str, value: Any, flags: int) -> int:
         kept = flags & (re.I | re.A)
         if name == "ANY":
-            return self._known(".", flags & re.S)
+            return self._atom_number(".", flags & re.S)
         if name == "LITERAL":
-            return self._known(_char(value), kept)
+            return self._atom_number(_char(value), kept)
         if name == "NOT_LITERAL":
-            return self._known(f"[^{_char(value)}]", kept)
+            return self._atom_number(f"[^{_char(value)}]", kept)
         source = "["
         for op, part in value:
             match str(op):
@@ -270,9 +270,9 @@ class _Translation:
                     raise NotLinear
         if self._folded > FOLDED_MAX:
             raise NotLinear
-        return self._known(source + "]", kept)
+        return self._atom_number(source + "]", kept)
 
-    def _known(self, source: str, flags: int) -> int:
+    def _atom_number(self, source: str, flags: int) -> int:
         number = self._atoms.setdefault((source, int(flags)), len(self._atoms))
         if number >= ATOMS_MAX:
             raise NotLinear

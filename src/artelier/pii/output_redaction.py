@@ -24,7 +24,7 @@ LOGGERS = ("artelier.server", "artelier.telemetry", "asyncio", "uvicorn.error")
 class Marker(Protocol):
     """Whoever looks for personal data in this process."""
 
-    def marked(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """The text with kinds in place of values."""
         ...
 
@@ -61,7 +61,7 @@ def watch(marker: Marker) -> None:
 def redact_output(text: str) -> str:
     """Words on their way out of this process. Cost: nothing where nobody replaces personal data."""
     for one in tuple(_watching):
-        text = one.marked(text)
+        text = one.redact(text)
     return text
 
 
@@ -78,7 +78,7 @@ def marked_wire(value: Any) -> Any:
     return value
 
 
-class _Filter(logging.Filter):
+class _RedactingFilter(logging.Filter):
     """Marks a record, its traceback included, whatever handlers make of it."""
 
     _formatter = logging.Formatter()
@@ -93,4 +93,4 @@ class _Filter(logging.Filter):
         return True
 
 
-_FILTER = _Filter()
+_FILTER = _RedactingFilter()

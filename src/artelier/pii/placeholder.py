@@ -144,14 +144,14 @@ def count_placeholders(text: str) -> Counter[str]:
     return Counter(found[1] for found in PLACEHOLDER.finditer(text))
 
 
-def escaped(text: str, keep: Callable[[str], bool]) -> str:
+def escape_lookalikes(text: str, keep: Callable[[str], bool]) -> str:
     """Text in which look-alikes are no placeholders any more, but for those that `keep` knows."""
     if "<" not in text:
         return text
 
     mark: str | None = None
 
-    def told(found: re.Match[str]) -> str:
+    def escape_match(found: re.Match[str]) -> str:
         nonlocal mark
         if not found[1] and keep(found[0]):
             return found[0]
@@ -159,7 +159,7 @@ def escaped(text: str, keep: Callable[[str], bool]) -> str:
             mark = "\\\\" if is_json(text) else "\\"  # a text that is JSON stays JSON
         return f"<{mark}{found[1]}{found[2]}>"
 
-    return "".join(_ANY.sub(told, piece) for piece in _pieces(text))
+    return "".join(_ANY.sub(escape_match, piece) for piece in _pieces(text))
 
 
 def escape_json(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
@@ -191,7 +191,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-def restored(text: str, value_of: Callable[[str], str | None]) -> str:
+def restore_values(text: str, value_of: Callable[[str], str | None]) -> str:
     """Text with values in place of placeholders that have one, and with look-alikes as they were typed."""
     if "<" not in text and "&lt;" not in text:
         return text

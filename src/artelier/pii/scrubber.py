@@ -22,7 +22,14 @@ from artelier.pii.decoded_view import RULES, ValuePlace, view_of
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.text_view import Shipped
 from artelier.pii.hidden_values import places
-from artelier.pii.placeholder import escaped, is_json, loses_fields, map_json, placeholders_in, restored
+from artelier.pii.placeholder import (
+    escape_lookalikes,
+    is_json,
+    loses_fields,
+    map_json,
+    placeholders_in,
+    restore_values,
+)
 from artelier.pii.search_processes import INLINE_CHARS_MAX, PiiSearch
 from artelier.pii.vault import ERASED, LOCKED, Vault
 from artelier.ports.pii import Detector
@@ -192,9 +199,9 @@ class Scrubber:
         if encoding is None:
             return content
         text = content.decode(encoding)
-        return self._fitted(content, text, self.text(text), encoding)
+        return self._refit(content, text, self.text(text), encoding)
 
-    def _fitted(self, content: bytes, text: str, done: str, encoding: str) -> bytes:
+    def _refit(self, content: bytes, text: str, done: str, encoding: str) -> bytes:
         """Content whose text has become another: JSON stays JSON."""
         if done == text:
             return content
@@ -219,7 +226,7 @@ class Scrubber:
             elif (encoding := await asyncio.to_thread(_encoding_of, one)) is not None:
                 text = await asyncio.to_thread(one.decode, encoding)
                 done = await self._prepare(text, self._search)
-                whole = await asyncio.to_thread(self._fitted, one, text, done, encoding)
+                whole = await asyncio.to_thread(self._refit, one, text, done, encoding)
                 named = await asyncio.to_thread(placeholders_in, done)
                 self._named[whole] = self.vault.waiting(named)
                 self._keep(one, whole)
@@ -305,9 +312,9 @@ class Scrubber:
     def _is_clean(self, text: str) -> bool:
         return not find_all(self._detectors, view_of(text).text)
 
-    def unstored(self, texts: Iterable[str]) -> tuple[Secret, ...]:
+    def unstored_rows(self, texts: Iterable[str]) -> tuple[Secret, ...]:
         """The rows that must be stored with texts that hold placeholders."""
-        return self.vault.unstored(named for text in texts for named in placeholders_in(text))
+        return self.vault.unstored_rows(named for text in texts for named in placeholders_in(text))
 
     def net(self, content: bytes) -> tuple[bytes, tuple[Secret, ...]]:
         """Content as it may be stored, and the rows that must be stored with it."""
@@ -316,19 +323,19 @@ class Scrubber:
             if len(content) > LARGE_BYTES_ALL:  # it is stored once, and too large to be kept
                 for one in [one for one, done in self._large.items() if done is content]:
                     self._drop(one)
-            return content, self.vault.unstored(named)
+            return content, self.vault.unstored_rows(named)
         if b"<" not in content:
             return content, ()
         encoding = _encoding_of(content)
         if encoding is None:
             return content, ()
-        return content, self.vault.unstored(placeholders_in(content.decode(encoding)))
+        return content, self.vault.unstored_rows(placeholders_in(content.decode(encoding)))
 
-    def escaped(self, value: Any, keep: Callable[[str], bool]) -> Any:
+    def escape_lookalikes(self, value: Any, keep: Callable[[str], bool]) -> Any:
         """JSON data in which what only looks like a placeholder is none, but for those that `keep` knows."""
-        return _texts(value, lambda text: escaped(text, keep))
+        return _texts(value, lambda text: escape_lookalikes(text, keep))
 
-    def forgotten(self, text: str, may: Callable[[str], bool]) -> list[str]:
+    def find_erased(self, text: str, may: Callable[[str], bool]) -> list[str]:
         """Placeholders in text that `may` allows, and that stand for nothing any more."""
         return [
             one
@@ -336,13 +343,13 @@ class Scrubber:
             if may(one) and self.vault.value_of(one) in (None, ERASED, LOCKED)
         ]
 
-    def restored(self, value: Any, may: Callable[[str], bool] | None = None) -> Any:
+    def restore(self, value: Any, may: Callable[[str], bool] | None = None) -> Any:
         """JSON data with the values themselves: of all placeholders, or of those that `may` allows."""
 
         def value_of(named: str) -> str | None:
             return self.vault.value_of(named) if may is None or may(named) else None
 
-        return _texts(value, lambda text: restored(text, value_of))
+        return _texts(value, lambda text: restore_values(text, value_of))
 
 
 def _texts(value: Any, change: Callable[[str], str]) -> Any:
@@ -454,7 +461,7 @@ class LiveText:
 
     def _take_until(self, end: int) -> str:
         text, self._held = self._held[:end], self._held[end:]
-        done = self._scrubber.escaped(text, self._knows)
+        done = self._scrubber.escape_lookalikes(text, self._knows)
         done = self._scrubber.text_behind(self._before, done)
         self._before = (self._before + text)[-BEFORE_CHARS:]
         return done

@@ -62,7 +62,7 @@ class PersonalData:
     def __call__(self, tenant: str) -> Scrubber:
         return self.scrubber_of(tenant)
 
-    def marked(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """`Marker`: by the detectors of all, and the patterns of each tenant that was opened here."""
         if self._store.is_closed:
             return text
@@ -157,7 +157,7 @@ class PersonalData:
             return append, ()
         append = _scrub_actor(append, scrubber)
         names += [draft.actor for draft in append.events]
-        return append, scrubber.unstored(one for one in names if "<" in one)
+        return append, scrubber.unstored_rows(one for one in names if "<" in one)
 
     def _check(self, tenant: str, names: Sequence[str]) -> None:
         if (scrubber := self._scrubber_of(tenant)) is not None:

@@ -150,7 +150,7 @@ class Vault:
             return False
         return sealed_value(self._look, self._tenant, made) is None
 
-    def unstored(self, named: Iterable[str]) -> tuple[Secret, ...]:
+    def unstored_rows(self, named: Iterable[str]) -> tuple[Secret, ...]:
         """Rows of these placeholders that must ride with what names them."""
         if not self._pending:
             return ()
@@ -169,7 +169,7 @@ class Vault:
         """Return those of these placeholders whose rows may not be stored yet."""
         return [one for one in dict.fromkeys(named) if one in self._pending]
 
-    def held(self) -> int:
+    def count_waiting(self) -> int:
         """Return how many rows wait to be stored, as far as is known."""
         return len(self._pending)
 

@@ -57,7 +57,7 @@ unsure = ProbeAnswer.UNSURE
 """A probe's answer that nobody can tell yet; a person is asked."""
 
 
-def _untracked() -> Callable[[], None]:
+def _track_nothing() -> Callable[[], None]:
     return lambda: None
 
 
@@ -89,7 +89,7 @@ class ToolContext:
         spend: Callable[[int], Awaitable[None]],
         cancelled: Callable[[], bool],
         ask: Callable[[str, Mapping[str, Any] | None, bool], Awaitable[Answer]],
-        in_thread: Callable[[], Callable[[], None]] = _untracked,
+        in_thread: Callable[[], Callable[[], None]] = _track_nothing,
     ) -> None:
         self.run_id = run_id
         self.tenant_id = tenant_id

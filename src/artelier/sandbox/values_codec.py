@@ -30,7 +30,7 @@ def data(value: Any, *, bytes_max: int) -> Any:
     crossing = _Crossing(bytes_max)
     try:
         result = crossing.copy(value, 0)
-    except _Refused as refused:
+    except _CannotCross as refused:
         raise NotData(refused.sentence()) from None
     size = len(msgspec.json.encode(result))
     if size > bytes_max:
@@ -38,7 +38,7 @@ def data(value: Any, *, bytes_max: int) -> Any:
     return result
 
 
-class _Refused(Exception):
+class _CannotCross(Exception):
     """Something may not cross. The way to it is put together while it is raised: it is rarely needed."""
 
     def __init__(self, says: str, *, named: bool = True) -> None:
@@ -67,24 +67,24 @@ class _Crossing:
         if value is None or value is True or value is False:
             return value
         if depth > DEPTH_MAX:
-            raise _Refused(f"the value is nested deeper than {DEPTH_MAX} levels", named=False)
+            raise _CannotCross(f"the value is nested deeper than {DEPTH_MAX} levels", named=False)
         # Exact types only: a subclass could carry behaviour from one side to the other.
         kind = cast("type[Any]", type(value))
         if kind is str:
             return self._text(value)
         if kind is int:
             if not _INT_MIN <= value <= _INT_MAX:
-                raise _Refused("is an integer beyond 64 bits; use str()")
+                raise _CannotCross("is an integer beyond 64 bits; use str()")
             return value
         if kind is float:
             if not math.isfinite(value):
-                raise _Refused(f"is {value}, which JSON does not have")
+                raise _CannotCross(f"is {value}, which JSON does not have")
             return value
         if kind is list or kind is tuple:
             return self._list(value, depth + 1)
         if kind is dict:
             return self._dict(value, depth + 1)
-        raise _Refused(
+        raise _CannotCross(
             f"is of type {_kind_name(value)}; only JSON data crosses "
             "(dict, list, str, int, float, bool, None)"
         )
@@ -94,7 +94,7 @@ class _Crossing:
         try:
             for item in value:
                 result.append(self.copy(item, depth))
-        except _Refused as refused:
+        except _CannotCross as refused:
             refused.way.append(f"[{len(result)}]")
             raise
         return result
@@ -106,10 +106,10 @@ class _Crossing:
             for key, item in value.items():
                 name = None
                 if type(key) is not str:
-                    raise _Refused(f"has a key of type {_kind_name(key)}; keys are text")
+                    raise _CannotCross(f"has a key of type {_kind_name(key)}; keys are text")
                 name = self._text(key)
                 result[name] = self.copy(item, depth)
-        except _Refused as refused:
+        except _CannotCross as refused:
             if name is not None:
                 refused.way.append(f".{name[:40]}")
             raise
@@ -120,16 +120,16 @@ class _Crossing:
         if self.bytes_left < 0:
             raise self._too_long()
         if value == _CUT:
-            raise _Refused("was nested too deeply to cross")
+            raise _CannotCross("was nested too deeply to cross")
         if not value.isascii():
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise _Refused("is text with a lone surrogate") from None
+                raise _CannotCross("is text with a lone surrogate") from None
         return value
 
-    def _too_long(self) -> _Refused:
-        return _Refused(f"the value has more than {self.bytes_max} bytes of JSON", named=False)
+    def _too_long(self) -> _CannotCross:
+        return _CannotCross(f"the value has more than {self.bytes_max} bytes of JSON", named=False)
 
 
 def _kind_name(value: Any) -> str:

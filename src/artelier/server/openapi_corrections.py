@@ -18,24 +18,24 @@ def install(app: FastAPI) -> None:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             app.state.late.include()
-            app.openapi_schema = _corrected(described())
+            app.openapi_schema = _correct(described())
         return app.openapi_schema
 
     app.openapi = openapi
 
 
-def _corrected(schema: dict[str, Any]) -> dict[str, Any]:
+def _correct(schema: dict[str, Any]) -> dict[str, Any]:
     for methods in schema["paths"].values():
         for operation in methods.values():
             for status, answer in operation["responses"].items():
                 if int(status) >= 400:
                     answer["content"] = ERROR
                 else:
-                    answer["content"] = _said(answer.get("content", {}))
+                    answer["content"] = _without_added_json(answer.get("content", {}))
     return schema
 
 
-def _said(content: dict[str, Any]) -> dict[str, Any]:
+def _without_added_json(content: dict[str, Any]) -> dict[str, Any]:
     """Without the JSON that the framework adds to what is a file or a stream."""
     others = {kind: one for kind, one in content.items() if kind != "application/json"}
     has_schema = bool(content.get("application/json", {}).get("schema"))

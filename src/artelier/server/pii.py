@@ -34,21 +34,21 @@ JSON = "application/json"
 DATA = b"data: "
 
 
-def typed(desk: TenantKernel, value: Any) -> Any:
+def escape_placeholders(desk: TenantKernel, value: Any) -> Any:
     """JSON data of a person, in which what only looks like a placeholder is none."""
-    return desk.services.typed(desk.id, value)
+    return desk.services.escape_placeholders(desk.id, value)
 
 
 def disarmer(desk: TenantKernel) -> Callable[[Any], Any]:
-    """Return `typed` of a tenant as a call for any thread."""
+    """Return `escape_placeholders` of a tenant as a call for any thread."""
     personal = desk.services.personal
     if personal is None:
         return lambda value: value
     scrubber = personal(desk.id)
-    return lambda value: scrubber.escaped(value, lambda _: False)
+    return lambda value: scrubber.escape_lookalikes(value, lambda _: False)
 
 
-async def cleaned(desk: TenantKernel, content: bytes) -> bytes:
+async def scrub_content(desk: TenantKernel, content: bytes) -> bytes:
     """Content as it is stored, to compare it with what is there; large content is searched elsewhere."""
     personal = desk.services.personal
     if personal is None:
@@ -58,7 +58,7 @@ async def cleaned(desk: TenantKernel, content: bytes) -> bytes:
     return scrubber.content(content)
 
 
-async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
+async def scrub_query(desk: TenantKernel, who: Identity, words: str) -> str:
     """Return what a person looks for, as it is stored; who sees no values finds none by them either."""
     personal = desk.services.personal
     if personal is None or not who.may("operator"):
@@ -66,9 +66,9 @@ async def sought(desk: TenantKernel, who: Identity, words: str) -> str:
     return personal(desk.id).text(words) if is_granted((await desk.state()).grants, RESTORE) else words
 
 
-async def received(request: Request, desk: TenantKernel) -> Request:
-    """A request as routes may read it: JSON that was `typed`, whatever the request calls it. Files are read
-    by their routes.
+async def escape_request(request: Request, desk: TenantKernel) -> Request:
+    """A request as routes may read it: JSON whose placeholders were escaped, whatever the request calls it.
+    Files are read by their routes.
     """
     if request.method in SAFE or request.url.path in LARGE or not (body := await request.body()):
         return request
@@ -76,9 +76,9 @@ async def received(request: Request, desk: TenantKernel) -> Request:
         return request
     disarm = disarmer(desk)
     if len(body) > LARGE_BYTES:
-        changed = await asyncio.to_thread(_disarmed, body, disarm)
+        changed = await asyncio.to_thread(_escape_body, body, disarm)
     else:
-        changed = _disarmed(body, disarm)
+        changed = _escape_body(body, disarm)
     if changed is None:
         return request
     left = [changed]
@@ -92,7 +92,7 @@ async def received(request: Request, desk: TenantKernel) -> Request:
     return Request(request.scope, receive)
 
 
-def _disarmed(body: bytes, disarm: Callable[[Any], Any]) -> bytes | None:
+def _escape_body(body: bytes, disarm: Callable[[Any], Any]) -> bytes | None:
     """The body with what was typed in it; None if that is what it says."""
     value = _read(body)
     clean = disarm(value)
@@ -109,10 +109,10 @@ def _read(body: bytes) -> Any:
     return None  # the route says what is wrong with it
 
 
-async def shown(response: Response, desk: TenantKernel) -> Response:
+async def restore_response(response: Response, desk: TenantKernel) -> Response:
     """A response with values for placeholders, as far as the tenant's grants allow."""
     if isinstance(response, EventStream):
-        return response.mapped(lambda frames: _restored_frames(frames, desk))
+        return response.map_frames(lambda frames: _restored_frames(frames, desk))
     body = getattr(response, "body", None)
     media = response.headers.get("content-type", "").partition(";")[0]
     if not isinstance(body, bytes) or b"<" not in body:

@@ -63,11 +63,11 @@ class SpanPlace:
     """What its span hangs in."""
     shared: Mapping[str, AttributeValue]
     """Attributes of its run."""
-    open_calls: set[CallSpan]
+    open_calls: set[OpenTelemetryCallSpan]
     """Calls of its run that have no outcome yet."""
 
 
-class CallSpan:
+class OpenTelemetryCallSpan:
     """One span at a time, in its place."""
 
     kind = SpanKind.INTERNAL
@@ -160,7 +160,7 @@ def failed_with(span: Span, code: str) -> None:
     span.set_status(Status(StatusCode.ERROR))
 
 
-class ModelCallSpan(CallSpan):
+class ModelCallSpan(OpenTelemetryCallSpan):
     """`chat {model}`; one for each time the request is sent anew, not for retries."""
 
     kind = SpanKind.CLIENT
@@ -215,7 +215,7 @@ def _request_attributes(request: ModelRequest) -> Attributes:
     return told
 
 
-class ToolCallSpan(CallSpan):
+class ToolCallSpan(OpenTelemetryCallSpan):
     """`execute_tool {name}`; retries inside are events."""
 
     def __init__(self, facts: ToolFacts, *, place: SpanPlace, shows_content: bool) -> None:

@@ -23,9 +23,9 @@ from artelier.telemetry import conventions
 from artelier.telemetry.calls import (
     CALL,
     Attributes,
-    CallSpan,
     Instruments,
     ModelCallSpan,
+    OpenTelemetryCallSpan,
     SpanPlace,
     ToolCallSpan,
     failed_with,
@@ -46,7 +46,7 @@ class _RunOpening:
         self.shared = shared
         """Attributes that its calls have too."""
         self.context = otel.set_value(RUN, self, set_span_in_context(span, parent))
-        self.calls: set[CallSpan] = set()
+        self.calls: set[OpenTelemetryCallSpan] = set()
         """Those without an outcome yet."""
         self.replayed = 0
         self.is_closed = False
@@ -142,7 +142,7 @@ class OpenTelemetry:
         """Return where a call belongs that begins now."""
         context, opening = otel.get_current(), self._openings.get(run)
         call = otel.get_value(CALL, context)
-        if isinstance(call, CallSpan) and call.is_ended:
+        if isinstance(call, OpenTelemetryCallSpan) and call.is_ended:
             context = call.place.context  # it was interrupted, and this is the same call once more
         if opening is not None and otel.get_value(RUN, context) is not opening:
             context = opening.context

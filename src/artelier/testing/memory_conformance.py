@@ -82,9 +82,9 @@ class MemoryConformance:
     def tell(self, where: str, *stories: Story, **options: Any) -> None:
         """Run stories one after the other, each over the store opened anew."""
         for story in stories:
-            asyncio.run(self._told(where, story, options))
+            asyncio.run(self._run_story(where, story, options))
 
-    async def _told(self, where: str, story: Story, options: dict[str, Any]) -> None:
+    async def _run_story(self, where: str, story: Story, options: dict[str, Any]) -> None:
         memories = self.open_memories(where, **options)
         try:
             await story(memories)

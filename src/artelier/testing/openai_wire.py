@@ -22,7 +22,7 @@ def completion(reply: ModelReply, body: dict[str, Any], *, number: int) -> dict[
     return {
         **_head(body, number, kind="chat.completion"),
         "choices": [{"index": 0, "message": message, "finish_reason": _finish(reply, bool(calls))}],
-        "usage": usage(counted(reply, body)),
+        "usage": usage(count_usage(reply, body)),
     }
 
 
@@ -49,7 +49,7 @@ def chunks(reply: ModelReply, body: dict[str, Any], *, number: int) -> Iterator[
     yield piece({}, _finish(reply, bool(calls)))
     options: dict[str, Any] = body.get("stream_options") or {}
     if options.get("include_usage"):
-        yield {**head, "choices": [], "usage": usage(counted(reply, body))}
+        yield {**head, "choices": [], "usage": usage(count_usage(reply, body))}
 
 
 def error(message: str, *, kind: str, code: str | None) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def usage(count: Usage) -> dict[str, Any]:
     }
 
 
-def counted(reply: ModelReply, body: dict[str, Any]) -> Usage:
+def count_usage(reply: ModelReply, body: dict[str, Any]) -> Usage:
     """The reply's own usage, or a token per four characters if it has none."""
     if reply.usage != Usage():
         return reply.usage

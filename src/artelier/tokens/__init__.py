@@ -8,11 +8,11 @@ from artelier.tokens.estimate import (
     upper_bound_tokens,
 )
 from artelier.tokens.model_info import Window, Windows, canonical_name
-from artelier.tokens.prices import Prices, TieredPrice, cost_microusd, upper_bound_microusd
+from artelier.tokens.prices import ModelPrices, TieredPrice, cost_microusd, upper_bound_microusd
 
 __all__ = [
     "Calibration",
-    "Prices",
+    "ModelPrices",
     "TextMeter",
     "TieredPrice",
     "Window",

@@ -33,7 +33,7 @@ class TieredPrice(Price, frozen=True, kw_only=True):
         return next(rates for start, rates in reversed(self.tiers) if input_tokens > start)
 
 
-class Prices:
+class ModelPrices:
     """Prices by model name: the tenant's own first, then the bundled table.
 
     `overrides` is keyed by model name (`openai:gpt-4o-mini`, `gpt-4o-mini`, `offline`) or by a provider

@@ -57,7 +57,7 @@ def calculate(expression: str) -> str:
         raise ToolFailed("not an arithmetic expression", expected=_SPEAKS) from None
     evaluation = _Evaluation(expression.strip())
     value = evaluation.value(tree.body, depth=0)
-    return _rounded(value) if evaluation.inexact else _text(value)
+    return _round_text(value) if evaluation.inexact else _text(value)
 
 
 class _Evaluation:
@@ -69,7 +69,7 @@ class _Evaluation:
     def value(self, node: ast.AST, *, depth: int) -> Fraction:
         if depth > DEPTH_MAX:
             raise ToolFailed("the expression is nested too deeply", expected=f"{DEPTH_MAX} levels")
-        return _bounded(self._compute(node, depth=depth + 1))
+        return _check_bits(self._compute(node, depth=depth + 1))
 
     def _compute(self, node: ast.AST, *, depth: int) -> Fraction:
         if isinstance(node, ast.Constant):
@@ -93,7 +93,7 @@ class _Evaluation:
         total = self.value(first, depth=depth)
         for link in reversed(chain):
             right = self.value(link.right, depth=depth)
-            total = _bounded(self._binary(link.op, total, right))
+            total = _check_bits(self._binary(link.op, total, right))
         return total
 
     def _binary(self, kind: ast.operator, left: Fraction, right: Fraction) -> Fraction:
@@ -179,7 +179,7 @@ def _bits(value: Fraction) -> int:
     return max(value.numerator.bit_length(), value.denominator.bit_length())
 
 
-def _bounded(value: Fraction) -> Fraction:
+def _check_bits(value: Fraction) -> Fraction:
     if _bits(value) > BITS_MAX:
         raise _too_large()
     return value
@@ -191,7 +191,7 @@ def _too_large() -> ToolFailed:
 
 def _text(value: Fraction) -> str:
     if value.denominator == 1:
-        return _checked(str(Decimal(value.numerator)))
+        return _check_length(str(Decimal(value.numerator)))
     twos, fives, rest = 0, 0, value.denominator
     while rest % 2 == 0:
         twos, rest = twos + 1, rest // 2
@@ -200,18 +200,18 @@ def _text(value: Fraction) -> str:
     if rest == 1:
         places = max(twos, fives)
         scaled = value.numerator * 10**places // value.denominator
-        return _checked(format(Decimal(scaled).scaleb(-places, Context(prec=BITS_MAX)), "f"))
-    return _rounded(value)
+        return _check_length(format(Decimal(scaled).scaleb(-places, Context(prec=BITS_MAX)), "f"))
+    return _round_text(value)
 
 
-def _rounded(value: Fraction) -> str:
+def _round_text(value: Fraction) -> str:
     context = Context(prec=DIGITS_ROUNDED)
     quotient = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     # Zeros at the end would claim a precision that rounding has just removed.
-    return _checked(format(quotient.normalize(context), "f"))
+    return _check_length(format(quotient.normalize(context), "f"))
 
 
-def _checked(text: str) -> str:
+def _check_length(text: str) -> str:
     if len(text) > DIGITS_MAX:
         raise ToolFailed("the result is too long", expected=f"at most {DIGITS_MAX} digits")
     return text

@@ -112,12 +112,12 @@ def read_agent(content: object) -> AgentSpec:
         references={name: ref for name in REFERENCES if (ref := text(name))},
         subscribed=tuple(cast("list[Any]", subscribed)) if isinstance(subscribed, list) else (),
         profile=text("profile"),
-        agreed=_agreed(given.get(AGREED)),
+        agreed=_parse_agreed(given.get(AGREED)),
         content=given,
     )
 
 
-def _agreed(given: object) -> dict[str, int]:
+def _parse_agreed(given: object) -> dict[str, int]:
     if not isinstance(given, Mapping):
         return {}
     prices = cast("Mapping[Any, Any]", given)

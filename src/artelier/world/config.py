@@ -28,18 +28,18 @@ Name = Annotated[str, Meta(max_length=200)]
 Activation = Literal["simultaneous", "random", "staged"]
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StrictSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An unknown key is a mistake that would otherwise go unseen for a thousand ticks."""
 
 
-class Subscriptions(_Strict, frozen=True, kw_only=True):
+class Subscriptions(_StrictSettings, frozen=True, kw_only=True):
     """Bounds of what agents subscribe to."""
 
     max_count: Count = 5
     max_size_bytes: Count = 2_000
 
 
-class Resources(_Strict, frozen=True, kw_only=True):
+class Resources(_StrictSettings, frozen=True, kw_only=True):
     """The resources that an agent may use; None means unlimited. The ledger limits scrip and USD."""
 
     stored_bytes: Count | None = None
@@ -51,7 +51,7 @@ class Resources(_Strict, frozen=True, kw_only=True):
     window: Annotated[int, Meta(ge=1, le=10_000)] = 10
 
 
-class Mint(_Strict, frozen=True, kw_only=True):
+class Mint(_StrictSettings, frozen=True, kw_only=True):
     """The auction of the scoring slot."""
 
     every: Count = 10
@@ -60,7 +60,7 @@ class Mint(_Strict, frozen=True, kw_only=True):
     """Test cases by kind of artifact: `{args, expected}` each, run in the sandbox."""
 
 
-class Shock(_Strict, frozen=True, kw_only=True):
+class Shock(_StrictSettings, frozen=True, kw_only=True):
     """Something that happens to the world at a tick."""
 
     tick: Annotated[int, Meta(ge=1, le=2**53)]
@@ -72,7 +72,7 @@ class Shock(_Strict, frozen=True, kw_only=True):
     message: Annotated[str, Meta(max_length=100_000)] = ""
 
 
-class WorldConfig(_Strict, frozen=True, kw_only=True):
+class WorldConfig(_StrictSettings, frozen=True, kw_only=True):
     """All that decides how a world runs, its artifacts apart."""
 
     seed: Annotated[int, Meta(ge=0, le=2**53)] = 0
@@ -107,7 +107,7 @@ class WorldConfig(_Strict, frozen=True, kw_only=True):
         """True if nobody pays more than the price that its thought saw, and only new use is worth money."""
         return (self.rules or 1) >= 2
 
-    def begun(self) -> WorldConfig:
+    def with_rules(self) -> WorldConfig:
         """Return the settings as a new world records them."""
         return self if self.rules else msgspec.structs.replace(self, rules=RULES)
 

@@ -113,7 +113,7 @@ def _lines(text: str) -> dict[Path, int]:
     for number, line in enumerate(text.splitlines(), start=1):
         if not inside:
             if heading := _TABLE.match(line):
-                table = _placed(_parts(heading[2]), counts, is_list=heading[1] == "[[")
+                table = _index_path(_parts(heading[2]), counts, is_list=heading[1] == "[[")
                 found.setdefault(table, number)
             elif pair := _PAIR.match(line):
                 parts = _parts(pair[1])
@@ -127,7 +127,7 @@ def _lines(text: str) -> dict[Path, int]:
     return found
 
 
-def _placed(parts: Path, counts: dict[Path, int], *, is_list: bool) -> Path:
+def _index_path(parts: Path, counts: dict[Path, int], *, is_list: bool) -> Path:
     """A heading with the numbers of the lists it is in: `[agents.workflow]` is of the last `[[agents]]`."""
     place: Path = ()
     for part in parts[:-1]:

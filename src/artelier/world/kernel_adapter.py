@@ -55,7 +55,7 @@ def scope_of(world: str) -> str:
     return f"world:{world}"
 
 
-def continued(run_id: str) -> str:
+def continuation_of(run_id: str) -> str:
     """The run in which an agent goes on whose run came out of a file: such a run is a record."""
     return f"{run_id}{GOES_ON}"
 
@@ -63,7 +63,7 @@ def continued(run_id: str) -> str:
 async def drivable(host: Host, run_id: str) -> str:
     """The run itself, or the one in which it goes on."""
     while await is_imported(host.services.store, host.id, run_id):
-        run_id = continued(run_id)
+        run_id = continuation_of(run_id)
     return run_id
 
 
@@ -90,12 +90,12 @@ class Runs:
         Errors: those of `Run.step_model`; a run that cannot go on is closed, and opened anew next time.
         """
 
-        async def asked(run: Run) -> ModelResult:
+        async def ask_model(run: Run) -> ModelResult:
             return await run.step_model(
                 model=model, messages=prompt, key=key, aside=aside, **dict(params or {})
             )
 
-        return await self.within(agent, asked)
+        return await self.within(agent, ask_model)
 
     async def within(self, agent: str, work: Callable[[Run], Awaitable[T]]) -> T:
         """Return what comes of work in the run of an agent; a run that cannot go on is closed."""

@@ -84,7 +84,7 @@ async def check_askable(scene: Scene, specs: Specs, host: Host) -> None:
                 failed.append((model, error))
     if failed:
         (model, error), others = failed[0], [name for name, _ in failed[1:]]
-        raise _stopped(scene, model, users[model], error, others)
+        raise _stopped_error(scene, model, users[model], error, others)
 
 
 async def _is_hosts(scene: Scene, model: str, agents: Sequence[str]) -> bool:
@@ -115,7 +115,7 @@ async def _check_granted(host: Host, model: str) -> None:
         raise NotGranted("the tenant has no grant for it", expected=", ".join(sorted(grants)))
 
 
-def _stopped(
+def _stopped_error(
     scene: Scene, model: str, agents: Sequence[str], error: ArtelierError, others: Sequence[str]
 ) -> ArtelierError:
     """Return the error with the world, the tick and the agents that it keeps from thinking."""

@@ -87,7 +87,7 @@ async def log(
     await world.row()
     check_kinds(kinds)
 
-    def wanted(one: Event) -> bool:
+    def is_wanted(one: Event) -> bool:
         return (
             (actor is None or one.actor == actor)
             and (not kinds or one.kind in kinds)
@@ -95,9 +95,9 @@ async def log(
         )
 
     if last is not None:
-        found, following = await _newest(world, wanted, last), None
+        found, following = await _newest(world, is_wanted, last), None
     else:
-        found, following = await _oldest(world, wanted, after, limit)
+        found, following = await _oldest(world, is_wanted, after, limit)
     if actor is not None and not found:
         await _check_actor(world, actor)
     return {"items": [await _item(world.host, one) for one in found], "next": following}

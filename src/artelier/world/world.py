@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts import Bill, Decision, Ref, Service, account_of
+from artelier.artifacts import AccessDecision, Bill, Ref, Service, account_of
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.queries import Standing
@@ -100,7 +100,7 @@ class World:
         Errors: `InvalidConfig`; `Conflict` if there is one of this id.
         """
         world = cls(kernel, id, policies=policies)
-        settings = read_config(config).begun()
+        settings = read_config(config).with_rules()
         state = await world.host.state()
         content = canonical_json(plain_config(settings))
         ref, blob = make_blob(world.host.id, state.key, content)
@@ -112,9 +112,9 @@ class World:
         return world
 
     def __await__(self) -> Generator[Any, None, World]:
-        return self._awaited().__await__()
+        return self._await_row().__await__()
 
-    async def _awaited(self) -> World:
+    async def _await_row(self) -> World:
         await self.row()
         return self
 
@@ -227,7 +227,7 @@ class World:
             found = await stage.standing(id_)
             if found is None or found.deleted or found.owner == agent:
                 return 0
-            return Bill.posted("read", found) + Bill.posted("include", found)
+            return Bill.posted_price("read", found) + Bill.posted_price("include", found)
 
         async def content_of(ref: str) -> object:
             parsed = Ref.parse(ref, main_allowed=True)
@@ -242,7 +242,7 @@ class World:
         return decide_write(
             wish,
             standing,
-            Decision(True, "joins"),
+            AccessDecision(True, "joins"),
             tenant=self.host.id,
             principal=agent,
             key=await stage.key(),

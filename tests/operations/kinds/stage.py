@@ -8,7 +8,7 @@ from typing import Any
 from artelier import Kernel, Run
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Flow
-from artelier.operations.kinds import Call, Found, Scope, kind_named
+from artelier.operations.kinds import OperationCall, OperationResult, OperationScope, kind_named
 from artelier.operations.profile.definition import Operation
 
 PRINCIPAL = "agent:reader"
@@ -25,7 +25,7 @@ def art(value: Any, *, history: Sequence[Any] = (), version: int = 1) -> dict[st
     return {"value": value, "history": earlier, "version": version}
 
 
-def scope(*, in_prompt: Sequence[str] = (), in_ui: Sequence[str] = (), **names: Any) -> Scope:
+def scope(*, in_prompt: Sequence[str] = (), in_ui: Sequence[str] = (), **names: Any) -> OperationScope:
     """What an operation sees; a tag is in a prompt or shown to people only if that is said."""
     known: dict[str, Any] = {
         "user": {"name": "Ann"},
@@ -40,7 +40,7 @@ def scope(*, in_prompt: Sequence[str] = (), in_ui: Sequence[str] = (), **names: 
         "now": "2026-03-01T12:00:00Z",
         "run": {"id": "r", "trigger": "generate", "turn": 2},
     }
-    return Scope(names={**known, **names}, in_prompt=frozenset(in_prompt), in_ui=frozenset(in_ui))
+    return OperationScope(names={**known, **names}, in_prompt=frozenset(in_prompt), in_ui=frozenset(in_ui))
 
 
 def problems(kind: str, params: Mapping[str, Any]) -> list[str]:
@@ -54,16 +54,16 @@ async def operate(
     kind: str,
     params: Mapping[str, Any],
     *,
-    seen: Scope | None = None,
+    seen: OperationScope | None = None,
     desk: Any = None,
     seed: int = 7,
     op: str = "op",
-) -> Found:
+) -> OperationResult:
     """Run one operation as a profile's run does: its steps stand below a key of its own."""
     form = kind_named(kind)
     checked = form.params.model_validate(params)
     assert not list(form.problems(checked)), problems(kind, params)
-    call: Call[Any] = Call(
+    call: OperationCall[Any] = OperationCall(
         run=Run(run.core, parent_key=f"before_main_llm/{op}"),
         operation=Operation(operation_id=op, kind=kind, order=1, params=checked),
         params=checked,
@@ -84,7 +84,7 @@ class Bench:
         self.opening = opening
         self.count = 0
 
-    async def found(self, kind: str, params: Mapping[str, Any], **more: Any) -> Found:
+    async def found(self, kind: str, params: Mapping[str, Any], **more: Any) -> OperationResult:
         self.count += 1
         async with self.runs.run(f"r{self.count}", **self.opening) as run:
             given = await operate(run, kind, params, desk=self.runs, **more)

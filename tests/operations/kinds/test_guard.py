@@ -11,7 +11,7 @@ from artelier import RunSuspended
 from artelier.errors import ProviderUnavailable
 from artelier.kernel import Limits
 from artelier.operations.kinds import OperationFailed, kind_named
-from artelier.operations.kinds.guard import GuardParams, fallen
+from artelier.operations.kinds.guard import GuardParams, fallback_of
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import Bench, art, problems, scope
@@ -130,10 +130,10 @@ def test_all_false_hides_no_spent_budget(tmp_path: Path) -> None:
 def test_guard_whose_time_is_up_may_be_all_false_too() -> None:
     late = OperationFailed("timeout", "no result in time")
     params = GuardParams.model_validate(_by("true", ONE, run_on_error="all_false"))
-    found = fallen(params, late)
+    found = fallback_of(params, late)
     assert found is not None
     assert found.value == {"is_combat": False}
-    assert fallen(GuardParams.model_validate(_by("true", ONE)), late) is None
+    assert fallback_of(GuardParams.model_validate(_by("true", ONE)), late) is None
 
 
 def test_guard_declares_its_keys_and_prompts() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier.operations.kinds import kind_named
-from artelier.operations.kinds.shared_values import parsed
+from artelier.operations.kinds.shared_values import parse_json
 from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import Bench, art, problems, scope
 
@@ -112,7 +112,7 @@ def test_broken_template_is_a_problem_of_its_params() -> None:
     [(' {"a": 1} ', {"a": 1}), ('Sure:\n```json\n{"a": 1}\n```\nDone.', {"a": 1}), ("```\nnull\n```", None)],
 )
 def test_json_is_read_also_from_one_code_fence(text: str, value: Any) -> None:
-    assert parsed(text) == value
+    assert parse_json(text) == value
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_json_is_read_also_from_one_code_fence(text: str, value: Any) -> None:
 )
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
-        parsed(text)
+        parse_json(text)

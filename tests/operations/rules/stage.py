@@ -138,7 +138,7 @@ class Stage:
             for id_, one in (await self.finished(run_id)).items()
         }
 
-    async def reports(self, run_id: str, hook: str = "") -> list[ev.Report]:
+    async def reports(self, run_id: str, hook: str = "") -> list[ev.EffectReport]:
         """Effects in the order of commit."""
         commits = await self.of(run_id, ev.CommitReported)
         return [one for commit in commits if hook in ("", commit.hook) for one in commit.reports]

@@ -9,7 +9,14 @@ import msgspec
 import pytest
 
 from artelier.errors import InvalidImport
-from artelier.operations.lore import ImportedChat, Message, Turn, Variant, read_chat, write_chat
+from artelier.operations.lore import (
+    ChatLogMessage,
+    ChatLogTurn,
+    ChatLogVariant,
+    ImportedChat,
+    read_chat,
+    write_chat,
+)
 
 HEAD: dict[str, Any] = {
     "user_name": "Bob",
@@ -166,14 +173,14 @@ def test_a_chat_made_here_can_be_written() -> None:
         user="Bob",
         char="Ada",
         turns=(
-            Turn(
+            ChatLogTurn(
                 messages=(
-                    Message(role="user", name="Bob", variants=(Variant(text="hi"),)),
-                    Message(
+                    ChatLogMessage(role="user", name="Bob", variants=(ChatLogVariant(text="hi"),)),
+                    ChatLogMessage(
                         role="assistant",
                         name="Ada",
                         selected=1,
-                        variants=(Variant(text="a"), Variant(text="b")),
+                        variants=(ChatLogVariant(text="a"), ChatLogVariant(text="b")),
                     ),
                 )
             ),

@@ -8,7 +8,7 @@ import pytest
 
 from artelier.artifacts.kinds import check_content, kind_named
 from artelier.errors import InvalidArtifact
-from artelier.operations.lore import Character, Entry, Lorebook, read_form, register_writing
+from artelier.operations.lore import Character, Lorebook, LorebookEntry, read_form, register_writing
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,9 @@ def test_whom_somebody_plays_is_private() -> None:
 
 
 def test_a_form_and_its_content_are_the_same() -> None:
-    book = Lorebook(name="x", entries=(Entry(id="1", keys=("a",), place="depth", extensions={"b": 1}),))
+    book = Lorebook(
+        name="x", entries=(LorebookEntry(id="1", keys=("a",), place="depth", extensions={"b": 1}),)
+    )
     ada = Character(name="Ada", tags=("x",))
 
     assert read_form(Lorebook, book.to_content()) == book

@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 
-from artelier.operations.lore import Activation, Entry, Lorebook, activate, by_place, read_form, with_names
+from artelier.operations.lore import (
+    LoreActivation,
+    Lorebook,
+    LorebookEntry,
+    activate,
+    by_place,
+    read_form,
+    with_names,
+)
 from artelier.operations.lore.key_match import PATTERN_SIZE_MAX, pattern_of
 from artelier.patterns import size_of
 
 
-def entry(id_: str, *keys: str, **more: Any) -> Entry:
-    return Entry(id=id_, keys=keys, content=more.pop("content", f"<{id_}>"), **more)
+def entry(id_: str, *keys: str, **more: Any) -> LorebookEntry:
+    return LorebookEntry(id=id_, keys=keys, content=more.pop("content", f"<{id_}>"), **more)
 
 
-def book(*entries: Entry, **more: Any) -> Lorebook:
+def book(*entries: LorebookEntry, **more: Any) -> Lorebook:
     return Lorebook(entries=entries, **{"budget_tokens": 1_000, **more})
 
 
@@ -25,11 +33,11 @@ def words(text: str) -> int:
     return len(text.split())
 
 
-def ids(activation: Activation) -> list[str]:
+def ids(activation: LoreActivation) -> list[str]:
     return [item.entry.id for item in activation.entries]
 
 
-def dropped(activation: Activation) -> dict[str, str]:
+def dropped(activation: LoreActivation) -> dict[str, str]:
     return {item.entry_id: item.reason for item in activation.dropped}
 
 
@@ -167,7 +175,7 @@ def test_without_a_budget_nothing_enters() -> None:
     assert ids(activate(book(entry("a", "x", constant=True), budget_tokens=0), ["x"], turn=1)) == []
 
 
-def chain() -> list[Entry]:
+def chain() -> list[LorebookEntry]:
     return [
         entry("a", "start", content="leads to beta"),
         entry("b", "beta", content="leads to gamma"),
@@ -185,8 +193,8 @@ def test_recursion_follows_contents_only_where_the_book_says_so() -> None:
 
 def test_recursion_spares_entries_that_say_so() -> None:
     a, b, c = chain()
-    mute = Entry(id="b", keys=b.keys, content=b.content, feeds_recursion=False)
-    deaf = Entry(id="b", keys=b.keys, content=b.content, found_by_recursion=False)
+    mute = LorebookEntry(id="b", keys=b.keys, content=b.content, feeds_recursion=False)
+    deaf = LorebookEntry(id="b", keys=b.keys, content=b.content, found_by_recursion=False)
 
     assert ids(activate(book(a, mute, c, recursive=True), ["start"], turn=1)) == ["a", "b"]
     assert ids(activate(book(a, deaf, c, recursive=True), ["start"], turn=1)) == ["a"]
@@ -217,7 +225,7 @@ def test_secondary_keys_may_stand_in_the_content_of_others() -> None:
     assert ids(activate(book(a, b, c), ["start"], turn=1)) == ["a", "c"]
 
 
-def played(one: Entry, said: Sequence[str], **more: Any) -> str:
+def played(one: LorebookEntry, said: Sequence[str], **more: Any) -> str:
     """`A` for each turn in which the entry is active, `.` for the others; state goes through JSON."""
     state: dict[str, int] = {}
     shown = ""

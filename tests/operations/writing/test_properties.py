@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from artelier.errors import ArtelierError
 from artelier.operations.lore import (
     Character,
-    Entry,
+    ChatLogMessage,
+    ChatLogTurn,
+    ChatLogVariant,
     ImportedChat,
     Lorebook,
-    Message,
-    Turn,
-    Variant,
+    LorebookEntry,
     activate,
     read_card,
     read_chat,
@@ -46,7 +46,7 @@ extensions = st.dictionaries(st.sampled_from(["x/a", "y", "talkativeness"]), jso
 turns = st.integers(0, 10_000)
 
 entries = st.builds(
-    Entry,
+    LorebookEntry,
     id=st.uuids().map(str),
     name=line,
     content=text.filter(lambda value: "@@" not in value),
@@ -118,13 +118,13 @@ def test_a_lorebook_survives_its_way_out_and_in(lorebook: Lorebook) -> None:
     assert read_form(Lorebook, lorebook.to_content()) == lorebook
 
 
-variants = st.builds(Variant, text=text, sent_at=line, extensions=extensions)
+variants = st.builds(ChatLogVariant, text=text, sent_at=line, extensions=extensions)
 
 
 @st.composite
-def messages(draw: st.DrawFn, role: str) -> Message:
+def messages(draw: st.DrawFn, role: str) -> ChatLogMessage:
     said = draw(st.lists(variants, min_size=1, max_size=3))
-    return Message(
+    return ChatLogMessage(
         role=role,  # pyright: ignore[reportArgumentType] - one of the three
         name=draw(line),
         variants=tuple(said),
@@ -141,7 +141,7 @@ chats = st.builds(
     created_at=line,
     turns=st.lists(
         st.builds(
-            lambda user, note, reply: Turn(messages=(user, *note, reply)),
+            lambda user, note, reply: ChatLogTurn(messages=(user, *note, reply)),
             messages("user"),
             st.lists(messages("system"), max_size=1),
             messages("assistant"),

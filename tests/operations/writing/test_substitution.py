@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.operations.lore import substituted
+from artelier.operations.lore import substitute_names
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from artelier.operations.lore import substituted
     ],
 )
 def test_only_the_two_names_are_put_in(text: str, becomes: str) -> None:
-    assert substituted(text, user="Bob", char="Ada") == becomes
+    assert substitute_names(text, user="Bob", char="Ada") == becomes
 
 
 @pytest.mark.parametrize("name", ["{{user}}", "{{char}}{{user}}", "<BOT>", r"\1\g<0>", "{% raw %}", ""])
 def test_a_name_is_data(name: str) -> None:
-    assert substituted("a {{char}} b {{user}} c", user=name, char=name) == f"a {name} b {name} c"
+    assert substitute_names("a {{char}} b {{user}} c", user=name, char=name) == f"a {name} b {name} c"
 
 
 @given(
@@ -42,9 +42,9 @@ def test_one_pass_is_all_there_is(user: str, char: str, parts: list[str]) -> Non
     text = "|".join(parts)
 
     names = {"{{char}}": char, "<user>": user, "{{ user }}": user}
-    assert substituted(text, user=user, char=char) == "|".join(names.get(part, part) for part in parts)
+    assert substitute_names(text, user=user, char=char) == "|".join(names.get(part, part) for part in parts)
 
 
 def test_long_hostile_text_takes_linear_time() -> None:
     for text in ("{{" * 300_000, "{{ " * 200_000, "<" * 600_000, "{{" + " " * 600_000):
-        assert substituted(text, user="u", char="c") == text
+        assert substitute_names(text, user="u", char="c") == text

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidImport
-from artelier.operations.lore import Entry, Lorebook, activate, read_world_info, write_lorebook
+from artelier.operations.lore import Lorebook, LorebookEntry, activate, read_world_info, write_lorebook
 from tests.operations.writing.files import BOOK, V2, encoded, world_info
 
 
-def only(**fields: Any) -> Entry:
+def only(**fields: Any) -> LorebookEntry:
     """The entry of a World Info file with these fields."""
     (entry,) = read_world_info(world_info(a=fields)).entries
     return entry
 
 
-def in_book(**fields: Any) -> Entry:
+def in_book(**fields: Any) -> LorebookEntry:
     """The entry of a `character_book` with these fields."""
     (entry,) = read_world_info(encoded({"entries": [{"keys": ["k"], "content": "c", **fields}]})).entries
     return entry
@@ -159,7 +159,7 @@ def test_a_book_that_was_written_is_read_as_it_was(data: bytes) -> None:
 
 def test_an_entry_that_was_moved_stands_where_it_was_moved_to() -> None:
     book = read_world_info(world_info(a={"position": 5}))
-    moved = Lorebook(entries=(Entry(id="0", extensions=book.entries[0].extensions, place="before"),))
+    moved = Lorebook(entries=(LorebookEntry(id="0", extensions=book.entries[0].extensions, place="before"),))
 
     assert read_world_info(write_lorebook(moved)).entries[0].place == "before"
 

@@ -1,6 +1,6 @@
 """The kind of operation `word_count`: its value is the number of words of a text."""
 
-from artelier.operations.kinds import Call, Found, Kind
+from artelier.operations.kinds import OperationCall, OperationKind, OperationResult
 from artelier.operations.profile.definition import Params
 
 
@@ -10,8 +10,8 @@ class WordCountParams(Params):
     text: str
 
 
-async def _run(call: Call[WordCountParams]) -> Found:
-    return Found(value=len(call.params.text.split()))
+async def _run(call: OperationCall[WordCountParams]) -> OperationResult:
+    return OperationResult(value=len(call.params.text.split()))
 
 
-KIND: Kind[WordCountParams] = Kind(name="word_count", params=WordCountParams, run=_run)
+KIND: OperationKind[WordCountParams] = OperationKind(name="word_count", params=WordCountParams, run=_run)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.cli.exit_codes import COMPLETED, FAILED
 
@@ -16,7 +16,7 @@ app = alone()
 
 @command(app, example="artelier bench kernel --quick")
 def bench(
-    call: Call,
+    call: CliCall,
     areas: Annotated[
         list[str] | None, typer.Argument(metavar="AREA", help="What to measure: else everything.")
     ] = None,
@@ -52,7 +52,7 @@ def _missed(result: dict[str, Any]) -> list[str]:
     return [name for name, target in result["targets"].items() if target["met"] is False]
 
 
-def _show(call: Call, result: dict[str, Any]) -> None:
+def _show(call: CliCall, result: dict[str, Any]) -> None:
     machine: dict[str, Any] = result["machine"]
     call.screen.line(f"{result['area']}{' (quick)' if result['quick'] else ''}", "bold")
     call.screen.line(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.cli.exit_codes import COMPLETED, FAILED
 from artelier.errors import InvalidRequest
@@ -20,7 +20,7 @@ SHOWN_MAX = 12
 
 @command(app, example="artelier torture --seeds 300")
 def torture(
-    call: Call,
+    call: CliCall,
     seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="How many seeds to try.", min=1)] = 100,
     start: Annotated[int, typer.Option("--start", metavar="N", help="The first seed.", min=0)] = 0,
     plant: Annotated[
@@ -79,7 +79,7 @@ def torture(
     return COMPLETED if found["ok"] else FAILED
 
 
-def _show(call: Call, found: dict[str, Any]) -> None:
+def _show(call: CliCall, found: dict[str, Any]) -> None:
     call.screen.facts(
         [
             ("seeds", f"{found['seeds']:,} of {found['asked']:,}"),
@@ -105,7 +105,7 @@ def _show(call: Call, found: dict[str, Any]) -> None:
     call.screen.line(verdict, "bold green" if found["ok"] else "bold red")
 
 
-def _availability(call: Call, names: list[str], *, plant: str) -> int:
+def _availability(call: CliCall, names: list[str], *, plant: str) -> int:
     from artelier_lab.availability.session import INPUTS, PLANTS, run_availability
 
     known = [one.name for one in INPUTS]

@@ -9,8 +9,8 @@ from artelier.agents.compaction.request import ASKED
 from artelier.agents.run_config import Job
 from artelier.agents.state import AgentState
 from artelier.context import (
-    Block,
     CompactionStrategy,
+    MessageBlock,
     Section,
     Wish,
     assemble,
@@ -60,20 +60,20 @@ class ContextWindow:
         room = int(self.job.prompt_tokens_max * SAFETY)
         return max(1, state.estimate.raw_budget(room) - self.overhead())
 
-    def assembled(self, state: AgentState, sections: Sequence[Section]) -> tuple[Prompt, int]:
+    def assemble_prompt(self, state: AgentState, sections: Sequence[Section]) -> tuple[Prompt, int]:
         """The prompt and its estimate. Errors: `ContextTooLong` if what is pinned does not fit."""
         prompt = assemble(sections, budget_tokens=self.budget(state))
         return prompt, prompt_tokens(prompt) + self.overhead()
 
-    def learned(self, state: AgentState, result: ModelResult, *, raw: int) -> AgentState:
+    def learn_from_bill(self, state: AgentState, result: ModelResult, *, raw: int) -> AgentState:
         """Return what the bill of the last prompt teaches."""
         billed = result.reply.usage.input_tokens if result.reply is not None else 0
-        return state.changed(estimate=state.estimate.learned(raw=raw, billed=billed))
+        return state.replace(estimate=state.estimate.learn_from_bill(raw=raw, billed=billed))
 
     def note_overflow(self, state: AgentState, *, raw: int) -> AgentState:
         """The provider refused a prompt as too long: it counts at least a window for it."""
         billed = max(self.job.window_tokens, state.estimate.tokens(raw))
-        return state.changed(estimate=state.estimate.learned(raw=raw, billed=billed))
+        return state.replace(estimate=state.estimate.learn_from_bill(raw=raw, billed=billed))
 
     # Compaction
 
@@ -81,9 +81,9 @@ class ContextWindow:
         """The run's own, or the one that a person chose for it since."""
         if state.policy is None:
             return self.job.strategy()
-        return CompactionStrategy.restored(await self.run.core.load_json(state.policy))
+        return CompactionStrategy.from_stored(await self.run.core.load_json(state.policy))
 
-    async def compacted(
+    async def compact_if_due(
         self, state: AgentState, sections: Sequence[Section], *, force: str = ""
     ) -> AgentState:
         """The state after a compaction, if one is due; else the same state."""
@@ -113,7 +113,7 @@ class ContextWindow:
         )
         receipt = await compact(self.run, block, wish, key=key)
         self.conversation.forget_before(receipt.end + 1)
-        return state.changed(
+        return state.replace(
             shown=receipt.end + 1, summary=receipt.summary, trust=receipt.trust, compaction=key
         )
 
@@ -130,11 +130,11 @@ class ContextWindow:
         )
         if len(self.conversation) < state.hold:
             return ""
-        return strategy.wanted(messages=messages, tokens=tokens, window_tokens=self.job.window_tokens)
+        return strategy.trigger_of(messages=messages, tokens=tokens, window_tokens=self.job.window_tokens)
 
     async def _block(
         self, state: AgentState, sections: Sequence[Section], strategy: CompactionStrategy, *, forced: bool
-    ) -> Block | None:
+    ) -> MessageBlock | None:
         """The messages that a summary shall stand for; None if nothing can be summarised."""
         shown = next((s.range for s in sections if s.tag == "conversation" and s.range), None)
         if shown is None:
@@ -154,7 +154,7 @@ class ContextWindow:
         earlier = self.job.earlier
         before = state.trust if state.summary or earlier is None else earlier.trust
         untrusted = before != "trusted" or any(message.role == "tool" for message in block)
-        return Block(
+        return MessageBlock(
             conversation=self.conversation.name,
             start=shown.start,
             end=shown.start + index - 1,
@@ -170,7 +170,7 @@ class ContextWindow:
     async def undone(self, state: AgentState) -> AgentState:
         """Obey a person who wants a compaction undone, or another policy from here on."""
         key = f"c{state.cycle + 1}"
-        asked: Any = await self.run.signalled(ASKED, key=f"{key}/asked")
+        asked: Any = await self.run.poll_signal(ASKED, key=f"{key}/asked")
         if not isinstance(asked, dict):
             return state
         wish = cast(dict[str, Any], asked)
@@ -181,7 +181,7 @@ class ContextWindow:
             except (ArtelierError, TypeError):
                 return state  # refused at the door; what another version wrote changes nothing
             _, ref = await self.run.reading(lambda: _now(strategy.settings()), key=f"{key}/policy")
-            state = state.changed(policy=BlobRef(ref))
+            state = state.replace(policy=BlobRef(ref))
         if wish.get("undo") and state.compaction:
             state = await self._undo_compaction(state, key)
         return state
@@ -198,7 +198,7 @@ class ContextWindow:
         receipt = await self.run.receipt(ContextRestored, make, key=f"{key}/restored")
         await self._remember(receipt.start)
         before = await self._before(old)
-        return state.changed(
+        return state.replace(
             shown=receipt.start,
             summary=receipt.summary,
             compaction=before,

@@ -13,7 +13,7 @@ from typing import Any, cast
 from artelier.agents.shipped_texts import template
 from artelier.errors import Conflict
 from artelier.kernel import run_row
-from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.delimiters import fence
 from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.queries.content import blob_json, shown_json
 from artelier.kernel.queries.reports import approvals
@@ -90,4 +90,4 @@ async def _describe_end(services: Services, tenant: str, row: RunRow) -> str:
 
 def _data(value: Any, run_id: str) -> str:
     """Return JSON between marks: what tools and models said is in it."""
-    return fenced(canonical(value).decode(), source=run_id)
+    return fence(canonical(value).decode(), source=run_id)

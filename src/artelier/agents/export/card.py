@@ -85,7 +85,7 @@ async def _newest_job(services: Services, tenant: str, agent: str) -> tuple[Job 
     if not rows:
         return None, []
     settings, tools = rows[0]
-    job = Job.restored(await _load_as(services, tenant, settings, dict[str, Any]))
+    job = Job.from_stored(await _load_as(services, tenant, settings, dict[str, Any]))
     if not isinstance(job.context, dict) or not isinstance(job.compaction, dict):
         raise CorruptStore(f"the settings of the newest run of agent {agent} are none of a loop")
     listed = [] if tools is None else await _load_as(services, tenant, tools, list[_NamedRow])

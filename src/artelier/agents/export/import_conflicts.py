@@ -14,7 +14,7 @@ from artelier.kernel import Services
 from artelier.kernel.export.archive import Header
 from artelier.kernel.export.extension import Arrival
 from artelier.log import Blob, EventData, Tx, make_blob
-from artelier.tools.skills.approval.pins import pins_of, unchanged
+from artelier.tools.skills.approval.pins import guard_unchanged, pins_of
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked
 
@@ -92,7 +92,7 @@ class Room:
             )
         if not events:
             blobs = []
-        guard = self._guard(unchanged(self._tenant, dict.fromkeys(parked)))
+        guard = self._guard(guard_unchanged(self._tenant, dict.fromkeys(parked)))
         return Arrival(events, blobs, guard), tuple(sorted(parked.values()))
 
     def _guard(self, unchanged: Callable[[Tx], None]) -> Callable[[Tx], None]:

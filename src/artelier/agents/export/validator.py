@@ -24,7 +24,7 @@ from artelier.kernel.export.extension import Arrival, Belongings
 from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
 from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label
-from artelier.memory.entries import TRUSTS, checked
+from artelier.memory.entries import TRUSTS, check_entry
 from artelier.memory.index.index_entry import as_vector
 from artelier.memory.memory_handle import check_agent
 from artelier.tools.skills.definition import Definition, definition_from
@@ -244,7 +244,7 @@ class _CardSays(msgspec.Struct, frozen=True):
     agent_id: str
 
 
-class _MemoryEntry(msgspec.Struct, frozen=True):
+class _ExportedEntry(msgspec.Struct, frozen=True):
     text: str
     tags: tuple[str, ...] = ()
     speaker: str = ""
@@ -270,8 +270,8 @@ def _take_block(memory: _Memory, data: ev.BlockWritten | ev.BlockAttached | ev.B
 
 def _check_entry(content: bytes) -> None:
     """The bounds of what an agent may remember. Errors: `InvalidRequest`, `InvalidExport`."""
-    one = _json(content, _MemoryEntry, "an entry of the memory")
-    checked(one.text, one.tags, 0.5, one.speaker, one.date, TRUSTS[0])
+    one = _json(content, _ExportedEntry, "an entry of the memory")
+    check_entry(one.text, one.tags, 0.5, one.speaker, one.date, TRUSTS[0])
 
 
 def _check_skill(one: SkillOnCard) -> None:

@@ -15,7 +15,7 @@ from artelier.agents.schedules.queries import schedule_object, schedule_page, sc
 from artelier.agents.schedules.recurrence import Timing, checked_timing
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, check_subject, prepared_blob
 from artelier.log.contract import stored_name
@@ -85,7 +85,7 @@ class Schedules:
         key = (await self._desk.state()).key
         if subject:
             key = await self._services.store.data_key(self._desk.id, check_subject(subject))
-        ref, blob = await prepared_blob(self._desk.id, key, encoded(job))
+        ref, blob = await prepared_blob(self._desk.id, key, encode_json(job))
         event = ev.ScheduleAdded(**asdict(timing), job=ref, next_due_us=timing.after(now_us), **policy)
         stream = ev.schedule_stream(self._desk.id, name)
         append = StreamAppend(stream, [Draft(event, now_us, by)])
@@ -129,21 +129,21 @@ class Schedules:
             return await self.get(name)
         state = await self._desk.state()
 
-        async def changed(row: Schedule) -> tuple[EventData, list[Blob]]:
+        async def make_change(row: Schedule) -> tuple[EventData, list[Blob]]:
             timing = self._timing_of(row, _given_values(times))
             job = await self._changed_job(row, _given_values(asked))
             have = {name: getattr(row, name) for name in ways}
             policy = _policy(**{**have, **_given_values(ways)})
             store = self._services.store
             held = await store.subject_key_of(self._desk.id, stored_name(row.job))
-            ref, blob = await prepared_blob(self._desk.id, held or state.key, encoded(job))
+            ref, blob = await prepared_blob(self._desk.id, held or state.key, encode_json(job))
             next_us = row.next_due_us if timing == row.timing else None
             if next_us is None and row.status == "active":
                 next_us = timing.after(self._services.clock.now_us())
             event = ev.ScheduleChanged(**asdict(timing), job=ref, next_due_us=next_us, **policy)
             return event, [blob]
 
-        await self._append(name, changed, by=by)
+        await self._append(name, make_change, by=by)
         return await self.get(name)
 
     async def pause(self, name: str, *, by: str = "operator", note: str = "") -> dict[str, Any]:
@@ -157,15 +157,15 @@ class Schedules:
         ref: BlobRef | None = None
         blobs: list[Blob] = []
         if note:
-            ref, blob = await prepared_blob(self._desk.id, state.key, encoded(note))
+            ref, blob = await prepared_blob(self._desk.id, state.key, encode_json(note))
             blobs.append(blob)
 
-        async def paused(row: Schedule) -> tuple[EventData, list[Blob]]:
+        async def make_pause(row: Schedule) -> tuple[EventData, list[Blob]]:
             if row.status == "paused":
                 raise Conflict(f"schedule {name!r} is paused already", got=row.reason or None)
             return ev.SchedulePaused(note=ref), blobs
 
-        await self._append(name, paused, by=by)
+        await self._append(name, make_pause, by=by)
         return await self.get(name)
 
     async def resume(self, name: str, *, by: str = "operator") -> dict[str, Any]:
@@ -174,22 +174,22 @@ class Schedules:
         Errors: `NotFound`; `Conflict` if it is not paused.
         """
 
-        async def resumed(row: Schedule) -> tuple[EventData, list[Blob]]:
+        async def make_resumption(row: Schedule) -> tuple[EventData, list[Blob]]:
             if row.status != "paused":
                 raise Conflict(f"schedule {name!r} is not paused", got=row.status)
             next_us = row.timing.after(self._services.clock.now_us())
             return ev.ScheduleResumed(next_due_us=next_us), []
 
-        await self._append(name, resumed, by=by)
+        await self._append(name, make_resumption, by=by)
         return await self.get(name)
 
     async def remove(self, name: str, *, by: str = "operator") -> None:
         """Let it be gone; its runs stay, and those that are at work go on. Errors: `NotFound`."""
 
-        async def removed(row: Schedule) -> tuple[EventData, list[Blob]]:
+        async def make_removal(row: Schedule) -> tuple[EventData, list[Blob]]:
             return ev.ScheduleRemoved(), []
 
-        await self._append(name, removed, by=by)
+        await self._append(name, make_removal, by=by)
 
     async def fire(self, name: str, *, by: str = "operator") -> dict[str, Any]:
         """Fire now, paused or not: `{id, run_id, queued}`. A worker starts the run, or `artelier resume`.
@@ -217,7 +217,7 @@ class Schedules:
         caps = {} if limits is None else asdict(limits)
         said = {name: value for name, value in caps.items() if value is not None}
         try:
-            encoded({"settings": complete, "limits": said})
+            encode_json({"settings": complete, "limits": said})
         except (TypeError, ValueError) as error:
             raise InvalidRequest(f"settings of loop {loop}: {error}", expected="JSON data") from None
         return {"loop": loop, "settings": complete, "limits": said}

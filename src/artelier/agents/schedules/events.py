@@ -10,7 +10,7 @@ def schedule_stream(tenant: str, name: str) -> Stream:
     return Stream(tenant, MAIN_SPACE, f"schedule:{name}")
 
 
-class Definition(EventData, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduleDefinition(EventData, frozen=True, kw_only=True, omit_defaults=True):
     """When a schedule fires, and what then."""
 
     cron: str = ""
@@ -34,12 +34,12 @@ class Definition(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @event("schedule.added")
-class ScheduleAdded(Definition, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduleAdded(ScheduleDefinition, frozen=True, kw_only=True, omit_defaults=True):
     """A schedule is there. One that was removed may come again."""
 
 
 @event("schedule.changed")
-class ScheduleChanged(Definition, frozen=True, kw_only=True, omit_defaults=True):
+class ScheduleChanged(ScheduleDefinition, frozen=True, kw_only=True, omit_defaults=True):
     """A schedule has another definition from here on; it counts its failures anew."""
 
 

@@ -25,7 +25,7 @@ from artelier.errors import (
     UnknownModel,
 )
 from artelier.kernel import AgentResult, Limits, Services, run_row
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Draft, StreamAppend, Tx, make_blob
 from artelier.log.contract import stored_name
@@ -75,7 +75,7 @@ async def begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Agen
 def _as_given(desk: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings as somebody gave them: the run receives the values in them, as one that is started by hand."""
     personal = desk.services.personal
-    return settings if personal is None else personal(desk.id).restored(settings)
+    return settings if personal is None else personal(desk.id).restore(settings)
 
 
 async def _record_failure(desk: Any, schedule: str, run_id: str, error: ArtelierError) -> None:
@@ -85,7 +85,7 @@ async def _record_failure(desk: Any, schedule: str, run_id: str, error: Artelier
         await run_row(services.store, desk.id, run_id)
         return
     state = await desk.state()
-    ref, blob = make_blob(desk.id, state.key, encoded(str(error)))
+    ref, blob = make_blob(desk.id, state.key, encode_json(str(error)))
     data = ev.ScheduleFailed(run=run_id, code=error.code, message=ref)
     draft = Draft(data, services.clock.now_us(), f"schedule:{schedule}")
     append = StreamAppend(ev.schedule_stream(desk.id, schedule), [draft])

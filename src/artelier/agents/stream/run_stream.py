@@ -32,14 +32,14 @@ async def stream_of(agent: Starter, wanted: Wanted) -> AsyncIterator[AgentEvent]
     news: asyncio.Queue[Delta | None] = asyncio.Queue(QUEUE_MAX)
     loop = asyncio.get_running_loop()
 
-    def committed(position: int, abroad: bool) -> None:
+    def on_commit(position: int, abroad: bool) -> None:
         loop.call_soon_threadsafe(_wake, news)
 
     async def sink(delta: Delta) -> None:
         await news.put(delta)
 
     after = await _head(agent, wanted)
-    undo = store.listen(committed)
+    undo = store.listen(on_commit)
     drive = asyncio.ensure_future(agent.start(wanted, sink=sink))
     drive.add_done_callback(lambda _: _wake(news))
     stream = run_stream(runs.id, wanted.run_id)

@@ -140,7 +140,7 @@ class SubAgentFactory:
         )
 
         async def delegate(prompt: str, ctx: ToolContext) -> Any:
-            return await child.called(prompt, ctx)
+            return await child.call(prompt, ctx)
 
         # It may be entered again: the child's own log says what is done already. What the child says is read
         # there: it has passed the child's own door, and holds no placeholder that was made up.
@@ -194,7 +194,7 @@ class _SubAgent:
     agents: OrderedDict[str, AutonomousAgent] = field(default_factory=OrderedDict[str, AutonomousAgent])
     """By agent id: memory, and the tools that change it, belong to one."""
 
-    async def called(self, prompt: str, ctx: ToolContext) -> Any:
+    async def call(self, prompt: str, ctx: ToolContext) -> Any:
         """The child's result. Errors: `ToolFailed`; `RunSuspended` while the child has no end."""
         if not prompt.strip():
             raise ToolFailed(f"{self.name} is not called: it was told nothing", expected="a prompt")

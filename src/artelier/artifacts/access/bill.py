@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact
 from artelier.ledger import Posting
 from artelier.money import SCRIP
@@ -23,7 +23,7 @@ def is_priced(action: str) -> bool:
     return action in _PRICED
 
 
-class Prices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AccessPrices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The owner's prices for others per access, in whole scrip."""
 
     read: int = 0
@@ -32,7 +32,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Per prompt that contains it."""
 
 
-class _Strict(Prices, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StrictPrices(AccessPrices, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Prices at the door: an unknown field is a mistake."""
 
 
@@ -41,7 +41,7 @@ class Priced(Protocol):
     def owner(self) -> str: ...
 
     @property
-    def prices(self) -> Prices: ...
+    def prices(self) -> AccessPrices: ...
 
 
 def account_of(principal: str) -> str:
@@ -49,17 +49,17 @@ def account_of(principal: str) -> str:
     return f"principal:{principal}"
 
 
-def check_prices(value: object) -> Prices:
+def check_prices(value: object) -> AccessPrices:
     """Prices from themselves or a mapping. Errors: `InvalidArtifact`."""
     try:
-        given = msgspec.to_builtins(value) if isinstance(value, Prices) else value
-        strict = msgspec.convert(given, _Strict)
+        given = msgspec.to_builtins(value) if isinstance(value, AccessPrices) else value
+        strict = msgspec.convert(given, _StrictPrices)
     except msgspec.ValidationError as error:
         raise InvalidArtifact(
-            f"invalid prices: {error}", expected="{read, invoke, inclusion}", got=shown(value)
+            f"invalid prices: {error}", expected="{read, invoke, inclusion}", got=safe_repr(value)
         ) from None
-    prices = Prices(read=strict.read, invoke=strict.invoke, inclusion=strict.inclusion)
-    for name in Prices.__struct_fields__:
+    prices = AccessPrices(read=strict.read, invoke=strict.invoke, inclusion=strict.inclusion)
+    for name in AccessPrices.__struct_fields__:
         if not 0 <= getattr(prices, name) <= PRICE_MAX:
             raise InvalidArtifact(
                 f"invalid price of {name}", expected=f"0 to {PRICE_MAX} scrip", got=getattr(prices, name)
@@ -73,10 +73,10 @@ class Bill:
     @staticmethod
     def price(action: str, artifact: Priced, payer: str) -> int:
         """Scrip that one access costs; owners use their own for free."""
-        return 0 if payer == artifact.owner else Bill.posted(action, artifact)
+        return 0 if payer == artifact.owner else Bill.posted_price(action, artifact)
 
     @staticmethod
-    def posted(action: str, artifact: Priced) -> int:
+    def posted_price(action: str, artifact: Priced) -> int:
         """Scrip that the artifact itself asks of others, for all to see."""
         name = _PRICED.get(action)
         return 0 if name is None else getattr(artifact.prices, name)

@@ -13,11 +13,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple, Protocol, cast
 
 from artelier.artifacts.access.bill import PRICE_MAX, Bill, is_priced
-from artelier.artifacts.access.rules import CHANGING, RULED, Access, Decision, Governed, check_principal
+from artelier.artifacts.access.rules import CHANGING, RULED, Access, AccessDecision, Governed, check_principal
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.invoke.program import CONTRACT, code_of
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.artifacts.write.state import Stage, facts_of
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
@@ -96,7 +96,7 @@ class Decisions:
         step.known = self.known
         return step
 
-    def answer(self, question: _ContractQuestion, place: str) -> Decision | None:
+    def answer(self, question: _ContractQuestion, place: str) -> AccessDecision | None:
         """Return what is known already. If that ended by the wall clock, it is in the `wall` of this step
         too.
         """
@@ -111,7 +111,7 @@ class Decisions:
 class _ContractReply(NamedTuple):
     """The answer of a contract, or the reason why it ended by the wall clock."""
 
-    decision: Decision
+    decision: AccessDecision
     wall: str
 
 
@@ -155,7 +155,7 @@ class _ContractQuestion(NamedTuple):
         )
 
 
-async def static_decision(stage: Stage, action: str, principal: str, target: Governed) -> Decision:
+async def static_decision(stage: Stage, action: str, principal: str, target: Governed) -> AccessDecision:
     """Return what a policy that asks no contract says; membership is looked up only where it matters."""
     decision, access = Access.check(action, principal, target), target.access
     if decision.allowed or access is None or not access.groups(action):
@@ -173,38 +173,38 @@ class Gate:
         self._interpreter = interpreter
         self._decisions = decisions or Decisions()
 
-    async def decide(self, action: str, principal: str, target: Standing) -> Decision:
+    async def decide(self, action: str, principal: str, target: Standing) -> AccessDecision:
         """Return whether a principal may do something with an artifact as it stands, and at which price."""
-        locked = self._stage.locked(target)
+        locked = self._stage.lock_reason(target)
         if locked and action in CHANGING:
-            return Decision(False, locked)
+            return AccessDecision(False, locked)
         decision = await self._decide(action, principal, target, depth=0)
         if locked and decision.price:
-            return Decision(False, locked)  # whoever owns it for now must not earn with it
+            return AccessDecision(False, locked)  # whoever owns it for now must not earn with it
         return decision
 
-    async def _decide(self, action: str, principal: str, target: Standing, *, depth: int) -> Decision:
+    async def _decide(self, action: str, principal: str, target: Standing, *, depth: int) -> AccessDecision:
         access = target.access
         if access is None or access.policy != "contract" or action not in RULED:
             return await static_decision(self._stage, action, principal, target)
         name = access.contract or ""
         if depth >= DEPTH_MAX:
-            return Decision(False, f"contracts are nested deeper than {DEPTH_MAX}")
+            return AccessDecision(False, f"contracts are nested deeper than {DEPTH_MAX}")
         if self._interpreter is None:
             return Access.check(action, principal, target)
         contract = await self._stage.standing(name)
         problem = _unusable(contract)
         if contract is None or problem:
-            return Decision(False, f"its contract {name} {problem}")
+            return AccessDecision(False, f"its contract {name} {problem}")
         # Whoever put the artifact under this contract must be allowed to use it.
         use = await self._decide("invoke", target.owner, contract, depth=depth + 1)
         if not use.allowed:
-            return Decision(False, f"its contract {name} is not for its owner: {use.reason}")
+            return AccessDecision(False, f"its contract {name} is not for its owner: {use.reason}")
         if use.price:
-            return Decision(False, f"its contract {name} asks a price to be asked")
+            return AccessDecision(False, f"its contract {name} asks a price to be asked")
         return await self._ask(action, principal, target, contract)
 
-    async def _ask(self, action: str, principal: str, target: Standing, contract: Standing) -> Decision:
+    async def _ask(self, action: str, principal: str, target: Standing, contract: Standing) -> AccessDecision:
         step, price = self._decisions, Bill.price(action, target, principal)
         question = _ContractQuestion.about(action, principal, target, contract)
         place = _place(question, contract.version)
@@ -212,12 +212,12 @@ class Gate:
         if known is not None:
             return known
         if step.asks_left <= 0:
-            return Decision(False, "too many contracts were asked in this step")
+            return AccessDecision(False, "too many contracts were asked in this step")
         step.asks_left -= 1
         if step.recorded is None and step.time_left_s <= 0:
             # That is about this step, not about the contract: no other step may know it.
             step.wall[place] = "timeout"
-            return Decision(False, "the contracts of this step took too long")
+            return AccessDecision(False, "the contracts of this step took too long")
         wall, started = "", time.perf_counter()
         try:
             reply = await self._run(action, principal, target, contract, price=price, place=place)
@@ -225,9 +225,9 @@ class Gate:
         except SandboxError as error:
             if error.reason in WALL:
                 wall = step.wall[place] = error.reason
-            decision = Decision(False, f"its contract {contract.id} failed: {error.reason}")
+            decision = AccessDecision(False, f"its contract {contract.id} failed: {error.reason}")
         except (NotFound, CorruptStore, InvalidRequest) as error:
-            decision = Decision(False, f"its contract {contract.id} is broken: {error.code}")
+            decision = AccessDecision(False, f"its contract {contract.id} is broken: {error.code}")
         step.time_left_s -= time.perf_counter() - started
         step.known[question] = _ContractReply(decision, wall)
         return decision
@@ -270,13 +270,13 @@ def _unusable(contract: Standing | None) -> str:
 
 def _decision_of(
     reply: object, action: str, principal: str, target: Standing, contract: Standing
-) -> Decision:
+) -> AccessDecision:
     """A contract's reply as a decision. Every shape but the declared ones denies."""
     name = contract.id
     if isinstance(reply, bool):
         reply = {"allow": reply}
     if not isinstance(reply, dict):
-        return Decision(False, f"its contract {name} answers {shown(reply)}, not a boolean or dict")
+        return AccessDecision(False, f"its contract {name} answers {safe_repr(reply)}, not a boolean or dict")
     ruling = cast("dict[str, Any]", reply)
     allow, reason = ruling.get("allow"), ruling.get("reason", "")
     price = ruling.get("price", Bill.price(action, target, principal))
@@ -289,18 +289,18 @@ def _decision_of(
         or not 0 <= price <= PRICE_MAX
         or not _is_principal(payer)
     ):
-        return Decision(
-            False, f"its contract {name} answers in no known shape: {shown(cast(object, ruling))}"
+        return AccessDecision(
+            False, f"its contract {name} answers in no known shape: {safe_repr(cast(object, ruling))}"
         )
     said = f"contract {name}" + (f": {reason[:REASON_CHARS_MAX]}" if reason else "")
     if not allow:
-        return Decision(False, f"its {said} says no" if not reason else f"its {said}")
+        return AccessDecision(False, f"its {said} says no" if not reason else f"its {said}")
     if payer != principal and not ("price" in ruling and _has_agreed(payer, contract)):
-        return Decision(False, f"its contract {name} names a payer who has not agreed")
+        return AccessDecision(False, f"its contract {name} names a payer who has not agreed")
     if price and not is_priced(action):
-        return Decision(False, f"its contract {name} asks a price for {action}, which has none")
+        return AccessDecision(False, f"its contract {name} asks a price for {action}, which has none")
     price = 0 if payer == target.owner else price
-    return Decision(True, said, price, payer)
+    return AccessDecision(True, said, price, payer)
 
 
 def _is_principal(value: object) -> bool:

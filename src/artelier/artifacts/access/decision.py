@@ -112,7 +112,7 @@ async def judge(
         version_at(standing, ref)
     except NotFound as missing:
         return _refuse(verdict, missing, "missing")
-    agreed = Bill.posted(action, standing) if price_max is None else price_max
+    agreed = Bill.posted_price(action, standing) if price_max is None else price_max
     if payer == principal and price > agreed:
         error = AccessDenied(
             f"artifact {ref.id} costs more than agreed",

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
-from artelier.artifacts.access.bill import Bill, Prices
-from artelier.artifacts.ref import RESERVED, check_new_id, shown
+from artelier.artifacts.access.bill import AccessPrices, Bill
+from artelier.artifacts.ref import RESERVED, check_new_id, safe_repr
 from artelier.errors import InvalidArtifact, InvalidRequest
 
 ANYONE = "*"
@@ -75,10 +75,10 @@ class Governed(Protocol):
     def access(self) -> Access | None: ...
 
     @property
-    def prices(self) -> Prices: ...
+    def prices(self) -> AccessPrices: ...
 
 
-class Decision(NamedTuple):
+class AccessDecision(NamedTuple):
     """The answer: `reason` says why, `price` is what `payer` must pay for an allowed access."""
 
     allowed: bool
@@ -110,10 +110,10 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             policy = "contract" if "contract" in value else "allow"
             given = {"policy": policy, **cast("dict[str, Any]", value)}
         try:
-            access = msgspec.convert(given, _Strict)
+            access = msgspec.convert(given, _StrictAccess)
         except msgspec.ValidationError as error:
             raise InvalidArtifact(
-                f"invalid access policy: {error}", expected=_EXPECTED, got=shown(given)
+                f"invalid access policy: {error}", expected=_EXPECTED, got=safe_repr(given)
             ) from None
         access = cls(policy=access.policy, allow=access.allow, contract=access.contract)
         access._check_shape()
@@ -133,7 +133,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             or (bool(self.allow) and self.policy != "allow")
             or ((self.contract is not None) != (self.policy == "contract"))
         ):
-            raise InvalidArtifact("invalid access policy", expected=_EXPECTED, got=shown(self))
+            raise InvalidArtifact("invalid access policy", expected=_EXPECTED, got=safe_repr(self))
         if unknown := sorted(set(self.allow) - set(GRANTABLE)):
             raise InvalidArtifact(
                 "an access list names no right", expected=", ".join(GRANTABLE), got=unknown[0][:100]
@@ -161,29 +161,29 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @staticmethod
     def check(
         action: str, principal: str, target: Governed, groups: frozenset[str] = frozenset()
-    ) -> Decision:
+    ) -> AccessDecision:
         """Decide one access, purely. `target` is the artifact as it stands.
 
         `groups` are those that the principal is a member of now, each as `membrane:<id>`.
         """
         right = _RIGHTS.get(action)
         if right is None:
-            return Decision(False, f"unknown action {action}")
+            return AccessDecision(False, f"unknown action {action}")
         access, owns = target.access, principal == target.owner
         if owns and right == "govern":
             # Else a policy that denies everything could never be mended.
-            return Decision(True, "owner")
+            return AccessDecision(True, "owner")
         if access is None:
-            return Decision(False, "its access policy is missing or broken")
+            return AccessDecision(False, "its access policy is missing or broken")
         if access.policy == "contract" and right != "govern":
             # Only `contracts.Gate` can ask it; whoever cannot must not guess.
-            return Decision(False, f"its contract {access.contract} cannot be asked")
+            return AccessDecision(False, f"its contract {access.contract} cannot be asked")
         if access.policy not in POLICIES:
-            return Decision(False, f"its access policy {access.policy} is unknown")
+            return AccessDecision(False, f"its access policy {access.policy} is unknown")
         if owns:
-            return Decision(True, "owner")
+            return AccessDecision(True, "owner")
         if right == "govern":
-            return Decision(False, "only its owner may change access and prices")
+            return AccessDecision(False, "only its owner may change access and prices")
         listed = access.allow.get(right, ()) if access.policy == "allow" else ()
         if (
             right in _OTHERS.get(access.policy, frozenset())
@@ -191,11 +191,11 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             or ANYONE in listed
             or not groups.isdisjoint(listed)
         ):
-            return Decision(True, access.policy, Bill.price(action, target, principal), principal)
-        return Decision(False, f"its policy is {access.policy}")
+            return AccessDecision(True, access.policy, Bill.price(action, target, principal), principal)
+        return AccessDecision(False, f"its policy is {access.policy}")
 
 
-class _Strict(Access, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StrictAccess(Access, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A policy at the door: an unknown field is a mistake, in the store it is a newer version's."""
 
 
@@ -208,7 +208,7 @@ def check_principal(value: object) -> str:
         raise InvalidRequest(
             "invalid principal",
             expected="1-512 characters of A-Z a-z 0-9 . _ : / -, not beginning with main:, b: or membrane:",
-            got=shown(value),
+            got=safe_repr(value),
         )
     return value
 

@@ -16,7 +16,7 @@ from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.events import ArtifactWritten, GroupJoined, GroupLeft, artifact_stream
 from artelier.artifacts.groups.queries import GROUP_KIND, already_in, group_ids, not_in
 from artelier.artifacts.queries import COLUMNS, Standing, standing_from
-from artelier.artifacts.ref import Ref, check_new_id, shown
+from artelier.artifacts.ref import Ref, check_new_id, safe_repr
 from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, too_busy
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE
@@ -27,7 +27,7 @@ TITLE_CHARS_MAX = 200
 Change = type[GroupJoined] | type[GroupLeft]
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class GroupMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member of a group."""
 
     principal: str
@@ -45,7 +45,7 @@ class SharedItem(msgspec.Struct, frozen=True, kw_only=True):
     """`title` of its metadata, cut."""
 
 
-class Shared(msgspec.Struct, frozen=True, kw_only=True):
+class SharedPage(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what a group shares, as far as the asker may read it."""
 
     items: tuple[SharedItem, ...]
@@ -94,7 +94,7 @@ class Groups:
         Errors: `NotFound`, `AccessDenied`, `InvalidRequest`, `Conflict`; `LimitReached` when appended.
         """
         door = self._door
-        stream = artifact_stream(door.tenant, door.space, self._checked(group))
+        stream = artifact_stream(door.tenant, door.space, self._check_group_id(group))
         if not principals or len(set(principals)) != len(principals):
             raise InvalidRequest("members of a group", expected="each principal once")
         for principal in principals:
@@ -122,7 +122,7 @@ class Groups:
         append = _with(after, drafts) if after else StreamAppend(stream, drafts, seq)
         return PlannedAppend(append, stage.guard_beyond_one())
 
-    async def members(self, group: str, *, limit: int, after: str | None) -> list[Member]:
+    async def members(self, group: str, *, limit: int, after: str | None) -> list[GroupMember]:
         """Members in the order of their names. Errors: `NotFound`, `AccessDenied`, `InvalidRequest`."""
         door, _ = self._door, await self._readable(group)
         rows = await door.store.query(
@@ -131,9 +131,9 @@ class Groups:
             " ORDER BY principal LIMIT ?",
             (door.tenant, door.space, group, after or "", limit),
         )
-        return [Member(principal=name, joined_us=joined_us) for name, joined_us in rows]
+        return [GroupMember(principal=name, joined_us=joined_us) for name, joined_us in rows]
 
-    async def shared(self, group: str, *, limit: int, after: str | None) -> Shared:
+    async def list_shared(self, group: str, *, limit: int, after: str | None) -> SharedPage:
         """Return what members may read by being members, in the order of ids, as far as the asker may too.
 
         That they may read the group itself is not among it.
@@ -161,7 +161,7 @@ class Groups:
             await self._item(one) for one in found if (await gate.decide("read", door.principal, one)).allowed
         ]
         following = found[-1].id if len(found) == limit else None
-        return Shared(items=tuple(items), count=total[0][0], next=following)
+        return SharedPage(items=tuple(items), count=total[0][0], next=following)
 
     async def of(self, principal: str | None) -> tuple[str, ...]:
         """Ids of the groups that a principal is in, sorted: all of one's own, of others what one may read."""
@@ -176,13 +176,13 @@ class Groups:
 
     # -- inside
 
-    def _checked(self, group: str) -> str:
+    def _check_group_id(self, group: str) -> str:
         if self._door.space != MAIN_SPACE:
-            raise InvalidRequest("a world has no groups", expected="the main space", got=shown(group))
+            raise InvalidRequest("a world has no groups", expected="the main space", got=safe_repr(group))
         return check_new_id(group)
 
     async def _readable(self, group: str) -> Standing:
-        standing = await self._door.permit_action(self._checked(group), "read")
+        standing = await self._door.permit_action(self._check_group_id(group), "read")
         _check_kind(group, standing.kind)
         return standing
 

@@ -50,7 +50,7 @@ RELEASES_MAX = 10
 """Abandoned holds that one invocation gives back."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class InvocationOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A successful invocation."""
 
     result: Any
@@ -95,7 +95,7 @@ class Invoker:
         *,
         price_max: int | None = None,
         recorded: Mapping[str, str] | None = None,
-    ) -> Outcome:
+    ) -> InvocationOutcome:
         """Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArtifact`, `InvalidArguments`;
         `InvocationFailed`; `VersionConflict` if what the code looks at never stands still."""
         await self.release_abandoned()
@@ -107,7 +107,7 @@ class Invoker:
                 return outcome
         raise too_busy(id, attempts=SERVICE_ATTEMPTS_MAX if is_service else ATTEMPTS_MAX)
 
-    async def _attempt(self, call: Call, recorded: Mapping[str, str] | None) -> Outcome | None:
+    async def _attempt(self, call: Call, recorded: Mapping[str, str] | None) -> InvocationOutcome | None:
         """None if something was changed meanwhile; then nothing is left of the attempt."""
         stage, step = self._door.stage(), self._door.decisions
         limits = self._limits or InvocationLimits()
@@ -154,7 +154,7 @@ class Invoker:
             await self._release(admitted, held, "cancelled")
             raise
         verdict = admitted.verdict
-        return Outcome(
+        return InvocationOutcome(
             result=result,
             version=admitted.standing.version,
             price=verdict.price,
@@ -309,7 +309,7 @@ class Invoker:
         appends: list[StreamAppend] = []
         for stream, drafts in _by_stream(changes, door.tenant, door.space, at_us):
             appends.append(StreamAppend(stream, drafts))
-        guard = stage.unchanged(ids) if stage is not None else None
+        guard = stage.guard_unchanged(ids) if stage is not None else None
         await door.store.append(Batch(appends=appends, blobs=blobs or (), guard=guard))
 
 

@@ -211,7 +211,7 @@ class Tree:
     def gate(self, stage: Stage) -> Gate:
         return Gate(stage, self.interpreter, self.decisions)
 
-    async def agreed(self, call: Call, action: str, id: str) -> int | None:
+    async def agreed_price(self, call: Call, action: str, id: str) -> int | None:
         """Return the most that a caller without a cap of its own pays for an access; None: what is posted."""
         if self._prices_seen is None:
             return None
@@ -302,7 +302,7 @@ class Tree:
         if service is None:  # the posted price of a service is that of one unit
             price_max = call.price_max
             if price_max is None:
-                price_max = await self.agreed(call, "invoke", call.id)
+                price_max = await self.agreed_price(call, "invoke", call.id)
         verdict = await judge(
             stage, self.gate(stage), ref, "invoke", check_principal(call.caller), price_max=price_max
         )

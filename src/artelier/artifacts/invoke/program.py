@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.sandbox import check_code, costly
 from artelier.sandbox.dialect_check import parse
@@ -61,7 +61,9 @@ def check_entry(content: object, *, entry: str, positional: tuple[str, ...] | No
     """
     code = code_of(content)
     if code is None:
-        raise InvalidArtifact("invalid content", expected="code as text or under `code`", got=shown(content))
+        raise InvalidArtifact(
+            "invalid content", expected="code as text or under `code`", got=safe_repr(content)
+        )
     problems = check_code(code, names=HELPERS)
     if problems:
         listed = "; ".join(map(str, problems[:PROBLEMS_SHOWN]))
@@ -123,7 +125,7 @@ def check_interface(interface: Mapping[str, Any]) -> None:
         raise InvalidArtifact(
             "invalid interface of an executable artifact",
             expected='{"tools": [{"name": text, "description": text, "inputSchema": JSON schema}]}',
-            got=shown(interface),
+            got=safe_repr(interface),
         )
 
 
@@ -177,7 +179,7 @@ def _check_type(name: str, value: object, declared: object) -> None:
     fits = bool in kinds if isinstance(value, bool) else isinstance(value, kinds)
     if not fits:
         raise InvalidArguments(
-            f"argument {name} is of another type", expected=" or ".join(names), got=shown(value)
+            f"argument {name} is of another type", expected=" or ".join(names), got=safe_repr(value)
         )
 
 

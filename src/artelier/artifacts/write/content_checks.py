@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact
 
 Check = Callable[[Any], None]
@@ -105,7 +105,7 @@ def workflow(content: Any) -> None:
 
 
 def _refuse(what: str, expected: str, got: object) -> None:
-    raise InvalidArtifact(f"invalid {what}", expected=expected, got=shown(got))
+    raise InvalidArtifact(f"invalid {what}", expected=expected, got=safe_repr(got))
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from artelier.artifacts.access.decision import Verdict, judge, part_of, permit, 
 from artelier.artifacts.content import canonical_json, decode_content, decoded_content, media_of
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
 from artelier.artifacts.queries import Artifact, Provenance, Standing, VersionRow, load, sources_of
-from artelier.artifacts.ref import Ref, shown
+from artelier.artifacts.ref import Ref, safe_repr
 from artelier.artifacts.write.state import Stage, StoreStage
 from artelier.clock import Clock
 from artelier.errors import (
@@ -40,7 +40,7 @@ KeyOfRun = Callable[[str], Awaitable[DataKey | None]]
 """The key of the subject of a run, by its id; None if it has none."""
 
 
-class Taken(NamedTuple):
+class AccessOutcome(NamedTuple):
     """An access that does not raise: content and charge, or a verdict that says why not."""
 
     verdict: Verdict
@@ -124,17 +124,17 @@ class Door(NamedTuple):
         stage = self.stage()
         return await judge(stage, self.gate(stage), ref, action, self.principal, price_max=price_max)
 
-    async def take(self, ref: Ref, action: str, *, price_max: int | None = None) -> Taken:
+    async def take(self, ref: Ref, action: str, *, price_max: int | None = None) -> AccessOutcome:
         """Content together with what it costs; the charge is the caller's to append with its use."""
         verdict = await self.access(ref, action, price_max=price_max)
         if not verdict.allowed:
-            return Taken(verdict, None, None)
+            return AccessOutcome(verdict, None, None)
         try:
             artifact = await self._content(verdict.granted(), ref)
         except (NotFound, CorruptStore) as error:  # no such part, or erased
             missing = verdict._replace(refusal="missing", reason=error.message, error=error)
-            return Taken(missing, None, None)
-        return Taken(verdict, artifact, verdict.charge())
+            return AccessOutcome(missing, None, None)
+        return AccessOutcome(verdict, artifact, verdict.charge())
 
     async def read(self, ref: Ref, *, price_max: int | None = None, is_whole: bool = True) -> Artifact:
         """A version, or a part of it, paid for if it has a price.
@@ -268,7 +268,7 @@ def too_busy(id: str, *, attempts: int = ATTEMPTS_MAX) -> VersionConflict:
 _Number = Annotated[int, msgspec.Meta(ge=1, le=10**12)]
 
 
-class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Rules as they stand under `retention` in metadata; None is no rule."""
 
     max_versions: _Number | None = None
@@ -277,7 +277,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Age in seconds from which older ones go."""
 
     @classmethod
-    def parse(cls, value: object) -> Retention:
+    def parse(cls, value: object) -> RetentionRules:
         """Errors: `InvalidArtifact`."""
         try:
             return msgspec.convert(value, cls)
@@ -285,11 +285,11 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise InvalidArtifact(
                 f"invalid retention: {error}",
                 expected="{max_versions, ttl_s}, each a number from 1 or null",
-                got=shown(value),
+                got=safe_repr(value),
             ) from None
 
 
-async def first_kept(door: Door, standing: Standing, retention: Retention) -> int:
+async def first_kept(door: Door, standing: Standing, retention: RetentionRules) -> int:
     """The oldest version that stays; the newest always does."""
     kept = standing.kept_from
     if retention.max_versions is not None:
@@ -320,14 +320,14 @@ def replace_once(id: str, content: Any, old: str, new: str) -> Any:
         raise InvalidArtifact(
             f"the string to replace does not occur in {id}",
             expected="text that occurs exactly once",
-            got=shown(old),
+            got=safe_repr(old),
         )
     # Overlapping occurrences count: which of them is meant cannot be known either.
     if text.find(old, first + 1) >= 0:
         raise InvalidArtifact(
             f"the string to replace occurs more than once in {id}",
             expected="text that occurs exactly once",
-            got=shown(old),
+            got=safe_repr(old),
             hint="Give more of the text around it.",
         )
     changed = text[:first] + new + text[first + len(old) :]
@@ -336,4 +336,4 @@ def replace_once(id: str, content: Any, old: str, new: str) -> Any:
     try:
         return decode_content(media, changed.encode())
     except (CorruptStore, UnicodeError):
-        raise InvalidArtifact(f"after this edit {id} would be no JSON", got=shown(new)) from None
+        raise InvalidArtifact(f"after this edit {id} would be no JSON", got=safe_repr(new)) from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from artelier.artifacts.access.bill import Prices
+from artelier.artifacts.access.bill import AccessPrices
 from artelier.artifacts.access.rules import Access
 from artelier.artifacts.events import (
     ArtifactCharged,
@@ -79,7 +79,7 @@ class Stage(Protocol):
         """Return who has a share in what an artifact earns; `over` as for `licence`."""
         ...
 
-    def locked(self, standing: Standing) -> str:
+    def lock_reason(self, standing: Standing) -> str:
         """Return why an artifact can be changed by nobody, and be sold to nobody by access; empty if it
         can.
         """
@@ -183,7 +183,7 @@ class StoreStage:
     async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
         return None
 
-    def locked(self, standing: Standing) -> str:
+    def lock_reason(self, standing: Standing) -> str:
         return ""  # what is for sale in a world is
 
     def pending(self, key: Hashable) -> Any:
@@ -194,7 +194,7 @@ class StoreStage:
     ) -> Any:
         return content
 
-    def unchanged(self, ids: Iterable[str]) -> Callable[[Tx], None]:
+    def guard_unchanged(self, ids: Iterable[str]) -> Callable[[Tx], None]:
         """A guard for a batch that was decided here: `SequenceConflict` unless these ids stand as seen.
 
         So must the groups of whoever was asked about.
@@ -220,7 +220,7 @@ class StoreStage:
         None if what was decided here rests on that artifact alone: then its stream is guard enough.
         """
         # With a contract it rests on more than one artifact, with a group on who is in it.
-        return self.unchanged(self.seen) if len(self.seen) > 1 or self._groups else None
+        return self.guard_unchanged(self.seen) if len(self.seen) > 1 or self._groups else None
 
 
 def _check_unchanged(tx: Tx, tenant: str, space: str, seen: Iterable[tuple[str, Standing | None]]) -> None:
@@ -233,7 +233,7 @@ def _check_unchanged(tx: Tx, tenant: str, space: str, seen: Iterable[tuple[str, 
         now = None
         if row is not None:
             version, kept_from, deleted, owner, access, read, invoke, inclusion = row
-            prices = Prices(read=read, invoke=invoke, inclusion=inclusion)
+            prices = AccessPrices(read=read, invoke=invoke, inclusion=inclusion)
             now = (version, kept_from, bool(deleted), owner, Access.read(access), prices)
         before = then and (then.version, then.kept_from, then.deleted, then.owner, then.access, then.prices)
         if now != before:
@@ -300,8 +300,8 @@ class Working:
     async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
         return await self._base.royalty(id, over=over or self)
 
-    def locked(self, standing: Standing) -> str:
-        return self._base.locked(standing)
+    def lock_reason(self, standing: Standing) -> str:
+        return self._base.lock_reason(standing)
 
     def pending(self, key: Hashable) -> Any:
         own = self._pending.get(key)
@@ -343,19 +343,19 @@ class Working:
         Errors: `InsufficientFunds`; `Conflict` for what the views would refuse.
         """
         if isinstance(data, ArtifactDeleted | ArtifactTransferred):
-            _check_there(await self._known(data.id), data)
+            _check_there(await self._standing_of(data.id), data)
         if isinstance(data, Moving) and data.postings:
             await self.move(data.postings)
         if isinstance(data, ArtifactWritten):
             await self._show_written(data, actor)
         elif isinstance(data, ArtifactDeleted):
-            self._standings[data.id] = (await self._known(data.id))._replace(deleted=True)
+            self._standings[data.id] = (await self._standing_of(data.id))._replace(deleted=True)
         elif isinstance(data, ArtifactTransferred):
-            known = await self._known(data.id)
+            known = await self._standing_of(data.id)
             access = data.access or known.access
             self._standings[data.id] = known._replace(owner=data.to, access=access)
         elif isinstance(data, ArtifactPruned):
-            known = await self._known(data.id)
+            known = await self._standing_of(data.id)
             self._standings[data.id] = known._replace(kept_from=data.kept_from)
         elif isinstance(data, ArtifactCharged) and data.licence:
             self._uses[data.licence] = self._uses.get(data.licence, 0) + 1
@@ -420,7 +420,7 @@ class Working:
         for licence, times in done._uses.items():
             self._uses[licence] = self._uses.get(licence, 0) + times
 
-    async def _known(self, id: str) -> Standing:
+    async def _standing_of(self, id: str) -> Standing:
         standing = await self.standing(id)
         assert standing is not None, "an event is decided over what stands"
         return standing

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.access.bill import Prices, check_prices
-from artelier.artifacts.access.rules import Access, Decision
+from artelier.artifacts.access.bill import AccessPrices, check_prices
+from artelier.artifacts.access.rules import Access, AccessDecision
 from artelier.artifacts.content import Media, encode_content, is_small
 from artelier.artifacts.events import ArtifactWritten
 from artelier.artifacts.invoke.program import check_interface
 from artelier.artifacts.kinds import Kind, check_content, is_executable, kind_named, known_kinds
 from artelier.artifacts.queries import Artifact, Provenance, Standing
-from artelier.artifacts.ref import shown
-from artelier.artifacts.write.space_session import Retention
+from artelier.artifacts.ref import safe_repr
+from artelier.artifacts.write.space_session import RetentionRules
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound, VersionConflict
 from artelier.log import Blob, BlobRef, DataKey, make_blob, prepared_blob
 from artelier.log.blobs import LARGE_BYTES
@@ -105,7 +105,9 @@ def asked_right(wish: WriteRequest) -> str:
     return "write" if wish.access is None and wish.prices is None else "govern"
 
 
-def check_allowed(wish: WriteRequest, standing: Standing, principal: str, decision: Decision | None) -> None:
+def check_allowed(
+    wish: WriteRequest, standing: Standing, principal: str, decision: AccessDecision | None
+) -> None:
     """Errors: `NotFound` for a deleted artifact, `AccessDenied`, also for what nobody decided."""
     if standing.deleted:
         raise NotFound(f"artifact {wish.id} was deleted", hint="Write under another id.")
@@ -117,7 +119,7 @@ def check_allowed(wish: WriteRequest, standing: Standing, principal: str, decisi
 def decide_write(
     wish: WriteRequest,
     standing: Standing | None,
-    decision: Decision | None,
+    decision: AccessDecision | None,
     *,
     tenant: str,
     principal: str,
@@ -136,12 +138,12 @@ def decide_write(
     check_expected(wish, standing)
     kind = kind_named(_kind(wish, standing))
     encoded = encode(wish) if prepared is None else prepared.encoded
-    Retention.parse((wish.metadata or {}).get("retention", {}))
+    RetentionRules.parse((wish.metadata or {}).get("retention", {}))
     check_content(kind, wish.content)
     if wish.interface is not None and is_executable(kind, wish.content):
         check_interface(wish.interface)
     access, prices = _rights(wish, standing, kind)
-    provenance = (wish.provenance or Provenance()).checked()
+    provenance = (wish.provenance or Provenance()).normalise()
     blobs: list[Blob] = []
 
     def keep(content: bytes) -> BlobRef:
@@ -149,7 +151,7 @@ def decide_write(
         blobs.append(blob)
         return ref
 
-    def kept(prepared: PreparedContent) -> BlobRef:
+    def keep_prepared(prepared: PreparedContent) -> BlobRef:
         ref, blob = prepared.content
         blobs.append(blob)
         return ref
@@ -164,7 +166,7 @@ def decide_write(
         id=wish.id,
         kind=kind.name,
         version=standing.version + 1 if standing else 1,
-        content=keep(encoded.content) if prepared is None else kept(prepared),
+        content=keep(encoded.content) if prepared is None else keep_prepared(prepared),
         media=encoded.media,
         size_bytes=len(encoded.content),
         creator=standing.creator if standing else principal,
@@ -180,8 +182,8 @@ def decide_write(
     return event, blobs
 
 
-def _rights(wish: WriteRequest, standing: Standing | None, kind: Kind) -> tuple[Access, Prices]:
-    prices = standing.prices if standing else Prices()
+def _rights(wish: WriteRequest, standing: Standing | None, kind: Kind) -> tuple[Access, AccessPrices]:
+    prices = standing.prices if standing else AccessPrices()
     if wish.prices is not None:
         prices = check_prices(wish.prices)
     access = standing.access if standing else Access.parse(kind.default_access)
@@ -201,7 +203,9 @@ def _kind(wish: WriteRequest, standing: Standing | None) -> str | None:
             )
         return wish.kind
     if wish.kind not in (None, standing.kind):
-        raise InvalidArtifact(f"the kind of {wish.id} is fixed", expected=standing.kind, got=shown(wish.kind))
+        raise InvalidArtifact(
+            f"the kind of {wish.id} is fixed", expected=standing.kind, got=safe_repr(wish.kind)
+        )
     return standing.kind
 
 

@@ -15,7 +15,7 @@ from typing import Any, cast, get_args, get_type_hints
 import msgspec
 
 from artelier.artifacts import ArtifactWritten
-from artelier.chat.session.settings import ChatSettings, check_chat, check_name
+from artelier.chat.session.settings import StoredChatSettings, check_chat, check_name
 from artelier.chat.turn.lorebooks import books_of
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import session_stream
@@ -148,13 +148,13 @@ class ChatFile(Belongings):
 
     def settings(self, content: bytes) -> None:
         """Content that must be the settings of a chat."""
-        stored = ChatSettings.restored(msgspec.json.decode(content))
+        stored = StoredChatSettings.from_stored(msgspec.json.decode(content))
         self._named.add(stored.profile.partition("@")[0])
         self._books.update(ref.partition("@")[0] for ref in books_of(msgspec.to_builtins(stored)))
 
     def job(self, content: bytes) -> None:
         """Content that must be what one of its runs is to do."""
-        job = TurnJob.restored(msgspec.json.decode(content))
+        job = TurnJob.from_stored(msgspec.json.decode(content))
         if job.chat != self.chat:
             raise InvalidExport("a run of another chat", got=job.chat[:140])
 
@@ -177,15 +177,15 @@ class ChatFile(Belongings):
     async def arrival(self, services: Services, tenant: str, header: Header, sha256: str) -> Arrival:
         """See `Belongings`."""
         if (await services.store.head(session_stream(tenant, self.chat)))[0]:
-            raise self._taken()
+            raise self._exists_error()
 
         def still_free(tx: Tx) -> None:
             if tx.one("SELECT 1 FROM chats WHERE tenant = ? AND chat = ?", (tenant, self.chat)):
-                raise self._taken()
+                raise self._exists_error()
 
         return Arrival(guard=still_free)
 
-    def _taken(self) -> Conflict:
+    def _exists_error(self) -> Conflict:
         return Conflict(
             f"there is a chat {self.chat} already", hint="Import it into another tenant or another database."
         )

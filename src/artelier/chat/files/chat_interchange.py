@@ -29,7 +29,7 @@ class TakenChat:
     """What was changed or left out."""
 
 
-def taken(source: Source) -> TakenChat:
+def parse_chat(source: Source) -> TakenChat:
     """A chat from a JSONL file, or from its bytes.
 
     Errors: `InvalidImport` naming every line that cannot be read; `NotFound` for no such file.
@@ -45,7 +45,7 @@ def taken(source: Source) -> TakenChat:
     )
 
 
-def _turn(turn: chat_log.Turn, warnings: list[str]) -> dict[str, Any] | None:
+def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | None:
     """A turn as data; None if it says nothing."""
     variants, selected = list(turn.variants), turn.selected
     if len(variants) > VARIANTS_MAX:
@@ -57,7 +57,7 @@ def _turn(turn: chat_log.Turn, warnings: list[str]) -> dict[str, Any] | None:
     return {"user": turn.user, "variants": variants, "selected": selected}
 
 
-async def written(session: ChatReader) -> bytes:
+async def export_jsonl(session: ChatReader) -> bytes:
     """The conversation of a branch as JSONL, with all variants of each turn, as people see them."""
     settings, row = await session.settings(), await session.row()
     user = str(settings.user.get("name") or "User")
@@ -75,25 +75,25 @@ async def written(session: ChatReader) -> bytes:
     )
 
 
-def _messages(turn: Turn, *, user: str, char: str) -> chat_log.Turn:
-    messages: list[chat_log.Message] = []
+def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:
+    messages: list[chat_log.ChatLogMessage] = []
     at = _date(turn.at_us)
     if turn.user:
-        said = (chat_log.Variant(text=turn.user, sent_at=at),)
-        messages.append(chat_log.Message(role="user", name=user, variants=said))
+        said = (chat_log.ChatLogVariant(text=turn.user, sent_at=at),)
+        messages.append(chat_log.ChatLogMessage(role="user", name=user, variants=said))
     if turn.variants:
         numbers = [one.number for one in turn.variants]
         messages.append(
-            chat_log.Message(
+            chat_log.ChatLogMessage(
                 role="assistant",
                 name=char,
                 variants=tuple(
-                    chat_log.Variant(text=one.text, sent_at=_date(one.at_us)) for one in turn.variants
+                    chat_log.ChatLogVariant(text=one.text, sent_at=_date(one.at_us)) for one in turn.variants
                 ),
                 selected=numbers.index(turn.selected) if turn.selected in numbers else 0,
             )
         )
-    return chat_log.Turn(messages=tuple(messages))
+    return chat_log.ChatLogTurn(messages=tuple(messages))
 
 
 def _date(at_us: int) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from artelier.artifacts import artifact_stream
 from artelier.chat.files.chat_file import ChatFile
-from artelier.chat.session.settings import ChatSettings, check_chat
+from artelier.chat.session.settings import StoredChatSettings, check_chat
 from artelier.chat.tree.queries import ChatRow, chat_row
 from artelier.chat.turn.lorebooks import books_of
 from artelier.chat.turn.turn_events import session_stream
@@ -101,7 +101,7 @@ async def _artifacts(services: Services, row: ChatRow) -> tuple[tuple[str, ...],
         "SELECT DISTINCT profile FROM chat_nodes WHERE chat = ? AND profile <> ''", (row.id,)
     )
     stored = await blob_json(services, row.tenant, row.settings)
-    named = {*(ref for (ref,) in rows), ChatSettings.restored(stored).profile}
+    named = {*(ref for (ref,) in rows), StoredChatSettings.from_stored(stored).profile}
     return (await _there(services, row.tenant, named), await _there(services, row.tenant, books_of(stored)))
 
 

@@ -40,7 +40,7 @@ async def give_in_order(
             raise _not_reopened(run_id)
         # A chat knows nothing of forks of its turns.
         if row.loop == LOOP and row.origin is None and not is_final(row.status):
-            return [await _cancelled(desk, row, run_id, {"payload": one.payload, "by": by})]
+            return [await _cancel_turn(desk, row, run_id, {"payload": one.payload, "by": by})]
     return await control_stream.give_in_order(desk.services, desk.id, run_id, wanted, by=by)
 
 
@@ -55,7 +55,7 @@ def _not_reopened(run_id: str) -> Conflict:
     )
 
 
-async def _cancelled(desk: Any, row: RunRow, run_id: str, command: dict[str, Any]) -> EventData:
+async def _cancel_turn(desk: Any, row: RunRow, run_id: str, command: dict[str, Any]) -> EventData:
     """End a turn, and keep in its chat how far it came.
 
     Who drives it does that. If nobody does, it is driven here, with the command heard before its first
@@ -74,7 +74,7 @@ async def _cancelled(desk: Any, row: RunRow, run_id: str, command: dict[str, Any
                 refusal = error
                 raise asyncio.CancelledError from None
             await run.core.hear()  # the effect is in the log; from here on the run knows it as well
-            await drive_turn(run, TurnJob.restored(settings), desk=desk)
+            await drive_turn(run, TurnJob.from_stored(settings), desk=desk)
     except asyncio.CancelledError:
         if refusal is None:
             raise

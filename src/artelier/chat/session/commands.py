@@ -23,7 +23,7 @@ from artelier.pii.placeholder import escape_json
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.run.results import Compensated, Limits
+    from artelier.kernel.run.results import CompensationResult, Limits
     from artelier.log import EventData
     from artelier.ports.tool import ToolPort
 
@@ -82,7 +82,7 @@ class CommandsHandle:
         _check_time(caps, row.started_us, self.services.clock.now_us())
         told = [Given(verb="limit", key=unit, choice=str(cap)) for unit, cap in caps]
         if note.strip():
-            told.append(Given(verb="inject", payload=_said(self, run_id, note)))
+            told.append(Given(verb="inject", payload=_escape_unknown_placeholders(self, run_id, note)))
         is_asked = bool(loop or told)
         reopens = bool(loop) or (is_asked and row.status == "failed")
         resume = Given(verb="resume", key=REOPEN if reopens else "", choice=loop)
@@ -121,7 +121,7 @@ class CommandsHandle:
         by: str = "operator",
         on_wait: str = "await",
         tools: Iterable[ToolPort] | None = None,
-    ) -> Compensated:
+    ) -> CompensationResult:
         """Undo what a run that has ended has done, in reverse order, with the `compensate` of each tool.
 
         `upto`: no further back than to this step, with it. `tools`: those that know how; None for the
@@ -195,7 +195,9 @@ class CommandsHandle:
 
         Errors: `NotFound`, `Conflict`.
         """
-        return await _give(self, run_id, "inject", by=by, payload=_said(self, run_id, note))
+        return await _give(
+            self, run_id, "inject", by=by, payload=_escape_unknown_placeholders(self, run_id, note)
+        )
 
     async def signal(
         self: CommandKernel, run_id: str, name: str, data: Any = None, *, by: str = "operator"
@@ -226,7 +228,7 @@ class CommandsHandle:
             by=by,
             key=step,
             choice=decision,
-            payload=_said(self, run_id, {"arguments": arguments, "note": note}),
+            payload=_escape_unknown_placeholders(self, run_id, {"arguments": arguments, "note": note}),
         )
 
     async def reconcile(
@@ -310,7 +312,7 @@ def _seconds(cap: float | str) -> float | str:
         return cap
 
 
-def _said(desk: CommandKernel, run_id: str, value: Any) -> Any:
+def _escape_unknown_placeholders(desk: CommandKernel, run_id: str, value: Any) -> Any:
     """Return what a person says to a run, who may repeat the placeholders that it shows, and gains no
     others.
     """

@@ -75,12 +75,12 @@ async def stored_events(desk: Any, run_id: str, *, after: int, limit: int) -> li
     stream = run_stream(desk.id, run_id)
     while page := await desk.services.store.read(stream, after=after, limit=limit):
         after = page[-1].seq
-        if found := [shown for one in page if (shown := await told(desk, one)) is not None]:
+        if found := [shown for one in page if (shown := await translate_event(desk, one)) is not None]:
             return found
     return []
 
 
-async def told(desk: Any, event: Event) -> RunEvent | None:
+async def translate_event(desk: Any, event: Event) -> RunEvent | None:
     """An event in the API's names; None for bookkeeping. Errors: `CorruptStore`, `UnknownEvent`."""
     if event.kind in _HIDDEN:
         return None
@@ -134,7 +134,7 @@ async def _finish_reason(desk: Any, data: kev.ModelCompleted) -> str:
 # As it happens
 
 
-async def followed(
+async def follow_run(
     desk: Any, run_id: str, *, after: int, driving: asyncio.Future[Any] | None = None
 ) -> AsyncGenerator[RunEvent]:
     """Events with `seq > after` and deltas, up to the run's end, or to that of `driving` if it is given."""
@@ -142,10 +142,10 @@ async def followed(
     live, news = live_of(store), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def committed(position: int, abroad: bool) -> None:
+    def on_commit(position: int, abroad: bool) -> None:
         loop.call_soon_threadsafe(news.set)
 
-    undo = store.listen(committed)
+    undo = store.listen(on_commit)
     watcher = live.watch(tenant, run_id, news)
     follow = _Follow(desk, run_id, after=after)
     if driving is not None:
@@ -187,7 +187,7 @@ class _Follow:
         while page := await self._desk.services.store.read(self._stream, after=self._after, limit=PAGE):
             for event in page:
                 self._after = event.seq
-                shown = await told(self._desk, event)
+                shown = await translate_event(self._desk, event)
                 if shown is None:
                     continue
                 if shown.type == "main_llm.finished":

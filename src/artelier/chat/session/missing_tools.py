@@ -23,7 +23,7 @@ async def tools_missing(desk: Any, run_id: str) -> tuple[str, ...]:
         return ()
     listed: list[dict[str, Any]] = await blob_json(services, tenant, row.tools) or []
     gone = {str(item["name"]) for item in listed} - set(services.tools)
-    job = TurnJob.restored(await blob_json(services, tenant, row.settings))
+    job = TurnJob.from_stored(await blob_json(services, tenant, row.settings))
     if not gone or not job.profile:
         return ()
     ahead = await _to_call(desk, run_id, job)

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from artelier.chat.session import settings as cs
-from artelier.chat.session.settings import ChatSettings
+from artelier.chat.session.settings import StoredChatSettings
 from artelier.chat.tree import queries
 from artelier.chat.tree.session_artifacts import Chain, history_of, value_of
 from artelier.chat.turn.transcript import Turn, Variant, read_reply, read_turns
@@ -50,10 +50,10 @@ class ChatReader:
         """Errors: `NotFound`."""
         return await queries.branch_of(self.store, await self.row(), self.branch_name)
 
-    async def settings(self) -> ChatSettings:
+    async def settings(self) -> StoredChatSettings:
         """Errors: `NotFound`."""
         stored = await blob_json(self.desk.services, self.desk.id, (await self.row()).settings)
-        return ChatSettings.restored(stored)
+        return StoredChatSettings.from_stored(stored)
 
     async def profile(self) -> OperationProfile | None:
         """The profile that the next turn works with. Errors: `NotFound`, `AccessDenied`."""
@@ -174,7 +174,9 @@ class ChatReader:
         Each is `{value, version, usage, semantics, append, operation, run_id, at_us}`; JSON stays typed.
         With `internal`, an operator also sees those that only prompts, or nobody, may show.
         """
-        return {chain.newest.tag: await self._shown(chain) for chain in await self._chains(internal)}
+        return {
+            chain.newest.tag: await self._describe_artifact(chain) for chain in await self._chains(internal)
+        }
 
     async def art(self, tag: str, *, internal: bool = False) -> Any:
         """The value of `art.<tag>`. Errors: `NotFound`, also for one that people may not see."""
@@ -230,7 +232,7 @@ class ChatReader:
         known = ", ".join(chain.newest.tag for chain in await self._chains(internal))
         raise NotFound(f"no art.{tag:.64} to see here", expected=known or "none yet")
 
-    async def _shown(self, chain: Chain) -> dict[str, Any]:
+    async def _describe_artifact(self, chain: Chain) -> dict[str, Any]:
         newest = chain.newest
         return {
             "value": await value_of(self.store, self.desk.id, chain, now_us=self._now_us()),
@@ -260,10 +262,10 @@ class ChatReader:
 
         Who comes while the reply is being written gets the text so far as one delta. Errors: `NotFound`.
         """
-        from artelier.chat.session.event_stream import followed
+        from artelier.chat.session.event_stream import follow_run
 
         await self._check_own(run_id)
-        async with aclosing(followed(self.desk, run_id, after=after)) as items:
+        async with aclosing(follow_run(self.desk, run_id, after=after)) as items:
             async for item in items:
                 yield item
 

@@ -71,7 +71,7 @@ async def _add(desk: Any, shown: dict[str, Any], event: Any) -> None:
             {"operation_id": event.operation_id, "hook": event.hook, "status": "running"}
         )
     elif isinstance(event, ev.OperationFinished):
-        _end(shown["operations"], await _ended(desk, event))
+        _end(shown["operations"], await _operation_end(desk, event))
     elif isinstance(event, ev.CommitReported):
         for report in event.reports:
             plain = msgspec.to_builtins(report)
@@ -79,7 +79,7 @@ async def _add(desk: Any, shown: dict[str, Any], event: Any) -> None:
             shown["reports"].append({"hook": event.hook, **plain})
 
 
-async def _ended(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
+async def _operation_end(desk: Any, event: ev.OperationFinished) -> dict[str, Any]:
     ended: dict[str, Any] = {
         "operation_id": event.operation_id,
         "hook": event.hook,

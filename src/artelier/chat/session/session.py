@@ -10,7 +10,7 @@ from typing import Any
 from artelier.artifacts.access.rules import check_principal
 from artelier.chat.session import settings as cs
 from artelier.chat.session.queries import ChatReader
-from artelier.chat.session.settings import UNSET, ChatSettings
+from artelier.chat.session.settings import UNSET, StoredChatSettings
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.chat.tree import queries
 from artelier.chat.tree.branches import MAIN, run_name
@@ -131,7 +131,7 @@ class Session(ChatReader):
         if subject:
             session._own = await session.store.data_key(desk.id, check_subject(subject))
         if not await session.exists():
-            await session._begin(wished, tuple(session._said(cs.checked_greetings(greetings))))
+            await session._begin(wished, tuple(session._escape_placeholders(cs.checked_greetings(greetings))))
         else:
             await queries.branch_of(session.store, await session.row(), branch)
             await session._check_subject()
@@ -147,11 +147,11 @@ class Session(ChatReader):
             raise NotFound(f"no chat {self.chat_id!r}", hint="To begin one, say which model: model=....")
         if self.branch_name != MAIN:
             raise NotFound(f"a new chat has the branch {MAIN!r} only", got=self.branch_name[:100])
-        empty = ChatSettings(model="", principal=wished["principal"])
-        settings = await self._checked(empty, wished)
+        empty = StoredChatSettings(model="", principal=wished["principal"])
+        settings = await self._check_settings(empty, wished)
         blobs: list[Blob] = []
         opened = ev.ChatOpened(
-            settings=await self._keep(settings.encoded(), blobs),
+            settings=await self._keep(settings.encode(), blobs),
             greetings=tuple([await self._keep_json(text, blobs) for text in greetings]),
         )
         try:
@@ -159,7 +159,9 @@ class Session(ChatReader):
         except SequenceConflict:  # somebody opened it meanwhile
             await self._change(wished)
 
-    async def _checked(self, settings: ChatSettings, wished: dict[str, Any]) -> ChatSettings:
+    async def _check_settings(
+        self, settings: StoredChatSettings, wished: dict[str, Any]
+    ) -> StoredChatSettings:
         """Errors: those of `open`."""
         wished = dict(wished)
         if wished.get("model", UNSET) is not UNSET:
@@ -170,8 +172,8 @@ class Session(ChatReader):
             wished["profile"] = await cs.profile_setting(self.desk, wished["profile"], by=settings.principal)
         for name in ("user", "char", "system"):
             if wished.get(name, UNSET) is not UNSET:
-                wished[name] = self._said(wished[name])
-        changed = cs.changed(settings, wished)
+                wished[name] = self._escape_placeholders(wished[name])
+        changed = cs.replace_settings(settings, wished)
         for ref in changed.lorebooks:
             if ref not in settings.lorebooks:
                 await read_book(self.desk, ref, by=settings.principal)
@@ -189,10 +191,10 @@ class Session(ChatReader):
 
     async def _change(self, wished: dict[str, Any]) -> None:
         settings = await self.settings()
-        changed = await self._checked(settings, wished)
+        changed = await self._check_settings(settings, wished)
         if changed != settings:
             blobs: list[Blob] = []
-            data = ev.ChatChanged(settings=await self._keep(changed.encoded(), blobs))
+            data = ev.ChatChanged(settings=await self._keep(changed.encode(), blobs))
             await self._append(data, blobs=blobs)
 
     # Turns
@@ -270,7 +272,7 @@ class Session(ChatReader):
         if not branch.run:
             raise NotFound(f"branch {branch.name!r} of chat {self.chat_id!r} waits for no run")
         settings = await blob_json(self.desk.services, self.desk.id, branch.job)
-        return branch.run, TurnJob.restored(settings)
+        return branch.run, TurnJob.from_stored(settings)
 
     async def stream(
         self,
@@ -296,16 +298,16 @@ class Session(ChatReader):
             run_id, job = await self._newest()
         else:
             run_id, job = await self._ask(trigger, text=text, deadline_s=deadline_s, params=params)
-        async with aclosing(self._streamed(run_id, job, on_wait=on_wait)) as items:
+        async with aclosing(self._stream_run(run_id, job, on_wait=on_wait)) as items:
             async for item in items:
                 yield item
 
-    async def _streamed(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncGenerator[Any]:
-        from artelier.chat.session.event_stream import followed
+    async def _stream_run(self, run_id: str, job: TurnJob, *, on_wait: str) -> AsyncGenerator[Any]:
+        from artelier.chat.session.event_stream import follow_run
 
         driving = asyncio.ensure_future(drive(self.desk, run_id, job, on_wait=on_wait))
         try:
-            async with aclosing(followed(self.desk, run_id, after=0, driving=driving)) as items:
+            async with aclosing(follow_run(self.desk, run_id, after=0, driving=driving)) as items:
                 async for item in items:
                     yield item
             yield await driving
@@ -354,7 +356,7 @@ class Session(ChatReader):
                 continue
             self.desk.services.at("turn.asked")
             return run_id, job
-        raise self._crowded()
+        raise self._contention_error()
 
     async def _begin_left(self) -> None:
         """Reply first to what the branch was asked by a process that was killed before its run began."""
@@ -401,7 +403,7 @@ class Session(ChatReader):
             except SequenceConflict:
                 continue
             return self._like(chosen)
-        raise self._crowded()
+        raise self._contention_error()
 
     async def on(self, branch: str) -> Session:
         """The same chat on another branch that exists. Errors: `NotFound`."""
@@ -413,7 +415,7 @@ class Session(ChatReader):
 
         Errors: `NotFound`; `Conflict` while a run of the branch has not ended.
         """
-        await self._moved(lambda: self._selection(turn, variant))
+        await self._append_with_retry(lambda: self._selection(turn, variant))
 
     async def _selection(self, turn: int, variant: int) -> EventData | None:
         chat, branch = await self.row(), await self.branch_row()
@@ -433,9 +435,9 @@ class Session(ChatReader):
         async def choose() -> EventData:
             return ev.BranchRewound(branch=self.branch_name, node=await self._node_of(turn))
 
-        await self._moved(choose)
+        await self._append_with_retry(choose)
 
-    async def _moved(self, choose: Callable[[], Any]) -> None:
+    async def _append_with_retry(self, choose: Callable[[], Any]) -> None:
         """Append what is chosen over the chat as it stands."""
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
@@ -447,7 +449,7 @@ class Session(ChatReader):
             except SequenceConflict:
                 continue
             return
-        raise self._crowded()
+        raise self._contention_error()
 
     async def _node_of(self, turn: int | None) -> int:
         """The node of a turn on this branch; 0 for turn 0 of a chat without a greeting."""
@@ -527,23 +529,27 @@ class Session(ChatReader):
 
         for page in batches(turns):
             blobs: list[Blob] = []
-            listed = [await self._imported(turn, blobs) for turn in page]
+            listed = [await self._import_turn(turn, blobs) for turn in page]
             data = ev.TurnsImported(branch=self.branch_name, turns=tuple(listed))
             await self._append(data, blobs=blobs)
         return len(turns)
 
-    async def _imported(self, turn: Any, blobs: list[Blob]) -> ev.ImportedTurn:
+    async def _import_turn(self, turn: Any, blobs: list[Blob]) -> ev.ImportedTurn:
         texts = [turn.user or "", turn.variants[turn.selected] if turn.variants else ""]
         return ev.ImportedTurn(
-            user=None if turn.user is None else await self._keep_json(self._said(turn.user), blobs),
-            variants=tuple([await self._keep_json(text, blobs) for text in self._said(turn.variants)]),
+            user=None
+            if turn.user is None
+            else await self._keep_json(self._escape_placeholders(turn.user), blobs),
+            variants=tuple(
+                [await self._keep_json(text, blobs) for text in self._escape_placeholders(turn.variants)]
+            ),
             selected=turn.selected,
             tokens=sum(map(estimate_tokens, texts)),
         )
 
     # Writing
 
-    def _said(self, value: Any) -> Any:
+    def _escape_placeholders(self, value: Any) -> Any:
         """Return what a person or a file of elsewhere says: a placeholder in it is text."""
         return value if self.desk.services.personal is None else escape_json(value)
 
@@ -568,11 +574,11 @@ class Session(ChatReader):
         return ref
 
     async def _keep_json(self, value: Any, blobs: list[Blob]) -> BlobRef:
-        from artelier.kernel.prompt.manifest import encoded
+        from artelier.kernel.prompt.manifest import encode_json
 
-        return await self._keep(encoded(value), blobs)
+        return await self._keep(encode_json(value), blobs)
 
-    def _crowded(self) -> ArtelierError:
+    def _contention_error(self) -> ArtelierError:
         return Conflict(
             f"chat {self.chat_id!r} is being written to by others all the time", hint="Try again."
         )

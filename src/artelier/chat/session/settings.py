@@ -29,7 +29,7 @@ _CHAT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,119}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
-class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a chat as they are stored."""
 
     model: str
@@ -51,14 +51,14 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """In whose name artifacts are read and written."""
 
     @classmethod
-    def restored(cls, stored: object) -> ChatSettings:
+    def from_stored(cls, stored: object) -> StoredChatSettings:
         """Errors: `CorruptStore` if what is stored is none."""
         try:
             return msgspec.convert(stored, cls)
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the settings of a chat cannot be read: {error}") from None
 
-    def encoded(self) -> bytes:
+    def encode(self) -> bytes:
         """Canonical JSON. Errors: `InvalidRequest` if they are too large."""
         content = msgspec.json.encode(self, order="sorted")
         if len(content) > SETTINGS_BYTES_MAX:
@@ -70,7 +70,7 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         return content
 
 
-def changed(settings: ChatSettings, wished: Mapping[str, Any]) -> ChatSettings:
+def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) -> StoredChatSettings:
     """Settings with some of them replaced; `UNSET` ones stay. Errors: `InvalidRequest`, `UnknownModel`.
 
     `user` and `char` are a name, or JSON with a name; `deadline_s` is in seconds.
@@ -280,7 +280,7 @@ async def profile_given(
     return found, ref or await found.save(desk, by=by)
 
 
-async def profile_of(desk: Any, settings: ChatSettings) -> tuple[OperationProfile | None, str]:
+async def profile_of(desk: Any, settings: StoredChatSettings) -> tuple[OperationProfile | None, str]:
     """The profile that a turn works with now, and its ref; `(None, "")` for a plain main call."""
     if not settings.profile:
         return None, ""

@@ -130,7 +130,7 @@ def take_run(event: Applied, tx: Tx, run: str) -> None:
     tx.execute("UPDATE chats SET runs = ? WHERE id = ?", (number, event.stream_id))
 
 
-def bounded(parts: tuple[ev.Part, ...]) -> tuple[ev.Part, ...]:
+def limit_parts(parts: tuple[ev.ReplyPart, ...]) -> tuple[ev.ReplyPart, ...]:
     if len(parts) > PARTS_MAX:
         raise too_many("parts of one message", PARTS_MAX, len(parts))
     return parts

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from artelier.chat.tree.session_artifacts import Chain, chains, seen
+from artelier.chat.tree.session_artifacts import Chain, chains, record_seen
 from artelier.chat.tree.tree_rows import COLUMNS, SELECT, Node, node_of
 from artelier.errors import Erased, NotFound
 from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
-from artelier.operations.events import Part, Seen
+from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
 
 SAID_MAX = 2_000
@@ -296,13 +296,13 @@ async def stand(
     if not node:
         return NodeState(settings=row.settings, marks={}, turn=1, tokens=0)
     at = await node_row(store, row.id, node)
-    base, said = await _said(store, row, at)
+    base, said = await _said_since(store, row, at)
     own = await in_scope(store, at, scope)
     found: list[Seen] = []
     marks: Mapping[str, tuple[int, int]] = {}
     if own is not None and scope:
-        marks = own.marked()
-        found = [seen(one, now_us=now_us) for one in await _chains(store, own, tags)]
+        marks = own.decode_marks()
+        found = [record_seen(one, now_us=now_us) for one in await _chains(store, own, tags)]
     return NodeState(
         settings=row.settings,
         base_run=base.base if base else "",
@@ -354,7 +354,7 @@ _SAID_UP = (
 )
 
 
-async def _said(store: Store, chat: ChatRow, node: Node) -> tuple[Node | None, tuple[ChatMessage, ...]]:
+async def _said_since(store: Store, chat: ChatRow, node: Node) -> tuple[Node | None, tuple[ChatMessage, ...]]:
     """The nearest node whose conversation a run has recorded, and what was said after that."""
     words = ", ".join(f"n.{name}" for name in COLUMNS)
     rows = await store.query(
@@ -379,7 +379,7 @@ async def _said(store: Store, chat: ChatRow, node: Node) -> tuple[Node | None, t
     return base, tuple(said)
 
 
-def _parts_of(node: Node, asked: str) -> tuple[Part, ...]:
+def _parts_of(node: Node, asked: str) -> tuple[ReplyPart, ...]:
     """The person's words of a turn as its first node has them."""
     import dataclasses
 
@@ -389,7 +389,9 @@ def _parts_of(node: Node, asked: str) -> tuple[Part, ...]:
 # Texts
 
 
-async def texts(store: Store, tenant: str, parts: Iterable[Part], *, forgiving: bool = False) -> list[str]:
+async def texts(
+    store: Store, tenant: str, parts: Iterable[ReplyPart], *, forgiving: bool = False
+) -> list[str]:
     """One for each part; if it is `forgiving`, `[erased]` for what was. Errors: `Erased`, else."""
     found: list[str] = []
     for part in parts:
@@ -402,7 +404,7 @@ async def texts(store: Store, tenant: str, parts: Iterable[Part], *, forgiving: 
     return found
 
 
-async def shown_text(store: Store, tenant: str, parts: Iterable[Part], *, prompt: bool) -> str:
+async def shown_text(store: Store, tenant: str, parts: Iterable[ReplyPart], *, prompt: bool) -> str:
     """Parts as one text: for a later prompt those that prompts show, for people the text that they see.
 
     People see `[erased]` where content was. Errors: `Erased` for a prompt.

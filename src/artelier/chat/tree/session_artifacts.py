@@ -60,7 +60,7 @@ class Chain:
     newest: SessionVersionRow
     rows: tuple[SessionVersionRow, ...]
 
-    def kept(self, *, now_us: int) -> tuple[SessionVersionRow, ...]:
+    def retain(self, *, now_us: int) -> tuple[SessionVersionRow, ...]:
         """Return what retention leaves: of a feed its entries, else the current value and earlier ones.
 
         A current value has no age; the newest entry of a feed has. What is older than the first that is
@@ -114,9 +114,9 @@ async def _rows(store: Store, chat: int, ids: Sequence[int]) -> list[tuple[Any, 
     )
 
 
-def seen(chain: Chain, *, now_us: int) -> Seen:
+def record_seen(chain: Chain, *, now_us: int) -> Seen:
     """An artifact as a run records that it found it."""
-    newest, kept = chain.newest, chain.kept(now_us=now_us)
+    newest, kept = chain.newest, chain.retain(now_us=now_us)
     return Seen(
         tag=newest.tag,
         version=newest.version,
@@ -132,7 +132,7 @@ def seen(chain: Chain, *, now_us: int) -> Seen:
 
 async def value_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> Any:
     """JSON: the current value, or a feed's entries, oldest first."""
-    kept = chain.kept(now_us=now_us)
+    kept = chain.retain(now_us=now_us)
     if not chain.newest.append:
         return await stored_json(store, tenant, kept[0].value)
     return [await stored_json(store, tenant, row.value) for row in reversed(kept)]
@@ -140,7 +140,7 @@ async def value_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> A
 
 async def history_of(store: Store, tenant: str, chain: Chain, *, now_us: int) -> list[dict[str, Any]]:
     """Earlier values, newest first; of a feed its entries, the newest included."""
-    kept = chain.kept(now_us=now_us)
+    kept = chain.retain(now_us=now_us)
     return [
         {
             "value": await stored_json(store, tenant, row.value),

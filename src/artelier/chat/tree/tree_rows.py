@@ -9,7 +9,7 @@ import msgspec
 
 from artelier.errors import NotFound
 from artelier.log import Applied, Tx
-from artelier.operations.events import Part
+from artelier.operations.events import ReplyPart
 
 NODES_PER_EVENT = 4096
 """Node ids are `seq of the event * this + n`: unique in a chat, and the same in another store."""
@@ -18,7 +18,7 @@ VERSIONS_PER_EVENT = 1024
 """The same for versions of artifacts: `seq * this + n`."""
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_parts = msgspec.json.Decoder(tuple[Part, ...]).decode
+_parts = msgspec.json.Decoder(tuple[ReplyPart, ...]).decode
 _state = msgspec.json.Decoder(dict[str, int]).decode
 _marks = msgspec.json.Decoder(dict[str, tuple[int, int]]).decode
 
@@ -69,16 +69,16 @@ class Node:
     finish: str = ""
     at_us: int = 0
 
-    def user_parts(self) -> tuple[Part, ...]:
+    def user_parts(self) -> tuple[ReplyPart, ...]:
         return _parts(self.user)
 
-    def reply_parts(self) -> tuple[Part, ...]:
+    def reply_parts(self) -> tuple[ReplyPart, ...]:
         return _parts(self.parts)
 
     def versions(self) -> dict[str, int]:
         return _state(self.state)
 
-    def marked(self) -> dict[str, tuple[int, int]]:
+    def decode_marks(self) -> dict[str, tuple[int, int]]:
         return _marks(self.marks)
 
     @property
@@ -113,7 +113,7 @@ def node_of(row: tuple[Any, ...]) -> Node:
     return Node(**dict(zip(COLUMNS, row, strict=True)))
 
 
-def encoded_parts(parts: tuple[Part, ...]) -> str:
+def encoded_parts(parts: tuple[ReplyPart, ...]) -> str:
     return _encode(parts).decode()
 
 
@@ -153,7 +153,7 @@ def in_scope(tx: Tx, node: Node | None, scope: str) -> Node | None:
     return node
 
 
-def inherited(tx: Tx, parent: Node | None, scope: str) -> dict[str, Any]:
+def inherit_columns(tx: Tx, parent: Node | None, scope: str) -> dict[str, Any]:
     """Columns that a node takes over from what it hangs on, for a run with this scope.
 
     A plain turn (no scope) changes no artifacts and passes on whatever stands above it.

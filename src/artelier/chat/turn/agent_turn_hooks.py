@@ -17,10 +17,10 @@ from artelier.kernel import Run, run_row
 from artelier.log import Blob, Draft, EventData, StreamAppend
 from artelier.operations import events as ev
 from artelier.operations.graph.effects import OperationOutcome, Turned, apply
-from artelier.operations.graph.failures import StepFailed
-from artelier.operations.graph.inclusion import Places, placed
+from artelier.operations.graph.failures import OperationStepFailed
+from artelier.operations.graph.inclusion import Places, place_sections
 from artelier.operations.graph.orchestrator import Hooked, Surroundings, fault_of, not_done, passages_of
-from artelier.operations.graph.plan import OperationPlan, marked, plan
+from artelier.operations.graph.plan import OperationPlan, plan, update_marks
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.template_scope import Situation
 from artelier.operations.profile.definition import AFTER, BEFORE, Hook, SystemUpdate
@@ -119,17 +119,17 @@ class AgentTurnHooks:
         """
         prefix = f"{self._unit}{number}/"
         self._at_us = now_us
-        found = await self._found(prefix)
+        found = await self._read_inputs(prefix)
         planned = plan(
             self.profile,
             trigger=trigger,
-            turn=_taken(found.marks) + 1,
+            turn=_count_steps(found.marks) + 1,
             tokens=found.tokens,
             marks=found.marks,
         )
 
         async def write_down(full: str) -> tuple[ev.PhaseChanged, list[Blob]]:
-            return ev.PhaseChanged(key=full, phase="planning", plan=planned.planned()), []
+            return ev.PhaseChanged(key=full, phase="planning", plan=planned.to_planned()), []
 
         await self.run.receipt(ev.PhaseChanged, write_down, key=f"{prefix}planning")
         situation = Situation.of(
@@ -173,9 +173,9 @@ class AgentTurnHooks:
         outcomes = await self._hook(prefix, step.plan, AFTER, step.turned, situation, rag)
         turned = apply(step.turned, outcomes, at_us=situation.now_us, reply=reply)
         found = step.found
-        turn = _taken(found.marks) + 1
+        turn = _count_steps(found.marks) + 1
         done = [one.slot for one in (*step.outcomes, *outcomes) if one.status == "done"]
-        marks = marked(step.plan, done, turn=turn, tokens=found.tokens, marks=found.marks)
+        marks = update_marks(step.plan, done, turn=turn, tokens=found.tokens, marks=found.marks)
         if any(one.activation is not None for one in self.profile.operations):
             marks[TAKEN] = (turn, found.tokens)
         tokens = found.tokens + estimate_tokens(reply)
@@ -215,11 +215,11 @@ class AgentTurnHooks:
             model=self._model,
             prefix=prefix,
         )
-        return placed((), turned, items, profile=self._ref)
+        return place_sections((), turned, items, profile=self._ref)
 
     # The session
 
-    async def _found(self, prefix: str) -> TurnInputs:
+    async def _read_inputs(self, prefix: str) -> TurnInputs:
         async def make(full: str) -> tuple[ev.SessionRead, list[Blob]]:
             return await self._read(full)
 
@@ -350,13 +350,15 @@ def check_place(profile: OperationProfile, refused: Collection[str]) -> None:
             )
 
 
-def _taken(marks: Mapping[str, tuple[int, int]]) -> int:
+def _count_steps(marks: Mapping[str, tuple[int, int]]) -> int:
     """Return how many steps of the session are behind it, over all runs; counted while anything depends on
     it.
     """
     return marks.get(TAKEN, (0, 0))[0]
 
 
-def _failure(failed_type: str, outcome: OperationOutcome) -> StepFailed:
+def _failure(failed_type: str, outcome: OperationOutcome) -> OperationStepFailed:
     code, message = fault_of(outcome)
-    return StepFailed(message, failed_type=failed_type, operation=outcome.slot.id, operation_code=code)
+    return OperationStepFailed(
+        message, failed_type=failed_type, operation=outcome.slot.id, operation_code=code
+    )

@@ -24,7 +24,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.log import Blob, BlobRef, Store, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.graph.inclusion import Places
-from artelier.operations.lore.activation import Activation, Active, activate, with_names
+from artelier.operations.lore.activation import Active, LoreActivation, activate, with_names
 from artelier.operations.lore.schemas import Lorebook, read_form
 
 ENTRIES_MAX = 256
@@ -108,18 +108,18 @@ async def lore_of(
     async def make(full: str) -> tuple[ev.LoreActivated, list[Blob]]:
         if desk is None:
             raise RunEnded(f"run {run.id} ended before it had looked into its lorebooks")
-        books, found = await _activated(run, job, refs, messages, desk, turn, (user, char))
-        return _recorded(run, books, found, fresh, key=full)
+        books, found = await _activate(run, job, refs, messages, desk, turn, (user, char))
+        return _record_activation(run, books, found, fresh, key=full)
 
     event = await run.receipt(ev.LoreActivated, make, key="lore")
     return await _sections(run, event, fresh)
 
 
-_Found = tuple[int, str, Activation]
+_Found = tuple[int, str, LoreActivation]
 """Number and id of a book, and what it brings."""
 
 
-async def _activated(
+async def _activate(
     run: Run,
     job: TurnJob,
     refs: Sequence[str],
@@ -153,7 +153,7 @@ async def _activated(
     return books, found
 
 
-def _recorded(
+def _record_activation(
     run: Run, books: Sequence[ev.LoreBook], found: Sequence[_Found], fresh: dict[str, str], *, key: str
 ) -> tuple[ev.LoreActivated, list[Blob]]:
     """Entries of all books in one order, as many as a prompt takes; the rest with the reason."""

@@ -27,7 +27,7 @@ from artelier.errors import (
 from artelier.kernel import ModelResult, Prompt, Renderer, Run
 from artelier.kernel.events import StepCompleted
 from artelier.log import Blob
-from artelier.operations.graph.secret_redaction import masked
+from artelier.operations.graph.secret_redaction import mask_secrets
 from artelier.ports.model import Delta
 
 Sink = Callable[[Delta], Awaitable[None]]
@@ -81,7 +81,7 @@ async def main_call(
 
     async def make(full: str) -> tuple[StepCompleted, list[Blob]]:
         within = Run(run.core, parent_key=full)
-        ended = await _asked(within, prompt, model, params, left_s, sink, heard)
+        ended = await _ask_model(within, prompt, model, params, left_s, sink, heard)
         ref, blobs = run.core.keep_json(msgspec.to_builtins(ended))
         return StepCompleted(key=full, name="main_llm", result=ref), blobs
 
@@ -96,7 +96,7 @@ async def main_call(
     return call, ModelResult(text=call.text, key=key, reply=await renderer.reply(key))
 
 
-async def _asked(
+async def _ask_model(
     run: Run,
     prompt: Prompt,
     model: str,
@@ -119,7 +119,7 @@ async def _asked(
             text="".join(pieces),
             finish_reason=_reason(error),
             code=error.code,
-            message=masked(str(error)[:4_000])[:2_000],
+            message=mask_secrets(str(error)[:4_000])[:2_000],
         )
     heard.append(result)
     reason = ENDS.get(result.finish_reason, "unknown")

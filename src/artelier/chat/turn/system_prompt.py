@@ -7,7 +7,7 @@ from typing import Any
 
 from artelier.context import Section
 from artelier.context.assembly import Source
-from artelier.operations.lore.macros import substituted
+from artelier.operations.lore.macros import substitute_names
 from artelier.operations.profile.operation_profile import OperationProfile
 
 FIELDS = (
@@ -25,13 +25,13 @@ def people_of(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     char: dict[str, Any] = {"name": "Assistant", **(settings.get("char") or {})}
     names = {"user": str(user["name"]), "char": str(char["name"])}
 
-    def told(person: dict[str, Any]) -> dict[str, Any]:
+    def substitute_person(person: dict[str, Any]) -> dict[str, Any]:
         return {
-            key: substituted(value, **names) if isinstance(value, str) and key != "name" else value
+            key: substitute_names(value, **names) if isinstance(value, str) and key != "name" else value
             for key, value in person.items()
         }
 
-    return {"user": told(user), "char": told(char)}
+    return {"user": substitute_person(user), "char": substitute_person(char)}
 
 
 def introduction(
@@ -51,7 +51,7 @@ def introduction(
     who = {"user": str(user["name"]), "char": str(char["name"])}
     own = settings.get("system") or char.get("system_prompt") or ""
     if own:
-        text, source = substituted(str(own), **who), "chat"
+        text, source = substitute_names(str(own), **who), "chat"
     elif profile is not None and profile.system:
         from artelier.operations.templates.template import Template
 
@@ -60,7 +60,7 @@ def introduction(
         text, source = f"You are {who['char']}, in a conversation with {who['user']}.", "chat"
     sections = [_section("system", text, source, pinned=True)]
     told = "\n\n".join(
-        substituted(lead, **who) + str(char[field]) for field, lead in FIELDS if char.get(field)
+        substitute_names(lead, **who) + str(char[field]) for field, lead in FIELDS if char.get(field)
     )
     if told:
         about = f"# {who['char']}\n{told}"

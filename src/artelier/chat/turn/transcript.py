@@ -10,7 +10,7 @@ from artelier.chat.session.partial_reply import reply_so_far
 from artelier.chat.tree.queries import ChatRow, TurnNodes, node_of_run, texts
 from artelier.chat.tree.tree_rows import Node
 from artelier.log import Store
-from artelier.operations.events import Part
+from artelier.operations.events import ReplyPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Turn:
 async def read_turns(store: Store, chat: ChatRow, found: Iterable[TurnNodes]) -> list[Turn]:
     """Turns with their texts. Cost: O(variants of the page)."""
     page = list(found)
-    ended = await _ended(store, chat, page)
+    ended = await _read_ended_runs(store, chat, page)
     return [await _turn(store, chat, one, ended) for one in page]
 
 
@@ -66,7 +66,7 @@ async def read_reply(store: Store, chat: ChatRow, run: str) -> Variant | None:
     if node is None:
         return None
     alone = TurnNodes(number=node.number, asked=node, selected=node, variants=(node,))
-    return await _variant(store, chat, node, await _ended(store, chat, [alone]))
+    return await _variant(store, chat, node, await _read_ended_runs(store, chat, [alone]))
 
 
 async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str, tuple[int, str]]) -> Turn:
@@ -111,7 +111,7 @@ async def _so_far(store: Store, chat: ChatRow, run: int) -> tuple[Mapping[str, s
     return ({"channel": "text", "text": call.text, "operation": ""},)
 
 
-async def _people(store: Store, chat: ChatRow, parts: Iterable[Part]) -> tuple[Mapping[str, str], ...]:
+async def _people(store: Store, chat: ChatRow, parts: Iterable[ReplyPart]) -> tuple[Mapping[str, str], ...]:
     visible = [part for part in parts if part.ui]
     said = await texts(store, chat.tenant, visible, forgiving=True)
     return tuple(
@@ -124,7 +124,9 @@ def _text(parts: Iterable[Mapping[str, str]]) -> str:
     return "\n\n".join(part["text"] for part in parts if part["channel"] == "text" and part["text"])
 
 
-async def _ended(store: Store, chat: ChatRow, page: Iterable[TurnNodes]) -> dict[str, tuple[int, str]]:
+async def _read_ended_runs(
+    store: Store, chat: ChatRow, page: Iterable[TurnNodes]
+) -> dict[str, tuple[int, str]]:
     """Row and status of runs that have begun a variant of the page and not said how it ended."""
     runs = sorted({one.run for turn in page for one in turn.variants if one.status == "begun"})
     found: dict[str, Any] = {}

@@ -55,7 +55,7 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.to_builtins(self)
 
     @classmethod
-    def restored(cls, settings: object) -> TurnJob:
+    def from_stored(cls, settings: object) -> TurnJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
             return msgspec.convert(settings, cls)

@@ -24,17 +24,19 @@ def session_stream(tenant: str, chat: str) -> Stream:
     return Stream(tenant, MAIN_SPACE, f"session:{chat}")
 
 
-def reports(core: RunCore, applied: Iterable[AppliedEffect]) -> tuple[tuple[ev.Report, ...], list[Blob]]:
+def reports(
+    core: RunCore, applied: Iterable[AppliedEffect]
+) -> tuple[tuple[ev.EffectReport, ...], list[Blob]]:
     """Reports of effects, with the content they refer to."""
     blobs: list[Blob] = []
-    listed: list[ev.Report] = []
+    listed: list[ev.EffectReport] = []
     for one in applied:
         value = None
         if one.status == "applied":
             value, more = core.keep_json(one.value)
             blobs.extend(more)
         listed.append(
-            ev.Report(
+            ev.EffectReport(
                 operation_id=one.operation,
                 index=one.index,
                 type=one.type,
@@ -48,14 +50,14 @@ def reports(core: RunCore, applied: Iterable[AppliedEffect]) -> tuple[tuple[ev.R
     return tuple(listed), blobs
 
 
-def changes_of(core: RunCore, turned: Turned, blobs: list[Blob]) -> tuple[ev.Change, ...]:
+def changes_of(core: RunCore, turned: Turned, blobs: list[Blob]) -> tuple[ev.ArtifactUpdate, ...]:
     """The new values of persisted artifacts, in order of commit; their content goes to `blobs`."""
-    changes: list[ev.Change] = []
+    changes: list[ev.ArtifactUpdate] = []
     for operation, effect, value in turned.written:
         ref, more = core.keep_json(value)
         blobs.extend(more)
         changes.append(
-            ev.Change(
+            ev.ArtifactUpdate(
                 tag=effect.tag,
                 value=ref,
                 append=effect.write_mode == "append",
@@ -87,16 +89,16 @@ class Chronicle:
         blobs.extend(more)
         return ref
 
-    def _changes(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.Change, ...]:
+    def _changes(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.ArtifactUpdate, ...]:
         return changes_of(self._run.core, turned, blobs)
 
-    def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.Part, ...]:
+    def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.ReplyPart, ...]:
         said = turned.user
         if said is None:
             return ()
-        return (ev.Part(text=self._keep(said.text, blobs), operation=said.operation),)
+        return (ev.ReplyPart(text=self._keep(said.text, blobs), operation=said.operation),)
 
-    async def begun(self, turned: Turned) -> None:
+    async def record_begin(self, turned: Turned) -> None:
         job, blobs = self._job, list[Blob]()
         event = ev.VariantBegun(
             branch=job.branch,
@@ -108,7 +110,7 @@ class Chronicle:
         )
         self._note(event, blobs)
 
-    async def ended(
+    async def record_end(
         self,
         turned: Turned,
         call: MainCall | None,
@@ -148,17 +150,17 @@ class Chronicle:
 
     def _parts(
         self, turned: Turned, call: MainCall | None, result: ModelResult | None, said: str, blobs: list[Blob]
-    ) -> tuple[tuple[ev.Part, ...], bool]:
+    ) -> tuple[tuple[ev.ReplyPart, ...], bool]:
         """Return what the reply is made of, and whether prompts show another text than the model gave."""
         text = turned.reply.text if turned.reply is not None else call.text if call else ""
         if said:
-            text = joined(said, text)
-        parts: list[ev.Part] = []
+            text = join_texts(said, text)
+        parts: list[ev.ReplyPart] = []
         if text:
             by = turned.reply.operation if turned.reply is not None else ""
-            parts.append(ev.Part(text=self._keep(text, blobs), operation=by))
+            parts.append(ev.ReplyPart(text=self._keep(text, blobs), operation=by))
         parts.extend(
-            ev.Part(
+            ev.ReplyPart(
                 channel=block.channel,
                 text=self._keep(block.text, blobs),
                 prompt=block.prompt,
@@ -176,7 +178,7 @@ class Chronicle:
         """The variant of a run that was cancelled."""
         core, job, blobs = self._run.core, self._job, list[Blob]()
         text = call.text if call is not None else ""
-        parts = (ev.Part(text=self._keep(joined(said, text), blobs)),) if text else ()
+        parts = (ev.ReplyPart(text=self._keep(join_texts(said, text), blobs)),) if text else ()
         conversation = core.conversations.get("chat")
         shown = len(conversation) if conversation is not None else 0
         event = ev.VariantEnded(
@@ -191,7 +193,7 @@ class Chronicle:
         self._note(event, blobs)
 
 
-def joined(said: str, more: str) -> str:
+def join_texts(said: str, more: str) -> str:
     """A text and what goes on from it; a space between words that neither brought."""
     if not said or not more:
         return said or more

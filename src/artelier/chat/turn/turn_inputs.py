@@ -14,7 +14,7 @@ from artelier.log import Blob, BlobRef, decode_stored
 from artelier.operations import events as ev
 from artelier.operations.graph.artifact_state import Art, ArtState, Version
 from artelier.operations.profile.operation_profile import OperationProfile
-from artelier.operations.profile.profile_reader import parsed, parsed_content
+from artelier.operations.profile.profile_reader import parse_with_content, parsed_content
 from artelier.ports.model import ChatMessage
 
 
@@ -59,7 +59,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     profile = None
     if job.profile:
         stored, _ = await read_profile(desk, job.profile, by=job.principal or "operator")
-        profile, blob = core.keep(parsed(stored)[1])
+        profile, blob = core.keep(parse_with_content(stored)[1])
         blobs.append(blob)
     said: list[BlobRef] = []
     for message in stood.said:

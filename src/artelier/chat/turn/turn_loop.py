@@ -29,16 +29,16 @@ from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
 from artelier.operations import events as ev
 from artelier.operations.graph.effects import OperationOutcome, Turned, apply
-from artelier.operations.graph.inclusion import InclusionFailed, around, placed
+from artelier.operations.graph.inclusion import InclusionFailed, around, place_sections
 from artelier.operations.graph.orchestrator import (
     Hooked,
     Surroundings,
-    aborted,
+    abort_event,
     fault_of,
     not_done,
     passages_of,
 )
-from artelier.operations.graph.plan import OperationPlan, Slot, marked, plan
+from artelier.operations.graph.plan import OperationPlan, Slot, plan, update_marks
 from artelier.operations.graph.prompt_sections import inclusions, names_shown
 from artelier.operations.graph.shipped_texts import wording
 from artelier.operations.graph.template_scope import Situation
@@ -51,7 +51,7 @@ CONVERSATION = "chat"
 PROMPT_TOKENS_MIN = 256
 
 
-class Failed(Exception):
+class TurnFailure(Exception):
     """The turn ends without success."""
 
     def __init__(self, failed_type: str, *, code: str, message: str, operation: str = "") -> None:
@@ -84,10 +84,10 @@ async def drive_turn(run: Run, job: TurnJob, *, desk: Any = None, sink: Sink | N
     turn = await TurnParts.begin(run, job, desk=desk, sink=sink)
     try:
         await cycle(turn.start, turn.parts())
-    except Failed as failed:
-        await turn.failed(failed)
+    except TurnFailure as failed:
+        await turn.end_failed(failed)
     except RunStopped:
-        turn.stopped()
+        turn.end_cancelled()
         raise
 
 
@@ -124,12 +124,12 @@ class TurnParts:
 
         read = await run.receipt(ev.SessionRead, make, key="session")
         turn = cls(run, job, await found_from(run, job, read), sink, desk)
-        await turn.planned()
+        await turn.record_plan()
         return turn
 
-    async def planned(self) -> None:
+    async def record_plan(self) -> None:
         """Write down every operation, skipped ones included, before anything runs."""
-        await self._phase("planning", plan=self._plan.planned())
+        await self._phase("planning", plan=self._plan.to_planned())
 
     def parts(self) -> Parts[TurnState, MainCall]:
         return Parts(
@@ -142,7 +142,7 @@ class TurnParts:
             commit=self._commit,
         )
 
-    async def _phase(self, phase: str, *, plan: tuple[ev.Planned, ...] = ()) -> None:
+    async def _phase(self, phase: str, *, plan: tuple[ev.PlannedOperation, ...] = ()) -> None:
         async def make(full: str) -> tuple[ev.PhaseChanged, list[Blob]]:
             return ev.PhaseChanged(key=full, phase=phase, plan=plan), []
 
@@ -212,12 +212,12 @@ class TurnParts:
         if (blocking := not_done(state.before)) is not None:
             raise _failure("before_barrier", blocking)
         if self._out_of_time():
-            raise Failed("before_barrier", code="deadline", message="the time of the run is up")
+            raise TurnFailure("before_barrier", code="deadline", message="the time of the run is up")
         turned = apply(state.turned, state.before, at_us=self.now_us)
 
         async def make(full: str) -> tuple[ev.CommitReported, list[Blob]]:
             listed, blobs = reports(self.run.core, turned.applied)
-            await self.chronicle.begun(turned)
+            await self.chronicle.record_begin(turned)
             return ev.CommitReported(key=full, hook=BEFORE, reports=listed), blobs
 
         await self.run.receipt(ev.CommitReported, make, key="commit/before")
@@ -241,7 +241,7 @@ class TurnParts:
             budget = max(PROMPT_TOKENS_MIN, window.context_tokens - reserved)
             return assemble(sections, budget_tokens=budget)
         except (InclusionFailed, ContextTooLong) as error:
-            raise Failed("main_llm", code=error.code, message=str(error)) from None
+            raise TurnFailure("main_llm", code=error.code, message=str(error)) from None
 
     async def _sections(self, state: TurnState) -> list[Section]:
         job, found, turned = self.job, self.found, state.turned
@@ -265,7 +265,7 @@ class TurnParts:
             base = introduction(found.settings, self.people, self.profile, shown, ref=job.profile)
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None
-        places = placed(lore.within(base), turned, items, profile=job.profile)
+        places = place_sections(lore.within(base), turned, items, profile=job.profile)
         places = lore.around(places, is_replaced=turned.replaced)
         tail = afterword(found.settings, self.people)
         if job.trigger == "continue":
@@ -323,7 +323,7 @@ class TurnParts:
         if call.finish_reason == "user_abort":
             await self.run.core.boundary()  # a cancel ends the run here, a stop suspends it
         if not call.is_ok:
-            raise Failed(
+            raise TurnFailure(
                 "main_llm", code=call.code or call.finish_reason, message=call.message or call.finish_reason
             )
         return CycleOutcome(value=call)
@@ -351,7 +351,7 @@ class TurnParts:
     ) -> TurnState:
         await self._phase("commit")
         failed = not_done(state.after)
-        await self._committed(state, status="failed" if failed is not None else "done")
+        await self._commit_turn(state, status="failed" if failed is not None else "done")
         await self._phase("finished")
         if failed is not None:
             failure = _failure("after_main_llm", failed)
@@ -363,7 +363,7 @@ class TurnParts:
     def _commit(self, state: TurnState) -> None:
         """Everything is noted already; the end of the run makes it durable."""
 
-    async def _committed(self, state: TurnState, *, status: str) -> None:
+    async def _commit_turn(self, state: TurnState, *, status: str) -> None:
         """Apply the effects of the operations after, and complete the variant, in one batch."""
         call = state.call
         reply = call.text if call is not None and call.is_ok else None
@@ -374,7 +374,7 @@ class TurnParts:
             listed, blobs = reports(self.run.core, turned.applied)
             # A call that a dead process has recorded has numbered the messages that it showed.
             await settle_numbers(self.run.core, Prompt(parts=()))
-            await self.chronicle.ended(
+            await self.chronicle.record_end(
                 turned,
                 call,
                 state.result,
@@ -390,7 +390,7 @@ class TurnParts:
     def _marks(self, state: TurnState) -> dict[str, tuple[int, int]]:
         found = self.found
         done = [one.slot for one in (*state.before, *state.after) if one.status == "done"]
-        return marked(self._plan, done, turn=found.turn, tokens=found.tokens, marks=found.marks)
+        return update_marks(self._plan, done, turn=found.turn, tokens=found.tokens, marks=found.marks)
 
     def _tokens(self, turned: Turned, call: MainCall | None) -> int:
         text = turned.user.text if turned.user is not None else self.job.text
@@ -399,13 +399,13 @@ class TurnParts:
 
     # Other ends
 
-    async def failed(self, failed: Failed) -> None:
+    async def end_failed(self, failed: TurnFailure) -> None:
         """The turn ends without success: what was committed stays, the rest never was."""
         for slot in self._left_over():
-            await self._aborted(slot)
+            await self._record_abort(slot)
         if self._begun:
             await self._phase("commit")
-            await self._committed(self._last, status="failed")
+            await self._commit_turn(self._last, status="failed")
         await self._phase("finished")
         told = failed.told
         self.run.fail(str(told["failed_type"]), str(failed), result=self._result(told))
@@ -415,13 +415,13 @@ class TurnParts:
         ended = {(one.slot.hook, one.slot.id) for one in (*self._last.before, *self._last.after)}
         return [slot for slot in (*self._plan.before, *self._plan.after) if (slot.hook, slot.id) not in ended]
 
-    async def _aborted(self, slot: Any) -> None:
+    async def _record_abort(self, slot: Any) -> None:
         async def make(full: str) -> tuple[ev.OperationFinished, list[Blob]]:
             return _never_begun(slot, full, "run_ended"), []
 
         await self.run.receipt(ev.OperationFinished, make, key=slot.key)
 
-    def stopped(self) -> None:
+    def end_cancelled(self) -> None:
         """The run was cancelled: the variant, if there is one, keeps what was said before that."""
         actor = self.run.core.actor
         if actor is None:
@@ -457,19 +457,19 @@ def _statuses(outcomes: Sequence[OperationOutcome]) -> dict[str, dict[str, str]]
 
 def _never_begun(slot: Slot, key: str, code: str) -> ev.OperationFinished:
     """The end of an operation of the plan to which its run did not come."""
-    ended = aborted(slot, key, code)
+    ended = abort_event(slot, key, code)
     if not slot.skipped:
         return ended
     return msgspec.structs.replace(ended, status="skipped", reason=slot.skipped, code="")
 
 
-def _failure(failed_type: str, outcome: OperationOutcome) -> Failed:
+def _failure(failed_type: str, outcome: OperationOutcome) -> TurnFailure:
     code, message = fault_of(outcome)
-    return Failed(failed_type, operation=outcome.slot.id, code=code, message=message)
+    return TurnFailure(failed_type, operation=outcome.slot.id, code=code, message=message)
 
 
 async def replay_turn(run: Run, settings: Any) -> None:
     """Drive a replay: every step returns what was recorded, nothing is called."""
     if isinstance(settings, bytes):
         settings = decode_stored(settings)
-    await drive_turn(run, TurnJob.restored(settings))
+    await drive_turn(run, TurnJob.from_stored(settings))

@@ -14,7 +14,7 @@ from artelier.chat.tree.queries import branch_of, chat_key, chat_row, node_of_ru
 from artelier.chat.tree.tree_rows import Node
 from artelier.chat.turn.main_call import STEP
 from artelier.chat.turn.turn_config import LOOP, TurnJob
-from artelier.chat.turn.turn_events import joined
+from artelier.chat.turn.turn_events import join_texts
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
@@ -22,7 +22,7 @@ from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
 from artelier.loops import run_control
-from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, Planned
+from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, PlannedOperation
 from artelier.ports.model import Delta
 
 _RANK = ("skipped", "done", "aborted", "error")
@@ -69,11 +69,11 @@ async def drive(desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: 
         if recorded is not None:  # elsewhere: a call without its tool would spend an approval
             await check_tools(desk, run_id)
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
-            await run_control.go(services, tenant, run_id, _driven(desk, run_id, job, on_wait=on_wait))
+            await run_control.go(services, tenant, run_id, _drive(desk, run_id, job, on_wait=on_wait))
     return await result_of(services, tenant, run_id, job)
 
 
-async def _driven(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
+async def _drive(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
     from artelier.chat.turn.turn_loop import drive_turn
 
     live, tenant = live_of(desk.services.store), desk.id
@@ -111,12 +111,12 @@ async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
     """Return what a run was asked to do; None if it never began. Errors: `InvalidRequest` for another
     loop's.
     """
-    return await run_control.recorded(
+    return await run_control.read_recorded_job(
         desk.services,
         desk.id,
         run_id,
         loop=LOOP,
-        job=TurnJob.restored,
+        job=TurnJob.from_stored,
         other=lambda loop: InvalidRequest(f"run {run_id!r} is no turn of a chat", got=loop),
     )
 
@@ -137,7 +137,7 @@ async def result_of(services: Any, tenant: str, run_id: str, job: TurnJob) -> Tu
     if not is_final(row.status):
         so_far = await reply_so_far(services.store, tenant, row.id)
     if so_far is not None:
-        text = joined(text, so_far.text)
+        text = join_texts(text, so_far.text)
         result = {"finish_reason": so_far.finish_reason, "is_cut": so_far.code == "length"}
     return TurnResult(
         text=text,
@@ -173,7 +173,7 @@ async def _operations(services: Any, row: RunRow) -> dict[str, str]:
     )
     ended: dict[tuple[str, str], str] = {}
     started: set[tuple[str, str]] = set()
-    planned: list[Planned] = []
+    planned: list[PlannedOperation] = []
     for kind, data in rows:
         if kind == PhaseChanged.KIND:
             planned.extend(decode_stored(data, type=PhaseChanged).plan)
@@ -187,14 +187,14 @@ async def _operations(services: Any, row: RunRow) -> dict[str, str]:
         ended.update(dict.fromkeys(started - ended.keys(), "running"))
     else:
         for one in planned:
-            ended.setdefault((one.hook, one.operation_id), unended(one))
+            ended.setdefault((one.hook, one.operation_id), status_if_unended(one))
     found: dict[str, str] = {}
     for (_, operation_id), status in ended.items():
         found[operation_id] = max(found.get(operation_id, "skipped"), status, key=_rank)
     return found
 
 
-def unended(planned: Planned) -> str:
+def status_if_unended(planned: PlannedOperation) -> str:
     """Return what became of an operation whose run says nothing more: it ended while nobody drove it."""
     return "skipped" if planned.skipped else "aborted"
 

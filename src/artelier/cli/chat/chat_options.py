@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _SUFFIX = re.compile(r"\.(j[a-z]{1,4}|p[a-z]{1,3}|ya?ml|txt|md|webp|gif|card|cha
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatWish:
+class ChatOptions:
     """The wishes of a person who opens a chat; None stays as it is."""
 
     chat: str
@@ -48,16 +48,16 @@ class ChatWish:
     subject: str
 
 
-async def open_chat(call: Call, kernel: Kernel, wish: ChatWish) -> tuple[Session, bool]:
+async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[Session, bool]:
     """Return the chat, and True if it is new. Errors: those of `Session.open`, and of the files."""
     from artelier.chat import Session
-    from artelier.chat.files.chat_interchange import taken
+    from artelier.chat.files.chat_interchange import parse_chat
     from artelier.chat.session.queries import ChatReader
 
     desk = kernel.for_tenant(call.tenant)
     await desk.state()
     is_new = not await ChatReader(desk, wish.chat, branch=wish.branch).exists()
-    imported = None if wish.file is None else taken(wish.file)
+    imported = None if wish.file is None else parse_chat(wish.file)
     asked = await _people(call, desk, wish, imported if is_new else None, is_new=is_new)
     if wish.lorebooks:
         known = () if is_new else await _known_books(desk, wish)
@@ -86,7 +86,7 @@ async def open_chat(call: Call, kernel: Kernel, wish: ChatWish) -> tuple[Session
     return session, is_new
 
 
-async def wished_profile(call: Call, desk: Any, name: str) -> str | None:
+async def wished_profile(call: CliCall, desk: Any, name: str) -> str | None:
     """The name of a profile as a chat takes it; None for `none`.
 
     Errors: `NotFound` that says how one comes here; those of reading one.
@@ -111,7 +111,7 @@ async def wished_profile(call: Call, desk: Any, name: str) -> str | None:
 
 
 async def _people(
-    call: Call, desk: Any, wish: ChatWish, imported: TakenChat | None, *, is_new: bool
+    call: CliCall, desk: Any, wish: ChatOptions, imported: TakenChat | None, *, is_new: bool
 ) -> dict[str, Any]:
     """`user`, `char` and `greetings`, as far as they are wanted; else those of an imported chat."""
     from artelier.cli.chat.files import warn
@@ -141,20 +141,20 @@ async def _people(
     return asked
 
 
-async def _user_of(desk: Any, wish: ChatWish) -> str:
+async def _user_of(desk: Any, wish: ChatOptions) -> str:
     from artelier.chat.session.queries import ChatReader
 
     settings = await ChatReader(desk, wish.chat, branch=wish.branch).settings()
     return str(settings.user.get("name") or "User")
 
 
-async def _known_books(desk: Any, wish: ChatWish) -> tuple[str, ...]:
+async def _known_books(desk: Any, wish: ChatOptions) -> tuple[str, ...]:
     from artelier.chat.session.queries import ChatReader
 
     return (await ChatReader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
 
 
-async def _books(call: Call, desk: Any, wish: ChatWish, known: tuple[str, ...]) -> list[str]:
+async def _books(call: CliCall, desk: Any, wish: ChatOptions, known: tuple[str, ...]) -> list[str]:
     """Refs of the chat's lorebooks with those that were named; another version takes the place of one."""
     from artelier.cli.chat.files import warn
     from artelier.operations.lore.character_import import keep_lorebook

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import Call
-from artelier.cli.chat.chat_options import ChatWish, open_chat
+from artelier.cli.call import CliCall
+from artelier.cli.chat.chat_options import ChatOptions, open_chat
 from artelier.cli.command import ModelName, Subject, alone, command
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Messages = Annotated[
 
 @command(app, example="artelier chat tavern --profile rp-basic --char mira.png")
 async def chat(
-    call: Call,
+    call: CliCall,
     name: Annotated[str | None, typer.Argument(metavar="CHAT", help="Its name: else a new one.")] = None,
     profile: Annotated[
         str | None, typer.Option("--profile", metavar="NAME", help="Operations around each reply, or none.")
@@ -74,7 +74,7 @@ async def chat(
     from artelier.cli.run_ids import fresh_id
 
     lines = Lines(message or ())
-    wish = ChatWish(
+    wish = ChatOptions(
         chat=name or fresh_id("chat"),
         model=model,
         profile=profile,

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from artelier.cli import exit_codes
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.chat.input_lines import Lines
 from artelier.cli.chat.interrupts import Interrupts
-from artelier.cli.chat.reply import ReplyScreen, facts_of, plain_turn, told
+from artelier.cli.chat.reply import ReplyScreen, facts_of, plain_turn, print_turn
 from artelier.errors import NotFound
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _LEFT_BEHIND = ("pending", "running")
 class Talk:
     """One branch of a chat and the person, or the script, that talks on it."""
 
-    def __init__(self, call: Call, kernel: Kernel, session: Session, lines: Lines) -> None:
+    def __init__(self, call: CliCall, kernel: Kernel, session: Session, lines: Lines) -> None:
         self.call = call
         self.kernel = kernel
         self.session = session
@@ -58,16 +58,16 @@ class Talk:
             async with aclosing(items) as stream:
                 async for item in stream:
                     if isinstance(item, RunEvent):
-                        reply.take(item, await self.seen(dict(item.data)))
+                        reply.take(item, await self.restore_values(dict(item.data)))
                     else:
                         result = item
-        await self.interrupts.settled()
+        await self.interrupts.settle()
         assert result is not None, "a stream ends with the result"
-        text, facts = await self.seen([result.text, await facts_of(session, result)])
+        text, facts = await self.restore_values([result.text, await facts_of(session, result)])
         result = replace(result, text=text)
         if not self.call.as_json:
             reply.end(text)
-        told(self.screen, session, result, facts)
+        print_turn(self.screen, session, result, facts)
         await self._advise(result)
         return exit_codes.of_status(result.status)
 
@@ -95,14 +95,14 @@ class Talk:
         turn = plain_turn(self.session, result, await facts_of(self.session, result))
         run = await desk.show(run_id)
         shown = {**turn, "approvals": run["approvals"], "tools_missing": await tools_missing(desk, run_id)}
-        self.data(await self.seen(shown))
+        self.data(await self.restore_values(shown))
 
     async def advise(self, run_id: str) -> None:
         """Print the state of a run, its question, and the next steps."""
         from artelier.chat.session.missing_tools import tools_missing
         from artelier.cli.next_steps import next_steps, question_lines, standing
 
-        screen, run = self.screen, await self.seen(await self.session.desk.show(run_id))
+        screen, run = self.screen, await self.restore_values(await self.session.desk.show(run_id))
         screen.note(f"{run_id} is {standing(run)}", "bold yellow")
         for asked in run["approvals"]:
             question, *about = question_lines(asked)
@@ -121,7 +121,7 @@ class Talk:
         elif self.is_asked:
             screen.note("then here: /resume, or /cancel")
 
-    async def seen(self, value: Any) -> Any:
+    async def restore_values(self, value: Any) -> Any:
         """JSON data as whoever sits here may see it: with values, if the tenant's grants allow that.
 
         The model and the chat have placeholders.

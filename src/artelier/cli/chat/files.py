@@ -21,9 +21,9 @@ WARNINGS_SHOWN = 20
 async def add_turns(session: Session, file: str, *, screen: Screen) -> None:
     """Add the turns of a JSONL file at the end of the branch. Errors: `InvalidImport`, `NotFound`,
     `Conflict`."""
-    from artelier.chat.files.chat_interchange import taken
+    from artelier.chat.files.chat_interchange import parse_chat
 
-    await add(session, taken(file), file=file, screen=screen)
+    await add(session, parse_chat(file), file=file, screen=screen)
 
 
 async def add(session: Session, chat: TakenChat, *, file: str, screen: Screen) -> None:
@@ -43,9 +43,9 @@ def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
 
 async def write_turns(session: Session, file: str) -> int:
     """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
-    from artelier.chat.files.chat_interchange import written
+    from artelier.chat.files.chat_interchange import export_jsonl
 
-    content = await written(session)
+    content = await export_jsonl(session)
     _write(Path(file), content)
     turns = await session.turns(limit=1)
     return turns[-1].number if turns else 0

@@ -40,7 +40,7 @@ class Interrupts:
         finally:
             self._cancel = None
 
-    async def settled(self) -> None:
+    async def settle(self) -> None:
         """After a cancel that was begun: what it came to. Errors: those of `cancel`."""
         at_work, self._at_work = self._at_work, None
         if at_work is not None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from artelier.cli import display, exit_codes
 
 if TYPE_CHECKING:
-    from artelier.cli.call import Call
+    from artelier.cli.call import CliCall
 
 CHATS_MAX = 10_000
 """Looked at; of more, those after it in the alphabet are not listed, which is said."""
 
 
-async def list_chats(call: Call) -> int:
+async def list_chats(call: CliCall) -> int:
     """Chats with their branches and newest turn, the one that changed last first. Errors: `NotFound`."""
     items: list[dict[str, Any]] = []
     async with call.kernel() as kernel:

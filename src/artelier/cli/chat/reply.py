@@ -71,7 +71,7 @@ class ReplyScreen:
         self._screen.line(text)
 
 
-def told(screen: Screen, session: Session, result: TurnResult, facts: dict[str, Any]) -> None:
+def print_turn(screen: Screen, session: Session, result: TurnResult, facts: dict[str, Any]) -> None:
     """A turn that has ended, as a JSON object, or as a quiet line below the reply."""
     if screen.as_json:
         screen.json(plain_turn(session, result, facts), indent=-1)
@@ -96,7 +96,7 @@ def summary(result: TurnResult, facts: dict[str, Any]) -> str:
     for status, word in _WORDS:
         names = [id_ for id_ in facts["planned"] if result.operations.get(id_) == status]
         if names:
-            words.append(f"{word} {', '.join(_named(names, facts['codes']))}")
+            words.append(f"{word} {', '.join(_with_codes(names, facts['codes']))}")
     if facts["changes"]:
         words.append(", ".join(map(_change, facts["changes"])))
     if result.is_cut:
@@ -106,7 +106,7 @@ def summary(result: TurnResult, facts: dict[str, Any]) -> str:
     return line(f"turn {result.turn}{variant}: {'; '.join(words)}", chars_max=600)
 
 
-def _named(names: Iterable[str], codes: dict[str, str]) -> list[str]:
+def _with_codes(names: Iterable[str], codes: dict[str, str]) -> list[str]:
     return [f"{name} ({codes[name]})" if name in codes else name for name in names]
 
 

@@ -34,7 +34,7 @@ async def help_(talk: Talk) -> None:
 
 @slash("state", help="The latest value of every artifact that is for people.")
 async def state(talk: Talk) -> None:
-    arts = await talk.seen(await talk.session.arts())
+    arts = await talk.restore_values(await talk.session.arts())
     if talk.data({"artifacts": arts}):
         return
     if not arts:
@@ -70,14 +70,14 @@ def _inline(value: Any) -> str:
 
 @slash("feed", "TAG", help="A feed from its beginning, as far as it is kept.")
 async def feed(talk: Talk, tag: str) -> None:
-    entries = (await talk.seen(await talk.session.history(tag)))[::-1]
+    entries = (await talk.restore_values(await talk.session.history(tag)))[::-1]
     if not talk.data({"tag": tag, "entries": entries}):
         _show_versions(talk, entries, empty="no entries yet")
 
 
 @slash("history", "TAG", help="Earlier values of an artifact, newest first.")
 async def history(talk: Talk, tag: str) -> None:
-    versions = await talk.seen(await talk.session.history(tag))
+    versions = await talk.restore_values(await talk.session.history(tag))
     if not talk.data({"tag": tag, "versions": versions}):
         _show_versions(talk, versions, empty="no earlier values")
 
@@ -94,7 +94,7 @@ def _show_versions(talk: Talk, versions: list[dict[str, Any]], *, empty: str) ->
 async def turns(talk: Talk, count: str | None = None) -> None:
     limit = TURNS_SHOWN if count is None else max(1, min(1_000, number(count, "a count")))
     found = await talk.session.turns(limit=limit)
-    if talk.data(await talk.seen({"turns": [_plain_turn(turn) for turn in found]})):
+    if talk.data(await talk.restore_values({"turns": [_plain_turn(turn) for turn in found]})):
         return
     if not found:
         talk.screen.note("nothing was said yet", "dim")
@@ -109,7 +109,7 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     status = next((one.status for one in turn.variants if one.number == turn.selected), "done")
     mark = "" if status == "done" else f" ({status})"
     talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
-    said, text = await talk.seen([turn.user, turn.text])
+    said, text = await talk.restore_values([turn.user, turn.text])
     if said:
         talk.screen.line(f"> {said}", "bold")
     if text:
@@ -135,7 +135,7 @@ async def variants(talk: Talk, turn: str | None = None) -> None:
             "selected": one.number == found.selected,
             "status": one.status,
             "run_id": one.run_id,
-            "text": await talk.seen(one.text),
+            "text": await talk.restore_values(one.text),
         }
         for one in found.variants
     ]

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from artelier.cli.call import Call, file_of
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import alone, command
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.cli.exit_codes import COMPLETED, FAILED
@@ -26,7 +26,7 @@ FREE_BYTES_MIN = 1024**3
 
 @command(app, example="artelier doctor")
 def doctor(
-    call: Call,
+    call: CliCall,
     port: Annotated[
         int, typer.Option("--port", metavar="N", min=0, max=65535, help="Of `artelier up`.")
     ] = 8321,
@@ -78,7 +78,7 @@ def _python() -> list[Finding]:
     return [Finding("python", OK if is_new else WRONG, said if is_new else f"{said}: install 3.11")]
 
 
-def _disk(call: Call) -> list[Finding]:
+def _disk(call: CliCall) -> list[Finding]:
     free = shutil.disk_usage(existing_parent(Path(file_of(call.database)))).free
     said = f"{free / 1024**3:,.1f} GiB free"
     if free >= FREE_BYTES_MIN:
@@ -126,7 +126,7 @@ def _confinement() -> list[Finding]:
     return [Finding("confinement", NOTE, "; ".join([f"{said} stand", *missing]))]
 
 
-def _models(call: Call) -> list[Finding]:
+def _models(call: CliCall) -> list[Finding]:
     """Return whether the model that holds can be used, and which providers have a key. Only names are
     shown.
     """
@@ -167,7 +167,7 @@ def _port(port: int) -> list[Finding]:
     return [Finding("port", OK, f"{port} is free")]
 
 
-def _settings(call: Call) -> int:
+def _settings(call: CliCall) -> int:
     """Every setting, its value and its source. Errors: as of `load_settings`."""
     from artelier.cli.settings.provenance import sources
 

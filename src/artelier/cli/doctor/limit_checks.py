@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding
 from artelier.errors import ArtelierError
 
 
-def looks(call: Call) -> list[Finding]:
+def looks(call: CliCall) -> list[Finding]:
     """Personal data, allowed models, rates, approvals and the servers of `http_json`."""
-    return [_personal(call), _allowed(call), _rates(call), _approvals(call), _http(call)]
+    return [_personal(call), _check_models(call), _rates(call), _approvals(call), _http(call)]
 
 
-def _personal(call: Call) -> Finding:
+def _personal(call: CliCall) -> Finding:
     if not call.settings.pii:
         said = "off: models and the store get it as it is (enabled under [pii] in artelier.toml)"
         return Finding("personal data", NOTE, said)
@@ -22,7 +22,7 @@ def _personal(call: Call) -> Finding:
     return Finding("personal data", OK, f"{said}; also looked for: {more}" if more else said)
 
 
-def _allowed(call: Call) -> Finding:
+def _check_models(call: CliCall) -> Finding:
     from artelier.tokens.model_info import canonical_name
 
     policy = call.settings.policy()
@@ -40,7 +40,7 @@ def _allowed(call: Call) -> Finding:
     return Finding("models", OK, f"allowed: {listed}")
 
 
-def _rates(call: Call) -> Finding:
+def _rates(call: CliCall) -> Finding:
     from artelier.models.vendors import VENDORS
     from artelier.tokens.model_info import BUILT_IN
 
@@ -53,14 +53,14 @@ def _rates(call: Call) -> Finding:
     return Finding("rates", OK, f"a minute, {said}" if said else "no limit of speed")
 
 
-def _approvals(call: Call) -> Finding:
+def _approvals(call: CliCall) -> Finding:
     risk = call.settings.approve_risk
     if risk is None:
         return Finding("approvals", OK, "no risk class of tools needs a person's yes")
     return Finding("approvals", OK, f"tools of risk {risk} and above need a person's yes")
 
 
-def _http(call: Call) -> Finding:
+def _http(call: CliCall) -> Finding:
     """Return which servers `http_json` may ask, and whether the secrets are there."""
     import os
 
@@ -71,7 +71,7 @@ def _http(call: Call) -> Finding:
     missing: list[str] = []
     for rule in rules:
         try:
-            rule.filled(os.environ)
+            rule.fill_headers(os.environ)
         except ArtelierError as error:
             missing.append(str(error))
     if missing:

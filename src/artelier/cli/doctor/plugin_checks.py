@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding
 from artelier.errors import ArtelierError
 from artelier.plugins import OWN, Plugin, PluginPoint, Plugins, installed, missing
 
 
-def looks(call: Call) -> list[Finding]:
+def looks(call: CliCall) -> list[Finding]:
     """Return a line for each distribution with plugins. Those that are allowed are loaded."""
     allowed = Plugins(call.settings.plugins)
     groups: dict[str, list[Plugin]] = {}

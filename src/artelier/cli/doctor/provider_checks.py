@@ -9,7 +9,7 @@ import time
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding
 
 TIMEOUT_S = 5.0
@@ -17,7 +17,7 @@ SKEW_S_MAX = 30.0
 """Beyond it certificates and signatures begin to fail (a guess)."""
 
 
-def looks(call: Call) -> list[Finding]:
+def looks(call: CliCall) -> list[Finding]:
     """The providers that have a key, and that of the model that holds."""
     from artelier.models.vendors import VENDORS
     from artelier.tokens.model_info import split_name
@@ -28,11 +28,11 @@ def looks(call: Call) -> list[Finding]:
         has_key = any(os.environ.get(key, "").strip() for key in vendor.key_names)
         own = os.environ.get(vendor.base_url_name or "", "").strip()
         if (url := own or vendor.base_url) and (has_key or own or name == wanted):
-            found.append(_reached(name, url))
+            found.append(_check_reachable(name, url))
     return found or [Finding("online", NOTE, "no provider has a key: nobody was called")]
 
 
-def _reached(name: str, url: str) -> Finding:
+def _check_reachable(name: str, url: str) -> Finding:
     """One request without a key: any answer will do."""
     what = f"online {name}"
     try:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from artelier.cli.call import Call, file_of
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.log.keyring import SECRET_BYTES
@@ -28,10 +28,10 @@ class Looked(NamedTuple):
     problem: ArtelierError | None = None
 
 
-def looks(call: Call) -> list[Finding]:
+def looks(call: CliCall) -> list[Finding]:
     """Return the findings on the database, if there is one, and on the key."""
     path = Path(file_of(call.database))
-    looked = _opened(call, path) if path.exists() else Looked([_not_yet(path)])
+    looked = _check_open(call, path) if path.exists() else Looked([_not_yet(path)])
     return [*looked.found, _vault(call, looked)]
 
 
@@ -48,7 +48,7 @@ def _not_yet(path: Path) -> Finding:
         return Finding("database", WRONG, f"none yet at {path}; {why}")
 
 
-def _opened(call: Call, path: Path) -> Looked:
+def _check_open(call: CliCall, path: Path) -> Looked:
     async def look() -> Looked:
         async with call.kernel() as kernel:
             found = [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
@@ -93,7 +93,7 @@ async def _clock(kernel: Kernel) -> Finding:
     return Finding("clock", NOTE, f"{said}: set it, or waits last longer")
 
 
-def _vault(call: Call, looked: Looked) -> Finding:
+def _vault(call: CliCall, looked: Looked) -> Finding:
     """Return whether the key is there and can be used; never what it is."""
     from artelier.pii.encryption import VARIABLE, sealer_from
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from artelier.cli.call import Call, file_of
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import command, group
 
 app = group("db", help="Look after the database file.")
 
 
 @command(app, name="migrate", example="artelier db migrate --db state.db")
-async def migrate(call: Call) -> None:
+async def migrate(call: CliCall) -> None:
     """Make the database, or bring it to this version's schema.
 
     Harmless when it is up to date.

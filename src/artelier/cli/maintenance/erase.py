@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.errors import InvalidRequest
 
@@ -23,7 +23,7 @@ REACH = (
 
 @command(app, example="artelier erase --tenant acme --subject customer-17")
 async def erase(
-    call: Call,
+    call: CliCall,
     subject: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +57,7 @@ async def erase(
     _show(call, found)
 
 
-def _confirm(call: Call, found: Erasure, subject: str | None) -> None:
+def _confirm(call: CliCall, found: Erasure, subject: str | None) -> None:
     """Errors: `InvalidRequest` if nobody says yes."""
     if call.screen.asks:
         what = f"all of tenant {found.tenant}" if subject is None else "this subject"
@@ -69,7 +69,7 @@ def _confirm(call: Call, found: Erasure, subject: str | None) -> None:
     raise InvalidRequest("nothing was erased", expected="a yes, or --yes")
 
 
-def _show(call: Call, found: Erasure) -> None:
+def _show(call: CliCall, found: Erasure) -> None:
     call.screen.facts(
         [
             ("tenant", found.tenant),

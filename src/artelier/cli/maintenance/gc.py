@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 
 app = alone()
@@ -14,7 +14,7 @@ app = alone()
 
 @command(app, example="artelier gc --dry-run")
 async def gc(
-    call: Call, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False
+    call: CliCall, dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False
 ) -> None:
     """Remove stored content that nothing refers to.
 

@@ -65,7 +65,7 @@ def _verbs(root: Any, context: Any) -> set[str]:
 
 def settings_page() -> str:
     """Markdown table of every key of `artelier.toml`."""
-    from artelier.cli.settings.file import documented
+    from artelier.cli.settings.file import document_settings
 
     lines = [
         "# Settings",
@@ -84,7 +84,7 @@ def settings_page() -> str:
         "| key | default | variable | meaning |",
         "|---|---|---|---|",
     ]
-    for row in documented():
+    for row in document_settings():
         default = f"`{row['default']}`" if row["default"] else ""
         variable = f"`{row['variable']}`" if row["variable"] else ""
         lines.append(f"| `{row['key']}` | {default} | {variable} | {row['meaning']} |")

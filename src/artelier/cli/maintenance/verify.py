@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.cli.exit_codes import COMPLETED, CORRUPT
 from artelier.errors import InvalidRequest
@@ -23,7 +23,7 @@ _HEAD = re.compile(r"[0-9a-f]{64}")
 
 @command(app, example="artelier verify --head $(cat head.txt)")
 def verify(
-    call: Call,
+    call: CliCall,
     head: Annotated[
         str | None,
         typer.Option("--head", metavar="HASH", help="A head printed earlier: finds a cut-off end."),
@@ -56,7 +56,7 @@ def verify(
     return COMPLETED if report.ok else CORRUPT
 
 
-def _show(call: Call, report: Report) -> None:
+def _show(call: CliCall, report: Report) -> None:
     found = len(report.findings)
     call.screen.facts(
         [
@@ -81,7 +81,7 @@ def _truncation(report: Report) -> str:
 
 
 @command(app, example="artelier head > head.txt")
-async def head(call: Call) -> None:
+async def head(call: CliCall) -> None:
     """Print the root of the newest commit.
 
     Kept elsewhere, it proves later that nothing was cut off.

@@ -121,18 +121,18 @@ def words_of(kind: str, fields: Mapping[str, Any]) -> str:
     parts: list[str] = []
     for part in WORDS.get(kind, "").split(" · "):
         names = _FIELD.findall(part)
-        said = {name: _shown(fields.get(name)) for name in names}
+        said = {name: _format_value(fields.get(name)) for name in names}
         if not names or any(said.values()):
             parts.append(_FIELD.sub(lambda found, said=said: said[found[1]], part))
     return " · ".join(filter(None, parts))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return "" if value.startswith("b:") else display.line(value, chars_max=VALUE_CHARS)
     if isinstance(value, list | tuple):
         many = cast("Sequence[Any]", value)
-        return display.line(", ".join(filter(None, map(_shown, many))), chars_max=VALUE_CHARS)
+        return display.line(", ".join(filter(None, map(_format_value, many))), chars_max=VALUE_CHARS)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 

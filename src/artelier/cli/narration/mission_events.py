@@ -40,7 +40,7 @@ def estimate_line(calls: int, cost_microusd: int | None, is_limit: bool = False)
 
 
 @tells(ev.MissionPlanned)
-async def _planned(story: Narration, data: ev.MissionPlanned, event: Event) -> list[NarrationLine]:
+async def _narrate_planned(story: Narration, data: ev.MissionPlanned, event: Event) -> list[NarrationLine]:
     plan = await story.fields(data.plan)
     agents, tasks = len(plan.get("agents", ())), len(plan.get("tasks", ()))
     made = f"planned  {display.count(agents, 'agent')}, {display.count(tasks, 'task')}"
@@ -49,7 +49,7 @@ async def _planned(story: Narration, data: ev.MissionPlanned, event: Event) -> l
 
 
 @tells(ev.MissionLaunched)
-async def _launched(story: Narration, data: ev.MissionLaunched, event: Event) -> list[NarrationLine]:
+async def _narrate_launched(story: Narration, data: ev.MissionLaunched, event: Event) -> list[NarrationLine]:
     edited = " as it was edited" if data.edited else ""
     told = [NarrationLine(f"launched{edited}", "bold green")]
     if data.edited:
@@ -59,18 +59,18 @@ async def _launched(story: Narration, data: ev.MissionLaunched, event: Event) ->
 
 
 @tells(ev.TaskBlocked)
-async def _blocked(story: Narration, data: ev.TaskBlocked, event: Event) -> list[NarrationLine]:
+async def _narrate_blocked(story: Narration, data: ev.TaskBlocked, event: Event) -> list[NarrationLine]:
     return [NarrationLine(f"{data.task} is blocked ({data.reason}: {data.by})", "yellow")]
 
 
 @tells(ev.TaskBegun)
-async def _begun(story: Narration, data: ev.TaskBegun, event: Event) -> list[NarrationLine]:
+async def _narrate_begun(story: Narration, data: ev.TaskBegun, event: Event) -> list[NarrationLine]:
     reads = f", with {', '.join(data.inputs)}" if data.inputs else ""
     return [NarrationLine(f"begun by {data.agent}{reads}", "bold")]
 
 
 @tells(ev.DecisionTaken)
-async def _decided(story: Narration, data: ev.DecisionTaken, event: Event) -> list[NarrationLine]:
+async def _narrate_decision(story: Narration, data: ev.DecisionTaken, event: Event) -> list[NarrationLine]:
     decision = await story.fields(data.decision)
     what = data.action + (f" {data.tool}" if data.tool else "")
     if target := decision.get("target"):
@@ -81,13 +81,17 @@ async def _decided(story: Narration, data: ev.DecisionTaken, event: Event) -> li
 
 
 @tells(ev.DecisionInvalid)
-async def _undecided(story: Narration, data: ev.DecisionInvalid, event: Event) -> list[NarrationLine]:
+async def _narrate_invalid_decision(
+    story: Narration, data: ev.DecisionInvalid, event: Event
+) -> list[NarrationLine]:
     why = display.line(str(await story.json(data.mistakes) or ""), chars_max=300)
     return [NarrationLine(f"{data.iteration}. no decision: {why}", "red")]
 
 
 @tells(ev.DecisionExecuted)
-async def _executed(story: Narration, data: ev.DecisionExecuted, event: Event) -> list[NarrationLine]:
+async def _narrate_execution(
+    story: Narration, data: ev.DecisionExecuted, event: Event
+) -> list[NarrationLine]:
     if data.artifact:
         return [NarrationLine(f"{data.iteration}. wrote {data.artifact}", "green")]
     if data.is_error:
@@ -96,7 +100,7 @@ async def _executed(story: Narration, data: ev.DecisionExecuted, event: Event) -
 
 
 @tells(ev.TaskEvaluated)
-async def _evaluated(story: Narration, data: ev.TaskEvaluated, event: Event) -> list[NarrationLine]:
+async def _narrate_evaluation(story: Narration, data: ev.TaskEvaluated, event: Event) -> list[NarrationLine]:
     if data.passed:
         return [NarrationLine(f"{data.iteration}. evaluated: passed", "green")]
     why = f" (void: {data.void})" if data.void else ""
@@ -118,7 +122,7 @@ def _missing(verdict: Mapping[str, Any]) -> str:
 
 
 @tells(ev.TaskEnded)
-async def _ended(story: Narration, data: ev.TaskEnded, event: Event) -> list[NarrationLine]:
+async def _narrate_ended(story: Narration, data: ev.TaskEnded, event: Event) -> list[NarrationLine]:
     after = display.count(data.iterations, "iteration")
     if data.status == "done":
         return [NarrationLine(f"done after {after}: {', '.join(data.outputs)}", "bold green")]

@@ -50,9 +50,9 @@ async def _model_completed(story: Narration, data: ev.ModelCompleted, event: Eve
 async def _model_attempted(story: Narration, data: ev.ModelAttempted, event: Event) -> list[NarrationLine]:
     wait = display.duration(data.wait_ms * 1000)
     if not data.attempt:
-        text = f"{data.key}  no reply came before the process ended{_billed(data)}; asked again"
+        text = f"{data.key}  no reply came before the process ended{_cost_suffix(data)}; asked again"
         return [NarrationLine(text, "yellow")]
-    text = f"{data.key}  try {data.attempt} failed ({data.code}{_billed(data)}); again in {wait}"
+    text = f"{data.key}  try {data.attempt} failed ({data.code}{_cost_suffix(data)}); again in {wait}"
     return [NarrationLine(text, "yellow")]
 
 
@@ -61,10 +61,10 @@ async def _model_failed(story: Narration, data: ev.ModelFailed, event: Event) ->
     why = await story.json(data.message)
     said = f": {display.line(str(why), chars_max=300)}" if why else ""
     took = story.took(data.key, event.at_us)
-    return [NarrationLine(f"{data.key}  no reply ({data.code}{_billed(data)}){took}{said}", "red")]
+    return [NarrationLine(f"{data.key}  no reply ({data.code}{_cost_suffix(data)}){took}{said}", "red")]
 
 
-def _billed(data: ev.ModelAttempted | ev.ModelFailed) -> str:
+def _cost_suffix(data: ev.ModelAttempted | ev.ModelFailed) -> str:
     """Return what a call without a reply cost all the same, to stand behind its code."""
     if not data.cost:
         return ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
@@ -23,7 +23,7 @@ AgentId = Annotated[str, typer.Argument(metavar="AGENT", help="Id of the agent."
 
 @command(app, name="list", example="artelier agents list")
 async def list_agents(
-    call: Call,
+    call: CliCall,
     after: Annotated[
         str | None, typer.Option("--after", metavar="AGENT", help="Go on after a page's `next`.")
     ] = None,
@@ -60,7 +60,7 @@ async def list_agents(
 
 
 @command(app, name="show", example="artelier agents show analyst")
-async def show(call: Call, agent: AgentId) -> None:
+async def show(call: CliCall, agent: AgentId) -> None:
     """Show an agent: prompts, model, memory, skills."""
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).show_agent(agent)
@@ -115,7 +115,7 @@ def _skill(one: dict[str, Any]) -> str:
 
 @command(app, name="export", example="artelier agents export analyst analyst.artelier")
 async def export(
-    call: Call,
+    call: CliCall,
     agent: AgentId,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; it is replaced.")],
     memory_db: Annotated[
@@ -145,12 +145,12 @@ async def export(
                 agent, file, memory=store, without_memory=without_memory, by=call.person
             )
         head = await kernel.head()
-    _carried(call, done, f"{file}: ", head)
+    _print_transfer(call, done, f"{file}: ", head)
 
 
 @command(app, name="import", example="artelier agents import analyst.artelier --tenant acme")
 async def import_(
-    call: Call,
+    call: CliCall,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier agents export`.")],
 ) -> None:
     """Take an agent into this database.
@@ -162,13 +162,13 @@ async def import_(
         with call.screen.working(f"importing {file}"):
             done = await kernel.for_tenant(call.tenant).import_agent(file, by=call.person)
         head = await kernel.head()
-    _carried(call, done, "", head)
+    _print_transfer(call, done, "", head)
     if done.skills and not call.as_json:
         call.screen.note(f"parked until you approve: {', '.join(done.skills)}", "yellow")
         call.screen.note(f"look at them with: {call.command_line('skills', 'list')}")
 
 
-def _carried(call: Call, done: Carried, where: str, head: str) -> None:
+def _print_transfer(call: CliCall, done: Carried, where: str, head: str) -> None:
     import msgspec
 
     if call.as_json:

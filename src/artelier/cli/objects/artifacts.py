@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.cli.completion_values import artifact_ids
 from artelier.errors import AccessDenied, InvalidRequest
@@ -35,7 +35,7 @@ World = Annotated[
 ]
 
 
-async def _of(call: Call, kernel: Kernel, principal: str | None, world: str | None) -> Artifacts:
+async def _of(call: CliCall, kernel: Kernel, principal: str | None, world: str | None) -> Artifacts:
     """Errors: `NotFound` for a world that is not there."""
     tenant = kernel.for_tenant(call.tenant)
     if world is not None:
@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 @command(app, name="list", example="artelier artifacts list --kind document")
 async def list_artifacts(
-    call: Call,
+    call: CliCall,
     kind: Annotated[str | None, typer.Option("--kind", metavar="KIND", help="Only of this kind.")] = None,
     owner: Annotated[
         str | None, typer.Option("--owner", metavar="PRINCIPAL", help="Only of this owner.")
@@ -102,7 +102,7 @@ async def list_artifacts(
 
 @command(app, name="show", example="artelier artifacts show reports/q3-report@1 > report.md")
 async def show(
-    call: Call,
+    call: CliCall,
     ref: Annotated[str, typer.Argument(metavar="REF", help="id, id@VERSION, or id#PART of a library.")],
     principal: As = None,
     world: World = None,
@@ -161,7 +161,7 @@ def _without_vector(entry: object) -> object:
 
 @command(app, name="adopt", example="artelier artifacts adopt forks/q3.fork-1/reports/q3")
 async def adopt(
-    call: Call,
+    call: CliCall,
     ref: Annotated[str, typer.Argument(metavar="REF", help="What a fork has written: id or id@N.")],
     to: Annotated[
         str | None, typer.Option("--to", metavar="ID", help="Where to: else its id without forks/RUN/.")
@@ -188,7 +188,7 @@ async def adopt(
 
 @command(app, name="history", example="artelier artifacts history reports/q3-report")
 async def history(
-    call: Call,
+    call: CliCall,
     artifact: ArtifactId,
     after: Annotated[int, typer.Option("--after", metavar="VERSION", help="Only versions above.", min=0)] = 0,
     principal: As = None,
@@ -219,7 +219,7 @@ async def history(
 
 @command(app, name="diff", example="artelier artifacts diff reports/q3-report 1 2")
 async def diff(
-    call: Call,
+    call: CliCall,
     artifact: ArtifactId,
     first: Annotated[int, typer.Argument(metavar="A", help="A version.", min=1)],
     second: Annotated[int, typer.Argument(metavar="B", help="Another version.", min=1)],
@@ -240,7 +240,7 @@ async def diff(
 
 
 @command(app, name="lineage", example="artelier artifacts lineage reports/q3-report")
-async def lineage(call: Call, artifact: ArtifactId, principal: As = None, world: World = None) -> None:
+async def lineage(call: CliCall, artifact: ArtifactId, principal: As = None, world: World = None) -> None:
     """Show what an artifact came from, and what came from it."""
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, principal, world)).lineage(artifact)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
@@ -24,7 +24,7 @@ Step = Annotated[
 ]
 
 
-async def _located(runs: TenantKernel, place: str) -> tuple[str, str]:
+async def _locate_step(runs: TenantKernel, place: str) -> tuple[str, str]:
     """Run and step of `RUN:STEP`; both may contain colons, so the longest run that exists counts.
 
     Errors: `InvalidRequest` without a colon, `NotFound` if no beginning names a run.
@@ -43,11 +43,11 @@ async def _located(runs: TenantKernel, place: str) -> tuple[str, str]:
 
 
 @command(app, name="show", example="artelier manifest show q3-report:c2/model")
-async def show(call: Call, step: Step) -> None:
+async def show(call: CliCall, step: Step) -> None:
     """Show the parts of a prompt, and what was left out and why."""
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
-        manifest = await runs.manifest(*await _located(runs, step))
+        manifest = await runs.manifest(*await _locate_step(runs, step))
         receipts = await _receipts(runs, manifest)
     if call.as_json:
         import msgspec
@@ -93,7 +93,7 @@ async def show(call: Call, step: Step) -> None:
         _show_receipt(call, receipt)
 
 
-def _show_receipt(call: Call, receipt: dict[str, Any]) -> None:
+def _show_receipt(call: CliCall, receipt: dict[str, Any]) -> None:
     """Print what the summary in this prompt stands for, and what it no longer says."""
     how = f"model {receipt['model']}" if receipt["how"] == "model" else "an extract"
     if failure := receipt.get("failure"):
@@ -133,7 +133,7 @@ def _content(part: PartRecord) -> str:
 
 
 @command(app, name="render", example="artelier manifest render q3-report:c2/model --json | sha256sum")
-async def render(call: Call, step: Step) -> None:
+async def render(call: CliCall, step: Step) -> None:
     """Print the request that was sent to the model.
 
     With --json byte for byte, and a line break. What was erased is [erased], what the vault key would
@@ -141,7 +141,7 @@ async def render(call: Call, step: Step) -> None:
     """
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
-        request, erased = await runs.shown(*await _located(runs, step))
+        request, erased = await runs.shown(*await _locate_step(runs, step))
     from artelier.kernel.privacy.erasure import LOCKED
 
     for what in erased:
@@ -157,16 +157,16 @@ def readable(request: ModelRequest) -> str:
     """A request as text: a heading per message, tools by name."""
     from artelier.server.inspector.prompt_diff import readable
 
-    return readable(request, shown=_shown)
+    return readable(request, shown=_format_value)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return display.arguments(value, chars_max=10_000)
 
 
 @command(app, name="diff", example="artelier manifest diff q3-report:c1/model q3-report:c2/model")
 async def diff(
-    call: Call,
+    call: CliCall,
     first: Step,
     second: Annotated[str, typer.Argument(metavar="RUN:STEP", help="Another model step.")],
 ) -> None:
@@ -174,10 +174,10 @@ async def diff(
     async with call.kernel() as kernel:
         one, two = [await _both(call, kernel, place) for place in (first, second)]
     from artelier.kernel import shared_prefix
-    from artelier.server.inspector.prompt_diff import changes, compared
+    from artelier.server.inspector.prompt_diff import changes, compare_manifests
 
-    parts = compared(one[0], two[0])
-    text = changes(one[1], two[1], names=(first, second), shown=_shown)
+    parts = compare_manifests(one[0], two[0])
+    text = changes(one[1], two[1], names=(first, second), shown=_format_value)
 
     prefix = shared_prefix(one[0], two[0])
     if call.as_json:
@@ -203,7 +203,7 @@ async def diff(
         call.screen.note("the two requests are the same")
 
 
-async def _both(call: Call, kernel: Kernel, place: str) -> tuple[Manifest, ModelRequest]:
+async def _both(call: CliCall, kernel: Kernel, place: str) -> tuple[Manifest, ModelRequest]:
     runs = kernel.for_tenant(call.tenant)
-    located = await _located(runs, place)
+    located = await _locate_step(runs, place)
     return await runs.manifest(*located), (await runs.shown(*located))[0]

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.cli.world.app import Name
-from artelier.cli.world.inspection import Limit, bounds_of, checked
+from artelier.cli.world.inspection import Limit, bounds_of, check_limit
 from artelier.cli.world.target import world_of
 
 app = group("market", help="See what is for sale in a world, and what was paid.")
@@ -24,13 +24,13 @@ OFFERS_SHOWN = 10
 
 
 @command(app, name="list", example="artelier market list village")
-async def list_(call: Call, name: Name, closed: Closed = False, limit: Limit = 50) -> None:
+async def list_(call: CliCall, name: Name, closed: Closed = False, limit: Limit = 50) -> None:
     """List offers, newest first."""
     from artelier.world.queries import offers
 
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
-        found = await offers(world, closed=closed, limit=checked(limit) + 1)
+        found = await offers(world, closed=closed, limit=check_limit(limit) + 1)
     more = len(found) > limit
     if call.as_json:
         call.screen.json({"items": found[:limit], "next": limit if more else None})
@@ -41,7 +41,7 @@ async def list_(call: Call, name: Name, closed: Closed = False, limit: Limit = 5
 
 
 @command(app, name="show", example="artelier market show village")
-async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
+async def show(call: CliCall, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
     """Show prices by kind, and the newest offers and sales.
 
     Prices are those of the last 200 ticks.
@@ -52,7 +52,7 @@ async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
 
     async with call.kernel() as kernel:
         with call.screen.working(f"reading {name}"):
-            found = await market(world_of(call, kernel, name), limit=checked(limit))
+            found = await market(world_of(call, kernel, name), limit=check_limit(limit))
     if call.as_json:
         call.screen.json(msgspec.to_builtins(found))
         return
@@ -83,7 +83,7 @@ async def show(call: Call, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
         _table(call, offers)
 
 
-def _table(call: Call, offers: Sequence[dict[str, Any]]) -> None:
+def _table(call: CliCall, offers: Sequence[dict[str, Any]]) -> None:
     rows = [
         (
             one["offer"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
@@ -29,13 +29,13 @@ Agent = Annotated[str, typer.Option("--agent", metavar="AGENT", help="Id of the 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Rows at most.", min=1, max=1000)]
 
 
-async def _of(call: Call, kernel: Kernel, agent: str) -> LogMemory:
+async def _of(call: CliCall, kernel: Kernel, agent: str) -> LogMemory:
     """The memory of an agent, with the embedder that its entries were made with.
 
     Errors: `NotFound` if it has none.
     """
     memory = kernel.memory.for_agent(call.tenant, agent)
-    opened = await memory.scope.opened("read")
+    opened = await memory.scope.read_opened("read")
     if opened is None:
         raise NotFound(
             f"agent {agent!r:.80} of tenant {call.tenant} has no memory here",
@@ -72,7 +72,7 @@ def _plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-async def _replaced(call: Call, kernel: Kernel) -> TenantKernel | None:
+async def _scrubbing_tenant(call: CliCall, kernel: Kernel) -> TenantKernel | None:
     """Return where personal data is replaced in these memories; None for a file that knows of no tenant,
     too.
     """
@@ -82,20 +82,20 @@ async def _replaced(call: Call, kernel: Kernel) -> TenantKernel | None:
     return kernel.for_tenant(call.tenant) if known else None
 
 
-async def _asked(call: Call, kernel: Kernel, query: str) -> str:
+async def _scrub_query(call: CliCall, kernel: Kernel, query: str) -> str:
     """A query as memories hold what it asks for: a value in it is its placeholder."""
-    desk = await _replaced(call, kernel)
+    desk = await _scrubbing_tenant(call, kernel)
     if desk is None or desk.services.personal is None:
         return query
     await desk.state()
     return desk.services.personal(desk.id).text(query)
 
 
-async def _seen(call: Call, kernel: Kernel, found: Sequence[S], *, text: str = "text") -> list[S]:
+async def _restore_texts(call: CliCall, kernel: Kernel, found: Sequence[S], *, text: str = "text") -> list[S]:
     """Return what was found, its texts as whoever sits here may see them: with values, under the grant."""
     import msgspec
 
-    if (desk := await _replaced(call, kernel)) is None:
+    if (desk := await _scrubbing_tenant(call, kernel)) is None:
         return list(found)
     shown = await desk.restored([getattr(one, text) for one in found])
     return [msgspec.structs.replace(one, **{text: told}) for one, told in zip(found, shown, strict=True)]
@@ -103,7 +103,7 @@ async def _seen(call: Call, kernel: Kernel, found: Sequence[S], *, text: str = "
 
 @command(app, name="list", example="artelier memory list --agent ana")
 async def list_memories(
-    call: Call,
+    call: CliCall,
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="AGENT", help="List the entries of this agent.")
     ] = None,
@@ -123,7 +123,7 @@ async def list_memories(
             return
         memory = await _of(call, kernel, agent)
         entries = await memory.entries.entries(limit=limit, after=after)
-        entries = await _seen(call, kernel, entries)
+        entries = await _restore_texts(call, kernel, entries)
     following = entries[-1].id if len(entries) == limit else None
     if call.as_json:
         call.screen.json({"items": _plain(entries), "next": following})
@@ -144,7 +144,7 @@ async def list_memories(
         call.screen.note(f"more: --after {following}")
 
 
-def _show_agents(call: Call, found: list[tuple[str, int]]) -> None:
+def _show_agents(call: CliCall, found: list[tuple[str, int]]) -> None:
     if call.as_json:
         items = [{"agent": agent, "entries": entries} for agent, entries in found]
         call.screen.json({"items": items, "next": None})
@@ -158,7 +158,7 @@ def _show_agents(call: Call, found: list[tuple[str, int]]) -> None:
 
 @command(app, name="show", example="artelier memory show mem_1f0c22ab --agent ana")
 async def show(
-    call: Call,
+    call: CliCall,
     entry: Annotated[str, typer.Argument(metavar="ENTRY", help="Id of the entry.")],
     agent: Agent,
     embedding: Annotated[
@@ -171,7 +171,7 @@ async def show(
         listing = call.command_line("memory", "list", "--agent", agent)
         with _hinting(f"`{listing}` shows the ids."):
             found = await memory.entries.entry(entry, with_embedding=embedding)
-        (found,) = await _seen(call, kernel, [found])
+        (found,) = await _restore_texts(call, kernel, [found])
     if call.as_json:
         call.screen.json(_plain(found))
         return
@@ -185,7 +185,7 @@ async def show(
 
 @command(app, name="search", example="artelier memory search 'locker code' --agent ana")
 async def search(
-    call: Call,
+    call: CliCall,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What to look for.")],
     agent: Agent,
     limit: Limit = 10,
@@ -199,8 +199,8 @@ async def search(
     async with call.kernel() as kernel:
         memory = await _of(call, kernel, agent)
         with paid_by_person(kernel.for_tenant(call.tenant)):
-            found = await memory.search(await _asked(call, kernel, query), limit)
-        found = await _seen(call, kernel, found)
+            found = await memory.search(await _scrub_query(call, kernel, query), limit)
+        found = await _restore_texts(call, kernel, found)
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": None})
         return
@@ -209,10 +209,10 @@ async def search(
 
 
 @command(app, name="blocks", example="artelier memory blocks --agent ana")
-async def blocks(call: Call, agent: Agent) -> None:
+async def blocks(call: CliCall, agent: Agent) -> None:
     """Print the blocks of an agent's core memory."""
     async with call.kernel() as kernel:
-        found = await _seen(call, kernel, await (await _of(call, kernel, agent)).blocks())
+        found = await _restore_texts(call, kernel, await (await _of(call, kernel, agent)).blocks())
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": None})
         return
@@ -225,7 +225,7 @@ async def blocks(call: Call, agent: Agent) -> None:
 
 @command(app, name="history", example="artelier memory history --agent ana")
 async def history(
-    call: Call,
+    call: CliCall,
     agent: Agent,
     before: Annotated[
         int | None, typer.Option("--before", metavar="CHANGE", help="Only changes below.", min=1)
@@ -235,7 +235,7 @@ async def history(
     """List the changes of an agent's memory, newest first."""
     async with call.kernel() as kernel:
         found = await (await _of(call, kernel, agent)).changes(limit, before=before)
-        found = await _seen(call, kernel, found, text="summary")
+        found = await _restore_texts(call, kernel, found, text="summary")
     following = found[-1].id if len(found) == limit else None
     if call.as_json:
         call.screen.json({"items": _plain(found), "next": following})
@@ -257,7 +257,7 @@ async def history(
 
 @command(app, name="undo", example="artelier memory undo 12 --agent ana")
 async def undo(
-    call: Call,
+    call: CliCall,
     change: Annotated[
         int, typer.Argument(metavar="CHANGE", help="Number of the change, see history.", min=1)
     ],
@@ -280,7 +280,7 @@ async def undo(
 
 @command(app, name="consolidate", example="artelier memory consolidate --agent ana")
 async def consolidate(
-    call: Call,
+    call: CliCall,
     agent: Agent,
     boot: Annotated[
         list[str] | None,
@@ -340,7 +340,7 @@ async def consolidate(
 
 
 @contextlib.asynccontextmanager
-async def _runs(call: Call, database: str | None) -> AsyncGenerator[Store | None]:
+async def _runs(call: CliCall, database: str | None) -> AsyncGenerator[Store | None]:
     """The store of `--runs-db`; None without it, or if it is the opened file itself.
 
     Errors: `NotFound`; those of opening a store.
@@ -381,7 +381,7 @@ def _read(name: str) -> str:
 
 @command(app, name="install-model", example="artelier memory install-model minilm")
 def install_model(
-    call: Call, name: Annotated[str, typer.Argument(metavar="NAME", help="The embedder: minilm.")]
+    call: CliCall, name: Annotated[str, typer.Argument(metavar="NAME", help="The embedder: minilm.")]
 ) -> None:
     """Install a local embedder's model, without its dependencies.
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import Call, file_of
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import command, group
 from artelier.errors import Erased, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.operations.profile.definition import Operation, PromptInclusion
     from artelier.operations.profile.operation_profile import OperationProfile
-    from artelier.operations.profile.validation_errors import Mistake
+    from artelier.operations.profile.validation_errors import ProfileMistake
 
 SHIPPED = "shipped"
 """Where a profile is from that is no artifact."""
@@ -32,7 +32,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A file of JSON.")]
 
 @command(app, name="validate", example="artelier profile validate tavern.json")
 async def validate(
-    call: Call,
+    call: CliCall,
     file: Annotated[
         str | None, typer.Argument(metavar="FILE", help="A file of JSON; or name a --profile.")
     ] = None,
@@ -52,10 +52,10 @@ async def validate(
         content, where = _read(call, file), file
     else:
         content, where = await _content(call, profile or "")
-    return _told(call, mistakes_in(content), where)
+    return _print_mistakes(call, mistakes_in(content), where)
 
 
-def _told(call: Call, mistakes: Sequence[Mistake], where: str) -> int:
+def _print_mistakes(call: CliCall, mistakes: Sequence[ProfileMistake], where: str) -> int:
     """Every mistake as data; the exit code."""
     if call.as_json:
         call.screen.json({"valid": not mistakes, "from": where, "errors": list(mistakes)})
@@ -70,7 +70,7 @@ def _told(call: Call, mistakes: Sequence[Mistake], where: str) -> int:
 
 @command(app, name="list", example="artelier profile list")
 async def list_profiles(
-    call: Call,
+    call: CliCall,
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Go on after a page's `next`.")
     ] = None,
@@ -98,7 +98,7 @@ async def list_profiles(
 
 
 async def _add_stored(
-    call: Call, desk: Any, items: list[dict[str, Any]], broken: dict[str, str], *, after: str | None
+    call: CliCall, desk: Any, items: list[dict[str, Any]], broken: dict[str, str], *, after: str | None
 ) -> str | None:
     """One page of stored profiles, those that cannot be used with the reason; after which id to go on."""
     from artelier.operations.profile.operation_profile import InvalidProfile
@@ -132,7 +132,7 @@ def _item(profile: OperationProfile, source: str) -> dict[str, Any]:
 
 
 @command(app, name="show", example="artelier profile show rp-basic")
-async def show(call: Call, name: Name) -> None:
+async def show(call: CliCall, name: Name) -> None:
     """Show what a profile does, and when.
 
     Its operations stand in the order of commit, with what each writes; below them, what prompts include.
@@ -216,7 +216,7 @@ def _inclusion_row(rule: PromptInclusion) -> tuple[object, ...]:
 
 
 @command(app, name="import", example="artelier profile import tavern.json")
-async def import_(call: Call, file: File) -> int:
+async def import_(call: CliCall, file: File) -> int:
     """Store a profile as an artifact, if nothing is wrong with it.
 
     It becomes a new version of the one with its profile_id; what has not changed gets none.
@@ -229,7 +229,7 @@ async def import_(call: Call, file: File) -> int:
         if call.as_json:  # all mistakes, not only the first ones that fit into one message
             call.screen.json({"error": {**error.to_wire(), "errors": list(error.errors)}})
             return exit_codes.of_error(error)
-        return _told(call, error.errors, file)
+        return _print_mistakes(call, error.errors, file)
     async with call.kernel(create=True) as kernel:
         ref = await profile.save(kernel.for_tenant(call.tenant), by=call.person)
     if call.as_json:
@@ -241,7 +241,7 @@ async def import_(call: Call, file: File) -> int:
 
 @command(app, name="export", example="artelier profile export rp-basic mine.json")
 async def export(
-    call: Call,
+    call: CliCall,
     name: Name,
     file: Annotated[
         str | None, typer.Argument(metavar="FILE", help="Where to write; it is replaced. Else stdout.")
@@ -265,11 +265,11 @@ async def export(
         call.screen.line(f"{file}: {profile.profile_id}, {source}")
 
 
-def _has_database(call: Call) -> bool:
+def _has_database(call: CliCall) -> bool:
     return Path(file_of(call.database)).exists()
 
 
-async def _content(call: Call, name: str) -> tuple[object, str]:
+async def _content(call: CliCall, name: str) -> tuple[object, str]:
     """A profile's content, and what it is from: a stored one goes before a shipped one of its name.
 
     Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no ref or no profile.
@@ -291,7 +291,7 @@ async def _content(call: Call, name: str) -> tuple[object, str]:
     return shipped_text(name), SHIPPED
 
 
-def _read(call: Call, file: str) -> bytes:
+def _read(call: CliCall, file: str) -> bytes:
     """The bytes of a file, at most one more than a profile may have. Errors: `NotFound`, `InvalidRequest`."""
     from artelier.operations.profile.untrusted_json import BYTES_MAX
 

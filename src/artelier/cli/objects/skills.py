@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest
 
@@ -26,7 +26,7 @@ Hash = Annotated[
 ]
 
 
-def _of(call: Call, kernel: Kernel) -> Skills:
+def _of(call: CliCall, kernel: Kernel) -> Skills:
     from artelier.tools.skills import Skills
 
     return Skills(kernel.services, call.tenant)
@@ -34,7 +34,7 @@ def _of(call: Call, kernel: Kernel) -> Skills:
 
 @command(app, name="list", example="artelier skills list --status parked")
 async def list_skills(
-    call: Call,
+    call: CliCall,
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help="active, parked or refused.")
     ] = None,
@@ -71,7 +71,7 @@ async def list_skills(
 
 @command(app, name="show", example="artelier skills show pdf-forms")
 async def show(
-    call: Call,
+    call: CliCall,
     name: Name,
     file: Annotated[
         str | None, typer.Option("--file", metavar="PATH", help="Print this file of its folder as it is now.")
@@ -97,7 +97,7 @@ async def show(
         call.screen.line(line)
 
 
-async def _show_file(call: Call, name: str, path: str) -> None:
+async def _show_file(call: CliCall, name: str, path: str) -> None:
     async with call.kernel() as kernel:
         text = await _of(call, kernel).file(name, path)
     if call.as_json:
@@ -108,7 +108,7 @@ async def _show_file(call: Call, name: str, path: str) -> None:
 
 
 @command(app, name="diff", example="artelier skills diff pdf-forms")
-async def diff(call: Call, name: Name) -> None:
+async def diff(call: CliCall, name: Name) -> None:
     """Show what changed since a skill could last be used.
 
     Files beside its SKILL.md that changed are named; `skills show NAME --file PATH` prints one.
@@ -126,7 +126,7 @@ async def diff(call: Call, name: Name) -> None:
         call.screen.note(f"{one['path']} is {one['change']}{hint}")
 
 
-def _say_diff(call: Call, found: str) -> None:
+def _say_diff(call: CliCall, found: str) -> None:
     if found:
         for line in found.split("\n"):
             call.screen.line(line)
@@ -135,7 +135,7 @@ def _say_diff(call: Call, found: str) -> None:
 
 
 @command(app, name="approve", example="artelier skills approve pdf-forms --hash 3f2a9c01")
-async def approve(call: Call, name: Name, note: Note = "", hash: Hash = None) -> None:
+async def approve(call: CliCall, name: Name, note: Note = "", hash: Hash = None) -> None:
     """Let a parked or refused definition be used.
 
     Agents have it from their next listing on. Name the --hash that you looked at, and nothing newer can be
@@ -147,7 +147,7 @@ async def approve(call: Call, name: Name, note: Note = "", hash: Hash = None) ->
 
 
 @command(app, name="refuse", example="artelier skills refuse pdf-forms --note 'not ours'")
-async def refuse(call: Call, name: Name, note: Note = "", hash: Hash = None) -> None:
+async def refuse(call: CliCall, name: Name, note: Note = "", hash: Hash = None) -> None:
     """Forbid a skill, also one in use.
 
     What was loaded is refused at its next call. A definition that changes is parked anew.
@@ -157,14 +157,14 @@ async def refuse(call: Call, name: Name, note: Note = "", hash: Hash = None) -> 
     _say(call, found)
 
 
-def _say(call: Call, found: dict[str, Any]) -> None:
+def _say(call: CliCall, found: dict[str, Any]) -> None:
     if call.as_json:
         call.screen.json(found)
     else:
         _facts(call, found)
 
 
-def _facts(call: Call, found: dict[str, Any]) -> None:
+def _facts(call: CliCall, found: dict[str, Any]) -> None:
     call.screen.facts(
         [
             ("skill", found["skill"]),

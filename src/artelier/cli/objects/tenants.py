@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
@@ -22,7 +22,7 @@ TenantId = Annotated[
 
 
 @command(app, name="list", example="artelier tenants list")
-async def list_tenants(call: Call) -> None:
+async def list_tenants(call: CliCall) -> None:
     """List tenants with their money."""
     async with call.kernel() as kernel:
         found = await kernel.tenants.list()
@@ -41,7 +41,7 @@ async def list_tenants(call: Call) -> None:
 
 
 @command(app, name="show", example="artelier tenants show acme")
-async def show(call: Call, name: TenantId = None) -> None:
+async def show(call: CliCall, name: TenantId = None) -> None:
     """Show one tenant: its grants and its money."""
     async with call.kernel() as kernel:
         found = await kernel.tenants.show(name or call.tenant)
@@ -50,7 +50,7 @@ async def show(call: Call, name: TenantId = None) -> None:
 
 @command(app, name="update", example="artelier tenants update acme --budget-usd 20.00")
 async def update(
-    call: Call,
+    call: CliCall,
     name: TenantId = None,
     budget_usd: Annotated[
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend, in total.")
@@ -156,7 +156,7 @@ def _patterns(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _print(call: Call, tenant: dict[str, Any]) -> None:
+def _print(call: CliCall, tenant: dict[str, Any]) -> None:
     if call.as_json:
         call.screen.json(tenant)
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
 
@@ -24,7 +24,7 @@ PAGE = 1000
 
 @command(app, name="list", example="artelier runs list --status waiting_approval")
 async def list_runs(
-    call: Call,
+    call: CliCall,
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help="Only runs with this status.")
     ] = None,
@@ -68,7 +68,7 @@ async def list_runs(
 
 
 @command(app, name="show", example="artelier runs show q3-report")
-async def show(call: Call, run: RunId) -> None:
+async def show(call: CliCall, run: RunId) -> None:
     """Show one run, its result, and what to do next."""
     from artelier.cli.next_steps import driver_of, next_steps
 
@@ -85,7 +85,7 @@ async def show(call: Call, run: RunId) -> None:
         call.screen.note(line)
 
 
-def _show_run(call: Call, run: dict[str, Any], driver: str | None) -> None:
+def _show_run(call: CliCall, run: dict[str, Any], driver: str | None) -> None:
     from artelier.cli.next_steps import question_lines, standing, unknown_lines
 
     usage = run["usage"]
@@ -127,7 +127,7 @@ def _rate_text(wait: dict[str, Any] | None) -> str:
 
 @command(app, name="tail", example="artelier runs tail q3-report --follow")
 async def tail(
-    call: Call,
+    call: CliCall,
     run: RunId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
     after: Annotated[
@@ -166,7 +166,7 @@ async def tail(
 
 
 async def _follow(
-    call: Call, kernel: Kernel, story: Narration, run: str, *, position: int, after: int
+    call: CliCall, kernel: Kernel, story: Narration, run: str, *, position: int, after: int
 ) -> None:
     from artelier.kernel.run.results import FINAL
     from artelier.log import run_stream
@@ -186,7 +186,7 @@ async def _follow(
             return
 
 
-async def _print_event(call: Call, kernel: Kernel, story: Narration, event: Event) -> None:
+async def _print_event(call: CliCall, kernel: Kernel, story: Narration, event: Event) -> None:
     if call.as_json:
         call.screen.json(event_object(event), indent=-1)
         return
@@ -219,7 +219,7 @@ def event_object(event: Event) -> dict[str, Any]:
 
 
 @command(app, name="tree", example="artelier runs tree q3-report")
-async def tree(call: Call, run: RunId) -> None:
+async def tree(call: CliCall, run: RunId) -> None:
     """Show a run with its children and what each cost."""
     from artelier.cli.next_steps import undriven
 
@@ -247,7 +247,7 @@ def flat(run: dict[str, Any]) -> list[dict[str, Any]]:
     return [run, *(below for child in run["children"] for below in flat(child))]
 
 
-def _print_branch(call: Call, run: dict[str, Any], left: set[str], *, first: str, rest: str) -> None:
+def _print_branch(call: CliCall, run: dict[str, Any], left: set[str], *, first: str, rest: str) -> None:
     """`left`: those that nobody drives."""
     from artelier.cli.next_steps import standing
     from artelier.money import format_usd
@@ -267,7 +267,7 @@ def _print_branch(call: Call, run: dict[str, Any], left: set[str], *, first: str
 
 
 @command(app, name="cost", example="artelier runs cost q3-report")
-async def cost(call: Call, run: RunId) -> None:
+async def cost(call: CliCall, run: RunId) -> None:
     """Show what a run cost, call by call."""
     from artelier.money import format_usd
 
@@ -303,7 +303,7 @@ async def cost(call: Call, run: RunId) -> None:
 
 
 @command(app, name="steps", example="artelier runs steps q3-report")
-async def steps(call: Call, run: RunId) -> None:
+async def steps(call: CliCall, run: RunId) -> None:
     """List a run's steps in the order they were asked for.
 
     The key of a model step follows a run's id in `artelier manifest show RUN:STEP`.

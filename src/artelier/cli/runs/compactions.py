@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
 from artelier.errors import InvalidRequest
@@ -14,7 +14,7 @@ from artelier.errors import InvalidRequest
 
 @command(app, name="compactions", example="artelier runs compactions q3-report")
 async def compactions(
-    call: Call,
+    call: CliCall,
     run: RunId,
     undo: Annotated[
         bool, typer.Option("--undo", help="Show the newest block again, from the run's next cycle on.")

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import exit_codes
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
 from artelier.cli.work.run import ToolsFile, tools_of_file
 from artelier.errors import RunSuspended
 
 if TYPE_CHECKING:
-    from artelier.kernel.run.results import Compensated
+    from artelier.kernel.run.results import CompensationResult
 
 
 @command(app, name="compensate", example="artelier runs compensate refunds-march --tools refunds.py")
 async def compensate(
-    call: Call,
+    call: CliCall,
     run: RunId,
     tools: ToolsFile = None,
     upto: Annotated[
@@ -41,7 +41,7 @@ async def compensate(
         try:
             done = await runs.compensate(run, upto=upto, note=note, by=call.person, on_wait="suspend")
         except RunSuspended as flow:
-            return _held(call, again, flow)
+            return _report_suspended(call, again, flow)
         except CompensationFailed as error:
             error.hint = f"What came after it is undone. Try again: {again}"
             raise
@@ -53,13 +53,13 @@ async def compensate(
     return exit_codes.COMPLETED
 
 
-def _again(call: Call, run: str, tools: str | None, upto: str | None) -> str:
+def _again(call: CliCall, run: str, tools: str | None, upto: str | None) -> str:
     """The same command once more."""
     options = [*(("--tools", tools) if tools else ()), *(("--upto", upto) if upto else ())]
     return call.command_line("runs", "compensate", run, *options)
 
 
-def _held(call: Call, again: str, flow: RunSuspended) -> int:
+def _report_suspended(call: CliCall, again: str, flow: RunSuspended) -> int:
     """Something must be settled first."""
     told: dict[str, Any] = {"run_id": flow.run_id, "status": flow.status, "reason": flow.reason}
     if call.as_json:
@@ -72,7 +72,7 @@ def _held(call: Call, again: str, flow: RunSuspended) -> int:
     return exit_codes.of_status(flow.status)
 
 
-def _show(call: Call, done: Compensated) -> None:
+def _show(call: CliCall, done: CompensationResult) -> None:
     if call.as_json:
         call.screen.json({"run_id": done.run_id, "undone": done.undone, "not_undone": done.not_undone})
         return

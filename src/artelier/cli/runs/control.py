@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.exit_codes import COMPLETED
 from artelier.cli.runs.app import RunId, app
@@ -24,7 +24,7 @@ Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in 
 
 @command(app, name="resume", example="artelier resume q3-report")
 async def resume(
-    call: Call,
+    call: CliCall,
     run: RunId,
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Report: else ./artelier-out/<run id>.md.")
@@ -79,20 +79,20 @@ async def resume(
             run = await kernel.for_tenant(call.tenant).goes_on_as(run)
         is_asked = bool(caps or note.strip() or any(raised.values()))
         if not is_asked and not await _has_begun(call, kernel, run):
-            return await conclude(call, kernel, await _begun(call, kernel, run, yes=yes), out=out)
+            return await conclude(call, kernel, await _begin(call, kernel, run, yes=yes), out=out)
         shown = await kernel.for_tenant(call.tenant).show(run)
-        if is_asked and shown["loop"] and await _reopened(call, kernel, shown, caps, note, raised):
+        if is_asked and shown["loop"] and await _reopen(call, kernel, shown, caps, note, raised):
             caps = {}
         elif shown["status"] == "paused" and not await _let_go_on(call, kernel, shown):
             return COMPLETED
         if caps and await _only_capped(call, kernel, shown, caps):
             return COMPLETED
-        result = await resumed(call, kernel, run, yes=yes, caps=caps, replay=replay)
+        result = await resume_and_drive(call, kernel, run, yes=yes, caps=caps, replay=replay)
         return await conclude(call, kernel, result, out=out)
 
 
-async def _reopened(
-    call: Call,
+async def _reopen(
+    call: CliCall,
     kernel: Kernel,
     run: dict[str, Any],
     caps: Mapping[str, Any],
@@ -123,7 +123,7 @@ def _limits(caps: Mapping[str, Any]) -> Limits | None:
     )
 
 
-async def _has_begun(call: Call, kernel: Kernel, run_id: str) -> bool:
+async def _has_begun(call: CliCall, kernel: Kernel, run_id: str) -> bool:
     try:
         await kernel.for_tenant(call.tenant).show(run_id)
     except NotFound:
@@ -131,7 +131,7 @@ async def _has_begun(call: Call, kernel: Kernel, run_id: str) -> bool:
     return True
 
 
-async def _begun(call: Call, kernel: Kernel, run_id: str, *, yes: bool) -> AgentResult:
+async def _begin(call: CliCall, kernel: Kernel, run_id: str, *, yes: bool) -> AgentResult:
     """The result of a run that waits to be begun. Errors: `NotFound` if nothing of that id does."""
     from artelier.agents import resume_run
     from artelier.cli.run_driver import drive
@@ -161,16 +161,16 @@ def _caps(given: list[str]) -> dict[str, Any]:
     return found
 
 
-async def _let_go_on(call: Call, kernel: Kernel, run: dict[str, Any]) -> bool:
+async def _let_go_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> bool:
     """Lift a pause; whether the run is ours to drive then."""
     effect = await kernel.for_tenant(call.tenant).resume(run["id"], by=call.person)
     if getattr(effect, "queued", False):
         return True
-    await _told(call, kernel, run["id"], "goes on in the process that drives it")
+    await _print_effect(call, kernel, run["id"], "goes on in the process that drives it")
     return False
 
 
-async def _only_capped(call: Call, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]) -> bool:
+async def _only_capped(call: CliCall, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]) -> bool:
     """Set the caps of a run that only other code can drive; whether it is one."""
     from artelier.cli.next_steps import go_on, way_on
     from artelier.kernel.run.results import FINAL
@@ -192,8 +192,8 @@ async def _only_capped(call: Call, kernel: Kernel, run: dict[str, Any], caps: Ma
     return True
 
 
-async def resumed(
-    call: Call, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any], replay: str = "strict"
+async def resume_and_drive(
+    call: CliCall, kernel: Kernel, run_id: str, *, yes: bool, caps: Mapping[str, Any], replay: str = "strict"
 ) -> AgentResult:
     """Drive a run of a built-in loop, its caps (by unit) set first.
 
@@ -228,7 +228,7 @@ async def resumed(
 
 
 @command(app, name="retry", example="artelier retry q3-report")
-async def retry(call: Call, run: RunId) -> None:
+async def retry(call: CliCall, run: RunId) -> None:
     """Reopen a failed run.
 
     What made it fail is tried again, and a count that it ended by begins anew, when `artelier resume` or a
@@ -238,19 +238,19 @@ async def retry(call: Call, run: RunId) -> None:
 
 
 @command(app, name="cancel", example="artelier cancel q3-report --note 'asked for the wrong year'")
-async def cancel(call: Call, run: RunId, note: Note = "") -> None:
+async def cancel(call: CliCall, run: RunId, note: Note = "") -> None:
     """End a run for good, and its children."""
     await give(call, run, "cancelled", lambda runs: runs.cancel(run, by=call.person, note=note))
 
 
 @command(app, name="pause", example="artelier pause q3-report")
-async def pause(call: Call, run: RunId, note: Note = "") -> None:
+async def pause(call: CliCall, run: RunId, note: Note = "") -> None:
     """Let a run hold after its step at hand, until it is resumed."""
     await give(call, run, "paused", lambda runs: runs.pause(run, by=call.person, note=note))
 
 
 @command(app, name="step", example="artelier step q3-report")
-async def step(call: Call, run: RunId) -> None:
+async def step(call: CliCall, run: RunId) -> None:
     """Let a paused run take one step, and hold again.
 
     An agent takes one cycle: a prompt, a reply, what it asked for. A run that nobody drives waits for
@@ -260,7 +260,7 @@ async def step(call: Call, run: RunId) -> None:
 
 
 @command(app, name="stop", example="artelier runs stop q3-report")
-async def stop(call: Call, run: RunId, note: Note = "") -> None:
+async def stop(call: CliCall, run: RunId, note: Note = "") -> None:
     """Pause a run now, its call in flight cancelled.
 
     What the call produced and cost so far is kept.
@@ -270,7 +270,7 @@ async def stop(call: Call, run: RunId, note: Note = "") -> None:
 
 @command(app, name="inject", example="artelier runs inject q3-report 'leave out the returns'")
 async def inject(
-    call: Call,
+    call: CliCall,
     run: RunId,
     note: Annotated[str, typer.Argument(metavar="NOTE", help="What the agent shall take into account.")],
 ) -> None:
@@ -282,7 +282,7 @@ async def inject(
 
 @command(app, name="approve", example="artelier approve q3-report --note 'numbers checked'")
 async def approve(
-    call: Call,
+    call: CliCall,
     run: RunId,
     step: Annotated[
         str | None, typer.Argument(metavar="STEP", help="Which question; needed if several are open.")
@@ -307,7 +307,7 @@ async def approve(
 
 @command(app, name="reconcile", example="artelier reconcile q3-report c4/tool/0 --succeeded '{\"id\": 7}'")
 async def reconcile(
-    call: Call,
+    call: CliCall,
     run: RunId,
     step: Annotated[
         str | None, typer.Argument(metavar="STEP", help="The step; without it, those that can be settled.")
@@ -348,14 +348,14 @@ async def reconcile(
     async with call.kernel(tools=tools_of_file(tools)) as kernel:
         step = await _unknown_step(call, kernel, run, step)
         if probe:
-            await _probed(call, kernel, run, step, has_tools=tools is not None)
+            await _settle_by_probe(call, kernel, run, step, has_tools=tools is not None)
         else:
             desk = kernel.for_tenant(call.tenant)
             await desk.reconcile(run, step, by=call.person, **answers)
-        await _told(call, kernel, run, "settled")
+        await _print_effect(call, kernel, run, "settled")
 
 
-async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) -> str:
+async def _unknown_step(call: CliCall, kernel: Kernel, run: str, step: str | None) -> str:
     """Return `step`, if its outcome is unknown.
 
     Errors: `InvalidRequest` if no step is named, `Conflict` if another one is; the hint lists the steps of
@@ -387,7 +387,7 @@ async def _unknown_step(call: Call, kernel: Kernel, run: str, step: str | None) 
     raise Conflict(f"run {run} has no unknown outcome at this step", got=step, hint=hint)
 
 
-async def _probed(call: Call, kernel: Kernel, run: str, step: str, *, has_tools: bool) -> None:
+async def _settle_by_probe(call: CliCall, kernel: Kernel, run: str, step: str, *, has_tools: bool) -> None:
     """Settle by the probe of a tool: of the file that was named, or of the workspace that the run names."""
     import dataclasses
 
@@ -423,13 +423,13 @@ def json_argument(text: str, option: str) -> Any:
         ) from None
 
 
-async def give(call: Call, run: str, done: str, command: Callable[[TenantKernel], Any]) -> None:
+async def give(call: CliCall, run: str, done: str, command: Callable[[TenantKernel], Any]) -> None:
     async with call.kernel() as kernel:
         await command(kernel.for_tenant(call.tenant))
-        await _told(call, kernel, run, done)
+        await _print_effect(call, kernel, run, done)
 
 
-async def _told(call: Call, kernel: Kernel, run: str, done: str) -> None:
+async def _print_effect(call: CliCall, kernel: Kernel, run: str, done: str) -> None:
     """Show what a command led to: the run, or in JSON its object."""
     from artelier.cli.next_steps import driver_of, next_steps
 

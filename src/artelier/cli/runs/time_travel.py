@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
 from artelier.errors import InvalidRequest
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @command(app, name="fork", example="artelier fork q3-report --at 14 --model openai:gpt-5-mini")
 async def fork(
-    call: Call,
+    call: CliCall,
     run: RunId,
     at: Annotated[
         int | None,
@@ -92,7 +92,7 @@ def _changes(given: list[str]) -> dict[str, str]:
 
 @command(app, name="diff", example="artelier diff q3-report q3-report.fork-1")
 async def diff(
-    call: Call,
+    call: CliCall,
     first: Annotated[str, typer.Argument(metavar="A", help="Id of a run.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Id of another run.")],
 ) -> None:
@@ -117,7 +117,7 @@ async def diff(
     call.screen.table(("", found["run_a"], found["run_b"]), rows, empty="")
 
 
-def _show_parting(call: Call, parting: dict[str, Any]) -> None:
+def _show_parting(call: CliCall, parting: dict[str, Any]) -> None:
     section = f" in {parting['section']}" if parting["section"] else ""
     where = f"step {parting['key']}" if parting["key"] else "the end"
     call.screen.line(f"first difference at {where}: {parting['what']}{section}", "bold")
@@ -147,7 +147,7 @@ def _total(side: dict[str, Any], name: str) -> str:
 
 @command(app, name="replay", example="artelier replay q3-report.artelier")
 async def replay(
-    call: Call,
+    call: CliCall,
     target: Annotated[
         str, typer.Argument(metavar="RUN|FILE", help="Id of a run, or a file of `artelier export`.")
     ],
@@ -196,7 +196,7 @@ def _is_file(target: str) -> bool:
 
 @command(app, name="export", example="artelier export q3-report q3-report.artelier")
 async def export(
-    call: Call,
+    call: CliCall,
     run: RunId,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; it is replaced.")],
 ) -> None:
@@ -209,12 +209,12 @@ async def export(
         with call.screen.working(f"exporting {run}"):
             done = await kernel.for_tenant(call.tenant).export(run, file)
         head = await kernel.head()
-    _transferred(call, done, f"{file}: ", head)
+    _print_transfer(call, done, f"{file}: ", head)
 
 
 @command(app, name="import", example="artelier import q3-report.artelier --tenant acme")
 async def import_(
-    call: Call, file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier export`.")]
+    call: CliCall, file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier export`.")]
 ) -> None:
     """Take the runs of an export into this database.
 
@@ -224,10 +224,10 @@ async def import_(
         with call.screen.working(f"importing {file}"):
             done = await kernel.for_tenant(call.tenant).import_(file, by=call.person)
         head = await kernel.head()
-    _transferred(call, done, "", head)
+    _print_transfer(call, done, "", head)
 
 
-def _transferred(call: Call, done: Transferred, where: str, head: str) -> None:
+def _print_transfer(call: CliCall, done: Transferred, where: str, head: str) -> None:
     import msgspec
 
     if call.as_json:

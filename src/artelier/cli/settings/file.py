@@ -22,9 +22,9 @@ def load_settings(path: str | None, *, environ: Mapping[str, str]) -> Settings:
     overrides = {name: value for name in ENVIRONMENT if (value := environ.get(name, "").strip())}
     if raw is None and not overrides:
         return Settings()
-    from artelier.cli.settings.schema import checked
+    from artelier.cli.settings.schema import check_settings
 
-    return checked(raw, file=file, overrides=overrides)
+    return check_settings(raw, file=file, overrides=overrides)
 
 
 def _read(file: Path, *, must_exist: bool) -> str | None:
@@ -40,7 +40,7 @@ def _read(file: Path, *, must_exist: bool) -> str | None:
         raise InvalidConfig(f"{file} cannot be read: {error.strerror}") from None
 
 
-def documented() -> list[dict[str, Any]]:
+def document_settings() -> list[dict[str, Any]]:
     """Every setting with its type, default, meaning and variable, for the docs."""
     from artelier.cli.settings.schema import rows
 

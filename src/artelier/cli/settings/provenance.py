@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from artelier.cli.settings.file import documented, load_settings
+from artelier.cli.settings.file import document_settings, load_settings
 from artelier.cli.settings.settings import FILE
 from artelier.cli.settings.toml_lines import key_lines, line_of
 
@@ -32,7 +32,7 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSour
     lines = key_lines(raw)
     told = dict(_flat((), tomllib.loads(raw, parse_float=Decimal)))
     found: list[SettingSource] = []
-    for row in documented():
+    for row in document_settings():
         place = tuple(row["key"].split("."))
         if "<" in row["key"]:
             continue
@@ -41,13 +41,13 @@ def sources(path: str | None, *, environ: Mapping[str, str]) -> list[SettingSour
             found.append(SettingSource(row["key"], environ[variable].strip(), variable))
         elif place in told:
             where = f"{file}:{line_of(lines, place)}"
-            found.append(SettingSource(row["key"], _shown(told.pop(place)), where))
+            found.append(SettingSource(row["key"], _format_value(told.pop(place)), where))
         else:
             found.append(SettingSource(row["key"], str(row["default"]), "default"))
         told.pop(place, None)
     for place, value in told.items():
         key = ".".join(part if part.isidentifier() else f'"{part}"' for part in place)
-        found.append(SettingSource(key, _shown(value), f"{file}:{line_of(lines, place)}"))
+        found.append(SettingSource(key, _format_value(value), f"{file}:{line_of(lines, place)}"))
     return found
 
 
@@ -59,7 +59,7 @@ def _flat(place: tuple[str, ...], table: Mapping[str, Any]) -> Iterator[tuple[tu
             yield (*place, key), value
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     return msgspec.json.encode(value).decode()

@@ -212,17 +212,17 @@ class SettingsFile(Table):
     tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
 
 
-def checked(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
+def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
     """The settings of a file's text with the environment's values over them. Errors: `InvalidConfig`."""
-    tables = _parsed(raw, file) if raw is not None else {}
-    found = _validated(tables, raw or "", file)
+    tables = _parse(raw, file) if raw is not None else {}
+    found = _validate(tables, raw or "", file)
     for name, value in overrides.items():
         table, key = ENVIRONMENT[name]
         part: Table = getattr(found, table)
         try:
             changed = type(part).model_validate({**part.model_dump(), key: value})
         except ValidationError as error:
-            raise InvalidConfig(f"{name}: {_said(error.errors()[0])}", got=repr(value)[:80]) from None
+            raise InvalidConfig(f"{name}: {_message_of(error.errors()[0])}", got=repr(value)[:80]) from None
         setattr(found, table, changed)
     path = found.store.path
     if path is not None and "ARTELIER_DB" not in overrides and "://" not in path:
@@ -304,7 +304,7 @@ def _governing(
         ) from None
 
 
-def _parsed(raw: str, file: Path) -> dict[str, Any]:
+def _parse(raw: str, file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(raw, parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
@@ -316,7 +316,7 @@ def _parsed(raw: str, file: Path) -> dict[str, Any]:
         raise InvalidConfig(f"{file}:{line}: {message[:1].lower()}{message[1:]}", expected="TOML") from None
 
 
-def _validated(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
+def _validate(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
     try:
         return SettingsFile.model_validate(tables)
     except ValidationError as error:
@@ -333,21 +333,21 @@ def _validated(tables: dict[str, Any], raw: str, file: Path) -> SettingsFile:
         if problem["type"] == "extra_forbidden":
             raise InvalidConfig(
                 f"{file}:{line}: unknown key {'.'.join(path)}{more}",
-                expected=", ".join(known := _known(path[:-1])),
+                expected=", ".join(known := _known_keys(path[:-1])),
                 got=path[-1],
                 hint=_nearest(path[-1], known),
             ) from None
         raise InvalidConfig(
-            f"{file}:{line}: {'.'.join(path)}: {_said(problem)}{more}", got=repr(problem["input"])[:80]
+            f"{file}:{line}: {'.'.join(path)}: {_message_of(problem)}{more}", got=repr(problem["input"])[:80]
         ) from None
 
 
-def _said(problem: ErrorDetails) -> str:
+def _message_of(problem: ErrorDetails) -> str:
     text = problem["msg"].removeprefix("Value error, ")
     return text[:1].lower() + text[1:]
 
 
-def _known(path: tuple[str, ...]) -> list[str]:
+def _known_keys(path: tuple[str, ...]) -> list[str]:
     """Keys that may stand in a table."""
     table: type[BaseModel] = SettingsFile
     below: type[BaseModel] | None = None

@@ -49,10 +49,10 @@ def line_of(lines: dict[Path, int], path: Sequence[str]) -> int:
 
 
 def _parts(dotted: str) -> Path:
-    return tuple(_unquoted(part) for part in _PART.findall(dotted))
+    return tuple(_unquote(part) for part in _PART.findall(dotted))
 
 
-def _unquoted(part: str) -> str:
+def _unquote(part: str) -> str:
     if part.startswith("'"):
         return part[1:-1]
     if part.startswith('"'):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
@@ -25,7 +25,7 @@ PLAN_CHARS_MAX = 4_000_000
 
 @command(app, example="artelier do 'Which region sold most? Write a report.' --workspace ./sales")
 async def do(
-    call: Call,
+    call: CliCall,
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What to find out or make.")],
     workspace: Annotated[
         str, typer.Option("--workspace", metavar="DIR", help="Folder that the tools may use.")
@@ -67,7 +67,7 @@ async def do(
     """
     from artelier.cli.run_driver import conclude
 
-    root, usd = _checked(goal, workspace), call.dollars(budget_usd)
+    root, usd = _check_arguments(goal, workspace), call.dollars(budget_usd)
     wish = DoWish(
         goal=goal,
         root=root,
@@ -77,7 +77,7 @@ async def do(
         subject=subject,
         at_most=at_most,
     )
-    given = _given(plan_file, plan=plan, solo=solo)
+    given = _read_plan(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
     async with call.kernel(create=True) as kernel:
         asked = {"goal": goal, "workspace": root, "model": model}
@@ -87,9 +87,9 @@ async def do(
             kernel.models.resolve(wish.model)  # before anything is recorded
             result = await _alone(call, kernel, run_id, wish)
         else:
-            result = await _planned(call, kernel, run_id, wish, given, asks=plan)
+            result = await _conduct_mission(call, kernel, run_id, wish, given, asks=plan)
         if plan and not solo:
-            result = await _shown(call, kernel, result, plan_file)
+            result = await _print_waiting_plan(call, kernel, result, plan_file)
         return await conclude(call, kernel, result, out=out)
 
 
@@ -106,7 +106,7 @@ class DoWish(NamedTuple):
     at_most: bool = False
 
 
-async def _alone(call: Call, kernel: Kernel, run_id: str, wish: DoWish) -> AgentResult:
+async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> AgentResult:
     """One agent, without a plan."""
     from artelier.agents import workspace_agent
     from artelier.cli.run_driver import drive, report_id
@@ -131,8 +131,8 @@ async def _alone(call: Call, kernel: Kernel, run_id: str, wish: DoWish) -> Agent
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 
 
-async def _planned(
-    call: Call, kernel: Kernel, run_id: str, wish: DoWish, plan: Any, *, asks: bool
+async def _conduct_mission(
+    call: CliCall, kernel: Kernel, run_id: str, wish: DoWish, plan: Any, *, asks: bool
 ) -> AgentResult:
     """A mission, from its plan on. `asks`: it waits for a person's answer before it is launched."""
     from artelier.cli.run_driver import drive
@@ -160,9 +160,9 @@ async def _planned(
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 
 
-async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: DoWish, plan: Any) -> AgentResult:
+async def _gone_on(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish, plan: Any) -> AgentResult:
     """A run that is there, with its launch answered by an edited plan if one is given."""
-    from artelier.cli.runs.control import resumed
+    from artelier.cli.runs.control import resume_and_drive
     from artelier.kernel.privacy.data_subjects import check_about
 
     if wish.subject:
@@ -170,16 +170,16 @@ async def _gone_on(call: Call, kernel: Kernel, run_id: str, wish: DoWish, plan: 
     if plan is not None:
         await kernel.for_tenant(call.tenant).launch(run_id, plan, by=call.person)
     caps = {} if wish.usd is None else {"usd": wish.usd}
-    return await resumed(call, kernel, run_id, yes=wish.yes, caps=caps)
+    return await resume_and_drive(call, kernel, run_id, yes=wish.yes, caps=caps)
 
 
-def _announce(call: Call, run_id: str, wish: DoWish) -> None:
+def _announce(call: CliCall, run_id: str, wish: DoWish) -> None:
     database = f"database {call.database}"
     what = f"run {redact_output(run_id)}: {wish.model}"
     call.screen.note(f"{what}, workspace {wish.root}, {database}", "bold")
 
 
-def _given(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
+def _read_plan(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
     """The plan of a file; None if there is none yet. Errors: `InvalidRequest`, `NotFound`."""
     if solo and (plan or plan_file is not None):
         raise InvalidRequest("--solo works without a plan", got="--plan or --plan-file")
@@ -205,7 +205,9 @@ def _given(plan_file: str | None, *, plan: bool, solo: bool) -> Any:
     return json_argument(text, "--plan-file")
 
 
-async def _shown(call: Call, kernel: Kernel, result: AgentResult, plan_file: str | None) -> AgentResult:
+async def _print_waiting_plan(
+    call: CliCall, kernel: Kernel, result: AgentResult, plan_file: str | None
+) -> AgentResult:
     """A plan that waits for its launch, on stdout and in its file; the result with it as output."""
     from dataclasses import replace
 
@@ -231,7 +233,7 @@ async def _shown(call: Call, kernel: Kernel, result: AgentResult, plan_file: str
     return replace(result, output={"plan": mission["plan"], "estimate": mission["estimate"]})
 
 
-def _checked(goal: str, workspace: str) -> str:
+def _check_arguments(goal: str, workspace: str) -> str:
     """The absolute path of the workspace. Errors: `InvalidRequest`, `NotFound`."""
     from artelier.agents.launch import check_goal
 

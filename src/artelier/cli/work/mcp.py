@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.errors import InvalidRequest, NotFound
 
@@ -19,7 +19,7 @@ app = alone()
 
 @command(app, example="artelier mcp --workspace ./projects")
 async def mcp(
-    call: Call,
+    call: CliCall,
     principal: Annotated[
         str | None, typer.Option("--principal", metavar="NAME", help="For whom it acts: else user:<login>.")
     ] = None,
@@ -82,7 +82,7 @@ async def mcp(
 
 
 async def _serve(
-    call: Call,
+    call: CliCall,
     kernel: Kernel,
     principal: str,
     *,

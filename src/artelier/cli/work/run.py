@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import Subject, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidRequest, NotFound
 from artelier.pii.output_redaction import redact_output
@@ -41,7 +41,7 @@ Function = Callable[["Run"], Awaitable[Any]]
 
 @command(app, example="artelier run refunds.py:main --run-id refunds-march")
 async def run(
-    call: Call,
+    call: CliCall,
     target: Annotated[
         str, typer.Argument(metavar="FILE:FUNCTION", help="A Python file, and an async function in it.")
     ],
@@ -85,7 +85,7 @@ async def run(
         return await _conclude(call, kernel, run_id, told=not has_ended)
 
 
-async def _standing(call: Call, kernel: Kernel, run_id: str) -> dict[str, Any] | None:
+async def _standing(call: CliCall, kernel: Kernel, run_id: str) -> dict[str, Any] | None:
     """The run if it exists. Errors: `Conflict` if a built-in loop drives it."""
     try:
         shown = await kernel.for_tenant(call.tenant).show(run_id)
@@ -100,7 +100,7 @@ async def _standing(call: Call, kernel: Kernel, run_id: str) -> dict[str, Any] |
 
 
 async def _drive(
-    call: Call,
+    call: CliCall,
     kernel: Kernel,
     run_id: str,
     function: Function,
@@ -144,7 +144,7 @@ async def _drive(
     return run_id
 
 
-async def _has_failed(call: Call, kernel: Kernel, run_id: str) -> bool:
+async def _has_failed(call: CliCall, kernel: Kernel, run_id: str) -> bool:
     """Return True if the log has the failure as the run's end: else it is an error of the command."""
     standing = await _standing(call, kernel, run_id)
     return standing is not None and standing["status"] == "failed"
@@ -159,7 +159,7 @@ def _place(error: Exception) -> str:
     return f"{where}{type(error).__name__}: {display.line(redact_output(str(error)), chars_max=500)}"
 
 
-async def _conclude(call: Call, kernel: Kernel, run_id: str, *, told: bool) -> int:
+async def _conclude(call: CliCall, kernel: Kernel, run_id: str, *, told: bool) -> int:
     """Show how the run stands; `told` if its events were shown just now."""
     from artelier.cli.next_steps import next_steps, standing
     from artelier.money import format_usd
@@ -198,7 +198,7 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     path = Path(file)
     if not path.is_file():
         raise NotFound("the file is not there", got=file)
-    module = imported(path)
+    module = import_file(path)
     function = getattr(module, name, None)
     if not inspect.iscoroutinefunction(function):
         mine = [
@@ -214,7 +214,7 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     return module, function, f"{path.name}:{name}"
 
 
-def imported(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
     """The module of a file that is there. Errors: `InvalidRequest` for one that cannot be loaded."""
     # A name of its own: a file called json.py must not become everybody's json.
     name = f"artelier_run_{path.stem}"
@@ -262,4 +262,4 @@ def tools_of_file(file: str | None) -> list[ToolPort]:
         return []
     if not Path(file).is_file():
         raise NotFound("the file is not there", got=file)
-    return [*tools_in(imported(Path(file)))]
+    return [*tools_in(import_file(Path(file)))]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import ModelName, Subject, command, group
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule.
 GOAL_CHARS = 50
 
 
-def _of(call: Call, kernel: Kernel) -> Schedules:
+def _of(call: CliCall, kernel: Kernel) -> Schedules:
     return kernel.for_tenant(call.tenant).schedules
 
 
-async def _seen(call: Call, kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
+async def _restore_values(call: CliCall, kernel: Kernel, found: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of schedules, with values for whoever may see them."""
     return await kernel.for_tenant(call.tenant).restored(found)
 
@@ -38,7 +38,7 @@ async def _seen(call: Call, kernel: Kernel, found: dict[str, Any]) -> dict[str, 
     example="artelier schedule add nightly --cron '0 3 * * *' --goal 'Which region sold most?' --workspace .",
 )
 async def add(
-    call: Call,
+    call: CliCall,
     name: Name,
     goal: Annotated[str, typer.Option("--goal", metavar="TEXT", help="What to find out or make.")],
     cron: Annotated[
@@ -100,13 +100,13 @@ async def add(
             by=call.person,
             subject=subject,
         )
-        found = await _seen(call, kernel, made)
+        found = await _restore_values(call, kernel, made)
     _print(call, found)
 
 
 @command(app, name="list", example="artelier schedule list --status paused")
 async def list_schedules(
-    call: Call,
+    call: CliCall,
     status: Annotated[
         str | None, typer.Option("--status", metavar="STATUS", help="active or paused.")
     ] = None,
@@ -118,7 +118,7 @@ async def list_schedules(
     """List schedules with their next times and how they last went."""
     async with call.kernel() as kernel:
         page = await _of(call, kernel).list(status=status, after=after, limit=limit)
-        found = await _seen(call, kernel, page)
+        found = await _restore_values(call, kernel, page)
     if call.as_json:
         call.screen.json(found)
         return
@@ -140,37 +140,37 @@ async def list_schedules(
 
 
 @command(app, name="show", example="artelier schedule show nightly")
-async def show(call: Call, name: Name) -> None:
+async def show(call: CliCall, name: Name) -> None:
     """Show a schedule and its newest runs."""
     async with call.kernel() as kernel:
-        found = await _seen(call, kernel, await _of(call, kernel).get(name))
+        found = await _restore_values(call, kernel, await _of(call, kernel).get(name))
     _print(call, found)
 
 
 @command(app, name="pause", example="artelier schedule pause nightly --note 'until the move is over'")
 async def pause(
-    call: Call,
+    call: CliCall,
     name: Name,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
 ) -> None:
     """Let a schedule hold. Runs that are at work go on."""
     async with call.kernel() as kernel:
         done = await _of(call, kernel).pause(name, by=call.person, note=note)
-        found = await _seen(call, kernel, done)
-    _told(call, found)
+        found = await _restore_values(call, kernel, done)
+    _print_schedule(call, found)
 
 
 @command(app, name="resume", example="artelier schedule resume nightly")
-async def resume(call: Call, name: Name) -> None:
+async def resume(call: CliCall, name: Name) -> None:
     """Let a paused schedule go on from now. What passed meanwhile is not made up for."""
     async with call.kernel() as kernel:
         done = await _of(call, kernel).resume(name, by=call.person)
-        found = await _seen(call, kernel, done)
-    _told(call, found)
+        found = await _restore_values(call, kernel, done)
+    _print_schedule(call, found)
 
 
 @command(app, name="remove", example="artelier schedule remove nightly")
-async def remove(call: Call, name: Name) -> None:
+async def remove(call: CliCall, name: Name) -> None:
     """Remove a schedule. Its runs stay, and those that are at work go on."""
     async with call.kernel() as kernel:
         await _of(call, kernel).remove(name, by=call.person)
@@ -181,7 +181,7 @@ async def remove(call: Call, name: Name) -> None:
 
 
 @command(app, name="fire", example="artelier schedule fire nightly")
-async def fire(call: Call, name: Name) -> None:
+async def fire(call: CliCall, name: Name) -> None:
     """Fire a schedule now, outside of its times. A worker starts the run."""
     async with call.kernel() as kernel:
         found = await _of(call, kernel).fire(name, by=call.person)
@@ -195,7 +195,7 @@ async def fire(call: Call, name: Name) -> None:
     call.screen.note(f"a worker starts it, or you: {call.command_line('resume', found['run_id'])}")
 
 
-def _told(call: Call, found: Mapping[str, Any]) -> None:
+def _print_schedule(call: CliCall, found: Mapping[str, Any]) -> None:
     if call.as_json:
         call.screen.json(found)
         return
@@ -219,7 +219,7 @@ def _last(found: Mapping[str, Any]) -> str:
     return "" if last is None else f"{last['status']} {display.minute(last['due_us'])}"
 
 
-def _print(call: Call, found: dict[str, Any]) -> None:
+def _print(call: CliCall, found: dict[str, Any]) -> None:
     if call.as_json:
         call.screen.json(found)
         return

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
 from artelier.cli.runs.app import RunId
 
@@ -15,7 +15,7 @@ app = alone()
 
 @command(app, example="artelier signal refunds-march bank-file '{\"rows\": 214}'")
 async def signal(
-    call: Call,
+    call: CliCall,
     run: RunId,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the run waits for.")],
     data: Annotated[str | None, typer.Argument(metavar="JSON", help="What it is given.")] = None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command, group
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ GOAL_CHARS_MIN = 12
 
 @command(app, name="list", example="artelier tasks list --mission q3-report")
 async def list_tasks(
-    call: Call,
+    call: CliCall,
     mission: Annotated[
         str | None, typer.Option("--mission", metavar="ID", help="Only those of this mission.")
     ] = None,
@@ -54,14 +54,14 @@ async def list_tasks(
     if call.as_json:
         call.screen.json(found)
         return
-    columns, rows = _listed(found["items"])
+    columns, rows = _table_of(found["items"])
     call.screen.table(columns, rows, empty="no tasks")
     if found["next"] is not None:
         call.screen.note(f"more with --after {found['next']}")
 
 
 @command(app, name="show", example="artelier tasks show q3-report/figures")
-async def show(call: Call, task: TaskId) -> None:
+async def show(call: CliCall, task: TaskId) -> None:
     """Show a task, what was decided, and how it was judged."""
     async with call.kernel() as kernel:
         found = await kernel.for_tenant(call.tenant).tasks.show(task)
@@ -74,7 +74,7 @@ async def show(call: Call, task: TaskId) -> None:
     example="artelier tasks create 'List the late orders' --criteria 'Names each order' --agent m1/analyst",
 )
 async def create(
-    call: Call,
+    call: CliCall,
     goal: Annotated[str, typer.Argument(metavar="GOAL", help="What is to be found or made.")],
     criteria: Annotated[str, typer.Option("--criteria", metavar="TEXT", help="What its output must fulfil.")],
     agent: Annotated[str | None, typer.Option("--agent", metavar="ID", help="Who works on it.")] = None,
@@ -124,7 +124,7 @@ async def create(
 
 @command(app, name="retry", example="artelier tasks retry q3-report/figures")
 async def retry(
-    call: Call,
+    call: CliCall,
     task: TaskId,
     max_iterations: Annotated[
         int | None, typer.Option("--max-iterations", metavar="N", help="Allow so many now.")
@@ -140,14 +140,14 @@ async def retry(
         if max_iterations is not None:
             await tasks.change(task, max_iterations=max_iterations, by=call.person)
         found = await tasks.retry(task, by=call.person)
-    _told(call, found)
+    _print_task(call, found)
     if not call.as_json:
         call.screen.note(f"work on it: {call.command_line('resume', task)}")
 
 
 @command(app, name="cancel", example="artelier tasks cancel q3-report/figures")
 async def cancel(
-    call: Call,
+    call: CliCall,
     task: TaskId,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
 ) -> None:
@@ -155,7 +155,7 @@ async def cancel(
     async with call.kernel() as kernel:
         desk: TenantKernel = kernel.for_tenant(call.tenant)
         found = await desk.tasks.cancel(task, by=call.person, note=note)
-    _told(call, found)
+    _print_task(call, found)
 
 
 Output = Annotated[str | None, typer.Option("--output", metavar="REF", help="Which output; else the newest.")]
@@ -163,7 +163,7 @@ Output = Annotated[str | None, typer.Option("--output", metavar="REF", help="Whi
 
 @command(app, name="accept", example="artelier tasks accept q3-report/figures --note 'Checked by hand'")
 async def accept(
-    call: Call,
+    call: CliCall,
     task: TaskId,
     output: Output = None,
     note: Annotated[str, typer.Option("--note", metavar="TEXT", help="Why; kept in the log.")] = "",
@@ -177,7 +177,7 @@ async def accept(
 
 @command(app, name="reject", example="artelier tasks reject q3-report/figures --note 'Bergen is missing'")
 async def reject(
-    call: Call,
+    call: CliCall,
     task: TaskId,
     output: Output = None,
     note: Annotated[
@@ -193,14 +193,14 @@ async def reject(
         call.screen.note(f"have it done again: {call.command_line('tasks', 'retry', task)}")
 
 
-async def _judge(call: Call, task: str, *, accepted: bool, output: str | None, note: str) -> None:
+async def _judge(call: CliCall, task: str, *, accepted: bool, output: str | None, note: str) -> None:
     async with call.kernel() as kernel:
         tasks = kernel.for_tenant(call.tenant).tasks
         found = await tasks.judge(task, accepted=accepted, output=output, note=note, by=call.person)
-    _told(call, found)
+    _print_task(call, found)
 
 
-def _listed(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+def _table_of(tasks: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Headings and rows. What has no room is left out, goals first, then agents."""
     rows = [
         [
@@ -235,7 +235,7 @@ def _agent(task: Mapping[str, Any]) -> str:
     return agent.removeprefix(f"{task['mission']}/") if task["mission"] else agent
 
 
-def _told(call: Call, task: Mapping[str, Any]) -> None:
+def _print_task(call: CliCall, task: Mapping[str, Any]) -> None:
     if call.as_json:
         call.screen.json(task)
     else:
@@ -249,7 +249,7 @@ def _standing(task: Mapping[str, Any], *, named: bool = True) -> str:
     return f"{task['status']} ({reason}{by})" if reason else task["status"]
 
 
-def _print(call: Call, task: dict[str, Any]) -> None:
+def _print(call: CliCall, task: dict[str, Any]) -> None:
     if call.as_json:
         call.screen.json(task)
         return
@@ -275,13 +275,13 @@ def _print(call: Call, task: dict[str, Any]) -> None:
     for one in task["iterations"]:
         what = " ".join(filter(None, (one["action"], one["tool"], one["artifact"])))
         call.screen.line()
-        call.screen.line(f"{one['iteration']}. {what}{_judged(one)}", "bold")
+        call.screen.line(f"{one['iteration']}. {what}{_format_verdict(one)}", "bold")
         call.screen.line(f"   {display.line(str(one['reason']), chars_max=300)}")
         for line in _evidence(one["verdict"]):
             call.screen.line(f"   {line}")
 
 
-def _judged(iteration: Mapping[str, Any]) -> str:
+def _format_verdict(iteration: Mapping[str, Any]) -> str:
     if iteration["is_error"]:
         return f": failed ({iteration['code']})"
     if iteration["passed"] is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call, file_of
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
@@ -75,7 +75,7 @@ Pace = Annotated[
 
 @command(app, example="artelier up --workspace ./sales --open")
 async def up(
-    call: Call,
+    call: CliCall,
     host: Annotated[str, typer.Option("--host", metavar="NAME", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535, help="0: a free one.")] = 8321,
     open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
@@ -135,7 +135,7 @@ async def up(
     await _open(call, settings, workspaces, opens=open_, goal=goal, pace=pace)
 
 
-def _settings(call: Call, *, auth: str | None, **address: Any) -> ServerSettings:
+def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSettings:
     from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
 
@@ -149,7 +149,7 @@ def _settings(call: Call, *, auth: str | None, **address: Any) -> ServerSettings
     )
 
 
-def _tenant(call: Call, users: Users | None) -> str:
+def _tenant(call: CliCall, users: Users | None) -> str:
     """Return the tenant that is served first: one that somebody may sign in to, if there are users.
 
     Errors: `InvalidConfig` if another one was named.
@@ -167,7 +167,7 @@ def _tenant(call: Call, users: Users | None) -> str:
 
 
 async def _open(
-    call: Call,
+    call: CliCall,
     settings: ServerSettings,
     workspaces: Workspaces,
     *,
@@ -192,7 +192,7 @@ async def _open(
 
 
 async def _serve(
-    call: Call, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool, goal: str | None
+    call: CliCall, kernel: Kernel, settings: ServerSettings, bound: Any, *, opens: bool, goal: str | None
 ) -> None:
     from artelier.server.app import create_app
     from artelier.server.http_server import address_of, serve
@@ -226,7 +226,7 @@ async def _serve(
 
 @contextlib.asynccontextmanager
 async def _at_work(
-    call: Call, kernel: Kernel, settings: ServerSettings, goal: str | None
+    call: CliCall, kernel: Kernel, settings: ServerSettings, goal: str | None
 ) -> AsyncGenerator[None]:
     """While it is open, the mission for a goal is at work here, if it is new; else the worker has it."""
     if goal is None:
@@ -243,7 +243,7 @@ async def _at_work(
         return
     call.screen.note(f"mission {mission} of tenant {desk.id}: {goal}")
     work = asyncio.create_task(
-        _told(
+        _report_failure(
             call,
             desk.plan(
                 goal,
@@ -295,7 +295,7 @@ async def free_mission(desk: TenantKernel, name: str, goal: str) -> tuple[str, b
     raise Conflict(f"{MISSIONS_MAX} missions are called {name}", hint="Word the goal otherwise.")
 
 
-async def _told(call: Call, work: Coroutine[Any, Any, Any]) -> None:
+async def _report_failure(call: CliCall, work: Coroutine[Any, Any, Any]) -> None:
     """The server goes on without the mission; what is wrong with it is said."""
     try:
         await work
@@ -318,7 +318,7 @@ def _link(application: FastAPI, address: str) -> str:
     return f"{address}/?token={application.state.gate.sessions.link()}"
 
 
-def _new_links(call: Call, application: FastAPI, address: str) -> Any:
+def _new_links(call: CliCall, application: FastAPI, address: str) -> Any:
     """While it is open, Enter prints a new link, if a person sits there."""
 
     @contextlib.contextmanager
@@ -328,13 +328,13 @@ def _new_links(call: Call, application: FastAPI, address: str) -> Any:
             return
         loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
 
-        def pressed() -> None:
+        def print_link() -> None:
             if os.read(descriptor, 4096):
                 call.screen.text(_link(application, address))
             else:
                 loop.remove_reader(descriptor)  # Ctrl-D
 
-        loop.add_reader(descriptor, pressed)
+        loop.add_reader(descriptor, print_link)
         try:
             yield
         finally:
@@ -405,7 +405,7 @@ def shared_workspace(tenants: list[str]) -> InvalidConfig:
     )
 
 
-def _print_line(call: Call, *, is_password: bool) -> None:
+def _print_line(call: CliCall, *, is_password: bool) -> None:
     """Print the line for a file of users. Errors: `InvalidRequest` if the password was mistyped."""
     import secrets
 
@@ -418,10 +418,10 @@ def _print_line(call: Call, *, is_password: bool) -> None:
         call.screen.note("its line in the file of users")
         call.screen.text(f'tokens = ["{token_hash(token)}"]')
         return
-    call.screen.text(f'password = "{password_hash(_asked(call))}"')
+    call.screen.text(f'password = "{password_hash(_ask_password(call))}"')
 
 
-def _asked(call: Call) -> str:
+def _ask_password(call: CliCall) -> str:
     if not call.screen.asks:
         return sys.stdin.readline().rstrip("\r\n")
     import getpass

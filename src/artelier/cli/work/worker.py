@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ app = alone()
 
 @command(app, example="artelier worker --once")
 async def worker(
-    call: Call,
+    call: CliCall,
     once: Annotated[bool, typer.Option("--once", help="Drive what is due now, then end.")] = False,
     drain_s: DrainS = DRAIN_S,
 ) -> None:
@@ -79,7 +79,7 @@ async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: in
             return
 
 
-def _print(call: Call, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
+def _print(call: CliCall, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
     from artelier.errors import ArtelierError
     from artelier.money import format_usd
     from artelier.pii.output_redaction import marked_wire, redact_output

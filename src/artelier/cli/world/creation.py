@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.completion_values import model_names
 from artelier.cli.world.app import Name, app
@@ -18,7 +18,7 @@ from artelier.errors import InvalidRequest
 
 @command(app, name="new", example="artelier world new market")
 async def new(
-    call: Call,
+    call: CliCall,
     name: Name,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="WORLD.toml", help="Settings, agents, artifacts.")
@@ -76,7 +76,7 @@ async def new(
     call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', name, '--ticks', '10')}")
 
 
-def with_model(call: Call, spec: Mapping[str, Any], model: str | None) -> dict[str, Any]:
+def with_model(call: CliCall, spec: Mapping[str, Any], model: str | None) -> dict[str, Any]:
     """Return a world with the model of its settings: as said here, else its own, else that of this call."""
     settings = dict(spec.get("world", {}))
     settings["model"] = model or settings.get("model") or call.settings.model
@@ -84,7 +84,7 @@ def with_model(call: Call, spec: Mapping[str, Any], model: str | None) -> dict[s
 
 
 @command(app, name="list", example="artelier world list")
-async def list_worlds(call: Call) -> None:
+async def list_worlds(call: CliCall) -> None:
     """List the worlds of this tenant."""
     from artelier.world.queries import worlds
 
@@ -110,7 +110,7 @@ async def list_worlds(call: Call) -> None:
 
 @command(app, name="join", example="artelier world join market zoe --scrip 50")
 async def join(
-    call: Call,
+    call: CliCall,
     name: Name,
     agents: Annotated[list[str], typer.Argument(metavar="AGENT...", help="Ids of agent artifacts.")],
     scrip: Annotated[

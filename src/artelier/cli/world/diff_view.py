@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 
 AGENTS_MAX = 50
 """Agents in the table; JSON has all of them."""
@@ -17,7 +17,7 @@ NAMES_MAX = 6
 """Of one list in a cell; JSON has all of them."""
 
 
-def show_parting(call: Call, found: Mapping[str, Any]) -> None:
+def show_parting(call: CliCall, found: Mapping[str, Any]) -> None:
     """The result of `World.diff`."""
     a, b = found["a"], found["b"]
     if found["equal"]:
@@ -37,7 +37,7 @@ def show_parting(call: Call, found: Mapping[str, Any]) -> None:
     _show_agents(call, found)
 
 
-def _show(call: Call, found: Mapping[str, Any], parting: Mapping[str, Any]) -> None:
+def _show(call: CliCall, found: Mapping[str, Any], parting: Mapping[str, Any]) -> None:
     where = "after" if parting["between_ticks"] else "at"
     call.screen.line(
         f"diverges {where} tick {parting['tick']:,}: {parting['actor']}, {_what(found, parting)}", "bold"
@@ -69,7 +69,7 @@ def _value(value: Any) -> str:
     return display.compact(value, chars_max=VALUE_CHARS)
 
 
-def _show_agents(call: Call, found: Mapping[str, Any]) -> None:
+def _show_agents(call: CliCall, found: Mapping[str, Any]) -> None:
     agents: Mapping[str, Any] = found["agents"]
     if not agents:
         return
@@ -107,11 +107,11 @@ def _rest(one: Mapping[str, Any]) -> str:
     versions = [f"{id_}@{pair['a']}/{pair['b']}" for id_, pair in one.get("versions", {}).items()]
     actions = [f"{name} {pair['a']:,}/{pair['b']:,}" for name, pair in one.get("actions", {}).items()]
     owned = one.get("owned", {"a": [], "b": []})
-    parts = [_cut(versions), _cut(actions), _named("lost", owned["a"]), _named("got", owned["b"])]
+    parts = [_cut(versions), _cut(actions), _format_ids("lost", owned["a"]), _format_ids("got", owned["b"])]
     return display.line(", ".join(filter(None, parts)), chars_max=400)
 
 
-def _named(verb: str, ids: Sequence[str]) -> str:
+def _format_ids(verb: str, ids: Sequence[str]) -> str:
     """`lost hat`, `lost 12: poem_104, poem_110, poem_115, ...`."""
     if len(ids) < 2:
         return "".join(f"{verb} {id_}" for id_ in ids)

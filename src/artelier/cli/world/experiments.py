@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.error_output import report
 from artelier.cli.world.app import Name, app
@@ -32,7 +32,7 @@ JOBS_MAX = 256
     example="artelier world sweep world.toml --param agents=10,20 --seeds 5 --out results.csv",
 )
 async def sweep(
-    call: Call,
+    call: CliCall,
     file: Annotated[Path, typer.Argument(metavar="WORLD.toml", help="The world to pass.")],
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="results.csv or results.parquet.")],
     params: Annotated[
@@ -96,7 +96,7 @@ async def sweep(
 
 
 @command(app, name="describe", example="artelier world describe market > market.md")
-async def describe(call: Call, name: Name) -> None:
+async def describe(call: CliCall, name: Name) -> None:
     """Describe a world by the ODD protocol, as Markdown.
 
     What it says is read from the world as it stands: settings, agents, artifacts, rules, and what was done.
@@ -150,7 +150,7 @@ def _again(
         yield from ("--model", model)
 
 
-def _tell(call: Call, sweeping: Sweeping, *, out: Path, runs: int, cap: int | None) -> int:
+def _tell(call: CliCall, sweeping: Sweeping, *, out: Path, runs: int, cap: int | None) -> int:
     done = len(sweeping.rows)
     if sweeping.failed is not None:
         report(sweeping.failed, as_json=call.as_json)

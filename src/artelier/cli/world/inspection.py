@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
 from artelier.cli.world.target import world_of
@@ -18,7 +18,7 @@ Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Rows at most."
 
 
 @command(app, name="show", example="artelier world show market")
-async def show(call: Call, name: Name) -> None:
+async def show(call: CliCall, name: Name) -> None:
     """Show how a world stands.
 
     Tick, money, agents, market, and the settings that differ from the defaults.
@@ -65,18 +65,18 @@ async def show(call: Call, name: Name) -> None:
 
 
 @command(app, name="agents", example="artelier world agents market")
-async def agents_of(call: Call, name: Name, limit: Limit = 50) -> None:
+async def agents_of(call: CliCall, name: Name, limit: Limit = 50) -> None:
     """List the agents of a world, the richest first."""
     from artelier.world.queries import agents
 
     async with call.kernel() as kernel:
         found = await agents(world_of(call, kernel, name))
     if call.as_json:
-        call.screen.json({"items": found[: checked(limit)], "next": None})
+        call.screen.json({"items": found[: check_limit(limit)], "next": None})
         return
     rows = [
         (one["id"], f"{one['balance']:,}", f"{one['owns']:,}", one["state"] or "", _last(one))
-        for one in found[: checked(limit)]
+        for one in found[: check_limit(limit)]
     ]
     columns = ("agent", ">scrip", ">owns", "state", "last action")
     call.screen.table(columns, rows, empty=f"no agents in world {name}")
@@ -86,7 +86,7 @@ async def agents_of(call: Call, name: Name, limit: Limit = 50) -> None:
 
 @command(app, name="log", example="artelier world log market --agent alice --tick 12")
 async def log_of(
-    call: Call,
+    call: CliCall,
     name: Name,
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="ID", help="Only what this one did.")
@@ -110,7 +110,7 @@ async def log_of(
     if last is not None and after:
         raise InvalidRequest("events are counted from one end", expected="--last or --after")
     if last is not None:
-        checked(last, "--last")
+        check_limit(last, "--last")
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
         if tick is not None and not 0 <= tick <= (now := await world.tick_now()):
@@ -123,7 +123,7 @@ async def log_of(
             tick=tick,
             kinds=tuple(kind or ()),
             after=after,
-            limit=checked(limit),
+            limit=check_limit(limit),
             last=last,
         )
     if call.as_json:
@@ -134,7 +134,7 @@ async def log_of(
         call.screen.note(f"there is more: --after {found['next']}; the newest: --last {limit}")
 
 
-def show_events(call: Call, items: Sequence[Mapping[str, Any]]) -> None:
+def show_events(call: CliCall, items: Sequence[Mapping[str, Any]]) -> None:
     """One line an event: tick, who, what, and why."""
     rows = [
         (f"{one['tick']:,}", one["actor"], one["kind"], _about(one["data"], one["actor"])) for one in items
@@ -179,7 +179,7 @@ def _about(data: Mapping[str, Any], actor: str) -> str:
         parts.append(f"{name} = {_value(value)}")
     if names := data.get("names"):
         parts.append(f"unknown: {', '.join(map(str, names))}")
-    if paid := _paid(data, actor):
+    if paid := _sum_paid(data, actor):
         parts.append(f"{paid:,} scrip moved")
     for holder, name in ((data, "reason"), (data, "text"), (act, "reasoning")):
         if said := holder.get(name):
@@ -200,7 +200,7 @@ def _value(value: Any) -> str:
     return str(value) if isinstance(value, str) else display.compact(value, chars_max=60)
 
 
-def _paid(data: Mapping[str, Any], actor: str) -> int:
+def _sum_paid(data: Mapping[str, Any], actor: str) -> int:
     """Return what the one who pays has paid: what the one who is paid passes on is not counted again."""
     if "round" in data:
         return 0  # an auction has its price and what was minted
@@ -217,7 +217,7 @@ def _last(one: Mapping[str, Any]) -> str:
     return f"tick {one['last_tick']:,}: {one['last_action'] or 'nothing readable'}{ended}"
 
 
-def checked(limit: int, option: str = "--limit") -> int:
+def check_limit(limit: int, option: str = "--limit") -> int:
     if not 1 <= limit <= 10_000:
         raise InvalidRequest(option, expected="1 to 10,000", got=limit)
     return limit

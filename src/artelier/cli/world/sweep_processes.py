@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from artelier.cli import exit_codes
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.error_output import DEBUG
 from artelier.errors import ArtelierError, Conflict, External, Flow, NotFound, RunSuspended, StoreUnavailable
 from artelier.money import format_usd, parse_usd
@@ -66,7 +66,7 @@ class JobEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The exit code that fits the error."""
 
 
-class RunFailed(ArtelierError):
+class SweepRunFailed(ArtelierError):
     """A run of a sweep could not be passed: with the code and the facts of what it met."""
 
     def __init__(self, run: str, params: Mapping[str, Any], answer: JobEnd) -> None:
@@ -113,7 +113,7 @@ async def _answer(job: SweepJob) -> JobEnd:
     try:
         folder.mkdir(exist_ok=True)
         database = str(folder / DATABASE)
-        call = Call(db=database, tenant=job.tenant, config=job.config, as_json=True)
+        call = CliCall(db=database, tenant=job.tenant, config=job.config, as_json=True)
         async with call.kernel(create=True) as kernel:
             tenant = kernel.for_tenant(call.tenant)
             await tenant.state()
@@ -126,17 +126,17 @@ async def _answer(job: SweepJob) -> JobEnd:
     except RunSuspended as suspended:
         if suspended.status == "budget_exhausted":
             return JobEnd(ended="budget", committed=committed)
-        return _failed(
+        return _failed_end(
             Conflict(str(suspended), hint=f"See: artelier runs list --db {folder / DATABASE}"), committed
         )
     except Flow as flow:
-        return _failed(Conflict(str(flow)), committed)
+        return _failed_end(Conflict(str(flow)), committed)
     except Exception as error:  # the boundary of a process: everything becomes an answer
-        return _failed(error, committed)
+        return _failed_end(error, committed)
     return JobEnd(ended="done", committed=committed)
 
 
-def _failed(error: Exception, committed: int) -> JobEnd:
+def _failed_end(error: Exception, committed: int) -> JobEnd:
     if isinstance(error, ArtelierError):
         wire = error.to_wire()
     else:
@@ -188,7 +188,7 @@ class Sweeping:
         self,
         planned: Sequence[PlannedRun],
         *,
-        call: Call,
+        call: CliCall,
         folder: Path,
         policies: Path | None,
         jobs: int,
@@ -212,7 +212,7 @@ class Sweeping:
         self._at_work = 0
         self._jobs = jobs
         self._changed = asyncio.Condition()
-        self.failed: RunFailed | External | None = None
+        self.failed: SweepRunFailed | External | None = None
         self.is_spent = False
         """Whether the cap kept runs from going on."""
 
@@ -226,7 +226,7 @@ class Sweeping:
 
         Errors: `Conflict` if another sweep is at work in the folder; `StoreUnavailable`.
         """
-        with _locked(self._folder) as lock:
+        with _lock(self._folder) as lock:
             for one in self._planned:
                 await self._look_at(one)
             self._left = 0 if self._cap is None else self._cap - self.spent
@@ -260,7 +260,7 @@ class Sweeping:
         database = self._folder / planned.id / DATABASE
         if self._cap is None or not database.exists():
             return 0
-        call = Call(db=str(database), tenant=self._call.tenant, config=self._call.config, as_json=True)
+        call = CliCall(db=str(database), tenant=self._call.tenant, config=self._call.config, as_json=True)
         async with call.kernel() as kernel:
             return await committed_of(kernel, call.tenant)
 
@@ -328,7 +328,7 @@ class Sweeping:
             return
         row = row_of(self._folder, planned) if answer.ended == "done" else None
         if row is None:
-            self.failed = RunFailed(planned.id, {**planned.params, "seed": planned.seed}, answer)
+            self.failed = SweepRunFailed(planned.id, {**planned.params, "seed": planned.seed}, answer)
             return
         self.rows[planned.id] = row
         self._told(f"run {planned.id}")
@@ -370,7 +370,7 @@ async def _process(lock: int) -> AsyncGenerator[Callable[[SweepJob], Awaitable[J
 
 
 @contextlib.contextmanager
-def _locked(folder: Path) -> Generator[int]:
+def _lock(folder: Path) -> Generator[int]:
     """Keep other sweeps away. Errors: `Conflict`; `StoreUnavailable`."""
     import fcntl
 

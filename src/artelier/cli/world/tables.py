@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
 from artelier.cli.world.target import world_of
@@ -23,7 +23,7 @@ To = Annotated[int | None, typer.Option("--to", metavar="TICK", help="The last t
 
 
 @command(app, name="metrics", example="artelier world metrics market --from 90")
-async def metrics_(call: Call, name: Name, first: From = 1, last: To = None) -> None:
+async def metrics_(call: CliCall, name: Name, first: From = 1, last: To = None) -> None:
     """Print the figures of each tick.
 
     Money, trades, prices, actions, and what models cost. What happened between two ticks belongs to the one
@@ -114,16 +114,16 @@ def _sums(found: Metrics) -> list[tuple[str, object]]:
         for key, (trades, volume) in sorted(paid.items())
     ]
     return [
-        ("actions", _counted(actions)),
-        ("decided by", _counted(sources)),
-        ("rejections", _counted(rejections)),
+        ("actions", _format_counts(actions)),
+        ("decided by", _format_counts(sources)),
+        ("rejections", _format_counts(rejections)),
         ("mean prices", ", ".join(prices)),
         ("minted", display.number(sum(one.minted for one in found.ticks))),
-        ("models, micro-USD", _counted(+cost)),
+        ("models, micro-USD", _format_counts(+cost)),
     ]
 
 
-def _counted(counter: Counter[str]) -> str:
+def _format_counts(counter: Counter[str]) -> str:
     shown = [f"{name} {count:,}" for name, count in counter.most_common(12)]
     more = [f"{len(counter) - 12} more"] if len(counter) > 12 else []
     return ", ".join(shown + more)
@@ -131,7 +131,7 @@ def _counted(counter: Counter[str]) -> str:
 
 @command(app, name="plot", example="artelier world plot market --out market.svg")
 async def plot_(
-    call: Call,
+    call: CliCall,
     name: Name,
     out: Annotated[Path, typer.Option("--out", metavar="FILE.svg", help="Where to draw; it is replaced.")],
     first: From = 1,
@@ -159,7 +159,7 @@ async def plot_(
     app, name="collect", example="artelier world collect market --set 'rich=balance > 100' --out facts.csv"
 )
 async def collect_(
-    call: Call,
+    call: CliCall,
     name: Name,
     out: Annotated[
         Path, typer.Option("--out", metavar="FILE", help="FILE.csv or FILE.parquet; it is replaced.")

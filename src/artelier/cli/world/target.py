@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.errors import InvalidConfig
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def policies_of(path: Path | None) -> dict[str, Any]:
     return found | dict(given)  # pyright: ignore[reportUnknownArgumentType] - checked by World
 
 
-def world_of(call: Call, kernel: Kernel, name: str, policies: Path | None = None) -> World:
+def world_of(call: CliCall, kernel: Kernel, name: str, policies: Path | None = None) -> World:
     from artelier.world import World
 
     return World.open(kernel.for_tenant(call.tenant), name, policies=policies_of(policies))

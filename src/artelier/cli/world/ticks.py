@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from artelier.cli import display, exit_codes
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.completion_values import model_names
 from artelier.cli.world.app import Name, app
@@ -34,7 +34,7 @@ MostUsd = Annotated[
 
 @command(app, name="run", example="artelier world run market --ticks 100")
 async def run(
-    call: Call,
+    call: CliCall,
     name: Name,
     ticks: Annotated[int, typer.Option("--ticks", metavar="N", help="How many to pass.")] = 1,
     policies: PolicyFile = None,
@@ -50,13 +50,13 @@ async def run(
         raise InvalidRequest("--ticks", expected="a number from 0", got=ticks)
     async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
         await _warn(call, world)
-        async with _chosen(call, world, model, max_usd):
+        async with _apply_options(call, world, model, max_usd):
             return await _pass(call, world, ticks, policies, max_usd)
 
 
 @command(app, name="step", example="artelier world step market")
 async def step(
-    call: Call, name: Name, policies: PolicyFile = None, model: WorldModel = None, max_usd: MostUsd = None
+    call: CliCall, name: Name, policies: PolicyFile = None, model: WorldModel = None, max_usd: MostUsd = None
 ) -> int:
     """Pass one tick and print what happened in it."""
     from artelier.cli.world.inspection import show_events
@@ -65,10 +65,10 @@ async def step(
     async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
         await _warn(call, world)
         try:
-            async with _chosen(call, world, model, max_usd):
+            async with _apply_options(call, world, model, max_usd):
                 passed = await world.tick()
         except RunSuspended as stopped:
-            return _held(call, stopped, world, max_usd)
+            return _report_suspended(call, stopped, world, max_usd)
         found = await log(world, tick=passed.tick, limit=10_000)
     if call.as_json:
         call.screen.json(
@@ -84,7 +84,7 @@ async def step(
     return exit_codes.COMPLETED
 
 
-async def _warn(call: Call, world: World) -> None:
+async def _warn(call: CliCall, world: World) -> None:
     """Say which rule agents are not there: their agents do nothing, and are not asked by a model."""
     missing = await world.missing_policies()
     if missing:
@@ -93,7 +93,9 @@ async def _warn(call: Call, world: World) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _chosen(call: Call, world: World, model: str | None, max_usd: str | None) -> AsyncGenerator[None]:
+async def _apply_options(
+    call: CliCall, world: World, model: str | None, max_usd: str | None
+) -> AsyncGenerator[None]:
     """Apply `--model` for good, and `--max-usd` as long as this call lasts."""
     call.dollars(max_usd)
     if model is not None:
@@ -105,7 +107,7 @@ async def _chosen(call: Call, world: World, model: str | None, max_usd: str | No
         await world.cap_spending(None, by=call.person)
 
 
-def _held(call: Call, stopped: RunSuspended, world: World, max_usd: str | None) -> int:
+def _report_suspended(call: CliCall, stopped: RunSuspended, world: World, max_usd: str | None) -> int:
     """Say that an agent's run waits for somebody: the tick was not passed."""
     from artelier.world.kernel_adapter import scope_of
 
@@ -131,7 +133,7 @@ def _held(call: Call, stopped: RunSuspended, world: World, max_usd: str | None) 
     return exit_codes.of_status(stopped.status)
 
 
-async def _pass(call: Call, world: World, ticks: int, policies: Path | None, max_usd: str | None) -> int:
+async def _pass(call: CliCall, world: World, ticks: int, policies: Path | None, max_usd: str | None) -> int:
     total = acted = rejected = 0
     passed: Passed | None = None
     with call.screen.counting(f"ticks of {world.id}", total=max(ticks, 1)) as tell:
@@ -143,7 +145,7 @@ async def _pass(call: Call, world: World, ticks: int, policies: Path | None, max
             try:
                 passed = await world.tick()
             except RunSuspended as stopped:
-                return _held(call, stopped, world, max_usd)
+                return _report_suspended(call, stopped, world, max_usd)
             total, acted, rejected = total + 1, acted + passed.acted, rejected + passed.rejected
             tell(f"tick {passed.tick}")
     now = passed.tick if passed is not None else await world.tick_now()
@@ -160,7 +162,7 @@ async def _pass(call: Call, world: World, ticks: int, policies: Path | None, max
 
 
 @command(app, name="pause", example="artelier world pause market")
-async def pause(call: Call, name: Name) -> None:
+async def pause(call: CliCall, name: Name) -> None:
     """Let no further tick begin until the world is resumed."""
     async with call.kernel() as kernel:
         await world_of(call, kernel, name).pause(by=call.person)
@@ -168,7 +170,7 @@ async def pause(call: Call, name: Name) -> None:
 
 
 @command(app, name="resume", example="artelier world resume market")
-async def resume(call: Call, name: Name) -> None:
+async def resume(call: CliCall, name: Name) -> None:
     """Let ticks begin again."""
     async with call.kernel() as kernel:
         await world_of(call, kernel, name).resume(by=call.person)
@@ -177,7 +179,7 @@ async def resume(call: Call, name: Name) -> None:
 
 @command(app, name="inject", example="artelier world inject market 'The harvest failed' --to alice")
 async def inject(
-    call: Call,
+    call: CliCall,
     name: Name,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What happened.")],
     to: Annotated[
@@ -190,7 +192,7 @@ async def inject(
     _say(call, name, "told")
 
 
-def _say(call: Call, name: str, what: str) -> None:
+def _say(call: CliCall, name: str, what: str) -> None:
     if call.as_json:
         call.screen.json({"world": name, what: True})
     else:

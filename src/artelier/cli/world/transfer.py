@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from artelier.cli import display
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
 from artelier.cli.world.diff_view import show_parting
@@ -21,7 +21,7 @@ CONTENT_BYTES_MAX = 16 * 1024 * 1024
 
 @command(app, name="hash", example="artelier world hash market --at 100")
 async def hash_(
-    call: Call,
+    call: CliCall,
     name: Name,
     at: Annotated[
         int | None, typer.Option("--at", metavar="TICK", help="The last one covered: else the newest.")
@@ -46,7 +46,7 @@ async def hash_(
 
 @command(app, name="diff", example="artelier world diff market market.fork-1")
 async def diff(
-    call: Call,
+    call: CliCall,
     first: Annotated[str, typer.Argument(metavar="A", help="Id of a world.")],
     second: Annotated[str, typer.Argument(metavar="B", help="Id of another world.")],
 ) -> None:
@@ -65,7 +65,7 @@ async def diff(
 
 @command(app, name="fork", example="artelier world fork market --at 100 --with alice_prompt=@kinder.md")
 async def fork(
-    call: Call,
+    call: CliCall,
     name: Name,
     at: Annotated[
         int | None, typer.Option("--at", metavar="TICK", help="Last tick that both share: else the newest.")
@@ -117,7 +117,7 @@ async def fork(
 
 @command(app, name="export", example="artelier world export market market.artelier")
 async def export(
-    call: Call,
+    call: CliCall,
     name: Name,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Where to write; it is replaced.")],
 ) -> None:
@@ -132,12 +132,12 @@ async def export(
         with call.screen.working(f"exporting {name}"):
             done = await export_world(kernel.for_tenant(call.tenant), name, file)
         head = await kernel.head()
-    _carried(call, done, f"{file}: ", head)
+    _print_transfer(call, done, f"{file}: ", head)
 
 
 @command(app, name="import", example="artelier world import market.artelier --id market-2")
 async def import_(
-    call: Call,
+    call: CliCall,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `artelier world export`.")],
     id_: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Its name here: else the one it had.")
@@ -154,10 +154,10 @@ async def import_(
         with call.screen.working(f"importing {file}"):
             done = await import_world(kernel.for_tenant(call.tenant), file, id=id_, by=call.person)
         head = await kernel.head()
-    _carried(call, done, "", head)
+    _print_transfer(call, done, "", head)
 
 
-def _carried(call: Call, done: Any, where: str, head: str) -> None:
+def _print_transfer(call: CliCall, done: Any, where: str, head: str) -> None:
     import msgspec
 
     if call.as_json:

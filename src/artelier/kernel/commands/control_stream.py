@@ -18,7 +18,7 @@ from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.limits.budget import abandon
 from artelier.kernel.limits.loop_limits import RESETS, completed_cycles, decode_limits, resets_of
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import RunRow, children_of, is_imported, run_row, used_below
 from artelier.kernel.queries.steps import asked_steps, has_undone_since_end, run_steps, step_records
 from artelier.kernel.run.context import RunCore
@@ -388,7 +388,7 @@ async def give_in_order(
         ref = None
         if one.payload is not None:
             data_key = await key_of(services, await lineage(services, tenant, run_id))
-            ref, blob = await prepared_blob(tenant, data_key, encoded(one.payload))
+            ref, blob = await prepared_blob(tenant, data_key, encode_json(one.payload))
             blobs.append(blob)
         command = ev.CommandGiven(verb=one.verb, key=one.key, choice=one.choice, payload=ref)
         drafts.append(Draft(command, services.clock.now_us(), by))

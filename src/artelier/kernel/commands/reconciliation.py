@@ -61,7 +61,7 @@ async def _probe(services: Services, tenant: TenantState, run_id: str, step: str
     stored = decode_stored(await stored_blob(services.store, tenant.id, request.arguments))
     if services.personal is not None and wants_values(tool.grant or ""):  # as it was called
         may = partial(is_known, services.store, tenant.id, run_id)
-        stored = services.personal(tenant.id).restored(stored, may)
+        stored = services.personal(tenant.id).restore(stored, may)
     arguments = tool.validate(stored)
     owner = await dispatcher_of(services, tenant.id, run_id, step)
     key = f"{tenant.id}/{owner}:{step}"

@@ -21,7 +21,7 @@ class SingleStep:
     """Seq of the command whose cycle is done: the run is to be paused."""
 
     @classmethod
-    def restored(cls, stored: int) -> SingleStep:
+    def from_stored(cls, stored: int) -> SingleStep:
         """Return the state stored as a command's seq in the view, negative if its cycle is done already."""
         return cls(command=abs(stored), since=-1 if stored < 0 else 0)
 

@@ -64,7 +64,7 @@ class Loan:
         """Counters of others that the history changes, as (scope, unit)."""
         return tuple(sorted(self._counted))
 
-    def lent(self) -> tuple[Posting, ...]:
+    def opening_postings(self) -> tuple[Posting, ...]:
         """Return what accounts get before the history."""
         return tuple(
             Posting(LENDER, account, asset, -lowest)
@@ -72,7 +72,7 @@ class Loan:
             if lowest < 0
         )
 
-    def returned(self) -> tuple[Posting, ...]:
+    def closing_postings(self) -> tuple[Posting, ...]:
         """Return what is taken back after it."""
         postings: list[Posting] = []
         for (account, asset), balance in sorted(self._balance.items()):

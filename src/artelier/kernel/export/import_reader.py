@@ -91,10 +91,10 @@ def appends_of(
         tenant=found.header.tenant,
         sha256=found.sha256,
         agent=found.header.agent,
-        postings=found.loan.lent(),
+        postings=found.loan.opening_postings(),
     )
     last = ev.ImportSettled(
-        sha256=found.sha256, postings=found.loan.returned(), counts=found.loan.closing_counts()
+        sha256=found.sha256, postings=found.loan.closing_postings(), counts=found.loan.closing_counts()
     )
     lifted = [ev.LimitSet(scope=scope, unit=unit) for scope, unit in caps]
     restored = [ev.LimitSet(scope=scope, unit=unit, cap=cap) for (scope, unit), cap in caps.items()]

@@ -186,7 +186,7 @@ async def _settle(core: RunCore, key: str, request: ev.ToolRequested, settle_lef
     core.owners[key] = await key_owner_of(core.services, core.tenant.id, core.run_id, key, request)
     if own is None:  # the origin has dispatched it, and here it can be settled
         core.writer.note(msgspec.structs.replace(request, counts=()))
-    for step in await core.history.left():
+    for step in await core.history.read_unasked():
         if step.key == key:
             core.charged[key] |= step.charged
     await settle_left(core, key, request, again=own is not None and own.status == "retry")

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from artelier.errors import Erased, Exhausted
 from artelier.kernel import events as ev
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_below
 from artelier.kernel.steps.artifact_ids import bounded_id
 from artelier.log import BlobRef, Store, Tx
@@ -90,7 +90,7 @@ class ForkEffects:
         if self._left is None:
             self._seen = await newest_position(self._store)
             self._left = await self._read_unused()
-        ref, content = run.ref_of(arguments), encoded(arguments)
+        ref, content = run.ref_of(arguments), encode_json(arguments)
         for call in self._left:
             if call.name != name or (step and call.step != step):
                 continue

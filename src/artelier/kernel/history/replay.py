@@ -75,7 +75,7 @@ async def replay(
     """Drive a run over its record. Errors: see `TenantKernel.replay`."""
     row = await run_row(services.store, tenant.id, run_id)
 
-    async def found() -> TenantState:
+    async def find_tenant() -> TenantState:
         return tenant
 
     places = await lineage(services, tenant.id, run_id)
@@ -84,7 +84,7 @@ async def replay(
     opening = Opening(
         run_id=run_id, on_wait="suspend", replay=policy, read_only=True, tools=tools, principal="replay"
     )
-    opened = OpenRun(services, found, opening)
+    opened = OpenRun(services, find_tenant, opening)
     async with opened as run:
         core = run.core
         failure = await _drive(run, drive)
@@ -146,7 +146,7 @@ async def _drive(run: Run, drive: Drive) -> BaseException | None:
 
 async def _check_left(core: RunCore) -> None:
     """Errors: `ReplayMismatch` for a recorded step that the code has not asked for."""
-    for step in await core.history.left():
+    for step in await core.history.read_unasked():
         if step.status == "completed" and not belongs_elsewhere(step):
             raise ReplayMismatch(
                 f"the code of {core.run_id} never asked for step {step.key}, which is recorded",

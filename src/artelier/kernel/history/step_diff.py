@@ -24,7 +24,7 @@ _KEYED = (
     ev.WaitEnded,
     ev.ContextCompacted,
     ev.ContextRestored,
-    ev.Receipt,
+    ev.StepReceipt,
     ev.StepCancelled,
     ev.StepTimedOut,
 )
@@ -33,8 +33,8 @@ _KEYED = (
 
 def keyed_kinds() -> tuple[str, ...]:
     """Kinds of these events, receipts of other packages included."""
-    receipts = ev.Receipt.__subclasses__()
-    return tuple(cls.KIND for cls in (*_KEYED, *receipts) if cls is not ev.Receipt)
+    receipts = ev.StepReceipt.__subclasses__()
+    return tuple(cls.KIND for cls in (*_KEYED, *receipts) if cls is not ev.StepReceipt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def outcome_of(data: EventData | None) -> StepOutcome:
         return StepOutcome("completed", data.result)
     if isinstance(data, ev.ContextCompacted | ev.ContextRestored):
         return StepOutcome("completed", data.summary)
-    if isinstance(data, ev.Receipt):
+    if isinstance(data, ev.StepReceipt):
         return StepOutcome("completed")
     if isinstance(data, ev.ApprovalGiven):
         return StepOutcome(data.decision, data.answer)

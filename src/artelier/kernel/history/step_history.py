@@ -188,7 +188,7 @@ class History:
             await self._read_page()
         return not all(map(belongs_elsewhere, self._steps.values()))
 
-    async def left(self) -> list[Recorded]:
+    async def read_unasked(self) -> list[Recorded]:
         """Recorded steps that nobody has asked for; reads the history to its end."""
         while self._segments:
             await self._read_page()
@@ -312,7 +312,7 @@ def _outcome(data: EventData) -> tuple[str, str] | None:
     """Kind and status of the step that an event ends; None for an event that ends none."""
     if (known := _OUTCOMES.get(type(data))) is not None:
         return known
-    if isinstance(data, ev.Receipt):
+    if isinstance(data, ev.StepReceipt):
         return "compute", "completed"
     return (data.kind, "cancelled") if isinstance(data, ev.Cut) else None
 

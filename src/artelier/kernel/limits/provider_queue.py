@@ -92,7 +92,7 @@ class FairOrder:
         }
         self._ranks_max = max(RANKS_MAX, 2 * len(self._ends_of))
 
-    def served(self, place: QueuePlace, crowd: WaitingCounts) -> None:
+    def advance(self, place: QueuePlace, crowd: WaitingCounts) -> None:
         """Time moves on by one when each that waits was served once, tenants among tenants, runs among runs.
 
         So whoever comes a round later stands behind those who wait, however many come.
@@ -102,7 +102,7 @@ class FairOrder:
         self._now_of[tenant] = max(now, place.run_rank) + 1 / crowd.runs[tenant]
 
     @staticmethod
-    def ordered(places: Sequence[QueuePlace]) -> list[QueuePlace]:
+    def order_queue(places: Sequence[QueuePlace]) -> list[QueuePlace]:
         """The queue: the tenants' slots in order, each filled with that tenant's next call."""
         waiting: dict[str, list[QueuePlace]] = {}
         for place in sorted(places, key=lambda one: (one.run_rank, one.number)):
@@ -174,7 +174,7 @@ class CallQueue:
 
     async def _pass(self) -> float:
         """Serve all whose turn it is; seconds until it can be somebody else's."""
-        order = FairOrder.ordered(tuple(self._places.values()))
+        order = FairOrder.order_queue(tuple(self._places.values()))
         asked, crowd = list[Asked](), WaitingCounts(order)
         for place in order:
             run = f"{place.tenant}/{place.run_id}"
@@ -189,7 +189,7 @@ class CallQueue:
             if place.turn.done() or self._places.pop(place.number, None) is None:
                 change(self._store, turn)  # its run was stopped while the store decided
                 continue
-            self._order.served(place, crowd)
+            self._order.advance(place, crowd)
             place.turn.set_result(turn)
         return wait_us / 1_000_000
 

@@ -76,7 +76,7 @@ class Quotas:
                 " ([quotas] in the settings).",
             )
 
-    async def shown(self, store: Store, tenant: str) -> dict[str, Any]:
+    async def describe(self, store: Store, tenant: str) -> dict[str, Any]:
         """Return `{stored_bytes, stored_bytes_max, streams_max, ticks_max, uploads_max}`."""
         stored = await self.stored_bytes(store, tenant, anew=True)
         return {"stored_bytes": stored, **asdict(self.of(tenant))}

@@ -107,11 +107,15 @@ def patterns_changed(patterns: object) -> PatternsChanged:
             got=sort,
             expected=f'at most {PATTERNS_MAX} of them, such as {{"EMPLOYEE": "E-[0-9]{{6}}"}}',
         )
-    from artelier.pii.detectors import find_all, pattern, shipped  # its expressions take 60 ms to compile
+    from artelier.pii.detectors import (  # its expressions take 60 ms to compile
+        builtin_detectors,
+        find_all,
+        pattern,
+    )
 
     for kind, expression in given.items():
         pattern(kind, expression)
-        if find_all(shipped(), expression):
+        if find_all(builtin_detectors(), expression):
             raise InvalidRequest(
                 f"the pattern of {kind} holds a value, and patterns stand in events for ever",
                 expected="the form of values, such as E-[0-9]{6}",
@@ -185,7 +189,7 @@ class Personal:
         if len(content) > LARGE_BYTES:
             with self._core.calls.flight(harmless=True):  # the run is at work until it knows what it was told
                 if foreign and _MAYBE.search(content):
-                    content = await asyncio.to_thread(self._escaped, content)
+                    content = await asyncio.to_thread(self._escape, content)
                     foreign = False
                 await self._scrubber.prepare(content)
         return self.clean(content, foreign=foreign)
@@ -199,8 +203,8 @@ class Personal:
         with self._core.calls.flight(harmless=False):
             yield
 
-    def _escaped(self, content: bytes) -> bytes:
-        return canonical(self._scrubber.escaped(msgspec.json.decode(content), self.knows))
+    def _escape(self, content: bytes) -> bytes:
+        return canonical(self._scrubber.escape_lookalikes(msgspec.json.decode(content), self.knows))
 
     def clean(self, content: bytes, *, foreign: bool = False) -> bytes:
         """JSON as the run and its log see it. In `foreign` content, what was typed is no placeholder.
@@ -208,7 +212,7 @@ class Personal:
         Errors: those of the detectors.
         """
         if foreign and _MAYBE.search(content):
-            content = self._escaped(content)
+            content = self._escape(content)
         return self._scrubber.content(content)
 
     def check_name(self, name: str) -> None:
@@ -222,15 +226,15 @@ class Personal:
         tenant = core.tenant.id
         return has_said(core.store, tenant, core.run_id, said)
 
-    def named(self, name: str) -> str:
+    def scrub_name(self, name: str) -> str:
         """A name that was made up, with placeholders for what it tells of a person."""
         return self._scrubber.text(name)
 
-    def cleaned(self, value: Any) -> Any:
+    def scrub_json(self, value: Any) -> Any:
         """JSON data as the run and its log see it."""
         return self._scrubber.value(value)
 
-    def passed(self, arguments: Any) -> Any:
+    def receive_arguments(self, arguments: Any) -> Any:
         """Return what the run's code passes to a tool, as it is stored; so the run has received the values in
         it.
 
@@ -258,7 +262,7 @@ class Personal:
             self._received.add(placeholder)
         return known
 
-    def begun(self, *given: Any) -> list[PersonalReceived]:
+    def receive_opening(self, *given: Any) -> list[PersonalReceived]:
         """Return what a new run has received by what it is asked: values that stand there, no typed
         look-alikes.
         """
@@ -301,7 +305,9 @@ class Personal:
         if b"<" in content:
             self.receive(placeholders_in(content.decode(errors="replace")))
 
-    def shown(self, messages: tuple[ChatMessage, ...], counts: Counter[str]) -> tuple[ChatMessage, ...]:
+    def scrub_messages(
+        self, messages: tuple[ChatMessage, ...], counts: Counter[str]
+    ) -> tuple[ChatMessage, ...]:
         """Messages as a model may see them; `counts` grows by what was replaced in them, by kind."""
         return tuple([self._message(message, counts) for message in messages])
 
@@ -334,13 +340,13 @@ class Personal:
         )
         return msgspec.structs.replace(message, tool_calls=calls)
 
-    def restored(self, value: Any) -> Any:
+    def restore(self, value: Any) -> Any:
         """JSON data with the values themselves, for placeholders that this run received."""
-        return self._scrubber.restored(value, self.knows)
+        return self._scrubber.restore(value, self.knows)
 
-    def forgotten(self, value: Any) -> list[str]:
+    def find_erased(self, value: Any) -> list[str]:
         """Placeholders in JSON data that this run received, and whose values were erased since."""
-        return self._scrubber.forgotten(canonical(value).decode(), self.knows)
+        return self._scrubber.find_erased(canonical(value).decode(), self.knows)
 
 
 def wants_values(grant: str) -> bool:

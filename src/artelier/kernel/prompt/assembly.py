@@ -47,13 +47,13 @@ from artelier.kernel.prompt.manifest import (
     decode_reply,
     decode_tools,
     encode_head,
-    encoded,
+    encode_json,
     message_of_reply,
     message_of_result,
     part_content,
 )
 from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
-from artelier.kernel.prompt.transcript import Quote, quoted
+from artelier.kernel.prompt.transcript import Quote, quote_messages
 from artelier.kernel.queries.conversations import conversation_rows
 from artelier.kernel.queries.steps import find_outcome, manifest_of
 from artelier.kernel.run.context import RunCore
@@ -165,7 +165,7 @@ async def _fits(core: RunCore, conversation: Conversation) -> bool:
     rows = await conversation_rows(
         core.store, core.row_id, conversation.name, start=conversation.first_new, limit=len(conversation) + 1
     )
-    if not conversation.skip_recorded([ev.Entry(row.form, row.ref, row.call) for row in rows]):
+    if not conversation.skip_recorded([ev.MessageEntry(row.form, row.ref, row.call) for row in rows]):
         return False
     conversation.is_settled = len(rows) == 0
     return True
@@ -238,7 +238,7 @@ def _scrub_part(personal: Personal, part: PromptPart, pii: Counter[str]) -> Prom
         return msgspec.structs.replace(part, text=text, stability="append_only")
     content = part_content(part)
     before = content if isinstance(content, tuple) else part.messages
-    messages = personal.shown(before, pii)
+    messages = personal.scrub_messages(before, pii)
     if messages == before:
         return part
     return FixedPart(tag=part.tag, messages=messages, stability="append_only", tokens=part.tokens)
@@ -454,12 +454,12 @@ class Renderer:
     async def content(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         """The messages of a part, or the text that it adds to one of another part."""
         try:
-            return await self._stored(part)
+            return await self._load_part(part)
         except Erased as error:
             mark = self._note_lost(f"part {part.tag}", error)
             return mark if part.attach or part.joined else (ChatMessage(role="user", content=mark),)
 
-    async def _stored(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
+    async def _load_part(self, part: ev.PartRecord) -> tuple[ChatMessage, ...] | str:
         if part.conversation is not None:
             messages = await self.messages(part.conversation, part.start, part.end)
             if not part.form:
@@ -471,7 +471,7 @@ class Renderer:
                 source="".join(part.src),
                 told=decode_stored(told, type=str),
             )
-            return (quoted(messages, first=part.start, quote=quote),)
+            return (quote_messages(messages, first=part.start, quote=quote),)
         if part.blob is None:
             return ()
         content = await self._blob(part.blob)
@@ -550,7 +550,7 @@ async def continue_conversation(
     """See `Run.continue_conversation`."""
     conversation = core.conversation(name)
     check_run_id(base_run_id)
-    encoded(base_conversation)
+    encode_json(base_conversation)
     for what, value, least in (("upto", upto, 1), ("keep_last", keep_last, 0)):
         if not isinstance(cast(object, value), int) or isinstance(value, bool):
             raise InvalidRequest(what, expected="a whole number", got=type(value).__name__)
@@ -569,7 +569,7 @@ async def continue_conversation(
     renderer = await Renderer.open(services, tenant, base_run_id)
     first = max(1, upto - keep_last + 1)
     held = await renderer.messages(base_conversation, first, upto) if first <= upto else []
-    conversation.go_on(ev.Entry("b", *owner), upto, held)
+    conversation.go_on(ev.MessageEntry("b", *owner), upto, held)
     return conversation
 
 

@@ -9,12 +9,12 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 from artelier.errors import InvalidRequest
-from artelier.kernel.events import Added, Entry
+from artelier.kernel.events import Added, MessageEntry
 from artelier.kernel.prompt.manifest import (
     RangePart,
     comparable,
     decode_message,
-    encoded,
+    encode_json,
     message_of_reply,
     message_of_result,
 )
@@ -66,7 +66,7 @@ class Conversation:
 
         Errors: `InvalidRequest` for a name that `clean` would change: it stands in events.
         """
-        if clean is not None and clean(encoded(name)) != encoded(name):
+        if clean is not None and clean(encode_json(name)) != encode_json(name):
             raise InvalidRequest(
                 "the name of a conversation holds personal data",
                 expected="a name that tells nothing of a person",
@@ -86,10 +86,10 @@ class Conversation:
         """Estimate of the messages held up to each; the first entry stands for those before."""
         self._meter = MessageMeter()
         """Of the messages held, as far as they were shown."""
-        self._new: list[tuple[Entry, Blob | None]] = []
-        self._taken: list[tuple[Entry, Blob | None]] = []
+        self._new: list[tuple[MessageEntry, Blob | None]] = []
+        self._taken: list[tuple[MessageEntry, Blob | None]] = []
         """What was new until it was taken last."""
-        self._base: tuple[int, Entry] | None = None
+        self._base: tuple[int, MessageEntry] | None = None
         """Number of the last message that another conversation has, and the entry that says so."""
         self._digest = sha256(name.encode())
         self._digested = 0
@@ -108,15 +108,15 @@ class Conversation:
         if isinstance(item, ModelResult):
             if item.reply is None or not item.key:
                 raise InvalidRequest("a result that no step produced cannot be appended")
-            message, entry, blob = message_of_reply(item.reply), Entry("r", item.key), None
+            message, entry, blob = message_of_reply(item.reply), MessageEntry("r", item.key), None
         elif isinstance(item, ToolResult):
             call = item.call_id or item.key
             message = message_of_result(item.shown or item.content, call)
             if item.shown is None:
-                entry, blob = Entry("t", item.key, call), None
+                entry, blob = MessageEntry("t", item.key, call), None
             else:
                 ref, blob = self._keep(message.canonical())
-                entry = Entry("m", ref)
+                entry = MessageEntry("m", ref)
         else:
             message = message_from(item)
             content = comparable(message)
@@ -126,13 +126,13 @@ class Conversation:
                 content = self._clean(content, foreign=True)
                 message = decode_message(content)
             ref, blob = self._keep(content)
-            entry = Entry("m", ref)
+            entry = MessageEntry("m", ref)
         self._hold(message)
         self._remember(entry, blob)
 
     def _check(self, message: ChatMessage) -> None:
         try:
-            encoded(message)
+            encode_json(message)
         except InvalidRequest as error:
             self._unfit = error
 
@@ -145,7 +145,7 @@ class Conversation:
         self._messages.append(message)
         self._tokens.append(self._tokens[-1] + message_tokens(message))
 
-    def _remember(self, entry: Entry, blob: Blob | None) -> None:
+    def _remember(self, entry: MessageEntry, blob: Blob | None) -> None:
         if not self._new:
             self._grown(self)
         self._new.append((entry, blob))
@@ -158,7 +158,7 @@ class Conversation:
         for message in messages:
             self._hold(message)
 
-    def go_on(self, base: Entry, upto: int, messages: list[ChatMessage]) -> None:
+    def go_on(self, base: MessageEntry, upto: int, messages: list[ChatMessage]) -> None:
         """Begin after message `upto` of another conversation, of which the last `messages` are held.
 
         Errors: `InvalidRequest` if something stands here already.
@@ -234,7 +234,7 @@ class Conversation:
             measure=self._meter.measure(first, stop)._replace(messages=messages),
         )
 
-    def aligned(self, start: int, end: int) -> RangePart:
+    def align_range(self, start: int, end: int) -> RangePart:
         """Like `range`, beginning at or after `start` with a message that answers no earlier one.
 
         A tool's result without the call that it answers would be refused by providers.
@@ -273,7 +273,7 @@ class Conversation:
             own = own[upto + 1 - self._first :]
         for message in own:
             ref, blob = self._keep(message.canonical())
-            self._remember(Entry("m", ref), blob)
+            self._remember(MessageEntry("m", ref), blob)
 
     @property
     def first(self) -> int:
@@ -288,7 +288,7 @@ class Conversation:
         """
         return len(self) - len(self._new) + 1
 
-    def skip_recorded(self, entries: Sequence[Entry]) -> bool:
+    def skip_recorded(self, entries: Sequence[MessageEntry]) -> bool:
         """Leave out new messages that are recorded already, from `first_new` on.
 
         False, and nothing left out, if `entries` are not what stands here.

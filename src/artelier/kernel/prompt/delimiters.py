@@ -22,7 +22,7 @@ def is_untrusted(message: ChatMessage, *, is_labelled: bool = False) -> bool:
     return message.role == "tool" or is_marked
 
 
-def fenced(text: str, *, source: str, trust: str = "untrusted") -> str:
+def fence(text: str, *, source: str, trust: str = "untrusted") -> str:
     """The text between `<data>` marks. A mark inside the text is made harmless; nothing else changes."""
     inside = _MARK.sub("&lt;", text)
     name = re.sub(r"[^A-Za-z0-9._:/@#-]+", " ", source)[:120]

@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest
 from artelier.kernel.events import DroppedRecord, PartRecord
-from artelier.kernel.prompt.transcript import Quote, quoted
+from artelier.kernel.prompt.transcript import Quote, quote_messages
 from artelier.log import BlobRef
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema
 
@@ -136,7 +136,7 @@ def part_content(part: PromptPart) -> Content:
     if isinstance(part, RangePart):
         if part.quote is None:
             return part.messages
-        return (quoted(part.messages, first=part.start, quote=part.quote),)
+        return (quote_messages(part.messages, first=part.start, quote=part.quote),)
     if part.joined:
         return Joint(part.text)
     return part.text if part.attach else part.messages
@@ -261,7 +261,7 @@ UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.Msg
 """What encoding a value as JSON may raise: foreign types, lone surrogates, endless nesting."""
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """Canonical JSON of what a caller handed over. Errors: `InvalidRequest` if it has none."""
     try:
         return canonical(value)

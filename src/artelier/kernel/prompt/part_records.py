@@ -43,7 +43,7 @@ class DroppedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     tokens: int = 0
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class MessageEntry(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """A new message of a conversation, by reference to what is already recorded."""
 
     form: str
@@ -65,4 +65,4 @@ class Added(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     conversation: str
     start: int
     """Number of the first one."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[MessageEntry, ...] = ()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from artelier.errors import CorruptStore
-from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.delimiters import fence
 from artelier.ports.model import ChatMessage
 from artelier.tokens.estimate import cut
 
@@ -50,7 +50,7 @@ def _line(message: ChatMessage, number: int) -> str:
     return f"[{number}] {message.role}: {message.text}"
 
 
-def quoted(messages: Sequence[ChatMessage], *, first: int, quote: Quote) -> ChatMessage:
+def quote_messages(messages: Sequence[ChatMessage], *, first: int, quote: Quote) -> ChatMessage:
     """The message that quotes these. Errors: `CorruptStore` for a form that this version does not know."""
     if quote.form != TRANSCRIPT:
         raise CorruptStore(
@@ -62,4 +62,4 @@ def quoted(messages: Sequence[ChatMessage], *, first: int, quote: Quote) -> Chat
     text = "\n".join(lines(messages, first=first, tokens_each=quote.line_tokens_max))
     if quote.told:
         text = f"Summary of what came before:\n{quote.told}\n\nThen:\n{text}"
-    return ChatMessage(role="user", content=fenced(text, source=quote.source))
+    return ChatMessage(role="user", content=fence(text, source=quote.source))

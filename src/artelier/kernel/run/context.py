@@ -27,10 +27,10 @@ from artelier.kernel.history.step_history import History, Recorded
 from artelier.kernel.policy import is_granted, may_use_model
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
-from artelier.kernel.prompt.manifest import comparable, encoded
+from artelier.kernel.prompt.manifest import comparable, encode_json
 from artelier.kernel.run.calls_in_flight import CallsInFlight
 from artelier.kernel.run.delivery import Delivery
-from artelier.kernel.run.results import FINAL, Compensated
+from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import StepKeys
@@ -75,7 +75,7 @@ class RunActions:
     """Reads new commands and writes their effects."""
     take_back: Callable[[RunCore, ev.ModelRequested, str], Awaitable[None]]
     """Gives back what is held for a model call that was never made, and records it."""
-    compensate_below: Callable[[RunCore, str, int, str], Awaitable[Compensated]]
+    compensate_below: Callable[[RunCore, str, int, str], Awaitable[CompensationResult]]
     """Undoes what a child that has ended has done since a position, with a note: that opens the child."""
 
 
@@ -248,7 +248,7 @@ class RunCore(ToolBounds):
         return make_blob(self.tenant.id, self.key, comparable(value))[0]
 
     def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
-        ref, blob = self.keep(encoded(value))
+        ref, blob = self.keep(encode_json(value))
         return ref, [blob]
 
     async def load(self, ref: str) -> bytes:
@@ -306,9 +306,9 @@ class RunCore(ToolBounds):
 
     def _conversation(self, name: str) -> Conversation:
         clean = None if self.pii is None else self.pii.clean
-        return Conversation(name, keep=self.keep, grown=self._grown, clean=clean)
+        return Conversation(name, keep=self.keep, grown=self._note_grown, clean=clean)
 
-    def _grown(self, conversation: Conversation) -> None:
+    def _note_grown(self, conversation: Conversation) -> None:
         self.fresh[id(conversation)] = conversation
 
     def take_added(
@@ -388,7 +388,7 @@ class RunCore(ToolBounds):
             return False
         return may_use_model(self.grants, name) and may_use_model(self.tenant.grants, name)
 
-    async def recorded(self, key: str, kind: str) -> Recorded | None:
+    async def find_recorded(self, key: str, kind: str) -> Recorded | None:
         """Return what the log has of a step, if anything. Errors: `ReplayMismatch` if it is of another
         kind.
         """
@@ -398,7 +398,7 @@ class RunCore(ToolBounds):
         if found is not None and found.kind != kind:
             raise self.mismatch(key, "kind", expected=f"a {found.kind} step", got=f"a {kind} step")
         if found is not None:
-            await self.delivery.found(found)
+            await self.delivery.note_found(found)
         return found
 
     def mismatch(self, key: str, section: str, *, expected: str = "", got: str = "") -> ReplayMismatch:
@@ -523,7 +523,7 @@ class RunCore(ToolBounds):
         self.announce()  # waits beside it end too
         return self.suspended
 
-    async def refused(self, error: Exhausted) -> None:
+    async def end_refused(self, error: Exhausted) -> None:
         """End the drive because a reservation was refused for good: say whose cap it is if not its own."""
         scope, unit = str(error.facts.get("scope", "tenant")), str(error.facts.get("unit", "usd"))
         asked = int(error.facts.get("need", error.facts.get("asked", 0)))
@@ -538,7 +538,7 @@ class RunCore(ToolBounds):
         """Give back what is held for a model call that was never made."""
         await self._actions.take_back(self, request, key)
 
-    async def compensate_below(self, run_id: str, since: int, note: str) -> Compensated:
+    async def compensate_below(self, run_id: str, since: int, note: str) -> CompensationResult:
         """Undo what a child that has ended has done since a position."""
         return await self._actions.compensate_below(self, run_id, since, note)
 

@@ -72,7 +72,7 @@ async def abandoned_calls(core: RunCore) -> list[EventData]:
     """Return events that give money back that is held for model calls which nobody will ask for again."""
     held = {
         step.key: cast(ev.ModelRequested, step.request)
-        for step in await core.history.left()
+        for step in await core.history.read_unasked()
         if step.kind == "model" and step.status == "requested" and not step.inherited
     }
     if core.held:

@@ -174,7 +174,7 @@ class Delivery:
         self.core.history.asking.pop(step.key, None)
         self._announce()
 
-    async def found(self, found: Recorded) -> None:
+    async def note_found(self, found: Recorded) -> None:
         """The log has a step that is asked for. Errors: those of `until_cancelled`, if it was cancelled."""
         self.core.history.asking[found.key] = found
         if found.kind == "model" and isinstance(found.request, ev.ModelRequested):
@@ -183,9 +183,9 @@ class Delivery:
             return  # it is `asked` when it was compared
         if isinstance(found.outcome, ev.Cut):
             await self.until_cancelled(found)
-        self.asked(found)
+        self.note_asked(found)
 
-    def asked(self, found: Recorded) -> None:
+    def note_asked(self, found: Recorded) -> None:
         """The code has asked again for a recorded step, and what it asks for was compared."""
         self.core.history.asking.pop(found.key, None)
         if (step := self.steps.get(found.key)) is not None:
@@ -197,7 +197,7 @@ class Delivery:
     def dispatches(self, key: str, tool: ToolPort) -> None:
         """A tool step is about to call its tool: from here on, a side effect may have happened."""
         if tool.side_effect:
-            self.effects.known(key)
+            self.effects.note_effect(key)
 
     def costs(self, key: str, cost: int) -> None:
         """A call that was cut off was billed."""
@@ -212,7 +212,7 @@ class Delivery:
         step.is_held = True
         return True
 
-    def noted(self, key: str) -> None:
+    def note_outcome(self, key: str) -> None:
         """An outcome of this key was recorded now."""
         step = self.steps.get(key)
         if step is not None and not step.is_settled and self.is_ordered:
@@ -384,7 +384,7 @@ class Delivery:
     # Waits that suspend the drive
 
     @contextmanager
-    def parked(self, key: str, error: RunSuspended) -> Generator[None]:
+    def park_step(self, key: str, error: RunSuspended) -> Generator[None]:
         """Wait inside for what this drive does not wait for, as long as something else goes on in it.
 
         One wait that raised at once would look to the code like an outcome that no event holds: a TaskGroup
@@ -397,10 +397,10 @@ class Delivery:
         finally:
             self._parked.pop(key, None)
 
-    async def suspended(self, step: AtWork, error: RunSuspended) -> None:
+    async def wait_suspended(self, step: AtWork, error: RunSuspended) -> None:
         """Return when the drive is suspended, of which one step has said so."""
         if self.is_ordered and self.core.suspended is None:
-            with self.parked(step.key, error):
+            with self.park_step(step.key, error):
                 while self.core.suspended is None and not self.is_closing:
                     await self._next_piece()
 
@@ -436,7 +436,7 @@ class Delivery:
         Errors: `CancelledError`, when it does; `ReplayMismatch` if it does not; `Conflict` outside of the
         code that has cancelled it.
         """
-        self.asked(found)
+        self.note_asked(found)
         outcome = found.outcome
         assert isinstance(outcome, ev.Cut)
         if not self.is_ordered:
@@ -469,7 +469,7 @@ class Delivery:
             hint="Run the code that recorded it.", section="cancelled", key=found.key,
         )  # fmt: skip
 
-    def cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
+    def note_cancelled(self, step: AtWork, *, is_raised: bool | None = None) -> None:
         """A step was cancelled, by the code or with the drive.
 
         `is_raised` tells that nobody has cancelled its task: None to look at the current one.
@@ -645,12 +645,12 @@ class at_step:
                 await (delivery.effects.turn if step.is_effect else delivery.turn)(step)
             elif isinstance(error, Exception):
                 if isinstance(error, RunSuspended):
-                    await delivery.suspended(step, error)
+                    await delivery.wait_suspended(step, error)
                 await delivery.turn(step)
             elif isinstance(error, asyncio.CancelledError):
-                delivery.cancelled(step)
+                delivery.note_cancelled(step)
         except asyncio.CancelledError:
-            delivery.cancelled(step)
+            delivery.note_cancelled(step)
             raise
         finally:
             delivery.end(step)

@@ -16,13 +16,13 @@ from artelier.kernel.history import code_versions
 from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.prompt.assembly import Messages, continue_conversation
 from artelier.kernel.prompt.conversation import Conversation
-from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encoded
+from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encode_json
 from artelier.kernel.run import waits
 from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.races import RunTimeout, first_of
-from artelier.kernel.run.results import Approval, Compensated, ModelResult, ToolResult
+from artelier.kernel.run.results import Approval, CompensationResult, ModelResult, ToolResult
 from artelier.kernel.steps import model_step
 from artelier.kernel.steps.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.steps.model_call import ModelCall
@@ -145,7 +145,7 @@ class Run:
         """
         named, call_id = name, call.id if call else ""
         if (pii := self._core.pii) is not None:  # a model may make up any name and any id
-            named, call_id = pii.named(name), pii.named(call_id)
+            named, call_id = pii.scrub_name(name), pii.scrub_name(call_id)
         ask = ToolAsk(name=named, arguments={} if arguments is None else arguments, call_id=call_id)
         with self._branch():
             return await tool_step.tool_step(self._core, ask, key=key)
@@ -168,18 +168,16 @@ class Run:
             async with at_step(core, key, "compute") as step:
                 step.name, full = name, step.key
                 try:
-                    return await self._computed(full, name, function, args)
+                    return await self._compute(full, name, function, args)
                 except ReplayMismatch as mismatch:
                     if mismatch.facts.get("key") != full:
                         raise  # it is the function's
                     await go_on_in_fork(core, mismatch)
-                    return await self._computed(full, name, function, args)
+                    return await self._compute(full, name, function, args)
 
-    async def _computed(
-        self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]
-    ) -> Any:
+    async def _compute(self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         core = self._core
-        recorded = await core.recorded(key, "compute")
+        recorded = await core.find_recorded(key, "compute")
         outcome = recorded.outcome if recorded is not None else None
         if isinstance(outcome, ev.StepCompleted | ev.StepFailed) and outcome.name != name:
             raise core.mismatch(key, "name", expected=outcome.name, got=name)
@@ -306,7 +304,7 @@ class Run:
 
     async def compensate(
         self, *, note: str = "", upto: str | None = None, key: str | None = None
-    ) -> Compensated:
+    ) -> CompensationResult:
         """Undo what this run has done, in reverse order, with the `compensate` of each tool.
 
         `upto`: no further back than to this step (its full key), with it. A step is undone once: whoever asks
@@ -385,7 +383,7 @@ class Run:
         with self._branch():
             async with at_step(core, key, "compute") as step:
                 full = step.key
-                recorded = await core.recorded(full, "compute")
+                recorded = await core.find_recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
                     return await core.load_json(recorded.outcome.result)
                 if key is not None and (core.actor is None or not core.notes):
@@ -412,7 +410,7 @@ class Run:
         with self._branch():
             async with at_step(core, key, "compute") as step:
                 full = step.key
-                recorded = await core.recorded(full, "compute")
+                recorded = await core.find_recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, kind):
                     core.history.pass_over(full)
                     return recorded.outcome
@@ -435,7 +433,7 @@ class Run:
         with self._branch():
             async with at_step(core, key, "compute") as step:
                 full = step.key
-                recorded = await core.recorded(full, "compute")
+                recorded = await core.find_recorded(full, "compute")
                 if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
                     found = recorded.outcome.result
                     value = await core.load_json(found)
@@ -466,7 +464,7 @@ class Run:
             try:
                 with core.calls.flight(harmless=True):
                     async with core.calls.within(READING_TIMEOUT_S):
-                        said = encoded(await read())
+                        said = encode_json(await read())
                         return said if core.pii is None else await core.pii.clean_aside(said)
             except OutOfTime:
                 await core.out_of_time()
@@ -484,7 +482,7 @@ class Run:
                     raise
                 raise again from error
 
-    async def signalled(self, name: str, *, key: str) -> Any:
+    async def poll_signal(self, name: str, *, key: str) -> Any:
         """The data of a signal that is there already, or None; none leaves no event."""
         core = self._core
         with self._branch():
@@ -539,7 +537,7 @@ class Run:
         """End the run as failed for a reason that is no exception (`max_iterations`, `stuck`, ...)."""
         pii = self._core.pii
         self._check_result(result)
-        self._failed = (reason if pii is None else pii.named(reason), message)
+        self._failed = (reason if pii is None else pii.scrub_name(reason), message)
         self._result = result
         self.finished = True
 

@@ -44,13 +44,13 @@ from artelier.kernel.limits.run_limits import check_limits, opening_caps
 from artelier.kernel.limits.scopes import check_scopes, deadlines, limits_of, scopes_of
 from artelier.kernel.policy import narrow
 from artelier.kernel.privacy.data_subjects import check_same, take_key
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import RunRow, is_imported, run_row
 from artelier.kernel.queries.steps import signals_of
 from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
 from artelier.kernel.run.crash_recovery import abandoned_calls
 from artelier.kernel.run.handle import Run
-from artelier.kernel.run.results import FINAL, Compensated
+from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.run_options import Opening
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.watchdog import STALLED_MAX, park, with_stall_count
@@ -305,7 +305,7 @@ class OpenRun:
         caps = opening_caps(opening.limits, opening.run_id)
         now = self._services.clock.now_us()
         by = opening.by or opening.principal
-        known = [] if core.pii is None else core.pii.begun(opening.goal, opening.settings)
+        known = [] if core.pii is None else core.pii.receive_opening(opening.goal, opening.settings)
         drafts = [Draft(data, now, by) for data in (started, *caps, *known)]
         try:
             token = await self._take(StreamAppend(stream, drafts, expected_seq=0), blobs=blobs)
@@ -391,7 +391,7 @@ class OpenRun:
         core.control_seq = row.control_seq
         core.started_us = row.started_us
         core.is_hand_written = not row.loop
-        core.stepping = SingleStep.restored(row.stepping)
+        core.stepping = SingleStep.from_stored(row.stepping)
         await self._count(core, await scopes_of(self._services, places))
         core.signals = [*await signals_of(self._services.store, row.id)]
         core.notes = await unread_notes(self._services, row.id)
@@ -434,7 +434,7 @@ class OpenRun:
             self._services.store, self._services.clock, core.stream, fence, self._opening.principal,
             lease_end=self._lease_end,
         )  # fmt: skip
-        core.actor.goes_on, core.actor.ended = core.delivery.settle, core.delivery.noted
+        core.actor.goes_on, core.actor.ended = core.delivery.settle, core.delivery.note_outcome
         core.actor.taken_back = core.delivery.taken_back
 
     async def __aexit__(
@@ -470,7 +470,7 @@ class OpenRun:
             error = raised = said
         await core.delivery.close(is_over=error is None or is_end(error))
         await core.quiet()
-        await writer.decided()  # an end must not stand in the log without what it is the end of
+        await writer.wait_decided()  # an end must not stand in the log without what it is the end of
         if writer.failure is not None and (error is None or error is raised):
             error = raised = writer.failure
         if isinstance(error, LeaseLost) or isinstance(writer.failure, LeaseLost):
@@ -522,7 +522,7 @@ class OpenRun:
             )
 
 
-async def _compensate_below(core: RunCore, run_id: str, since: int, note: str) -> Compensated:
+async def _compensate_below(core: RunCore, run_id: str, since: int, note: str) -> CompensationResult:
     return await compensate_ended(
         core.services,
         core.tenant,
@@ -612,7 +612,7 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
 def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:
     if value is None:
         return None
-    ref, blob = make_blob(core.tenant.id, core.key, encoded(value))
+    ref, blob = make_blob(core.tenant.id, core.key, encode_json(value))
     blobs.append(blob)
     return ref
 

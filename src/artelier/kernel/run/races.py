@@ -65,14 +65,14 @@ class RunTimeout:
         scope.recorded = found or Recorded(key=self._end, kind=TIMEOUT, began=began)
         if found is not None:
             found.began = began
-        self._watch = asyncio.ensure_future(self._watched(scope, until_us))
+        self._watch = asyncio.ensure_future(self._watch_deadline(scope, until_us))
         return self
 
     async def _begin(self, step: AtWork) -> tuple[int, int]:
         """Return when the time is up, and the position of the beginning in the history."""
         core, key = self._core, step.key
         step.name = TIMEOUT
-        recorded = await core.recorded(key, "compute")
+        recorded = await core.find_recorded(key, "compute")
         if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
             if recorded.outcome.name != TIMEOUT:
                 raise core.mismatch(key, "name", expected=recorded.outcome.name, got=TIMEOUT)
@@ -84,7 +84,7 @@ class RunTimeout:
         core.writer.note(ev.StepCompleted(key=key, name=TIMEOUT, result=ref, beside=beside), blobs)
         return until_us, 0
 
-    async def _watched(self, scope: AtWork, until_us: int) -> None:
+    async def _watch_deadline(self, scope: AtWork, until_us: int) -> None:
         core, delivery = self._core, self._core.delivery
         delivery.add(scope)
         scope.task = None  # the code does not wait for it
@@ -127,7 +127,7 @@ async def first_of(
     that of the first; `RunSuspended` as long as nobody knows what a side effect of the rest did.
     """
     async with at_step(core, key, "") as step:
-        recorded = await core.recorded(step.key, "compute")
+        recorded = await core.find_recorded(step.key, "compute")
         winner: int | None = None
         if recorded is not None and isinstance(recorded.outcome, ev.StepCompleted):
             if recorded.outcome.name != FIRST:

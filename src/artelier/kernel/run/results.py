@@ -73,7 +73,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compensated:
+class CompensationResult:
     """The steps of a run that were undone. Steps of children are named `<run>:<key>`."""
 
     run_id: str

@@ -213,18 +213,18 @@ class Services:
         if (found := self._settled.pop(tenant, None)) is not None:
             found[1].set()
 
-    def typed(self, tenant: str, value: Any) -> Any:
+    def escape_placeholders(self, tenant: str, value: Any) -> Any:
         """Text or JSON data of a person, in which what looks like a placeholder is none."""
         if self.personal is None:
             return value
-        return self.personal(tenant).escaped(value, lambda _: False)
+        return self.personal(tenant).escape_lookalikes(value, lambda _: False)
 
     def is_stored(self, tenant: str, name: str, text: str, *, as_: object) -> bool:
         """Return True if a stored field is this text, be it as it was given or with placeholders in it."""
         if text == as_ or self.personal is None:
             return text == as_
         for scrubber in (self.personal(tenant), self.personal(tenant).under(1)):
-            for one in (text, self.typed(tenant, text)):
+            for one in (text, self.escape_placeholders(tenant, text)):
                 if as_ in (one, scrubber.text(one), scrubber.value({name: one})[name]):
                     return True
         return False

@@ -35,7 +35,7 @@ async def approve(
     asked = {"question": question, "details": dict(details or {})}
     recorded = core.questions.get(key) if by_tool else None
     if recorded is None:
-        recorded = await core.recorded(key, "approval")
+        recorded = await core.find_recorded(key, "approval")
     before = recorded
     if recorded is not None:
         if by_tool:
@@ -56,7 +56,7 @@ async def approve(
         recorded = Recorded(key=key, kind="approval", request=requested)
         if before is not None:  # the origin's answer is none here: what came after it waits for it no more
             recorded.began = before.began
-            core.delivery.asked(recorded)
+            core.delivery.note_asked(recorded)
         if by_tool:
             core.questions[key] = recorded  # asked even if this wait is cut short
         await core.writer.commit(requested, blobs=blobs)
@@ -121,7 +121,7 @@ async def _approval_of(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: 
 
 async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None = None) -> tuple[str, Any]:
     """Wait for time, for a signal called `name`, or for whichever comes first: `(outcome, data)`."""
-    recorded = await core.recorded(key, "wait")
+    recorded = await core.find_recorded(key, "wait")
     request = recorded.request if recorded is not None else None
     if isinstance(request, ev.WaitStarted) and request.name != name:
         raise core.mismatch(key, "name", expected=request.name or "a sleep", got=name or "a sleep")
@@ -177,5 +177,5 @@ async def _wait(
             raise waits_for
     times = [time for time in (until_us, core.deadline_us) if time is not None]
     left_s = max(0.0, (min(times) - core.clock.now_us()) / 1_000_000) if times else None
-    with core.delivery.parked(key, waits_for) if suspends else nullcontext():
+    with core.delivery.park_step(key, waits_for) if suspends else nullcontext():
         await core.wait_change(left_s, since=since)

@@ -219,7 +219,7 @@ class Actor:
         self._blobs.extend(blobs)
         self._side.extend(aside)
         if not release and not self._drafts and not self._side:
-            await self.settled()
+            await self.wait_settled()
             return 0
         batch = self._batch(release=self.fence if release else None, is_optional=refusable, guard=guard)
         try:
@@ -260,12 +260,12 @@ class Actor:
                 self._refusable.add(waiting)
             raise
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Return when every queued batch is durable. Errors: the first refusal."""
-        await self.decided()
+        await self.wait_decided()
         self.check()
 
-    async def decided(self) -> None:
+    async def wait_decided(self) -> None:
         """Return when every queued batch is durable or refused; `failure` says which."""
         while self._unconfirmed:
             await asyncio.wait(tuple(self._unconfirmed))

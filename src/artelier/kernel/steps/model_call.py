@@ -78,7 +78,7 @@ class Ready:
     """What its adapter has sent, of the newest attempt."""
 
     @contextmanager
-    def recorded(self) -> Generator[None]:
+    def record_sending(self) -> Generator[None]:
         """Let the adapter record what it sends."""
         before = sending.set(self.sent)
         try:
@@ -136,7 +136,7 @@ async def ask(
         try:
             await when_it_fits(core, attempt)
         except Exhausted as error:
-            await core.refused(error)
+            await core.end_refused(error)
     else:
         await attempt()
     core.services.at("model.requested")
@@ -154,7 +154,7 @@ async def take_back(core: RunCore, request: ev.ModelRequested, key: str) -> None
 
     Whether it is in the log is known when what was queued is decided.
     """
-    await core.writer.decided()
+    await core.writer.wait_decided()
     step = await step_of(core.store, core.tenant.id, core.run_id, key)
     if step is not None and step.status == "requested":
         core.writer.note(abandon(request, key=key, is_sent=key not in core.unsent))
@@ -190,7 +190,7 @@ async def _call_once(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
     core.unsent.discard(ready.key)
     ready.sent.clear()
     try:
-        with core.calls.flight(harmless=True), ready.recorded():
+        with core.calls.flight(harmless=True), ready.record_sending():
             async with core.calls.within(timeout_s):
                 if ready.span is None:
                     reply = await ready.port.complete(ready.request)
@@ -411,7 +411,7 @@ async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[Model
         if core.pii is not None:
             content = await core.pii.clean_aside(content, foreign=True)
         reply = decode_reply(content)
-        if (counted := _counted(ready, reply)) != usage:
+        if (counted := _count_usage(ready, reply)) != usage:
             reply = msgspec.structs.replace(reply, usage=counted)
             content = canonical(reply)
     except (*UNENCODABLE, errors.CorruptStore) as error:
@@ -422,7 +422,7 @@ async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[Model
     return named, content if named is reply else canonical(named)
 
 
-def _counted(ready: Ready, reply: ModelReply) -> Usage:
+def _count_usage(ready: Ready, reply: ModelReply) -> Usage:
     """Return the usage of a reply. What its provider does not say is counted here: no call is free for that,
     and the event says so. A provider that counts the input alone has written no text for nothing.
     """

@@ -22,7 +22,14 @@ from artelier.kernel.prompt.assembly import (
     prompt_of,
     settle_numbers,
 )
-from artelier.kernel.prompt.manifest import Head, comparable, decode_head, decode_reply, decode_tools, encoded
+from artelier.kernel.prompt.manifest import (
+    Head,
+    comparable,
+    decode_head,
+    decode_reply,
+    decode_tools,
+    encode_json,
+)
 from artelier.kernel.prompt.request_diff import Shape, joined_tag, with_joined
 from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
 from artelier.kernel.run.context import RunCore
@@ -39,7 +46,7 @@ from artelier.kernel.steps.model_call import (
     call_until_reply,
     result,
 )
-from artelier.kernel.steps.model_stream import streamed
+from artelier.kernel.steps.model_stream import stream_reply
 from artelier.kernel.steps.structured_output import fit_reply, schema_of
 from artelier.kernel.tool_calls.tool_list import note_tools
 from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
@@ -64,12 +71,12 @@ async def stream_step(core: RunCore, call: ModelCall, step: AtWork) -> AsyncGene
     """Deltas as they come, then the result. A stream that a command cuts keeps what came, with its cost."""
     try:
         ready = await _ready(core, call, step.key)
-    except _Cut as cut:
+    except _StreamCut as cut:
         async for piece in _pieces_again(core, cut.recorded, step):
             yield piece
         return
     if isinstance(ready, Ready) and isinstance(ready.port, StreamingModelPort):
-        async with aclosing(streamed(core, ready)) as items:
+        async with aclosing(stream_reply(core, ready)) as items:
             async for item in items:
                 yield item
         return
@@ -85,7 +92,7 @@ async def stream_step(core: RunCore, call: ModelCall, step: AtWork) -> AsyncGene
     yield whole
 
 
-class _Cut(Exception):
+class _StreamCut(Exception):
     """A recorded stream that its reader did not read to the end."""
 
     def __init__(self, recorded: Recorded) -> None:
@@ -97,7 +104,7 @@ async def _pieces_again(
     core: RunCore, recorded: Recorded, step: AtWork
 ) -> AsyncGenerator[Delta | ModelResult]:
     """The pieces that a reader was given before he left the stream, or was cancelled."""
-    core.delivery.asked(recorded)
+    core.delivery.note_asked(recorded)
     outcome = cast(ev.Cut, recorded.outcome)
     pieces: list[str] = await core.load_json(outcome.came) or []
     for number, piece in enumerate(pieces, 1):
@@ -117,11 +124,11 @@ async def _ready(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResul
 
 async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
     """The recorded result, or a request that is durable and paid for in advance."""
-    recorded = await core.recorded(key, "model")
+    recorded = await core.find_recorded(key, "model")
     if recorded is not None and recorded.inherited and recorded.outcome is None:
         recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
     if call.port is None and (recorded is None or not recorded.inherited):
-        model = core.model_override or core.replaced(call.model)
+        model = core.model_override or core.replacement_of(call.model)
         call = call if model == call.model else replace(call, model=model)
     schema = schema_of(call.output, is_recorded=recorded is not None)
     tools = await _tools_of(core, call, recorded)
@@ -144,7 +151,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
     _check_params(params)
     if not replaying:
-        encoded((params, tools, schema))
+        encode_json((params, tools, schema))
         for conversation in core.fresh.values():
             conversation.check()
     again = recorded if recorded is not None and recorded.status != "open" else None
@@ -165,7 +172,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         if replaying:
             return await _replay(core, recorded, call)
     if recorded is not None:
-        core.delivery.asked(recorded)
+        core.delivery.note_asked(recorded)
     assert port is not None
     price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
@@ -239,7 +246,7 @@ def _tool_schemas(
             found.append(tool)
         elif tool in then:
             found.append(then[tool])
-        elif (tool := core.replaced(tool)) in core.tools:
+        elif (tool := core.replacement_of(tool)) in core.tools:
             found.append(core.tools[tool].schema)
         else:
             raise InvalidRequest(
@@ -334,10 +341,10 @@ async def _first_difference(
 async def _replay(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelResult:
     outcome = recorded.outcome
     if isinstance(outcome, ev.Cut) and call.is_streamed:
-        raise _Cut(recorded)
+        raise _StreamCut(recorded)
     if isinstance(outcome, ev.Cut):
         await core.delivery.until_cancelled(recorded)
-    core.delivery.asked(recorded)
+    core.delivery.note_asked(recorded)
     if (telemetry := core.services.telemetry) is not None:
         code = outcome.code if isinstance(outcome, ev.ModelFailed) else ""
         if isinstance(outcome, ev.ModelCompleted) and outcome.invalid:

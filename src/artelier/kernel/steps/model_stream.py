@@ -36,7 +36,7 @@ CUT_PERCENT = 130
 estimate counts 4, so a whole reply must not be cut for that."""
 
 
-async def streamed(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
+async def stream_reply(core: RunCore, ready: Ready) -> AsyncGenerator[Delta | ModelResult]:
     """Deltas, then the result. What came before a stream was cut is kept, with its cost."""
     stream, live = _StreamAttempts(core, ready), None if core.pii is None else core.pii.live()
     if (step := core.delivery.steps.get(ready.key)) is not None:
@@ -127,7 +127,7 @@ class _StreamAttempts:
             self._iterator = aiter(ready.port.stream(ready.request))
         timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
         try:
-            with core.calls.flight(harmless=True), ready.recorded():
+            with core.calls.flight(harmless=True), ready.record_sending():
                 async with core.calls.within(timeout_s):
                     if ready.span is None:
                         item = cast(object, await anext(self._iterator))

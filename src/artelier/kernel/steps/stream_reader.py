@@ -88,7 +88,7 @@ class _StreamAtWork:
                 await delivery.turn(self._step)
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError):
-                delivery.cancelled(self._step)
+                delivery.note_cancelled(self._step)
             self._finish()
             raise
         finally:
@@ -118,7 +118,7 @@ class _StreamAtWork:
         if not step.is_settled:
             if step.bill is not None and core.actor is not None:
                 step.bill()
-            core.delivery.cancelled(step)
+            core.delivery.note_cancelled(step)
         self._finish()
 
     async def close(self) -> None:

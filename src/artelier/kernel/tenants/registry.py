@@ -240,7 +240,7 @@ class Tenants:
             "allow_unknown_price": state.allow_unknown_price,
             "rates": {name: rate.plain() for name, rate in state.rates.items()},
             "patterns": dict(patterns_of(self._services.store, tenant)),
-            "quotas": await self._services.quotas.shown(self._services.store, tenant),
+            "quotas": await self._services.quotas.describe(self._services.store, tenant),
         }
 
     async def list(self) -> list[dict[str, Any]]:

@@ -116,7 +116,7 @@ class Workspaces:
             return isinstance(error, AccessDenied)
         return False
 
-    def shown(self, tenant: str, workspace: str) -> str:
+    def display_path(self, tenant: str, workspace: str) -> str:
         """Return a workspace as people are told of it who may not see paths of this machine."""
         if not workspace:
             return ""

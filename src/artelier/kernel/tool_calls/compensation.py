@@ -18,7 +18,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.privacy.pii_scrubber import wants_values
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.context import ResultStore, RunCore, is_final
-from artelier.kernel.run.results import DRIFTED, Compensated, ToolResult
+from artelier.kernel.run.results import DRIFTED, CompensationResult, ToolResult
 from artelier.kernel.run.run_options import Opener, Opening
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.failures import raise_recorded, words
@@ -47,13 +47,13 @@ class CompensationFailed(Conflict):
 
 async def compensate(
     core: RunCore, key: str, *, upto: str | None = None, since: int = 0, note: str = "", asked: bool = False
-) -> Compensated:
+) -> CompensationResult:
     """Undo what the run has done. `key` is the full key of the plan. Errors: see `Run.compensate`."""
     if core.compensating:
         raise Conflict(f"run {core.run_id} is being compensated already", hint="Wait until that is done.")
     core.compensating = True
     try:
-        recorded = await core.recorded(key, "compute")
+        recorded = await core.find_recorded(key, "compute")
         outcome = recorded.outcome if recorded is not None else None
         if recorded is not None and isinstance(outcome, ev.CompensationPlanned):
             plan = decode_stored(await core.load(outcome.plan), type=UndoPlan)
@@ -83,7 +83,9 @@ async def compensate(
 # Carrying it out
 
 
-async def _carry_out(core: RunCore, key: str, plan: UndoPlan, *, inherited: bool, asked: bool) -> Compensated:
+async def _carry_out(
+    core: RunCore, key: str, plan: UndoPlan, *, inherited: bool, asked: bool
+) -> CompensationResult:
     """Undo what a plan says, one after the other. With `inherited`, only what the origin had begun with."""
     undone: list[str] = []
     kept = [one.name for one in plan.not_undone]
@@ -100,7 +102,7 @@ async def _carry_out(core: RunCore, key: str, plan: UndoPlan, *, inherited: bool
             if result.is_error and _code(result) != Erased.code:
                 raise _failure_of(core, item, result, undone)
             (kept if result.is_error else undone).append(item.name)
-    return Compensated(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
+    return CompensationResult(run_id=core.run_id, undone=tuple(undone), not_undone=tuple(kept))
 
 
 async def _undo(core: RunCore, item: UndoItem) -> ToolResult:
@@ -112,8 +114,8 @@ async def _undo(core: RunCore, item: UndoItem) -> ToolResult:
     if tool is not None and undo is not None:
         result = await core.load_json(item.result)
         if core.pii is not None and wants_values(tool.grant or ""):
-            gone = core.pii.forgotten([arguments, result])
-            result = core.pii.restored(result)
+            gone = core.pii.find_erased([arguments, result])
+            result = core.pii.restore(result)
         port = Undoing(tool, undo, result)
     if item.owner or item.run:
         core.owners[item.undo] = item.owner or item.run
@@ -148,13 +150,13 @@ def _code(result: ToolResult) -> str:
 
 async def _undo_child(
     core: RunCore, key: str, item: UndoItem, plan: UndoPlan, *, plan_key: str, asked: bool
-) -> Compensated:
+) -> CompensationResult:
     """Undo what a child has done, in its own stream; the outcome is journaled for this run's code."""
-    recorded = None if asked else await core.recorded(key, "compute")
+    recorded = None if asked else await core.find_recorded(key, "compute")
     outcome = recorded.outcome if recorded is not None else None
     if isinstance(outcome, ev.StepCompleted):
         told: Any = await core.load_json(outcome.result)
-        return Compensated(
+        return CompensationResult(
             run_id=item.child, undone=tuple(told["undone"]), not_undone=tuple(told["not_undone"])
         )
     if isinstance(outcome, ev.StepFailed):
@@ -167,7 +169,7 @@ async def _undo_child(
             core.services, core.tenant.id, item.child, core.tools, since=plan.since
         )
         kept = tuple(one.name for one in left.not_undone)
-        below = Compensated(run_id=item.child, undone=(), not_undone=kept)
+        below = CompensationResult(run_id=item.child, undone=(), not_undone=kept)
     except CompensationFailed as error:
         if not asked:
             ref, blobs = core.keep_json(words(error))
@@ -201,7 +203,7 @@ async def compensate_ended(
     by: str = "operator",
     on_wait: str = "await",
     store_result: ResultStore | None = None,
-) -> Compensated:
+) -> CompensationResult:
     """Undo what a run has done after it has ended: its lease is taken, its status stays what it is.
 
     `open_run` is `OpenRun`. Errors: see `TenantKernel.compensate`.
@@ -220,11 +222,11 @@ async def compensate_ended(
             hint=f"Compensate the newest of `{run_id}.drift-1`, ...",
         )
 
-    async def found() -> TenantState:
+    async def find_tenant() -> TenantState:
         return tenant
 
     opening = Opening(run_id=run_id, on_wait=on_wait, principal=by, tools=tools, compensating=True)
-    async with open_run(services, found, opening, store_result) as run:
+    async with open_run(services, find_tenant, opening, store_result) as run:
         core = run.core
         head, _ = await core.store.head(core.stream)
         return await compensate(core, f"compensate/{head}", upto=upto, since=since, note=note, asked=True)

@@ -336,9 +336,9 @@ async def undoing_of(core: RunCore, request: ev.ToolRequested) -> ToolPort | Non
         if tool is not None and undo is not None and call.key == request.undoes:
             result = await core.load_json(call.result)
             if core.pii is not None and wants_values(tool.grant or ""):
-                if core.pii.forgotten(result):
+                if core.pii.find_erased(result):
                     return None
-                result = core.pii.restored(result)
+                result = core.pii.restore(result)
             return Undoing(tool, undo, result)
     return None
 

@@ -80,7 +80,7 @@ class Effects:
             return False
         return task.exception() is None
 
-    def known(self, key: str) -> None:
+    def note_effect(self, key: str) -> None:
         """Note that a side effect may have happened: it was dispatched, or has a recorded outcome, which is
         given to the code whatever it cancels.
         """
@@ -89,7 +89,7 @@ class Effects:
             if step.task is not None:
                 self.acted.add(step.task)
 
-    async def kept(self, work: Coroutine[Any, Any, T], *, gives_way: bool = False) -> T:
+    async def shield(self, work: Coroutine[Any, Any, T], *, gives_way: bool = False) -> T:
         """Return what work gives, even if its task is cancelled meanwhile.
 
         `gives_way`: but raise what may be an interruption of the drive.

@@ -45,7 +45,7 @@ class ToolBounds:
         self.reconciled: dict[str, ToolReconciled] = {}
         """What people have said in this drive of steps whose outcome was unknown."""
 
-    def replaced(self, name: str) -> str:
+    def replacement_of(self, name: str) -> str:
         """Return the tool or model to use where this one is named: a fork may have another in its place."""
         if self.effects is None:
             return name
@@ -103,7 +103,7 @@ class ToolBounds:
         """Return why the run must not use a tool that is granted to it; None if it may."""
         if (why := self._barred.get(tool.name)) is not None:
             return why
-        other = self.replaced(tool.name)
+        other = self.replacement_of(tool.name)
         if other != tool.name and tool.name not in self._stand_ins:
             return f"{other} stands in its place in this fork"
         if self._risk_max is not None and RISKS[tool.risk] > RISKS[self._risk_max]:

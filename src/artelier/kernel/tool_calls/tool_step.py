@@ -65,7 +65,7 @@ RESULT_INVALID = "tool_result_invalid"
 async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResult:
     """Errors: see `Run.step_tool`."""
     async with at_step(core, key, "tool") as step:
-        if (name := core.replaced(ask.name)) != ask.name:
+        if (name := core.replacement_of(ask.name)) != ask.name:
             ask = replace(ask, name=name)
         try:
             return await _step(core, ask, step.key)
@@ -75,10 +75,10 @@ async def tool_step(core: RunCore, ask: ToolAsk, *, key: str | None) -> ToolResu
 
 
 async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
-    recorded = await core.recorded(key, "tool")
+    recorded = await core.find_recorded(key, "tool")
     if recorded is not None and recorded.status == "completed":
         if isinstance(recorded.request, ev.ToolRequested) and recorded.request.side_effect:
-            core.delivery.effects.known(key)
+            core.delivery.effects.note_effect(key)
         result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
         return result if telemetry is None else tool_trace.trace_replay(telemetry, core, result)
@@ -137,7 +137,7 @@ async def _live(core: RunCore, ask: ToolAsk, key: str, recorded: Recorded | None
         arguments = msgspec.json.decode(await core.load(request.arguments))
         ask = replace(ask, name=request.name, arguments=arguments)
     elif core.pii is not None:
-        ask = replace(ask, arguments=core.pii.passed(ask.arguments))
+        ask = replace(ask, arguments=core.pii.receive_arguments(ask.arguments))
     tool = core.tools.get(ask.name) if ask.undo is None else ask.undo.port
     try:
         tool, arguments = _check(core, ask, tool)
@@ -207,7 +207,7 @@ async def _from_record(core: RunCore, ask: ToolAsk, key: str, *, step: str = "")
     if (effects := core.effects) is None or effects.mode != "recorded":
         return None
     if core.pii is not None:
-        ask = replace(ask, arguments=core.pii.passed(ask.arguments))
+        ask = replace(ask, arguments=core.pii.receive_arguments(ask.arguments))
     async with effects.lock:
         while call := await effects.find(core, ask.name, ask.arguments, step=step):
             try:
@@ -217,7 +217,7 @@ async def _from_record(core: RunCore, ask: ToolAsk, key: str, *, step: str = "")
             except TakenElsewhere:
                 continue  # there may be another equal one
             except Exhausted as error:
-                await core.refused(error)
+                await core.end_refused(error)
                 raise
             effects.use(call)
             return done
@@ -233,7 +233,7 @@ async def _commit_counted(core: RunCore, requested: ev.ToolRequested, blobs: lis
     try:
         await core.writer.commit(requested, blobs=blobs, refusable=True)
     except Exhausted as error:
-        await core.refused(error)
+        await core.end_refused(error)
 
 
 def _check(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort, dict[str, Any]]:
@@ -265,7 +265,7 @@ def _check(core: RunCore, ask: ToolAsk, tool: ToolPort | None) -> tuple[ToolPort
             expected="JSON data, with numbers that are finite",
         ) from None
     if core.pii is not None and wants_values(grant):
-        return _fit_arguments(tool, tool.validate(core.pii.restored(ask.arguments)))
+        return _fit_arguments(tool, tool.validate(core.pii.restore(ask.arguments)))
     return _fit_arguments(tool, tool.validate(ask.arguments))
 
 
@@ -349,7 +349,7 @@ async def _settle_unknown(
     try:
         if tool is not None and tool.probe is not None:
             asked = ask_probe(tool, idempotency_key(core, key), arguments)
-            found = await effects.kept(asked, gives_way=True)
+            found = await effects.shield(asked, gives_way=True)
         if key in core.deciding:
             return await _settled_by_person(core, tool, arguments, ask, key)
     except asyncio.CancelledError:
@@ -362,7 +362,7 @@ async def _settle_unknown(
         core.deciding.add(key)  # from here on, no person's word is taken: it would be a second outcome
     if found.answer in ("happened", "failed"):
         done = complete(core, ask, key, found.value, ms=0, settled_by="probe", wait=True)
-        return await effects.kept(done)
+        return await effects.shield(done)
     error = found.error
     if tool is not None and found.answer == "not_happened":
         error = _why_not_again(core, key, core.services.process if process is None else process)
@@ -383,7 +383,7 @@ async def _settle_unknown(
     ref, blobs = core.keep_json(error) if error else (None, [])
     if said is None or (ref is not None and ref != said.probe_error):
         unresolved = ev.ToolUnresolved(key=key, code=said.code if said else code, probe_error=ref)
-        await effects.kept(core.writer.commit(unresolved, blobs=blobs))
+        await effects.shield(core.writer.commit(unresolved, blobs=blobs))
     raise suspended
 
 
@@ -488,7 +488,7 @@ async def _call(
     ms = (core.clock.now_us() - started_us) // 1000
     core.services.at("tool.returned")
     done = complete(core, ask, key, value, ms=ms, wait=once)
-    return await (core.delivery.effects.kept(done) if once else done)
+    return await (core.delivery.effects.shield(done) if once else done)
 
 
 async def _broken(

@@ -61,7 +61,7 @@ def trace_refusal(telemetry: Telemetry, core: RunCore, ask: ToolAsk, key: str, c
 
 def _facts(core: RunCore, ask: ToolAsk, key: str, name: str) -> ToolFacts:
     """Return what is told of a call: of its arguments no more than is stored."""
-    arguments = ask.arguments if core.pii is None else core.pii.cleaned(ask.arguments)
+    arguments = ask.arguments if core.pii is None else core.pii.scrub_json(ask.arguments)
     return ToolFacts(key=key, name=name, call_id=ask.call_id, arguments=arguments)
 
 

@@ -299,7 +299,7 @@ class GoneKeys:
             if said is not None and said != count:
                 yield (f"the vault of {tenant} has lost {count} values, and its erasures took {said}")
 
-    def unchecked(self) -> Iterator[str]:
+    def find_unchecked(self) -> Iterator[str]:
         """Yield what only events of an older version account for."""
         if self._unsure:
             contents = sum(self._unsure.values())

@@ -131,7 +131,7 @@ def _spare(
             (name, tenant),
         ).fetchone()
         try:
-            content = keyring.opened(name, *row)
+            content = keyring.unpack(name, *row)
         except Erased:
             continue  # what it referred to was erased with it, or is referred to elsewhere
         _take(garbage, waiting, tenant, content)
@@ -182,7 +182,7 @@ def reseal(db: sqlite3.Connection, keyring: Keyring) -> int:
     plain = {row[-1]: row[-2] for row in rows if len(row[-2]) <= SECRET_BYTES}
     db.executemany(
         "UPDATE keys SET secret = ? WHERE key_id = ?",
-        [(keyring.stored(secret), key_id) for key_id, secret in plain.items()],
+        [(keyring.seal_key(secret), key_id) for key_id, secret in plain.items()],
     )
     db.executemany(
         "UPDATE blobs SET codec = ?, content = ? WHERE tenant = ? AND name = ?",

@@ -27,18 +27,18 @@ class FileIdentity:
     def check(self) -> None:
         """Errors: `StoreUnavailable` if the file is gone, or its name belongs to another."""
         if self._read() != self._opened:
-            raise self._lost("another file")
+            raise self._lost_error("another file")
 
     def _read(self) -> tuple[int, int]:
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
-            raise self._lost("no file") from None
+            raise self._lost_error("no file") from None
         except OSError as error:
-            raise self._lost(error.strerror or "a file that cannot be looked at") from None
+            raise self._lost_error(error.strerror or "a file that cannot be looked at") from None
         return found.st_dev, found.st_ino
 
-    def _lost(self, got: str) -> StoreUnavailable:
+    def _lost_error(self, got: str) -> StoreUnavailable:
         return StoreUnavailable(
             "the database file was removed or replaced while it was open; nothing was written",
             expected=f"the file that was opened as {self._path}",

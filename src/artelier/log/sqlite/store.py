@@ -316,13 +316,13 @@ class SqliteStore:
     async def append(self, batch: Batch) -> Receipt:
         if any(len(blob.content) > PACKED_AHEAD_BYTES for blob in batch.blobs):
             # Else all other commits would wait until the writer has compressed and sealed them.
-            batch = replace(batch, blobs=await asyncio.to_thread(self._packed, batch.blobs))
+            batch = replace(batch, blobs=await asyncio.to_thread(self._pack_ahead, batch.blobs))
         if self.names is not None and sum(len(one.events) for one in batch.appends) > ADMITTED_AT_ONCE:
             return await self._writer.submit(await self.names.admit_large(batch))
         return await self.submit(batch)
 
-    def _packed(self, blobs: Sequence[Blob]) -> list[Blob]:
-        packed = self.keyring.packed
+    def _pack_ahead(self, blobs: Sequence[Blob]) -> list[Blob]:
+        packed = self.keyring.pack
         return [
             one if len(one.content) <= PACKED_AHEAD_BYTES else one._replace(packed=packed(one))
             for one in blobs
@@ -372,15 +372,15 @@ class SqliteStore:
         if not rows:
             raise NotFound("no such content", got=blob_ref(name))
         if rows[0][-1] > PACKED_AHEAD_BYTES:
-            return await asyncio.to_thread(self.keyring.opened, *rows[0])
-        return self.keyring.opened(*rows[0])
+            return await asyncio.to_thread(self.keyring.unpack, *rows[0])
+        return self.keyring.unpack(*rows[0])
 
     async def blobs(self, tenant: str, names: Sequence[bytes]) -> dict[bytes, bytes]:
         marks = ",".join("?" * len(names))
         found: dict[bytes, bytes] = {}
         for row in self._rows(f"{_CONTENT} WHERE b.name IN ({marks}) AND b.tenant = ?", (*names, tenant)):
             with suppress(CorruptStore, Erased):
-                found[row[0]] = self.keyring.opened(*row)
+                found[row[0]] = self.keyring.unpack(*row)
         return found
 
     async def data_key(self, tenant: str, subject: str | None = None) -> DataKey:
@@ -397,7 +397,7 @@ class SqliteStore:
             row = db.execute(find, (tenant, names[0], names[-1])).fetchone()
             if row is not None:
                 return row
-            stored = self.keyring.stored(self._entropy(SECRET_BYTES))
+            stored = self.keyring.seal_key(self._entropy(SECRET_BYTES))
             key_id = db.execute(
                 "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?)", (tenant, names[0], stored)
             ).lastrowid
@@ -443,7 +443,7 @@ class SqliteStore:
 
     async def add_key(self, tenant: str, secret: bytes) -> DataKey:
         """Keep the key that names imported content; the same secret is kept once."""
-        stored = self.keyring.stored(secret)
+        stored = self.keyring.seal_key(secret)
 
         def add(db: sqlite3.Connection) -> int:
             row = db.execute(

@@ -19,8 +19,8 @@ from artelier.kernel.events import ContextCompacted
 from artelier.log import Blob, EventData, Store, Tx, blob_name
 from artelier.memory import events as ev
 from artelier.memory.consolidation.plan import Sifted, sift
-from artelier.memory.entries import checked, entry_id
-from artelier.memory.index.near_duplicates import Passages, gist_of, said
+from artelier.memory.entries import check_entry, entry_id
+from artelier.memory.index.near_duplicates import Passages, duplicate_key, gist_of
 from artelier.memory.memory_handle import checked_key
 from artelier.memory.message_history import Transcript
 from artelier.memory.view import IdTaken
@@ -112,14 +112,14 @@ async def consolidate(
             hint="Give runs=kernel.store; or anyway=True if no run of it can be at work.",
         )
     for _ in range(ATTEMPTS_MAX):
-        opened = await scope.opened("write")
+        opened = await scope.read_opened("write")
         # By its stream's number, which an export carries; the position is another one in each store.
         label = checked_key(key or f"consolidate:seq:{(await scope.store.head(scope.stream))[0]}")
-        asked = await scope.asked("consolidate", label)
-        if (done := await scope.applied(label, asked)) is not None:
-            return _recorded(*done)
+        asked = await scope.hash_request("consolidate", label)
+        if (done := await scope.find_applied(label, asked)) is not None:
+            return _read_recorded(*done)
         if (driven := await _driven_run(memory, runs)) is not None:
-            return _skipped(driven)
+            return _skip(driven)
         config = await memory.entries.config(opened) if opened else None
         keep = target if target is not None else (config.max_entries // 2 if config else 1)
         if keep < 1:
@@ -135,7 +135,7 @@ async def consolidate(
         if plan.is_empty:
             return plan.outcome(None)
         if runs is not None and (driven := await _driven_run(memory, runs)) is not None:
-            return _skipped(driven)  # it began while this looked at the entries
+            return _skip(driven)  # it began while this looked at the entries
         try:
             receipt = await scope.record(
                 plan.events(asked),
@@ -145,7 +145,7 @@ async def consolidate(
             )
             return plan.outcome(receipt.seqs[0])
         except _RunAtWork as at_work:
-            return _skipped(str(at_work))
+            return _skip(str(at_work))
         except Conflict:
             continue  # somebody wrote meanwhile: sift again
     raise Conflict("this memory changes faster than it can be consolidated", hint="Try later.")
@@ -177,11 +177,11 @@ class _PlanAttempt:
         for ids in self._sifted.merged.values():
             gone.update(ids)
         texts = [card.text.casefold() for card in self._cards if card.id not in gone]
-        known = {said(text) for text in texts}
+        known = {duplicate_key(text) for text in texts}
         ids = {card.id for card in self._cards}
         everything = "\n".join(texts)
         for loss in losses[:PROMOTED_MAX]:
-            words = said(loss.text)
+            words = duplicate_key(loss.text)
             if self._passages.hold(gist_of(loss.text)):
                 self._refused += 1
             elif words in known or loss.text.strip().casefold() in everything:
@@ -194,7 +194,7 @@ class _PlanAttempt:
 
     async def _entry(self, loss: Loss, number: int, words: bytes, ids: set[str]) -> ev.MemoryAdded:
         source = (f"from:{loss.source}"[:200],) if loss.source else ()
-        wanted = checked(loss.text, (*loss.tags, *source), loss.importance, "", "", loss.trust)
+        wanted = check_entry(loss.text, (*loss.tags, *source), loss.importance, "", "", loss.trust)
         scope, entries = self._memory.scope, self._memory.entries
         own = await scope.key_of_run(loss.run_id)
         for n in range(ATTEMPTS_MAX):
@@ -245,7 +245,7 @@ class _PlanAttempt:
         )
 
 
-def _recorded(change_id: int, event: EventData) -> Consolidation:
+def _read_recorded(change_id: int, event: EventData) -> Consolidation:
     """Return what a key led to when it was applied; how many entries there were is not told again."""
     assert isinstance(event, ev.MemoryConsolidated)
     return Consolidation(
@@ -257,7 +257,7 @@ def _recorded(change_id: int, event: EventData) -> Consolidation:
     )
 
 
-def _skipped(run_id: str) -> Consolidation:
+def _skip(run_id: str) -> Consolidation:
     return Consolidation(skipped=f"run {run_id} of this agent is at work")
 
 

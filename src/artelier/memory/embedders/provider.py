@@ -74,13 +74,13 @@ class ProviderEmbedder:
         for start in range(0, len(texts), BATCH):
             batch = [text[:TEXT_CHARS_MAX] for text in texts[start : start + BATCH]]
             if who is None:
-                rows, _ = await self._asked(batch, retries=RETRIES)
+                rows, _ = await self._request(batch, retries=RETRIES)
             else:
-                rows = await who.vectors(self.name, batch, self._asked)
-            vectors += [self._checked(row) for row in rows]
+                rows = await who.vectors(self.name, batch, self._request)
+            vectors += [self._check_vector(row) for row in rows]
         return vectors
 
-    async def _asked(self, texts: Sequence[str], *, retries: int = 0) -> tuple[list[list[float]], int]:
+    async def _request(self, texts: Sequence[str], *, retries: int = 0) -> tuple[list[list[float]], int]:
         """One request: what the server sent for each text, and the tokens that it counted."""
         import openai
 
@@ -101,10 +101,10 @@ class ProviderEmbedder:
             raise self._broken(f"{len(rows)} vectors for {len(texts)} texts")
         found = [rows[place] for place in range(len(texts))]
         for row in found:
-            self._checked(row)  # before anybody records or pays for it
+            self._check_vector(row)  # before anybody records or pays for it
         return found, tokens
 
-    def _checked(self, numbers: Sequence[float]) -> Vector:
+    def _check_vector(self, numbers: Sequence[float]) -> Vector:
         import numpy as np
 
         try:

@@ -117,7 +117,7 @@ class FactTable:
 
         Cost: that of the rarest tag, else O(entries) in numpy.
         """
-        slots = self._tagged(tags) if tags else None
+        slots = self._slots_of_tags(tags) if tags else None
         bounds = (
             ("importance", min_importance, np.greater_equal),
             ("tick", since, np.greater_equal),
@@ -127,10 +127,10 @@ class FactTable:
             if bound is not None:
                 # Importance is stored as float32; the bound must be rounded as it was.
                 kind = np.float32 if name == "importance" else np.int64
-                slots = self._narrowed(slots, compare(self._of(name, slots), kind(bound)))
+                slots = self._narrow(slots, compare(self._of(name, slots), kind(bound)))
         if trust is not None:
             known = [self._trusts[label] for label in trust if label in self._trusts]
-            slots = self._narrowed(slots, np.isin(self._of("trust", slots), known))
+            slots = self._narrow(slots, np.isin(self._of("trust", slots), known))
         return slots
 
     def _of(self, name: str, slots: Slots | None) -> NDArray[Any]:
@@ -138,10 +138,10 @@ class FactTable:
         return values if slots is None else values[slots]
 
     @staticmethod
-    def _narrowed(slots: Slots | None, passed: NDArray[np.bool_]) -> Slots:
+    def _narrow(slots: Slots | None, passed: NDArray[np.bool_]) -> Slots:
         return np.flatnonzero(passed) if slots is None else slots[passed]
 
-    def _tagged(self, tags: Sequence[str]) -> Slots:
+    def _slots_of_tags(self, tags: Sequence[str]) -> Slots:
         lists = sorted((self._tags.get(tag, array.array("q")) for tag in tags), key=len)
         slots = np.array(lists[0], dtype=np.int64)
         for other in lists[1:]:

@@ -66,7 +66,7 @@ class EntryCard(NamedTuple):
             embedding=embedding,
         )
 
-    def recalled(self, score: float) -> Recalled:
+    def to_recalled(self, score: float) -> Recalled:
         return Recalled(
             id=self.id,
             text=self.text,
@@ -147,7 +147,7 @@ class CachedIndex:
         self._seen = 0
         """Position up to which everything is on the shelf; some of what came later may be as well."""
 
-    async def filled(self, opened: Opened) -> tuple[MemoryIndex, dict[str, EntryCard]]:
+    async def fill(self, opened: Opened) -> tuple[MemoryIndex, dict[str, EntryCard]]:
         """The index and the living cards, with everything that `opened` counts.
 
         Cost: O(what changed since the last call). After entries came back or were weighed anew all are

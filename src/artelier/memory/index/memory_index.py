@@ -135,7 +135,7 @@ class MemoryIndex:
         """
         if not 1 <= limit <= LIMIT_MAX:
             raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
-        near = None if vector is None else self._asked(vector)
+        near = None if vector is None else self._normalise(vector)
         passing = self._facts.passing(
             tags=(tags,) if isinstance(tags, str) else tags,
             min_importance=min_importance,
@@ -206,7 +206,7 @@ class MemoryIndex:
             for rank, slot in enumerate(found)
         ]
 
-    def _asked(self, vector: AnyVector) -> Vector:
+    def _normalise(self, vector: AnyVector) -> Vector:
         self._check_source(vector, None)
         array = as_vector(vector)
         return array / np.float32(np.sqrt(np.dot(array, array)))

@@ -1,7 +1,7 @@
 """The comparison of two texts: at once by a mark of their words, later and less strictly by their gist.
 
-`said` is strict, because what it calls equal is never stored: only case, punctuation and filling words may
-differ. Numbers, symbols, negations and the order of words all count.
+`duplicate_key` is strict, because what it calls equal is never stored: only case, punctuation and filling
+words may differ. Numbers, symbols, negations and the order of words all count.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def tokens_of(text: str) -> list[str]:
     return telling or found
 
 
-def said(text: str, *, speaker: str = "", date: str = "") -> bytes:
+def duplicate_key(text: str, *, speaker: str = "", date: str = "") -> bytes:
     """Return what a mark is made of: equal for what one speaker says of one date in the same words."""
     words_said = "\0".join(tokens_of(text)) or text.strip()
     parts = (words_said, speaker.casefold(), date.casefold())

@@ -134,7 +134,7 @@ def parts_of(
     if question.speaker is not None:
         parts["speaker"] = _float(facts.speaker == question.speaker)
     if question.asked:
-        parts |= _dated(question, facts)
+        parts |= _date_parts(question, facts)
     parts |= {"length": facts.length, "asks": _float(facts.asks)}
     if question.wants_time:
         parts["time"] = _float(facts.time)
@@ -193,7 +193,7 @@ class _Nearness:
             np.arange(len(self._begins)), np.diff(self._begins, append=len(facts.place))
         )
 
-    def shared(self, values: Floats) -> Floats:
+    def spread(self, values: Floats) -> Floats:
         """Each entry's value, or a neighbour's share if that is higher. Over the last axis."""
         out = values.copy()
         for distance, factor in enumerate(self._factors, 1):
@@ -230,14 +230,14 @@ def _lexical(match: Match, facts: ScoreFacts, nearness: _Nearness) -> Parts:
         if not strength.size:
             continue
         words += weight @ strength
-        near += weight @ nearness.shared(strength)
+        near += weight @ nearness.spread(strength)
         gain = strength[:, :-1] * answering
         gain -= strength[:, 1:]
         reply[1:] += weight @ np.maximum(gain, 0, out=gain)
     return {"words": words, "near": _of_best(near), "reply": reply, "bm25": _of_best(match.bm25)}
 
 
-def _dated(question: ParsedQuery, facts: ScoreFacts) -> Parts:
+def _date_parts(question: ParsedQuery, facts: ScoreFacts) -> Parts:
     asked = question.asked
     if asked.month and asked.last < asked.first:
         return {"date": _float(facts.month == asked.month)}

@@ -18,7 +18,7 @@ import numpy as np
 
 from artelier.memory.index.growable_arrays import GrowableArray
 from artelier.memory.index.query_parser import ParsedQuery
-from artelier.memory.index.tokenizer import associated
+from artelier.memory.index.tokenizer import associations_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,7 +160,7 @@ class TermIndex:
         factors: dict[int, float] = {}
         for number, term in enumerate(terms):
             worth = question.terms[term]
-            for other, id_, strength in self._stored(term):
+            for other, id_, strength in self._resolve(term):
                 if not self._entries_with[id_]:
                     continue
                 row = rows.setdefault(id_, {})
@@ -193,13 +193,13 @@ class TermIndex:
         counting = np.flatnonzero(table[self._terms.values[rows]] != 0)
         return rows[counting], owners[counting], len(slots)
 
-    def _stored(self, term: str) -> list[tuple[str, int, float]]:
+    def _resolve(self, term: str) -> list[tuple[str, int, float]]:
         """Return which terms of the vocabulary speak for this one; worked out again when it has grown."""
         size, found = self._resolved.get(term, (-1, []))
         if size != len(self._vocabulary):
             found = [
                 (other, self._vocabulary[other], strength)
-                for other, strength in self._meant(term).items()
+                for other, strength in self._expand(term).items()
                 if other in self._vocabulary
             ]
             if len(self._resolved) >= KNOWN_MAX:
@@ -207,10 +207,10 @@ class TermIndex:
             self._resolved[term] = (len(self._vocabulary), found)
         return found
 
-    def _meant(self, term: str) -> dict[str, float]:
+    def _expand(self, term: str) -> dict[str, float]:
         """The term, those spelt much like it, and associated ones, with strengths."""
         meant = {term: 1.0}
-        for other, strength in associated(term).items():
+        for other, strength in associations_of(term).items():
             meant.setdefault(other, strength)
             if len(meant) >= EXPANSIONS_MAX:
                 break

@@ -78,8 +78,8 @@ def stem(word: str) -> str:
     word = _inflections(word)
     if word.endswith("y") and _has_vowel(word[:-1]):
         word = word[:-1] + "i"
-    word = _replaced(word, _STEP_2)
-    word = _replaced(word, _STEP_3)
+    word = _replace_ending(word, _STEP_2)
+    word = _replace_ending(word, _STEP_3)
     word = _suffix_dropped(word)
     if word.endswith("e"):
         head, measure = word[:-1], _measure(word[:-1])
@@ -101,11 +101,11 @@ def _inflections(word: str) -> str:
     for ending in ("ed", "ing"):
         head = word[: -len(ending)]
         if word.endswith(ending) and _has_vowel(head):
-            return _restored(head)
+            return _restore_ending(head)
     return word
 
 
-def _restored(head: str) -> str:
+def _restore_ending(head: str) -> str:
     """Return what is left after `-ed` or `-ing`, with the letter put back that the ending had taken."""
     if head.endswith(("at", "bl", "iz")):
         return head + "e"
@@ -116,7 +116,7 @@ def _restored(head: str) -> str:
     return head
 
 
-def _replaced(word: str, endings: tuple[tuple[str, str], ...]) -> str:
+def _replace_ending(word: str, endings: tuple[tuple[str, str], ...]) -> str:
     for ending, instead in endings:
         if word.endswith(ending):
             head = word[: -len(ending)]
@@ -226,7 +226,7 @@ WEAK = 0.5
 """What a word that questions hold and answers seldom do is worth. All four: guesses, kept."""
 
 
-def associated(term: str) -> Mapping[str, float]:
+def associations_of(term: str) -> Mapping[str, float]:
     """Other terms that speak for this one, with their strength below 1."""
     return _table().get(term, {})
 

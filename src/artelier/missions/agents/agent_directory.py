@@ -50,14 +50,14 @@ async def agent_facts(desk: Any, agent: str) -> dict[str, Any]:
         if known is None:
             raise NotFound(f"no agent {agent!r:.140}", hint="GET /api/v1/agents names those there are.")
         return known
-    return _joined(agent, known, await agent_object(desk, agent))
+    return _merge_facts(agent, known, await agent_object(desk, agent))
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, "id": row["agent"], "is_assignable": False}
 
 
-def _joined(agent: str, known: dict[str, Any] | None, told: dict[str, Any]) -> dict[str, Any]:
+def _merge_facts(agent: str, known: dict[str, Any] | None, told: dict[str, Any]) -> dict[str, Any]:
     return {**PLAIN, **(known or {}), **told, "agent": agent, "is_assignable": True}
 
 
@@ -67,11 +67,11 @@ async def _line(desk: Any, agent: str, known: dict[str, Any] | None = None) -> d
         told = await agent_line(desk, agent)
     except ArtelierError:
         return known
-    known = known or await _known(desk, agent)
-    return _joined(agent, known, told)
+    known = known or await _read_run_facts(desk, agent)
+    return _merge_facts(agent, known, told)
 
 
-async def _known(desk: Any, agent: str) -> dict[str, Any]:
+async def _read_run_facts(desk: Any, agent: str) -> dict[str, Any]:
     """Return what runs say of an agent that stands beyond the page of those."""
     rows = await desk.services.store.query(
         "SELECT count(*), max(started_us), (SELECT r.run FROM runs r WHERE r.tenant = ?"

@@ -10,7 +10,7 @@ from artelier.errors import InvalidRequest, SequenceConflict, VersionConflict
 from artelier.ids import OPERATOR
 from artelier.kernel.limits.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
-from artelier.missions.definition import AgentContent, checked
+from artelier.missions.definition import AgentContent, validate_form
 from artelier.missions.membranes import checked_budget, checked_name
 from artelier.money import parse_usd
 
@@ -35,14 +35,14 @@ async def change_agent(
     if (memory := changes.get("memory_artifact_id")) is not None:
         (await desk.as_principal(OPERATOR).artifacts.access(memory, "read")).granted()
 
-    def changed(content: dict[str, Any]) -> dict[str, Any]:
+    def apply_changes(content: dict[str, Any]) -> dict[str, Any]:
         fields = {name: content[name] for name in AgentContent.model_fields if name in content}
         fields.setdefault("name", id[:80])
-        said = checked(AgentContent, {**fields, **changes}, what="the agent")
+        said = validate_form(AgentContent, {**fields, **changes}, what="the agent")
         # What an agent of another making says besides is kept.
         return {**content, **said.model_dump(mode="json")}
 
-    await _amended(desk, id, "agent", changed, by=by, expected_version=expected_version)
+    await _amend(desk, id, "agent", apply_changes, by=by, expected_version=expected_version)
 
 
 async def change_membrane(
@@ -62,13 +62,13 @@ async def change_membrane(
         budget = wanted["budget_usd"]
         caps[f"membrane:{id}"] = None if budget is None else parse_usd(budget)
 
-    def changed(content: dict[str, Any]) -> dict[str, Any]:
+    def apply_changes(content: dict[str, Any]) -> dict[str, Any]:
         return {**content, **wanted}
 
-    await _amended(desk, id, "membrane", changed, by=by, expected_version=expected_version, caps=caps)
+    await _amend(desk, id, "membrane", apply_changes, by=by, expected_version=expected_version, caps=caps)
 
 
-async def _amended(
+async def _amend(
     desk: Any,
     id: str,
     kind: str,

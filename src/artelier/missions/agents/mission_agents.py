@@ -13,7 +13,7 @@ from artelier.kernel import AgentResult
 from artelier.kernel.queries.runs import runs_started, totals
 from artelier.log import Batch
 from artelier.missions.actor_names import check_name
-from artelier.missions.definition import AgentContent, checked
+from artelier.missions.definition import AgentContent, validate_form
 from artelier.missions.plan.launch import steering, toggles
 from artelier.missions.prompt.next_iteration import upcoming
 from artelier.missions.queries import agent_ids, task_page
@@ -44,7 +44,7 @@ async def create_agent(
     Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
     """
     check_name(id, what="an agent")
-    content = checked(
+    content = validate_form(
         AgentContent,
         {
             "name": name,
@@ -240,8 +240,8 @@ async def _tools(
     desk: Any, agent: str, mission: str, steered: dict[str, Any] | None, groups: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The tools that its next prompt has, and why others are off for this agent now."""
-    own = _parsed(steered)
-    pools = [_parsed(await _steering(desk, f"{group}/steering")) for group in groups]
+    own = _parse_steering(steered)
+    pools = [_parse_steering(await _steering(desk, f"{group}/steering")) for group in groups]
     shared = [one for one in pools if one is not None]
     place = place_without_task(agent, workspace=await _workspace_of(desk, mission))
     comes = await upcoming(desk, agent)
@@ -265,7 +265,7 @@ async def _tools(
     ]
 
 
-def _parsed(steered: dict[str, Any] | None) -> Steering | None:
+def _parse_steering(steered: dict[str, Any] | None) -> Steering | None:
     """Return what steering says; None for what is none, which the loop refuses by name."""
     with suppress(InvalidRequest):
         return None if steered is None else Steering.parse(steered["content"])

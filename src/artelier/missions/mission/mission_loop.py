@@ -17,7 +17,7 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
 from artelier.kernel.commands.control_stream import heed_cap
 from artelier.kernel.events import LimitSet
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import used_below
 from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.results import FINAL
@@ -27,9 +27,9 @@ from artelier.missions import events as ev
 from artelier.missions.definition import Plan
 from artelier.missions.membranes import Membranes
 from artelier.missions.mission.report import report_of
-from artelier.missions.plan.estimate import PlanEstimate, estimated
-from artelier.missions.plan.launch import launched
-from artelier.missions.plan.planner import MissionJob, PlanInvalid, mistakes_of, planned
+from artelier.missions.plan.estimate import PlanEstimate, estimate_plan
+from artelier.missions.plan.launch import prepare_launch
+from artelier.missions.plan.planner import MissionJob, PlanInvalid, make_plan, mistakes_of
 from artelier.missions.task.task_assignment import task_job
 from artelier.missions.task.task_runner import drive_task
 from artelier.missions.task.task_status import TaskStanding, fresh_tasks, standing_of
@@ -94,11 +94,11 @@ class MissionLoop:
         """Drive the mission to its end. Errors: `RunSuspended`, `RunStopped`; those of the store."""
         await self._run.core.history.knows("")  # read it whole, before anything runs side by side
         try:
-            plan = await planned(self._run, self._job)
+            plan = await make_plan(self._run, self._job)
         except PlanInvalid as invalid:
             self._run.fail("plan_invalid", str(invalid))
             return
-        tasks = await self._launched(plan)
+        tasks = await self._launch(plan)
         if tasks is None:
             return
         for task in tasks:
@@ -111,9 +111,9 @@ class MissionLoop:
 
     # Planning and launching
 
-    async def _launched(self, plan: dict[str, Any]) -> list[Placed] | None:
+    async def _launch(self, plan: dict[str, Any]) -> list[Placed] | None:
         """The tasks as they were launched; None if there will be none."""
-        shown = await self._run.receipt(ev.MissionPlanned, self._planned(plan), key="planned")
+        shown = await self._run.receipt(ev.MissionPlanned, self._make_planned(plan), key="planned")
         edited, by = False, OPERATOR
         if not self._job.auto_launch:
             answer = await self._answer(plan, shown)
@@ -123,14 +123,14 @@ class MissionLoop:
         names = [schema.name for schema in self._run.core.visible_tools()]
         cost = shown.cost
         if self._job.at_most and edited:
-            guess = await self._run.step("estimate", self._estimated, plan, key="estimate")
+            guess = await self._run.step("estimate", self._estimate, plan, key="estimate")
             cost = guess[1]
         if self._job.at_most and cost is None:
             self._run.fail("unknown_price", "the plan cannot be held to its estimate: a price is unknown")
             return None
 
         async def make(key: str) -> tuple[ev.MissionLaunched, list[Blob]]:
-            launch = await launched(
+            launch = await prepare_launch(
                 self._desk,
                 self._run.id,
                 Plan.model_validate(plan),
@@ -150,7 +150,7 @@ class MissionLoop:
         if self._is_live:
             await self._run.core.writer.commit()  # its tasks are looked for in the log
         found = Plan.model_validate(plan)
-        await self._run.step("arranged", self._arranged, found, by, key="arranged")
+        await self._run.step("arranged", self._arrange, found, by, key="arranged")
         mission = self._run.id
         assert len(done.tasks) == len(found.tasks)
         return [
@@ -158,12 +158,12 @@ class MissionLoop:
             for task in found.tasks
         ]
 
-    def _planned(self, plan: dict[str, Any]) -> Any:
+    def _make_planned(self, plan: dict[str, Any]) -> Any:
         core = self._run.core
 
         async def make(key: str) -> tuple[ev.MissionPlanned, list[Blob]]:
-            found, guess = Plan.model_validate(plan), await self._estimated(plan)
-            ref, blob = core.keep(encoded(found.model_dump(mode="json")))
+            found, guess = Plan.model_validate(plan), await self._estimate(plan)
+            ref, blob = core.keep(encode_json(found.model_dump(mode="json")))
             event = ev.MissionPlanned(
                 key=key, plan=ref, calls=guess.calls, cost=guess.cost_microusd, is_limit=self._job.at_most
             )
@@ -171,9 +171,9 @@ class MissionLoop:
 
         return make
 
-    async def _estimated(self, plan: dict[str, Any]) -> PlanEstimate:
+    async def _estimate(self, plan: dict[str, Any]) -> PlanEstimate:
         core, found = self._run.core, Plan.model_validate(plan)
-        return await estimated(core.services, core.tenant.id, found, model=self._job.model)
+        return await estimate_plan(core.services, core.tenant.id, found, model=self._job.model)
 
     async def _limit(self, budget: int) -> None:
         """Cap the goal at what planning has cost and its plan may cost, in the batch of the launch.
@@ -207,7 +207,7 @@ class MissionLoop:
                 details["problem"] = problem
             answer = await self._run.approve(QUESTION, details, key=key)
             if not answer:
-                await self._denied(answer)
+                await self._end_denied(answer)
                 return None
             if answer.decision == "approve":
                 return plan, number > 1, answer.by
@@ -224,7 +224,7 @@ class MissionLoop:
         self._run.fail("plan_invalid", f"{ANSWERS_MAX} plans could not be launched: {problem}")
         return None
 
-    async def _denied(self, answer: Approval) -> None:
+    async def _end_denied(self, answer: Approval) -> None:
         """A plan that nobody wants ends the mission as a cancel does."""
         if self._is_live:
             with suppress(Conflict):
@@ -232,7 +232,7 @@ class MissionLoop:
             await self._run.core.boundary()
         raise RunStopped(self._run.id, reason="cancelled")
 
-    async def _arranged(self, plan: Plan, by: str) -> list[str]:
+    async def _arrange(self, plan: Plan, by: str) -> list[str]:
         """Caps and shares that are no artifact of the mission's own; what could not be done, in words."""
         mission, left = self._run.id, list[str]()
         budgets = [(f"agent:{mission}/{one.slug}", one.budget_usd) for one in plan.agents]
@@ -260,7 +260,7 @@ class MissionLoop:
             if not self._working:
                 if self._stop is not None:
                     raise self._stop
-                if await self._added() or await self._let_held_go_on():
+                if await self._take_up_added() or await self._let_held_go_on():
                     continue
                 if self._held:
                     raise self._waits()
@@ -273,7 +273,7 @@ class MissionLoop:
             for task in [id_ for id_, work in self._working.items() if work in done]:
                 self._take(task, self._working.pop(task))
             if not done and self._stop is None:
-                await self._added()
+                await self._take_up_added()
                 await self._let_held_go_on()
             if not done:
                 self._leave_waiting()
@@ -301,12 +301,12 @@ class MissionLoop:
                     continue
                 before = [self._ended.get(one) for one in task.depends_on]
                 if failed := next((one for one in before if one and one.status != "done"), None):
-                    self._ended[task.id] = await self._blocked(task, failed.task)
+                    self._ended[task.id] = await self._block_until_known(task, failed.task)
                     changed = True
                 elif all(before) and len(self._working) < AT_ONCE_MAX:
                     self._working[task.id] = asyncio.ensure_future(self._work_on(task))
 
-    async def _blocked(self, task: Placed, by: str) -> TaskStanding:
+    async def _block_until_known(self, task: Placed, by: str) -> TaskStanding:
         slug, number = self._slug(task.id), 1
         while await self._knows(f"blocked/{slug}/{number}"):
             await self._block(task, by, f"blocked/{slug}/{number}")
@@ -332,7 +332,7 @@ class MissionLoop:
             key = f"task/{slug}/{attempt}"
             is_recorded = await self._knows(key)
             if not is_recorded:
-                await self._driven(task)
+                await self._drive(task)
             found = await self._run.step("task", self._standing, task.id, key=key)
             ended = TaskStanding(task.id, found["status"], found["reason"], tuple(found["outputs"]))
             again = await self._knows(f"task/{slug}/{attempt + 1}")
@@ -344,7 +344,7 @@ class MissionLoop:
             self._redone += ended.status == "done"
             attempt += 1
 
-    async def _driven(self, task: Placed) -> None:
+    async def _drive(self, task: Placed) -> None:
         """Let the task's run come to its end. Errors: `RunSuspended` naming it, if it waits."""
         run, desk = self._run, self._desk
         await run.core.boundary()
@@ -437,7 +437,7 @@ class MissionLoop:
 
         return min(self._held.values(), key=rank)
 
-    async def _added(self) -> bool:
+    async def _take_up_added(self) -> bool:
         """Take up tasks that were created for this mission meanwhile; journaled."""
         if not self._is_live:
             return False

@@ -12,7 +12,7 @@ from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.run.results import FINAL
 from artelier.missions.agents.mission_agents import agent_line
-from artelier.missions.definition import Plan, checked
+from artelier.missions.definition import Plan, validate_form
 from artelier.missions.membranes import Membranes
 from artelier.missions.mission.goal_status import GOAL_STATUS, goal_status
 from artelier.missions.mission.report import report_of
@@ -86,7 +86,7 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     tasks = await task_page(desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN)
     sums = (await totals(services.store, desk.id, [mission]))[mission]
     asked = [mission, *dict.fromkeys(run for run, _ in await asked_below(services.store, desk.id, mission))]
-    ended = await _ended(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
+    ended = await _goal_end(desk, row, [one for one in tasks["items"] if _is_own(one)], fields)
     return {
         "id": mission,
         "goal": await shown_json(services, desk.id, row.goal),
@@ -129,7 +129,7 @@ def _is_own(task: dict[str, Any]) -> bool:
     return task["parent"] is None and task["assigned_agent_id"] is not None
 
 
-async def _ended(
+async def _goal_end(
     desk: Any, row: RunRow, tasks: Sequence[dict[str, Any]], result: dict[str, Any]
 ) -> dict[str, Any]:
     """`{status, reason, message, outputs, text}`: how a goal stands and what it hands over."""
@@ -166,4 +166,4 @@ async def _cap(desk: Any, scope: str) -> int | None:
 
 def checked_plan(value: Any) -> dict[str, Any]:
     """A plan as JSON data with its defaults. Errors: `InvalidRequest`."""
-    return checked(Plan, value, what="the plan").model_dump(mode="json")
+    return validate_form(Plan, value, what="the plan").model_dump(mode="json")

@@ -14,7 +14,7 @@ from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.commands.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
-from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, recorded
+from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.actor_names import check_name
 from artelier.missions.mission.mission_loop import MissionLoop
 from artelier.missions.plan.planner import ID_CHARS_MAX, LOOP, MissionJob
@@ -73,7 +73,7 @@ async def conduct(
         if stored is not None and (needed := await code_needed(desk, mission)) is not None:
             raise needed
         on_wait = "suspend" if on_wait == "return" or until_launch else on_wait
-        work = _driven(
+        work = _drive(
             desk, mission, job, limits=limits, on_wait=on_wait, by=by, subject=subject, key_id=key_id
         )
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
@@ -81,7 +81,7 @@ async def conduct(
     return await agent_result(desk.services, desk.id, mission, message=message)
 
 
-async def _driven(
+async def _drive(
     desk: Any,
     mission: str,
     job: MissionJob,
@@ -126,12 +126,12 @@ async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
     """Return what a run was asked to do; None if it never began. Errors: `Conflict` for a run of another
     loop.
     """
-    return await recorded(
+    return await read_recorded_job(
         desk.services,
         desk.id,
         mission,
         loop=LOOP,
-        job=MissionJob.restored,
+        job=MissionJob.from_stored,
         other=lambda loop: Conflict(
             f"run {mission!r} is no mission", got=loop, hint="Give the mission another id."
         ),
@@ -156,4 +156,4 @@ async def code_needed(desk: Any, mission: str) -> InvalidRequest | None:
 
 async def replay_mission(run: Run, settings: dict[str, Any]) -> None:
     """Drive a replay: every step returns what was recorded, nothing is called."""
-    await MissionLoop(run, MissionJob.restored(settings)).drive()
+    await MissionLoop(run, MissionJob.from_stored(settings)).drive()

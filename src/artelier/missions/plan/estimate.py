@@ -28,13 +28,13 @@ class PlanEstimate(NamedTuple):
     cost_microusd: int | None
 
 
-async def estimated(services: Services, tenant: str, plan: Plan, *, model: str) -> PlanEstimate:
+async def estimate_plan(services: Services, tenant: str, plan: Plan, *, model: str) -> PlanEstimate:
     """Return what the tasks of a plan take if each needs all its iterations.
 
     The size of a call is what earlier tasks of this tenant have used, else a guess that grows with the texts
     of the plan. Cost: two queries.
     """
-    seen = await _seen(services, tenant)
+    seen = await _mean_usage(services, tenant)
     models = {agent.slug: agent.model or model for agent in plan.agents}
     roles = {agent.slug: estimate_tokens(agent.role) for agent in plan.agents}
     calls, cost = 0, 0
@@ -61,7 +61,7 @@ def _price(services: Services, model: str) -> Price | None:
         return None  # said when it is asked for
 
 
-async def _seen(services: Services, tenant: str) -> Usage | None:
+async def _mean_usage(services: Services, tenant: str) -> Usage | None:
     """The mean use of a model call in the tenant's newest tasks; None before there are enough."""
     rows = await services.store.query(
         "WITH newest AS (SELECT id, input_tokens, output_tokens FROM runs"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from artelier.artifacts import Provenance
 from artelier.ids import OPERATOR
 from artelier.kernel.privacy.data_subjects import writing_key
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.log import Blob, Draft, EventData, StreamAppend, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.actor_names import check_name
@@ -44,7 +44,7 @@ class LaunchEffects(NamedTuple):
     """Dollars by scope of the agents and membranes that have a budget."""
 
 
-async def launched(
+async def prepare_launch(
     desk: Any,
     mission: str,
     plan: Plan,
@@ -72,7 +72,7 @@ async def launched(
         await maker.task(task)
     state = await desk.state()
     own = await writing_key(desk.services.store, desk.id, mission)
-    ref, blob = await prepared_blob(desk.id, own or state.key, encoded(plan.model_dump(mode="json")))
+    ref, blob = await prepared_blob(desk.id, own or state.key, encode_json(plan.model_dump(mode="json")))
     event = ev.MissionLaunched(
         key=key,
         plan=ref,

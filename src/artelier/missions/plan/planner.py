@@ -49,7 +49,7 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.to_builtins(self)
 
     @classmethod
-    def restored(cls, settings: object) -> MissionJob:
+    def from_stored(cls, settings: object) -> MissionJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
             return msgspec.convert(settings, cls)
@@ -61,16 +61,16 @@ class PlanInvalid(Exception):
     """No plan came of it; the text says what is wrong."""
 
 
-async def planned(run: Run, job: MissionJob) -> dict[str, Any]:
+async def make_plan(run: Run, job: MissionJob) -> dict[str, Any]:
     """The plan as JSON data, checked. Errors: `PlanInvalid`; those of the model step."""
     if job.plan is not None:
-        wrong = await _checked(run, job.plan, key="plan/check")
+        wrong = await _check_plan(run, job.plan, key="plan/check")
         if wrong:
             raise PlanInvalid(_list(wrong))
         return job.plan
     messages = [
         {"role": "system", "content": template("plan-1")},
-        {"role": "user", "content": await _asked(run, job)},
+        {"role": "user", "content": await _planning_question(run, job)},
     ]
     value, wrong, reply = await _answer(run, job, messages, key="plan")
     if wrong:
@@ -101,10 +101,10 @@ async def _answer(
     output: Any = result.output
     value = cast("dict[str, Any]", output) if isinstance(output, dict) else {}
     text = result.text or msgspec.json.encode(value).decode()
-    return value, await _checked(run, value, key=f"{key}/check"), text
+    return value, await _check_plan(run, value, key=f"{key}/check"), text
 
 
-async def _checked(run: Run, value: Any, *, key: str) -> list[str]:
+async def _check_plan(run: Run, value: Any, *, key: str) -> list[str]:
     """Return what is wrong with a plan; journaled, since tools and models differ from process to process."""
     names = [schema.name for schema in run.core.visible_tools()]
 
@@ -160,7 +160,7 @@ def usable(services: Services, value: Any, *, tools: Collection[str]) -> None:
 # The prompt
 
 
-async def _asked(run: Run, job: MissionJob) -> str:
+async def _planning_question(run: Run, job: MissionJob) -> str:
     tools = run.core.visible_tools()
     parts = [("Goal", job.goal)]
     if job.workspace and any(schema.name == "list_dir" for schema in tools):

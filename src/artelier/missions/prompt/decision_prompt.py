@@ -9,7 +9,7 @@ from artelier.context import Section
 from artelier.kernel import RangePart
 from artelier.missions.definition import TaskContent
 from artelier.missions.prompt import prompt_sections
-from artelier.missions.steering.directives import Guidance, listed
+from artelier.missions.steering.directives import Guidance, select_tools
 from artelier.missions.task.loop_state import TaskState
 from artelier.missions.task.task_config import TaskJob
 
@@ -36,14 +36,14 @@ def decision(
 ) -> list[Section]:
     """The sections of a decision, in their order."""
     return [
-        *told("decision-1", job, task, state, guidance=guidance, seen=seen),
+        *opening_sections("decision-1", job, task, state, guidance=guidance, seen=seen),
         prompt_sections.tools(tools(job, task, state, guidance=guidance, seen=seen)),
         *prompt_sections.conversation(conversation),
         tail(state, seen=seen),
     ]
 
 
-def told(
+def opening_sections(
     contract: str,
     job: TaskJob,
     task: TaskContent,
@@ -68,7 +68,7 @@ def tools(
     """Return the tools that are listed: steering may ask for fewer than are on."""
     words = f"{task.goal}\n{task.success_criteria}"
     first = (*job.tools, *state.tools)
-    return listed(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
+    return select_tools(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
 
 
 def tail(state: TaskState, *, seen: DecisionReadings) -> Section:

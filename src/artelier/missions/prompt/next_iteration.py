@@ -48,11 +48,11 @@ async def upcoming(desk: Any, agent: str) -> Upcoming | None:
     if not rows:
         return None
     task, run, iterations = rows[0]
-    last = iterations if run is None else max(iterations, await _asked(desk, run))
+    last = iterations if run is None else max(iterations, await _newest_asked(desk, run))
     return Upcoming(agent, task, last + 1, run)
 
 
-async def _asked(desk: Any, run: int) -> int:
+async def _newest_asked(desk: Any, run: int) -> int:
     """The newest iteration whose decision was asked for."""
     rows = await desk.services.store.query(
         "SELECT key FROM steps WHERE run = ? AND key LIKE 'c%/decision'", (run,)
@@ -116,7 +116,7 @@ async def paused_below(desk: Any, *, mission: str | None = None, limit: int = 1_
     return [run for (run,) in rows]
 
 
-async def written(desk: Any, id_: str, version: int) -> tuple[int, str] | None:
+async def find_written(desk: Any, id_: str, version: int) -> tuple[int, str] | None:
     """Return when a version of an artifact was written, and by whom, as its event says."""
     rows = await desk.services.store.query(
         "SELECT v.written_us, e.actor FROM artifact_versions v"

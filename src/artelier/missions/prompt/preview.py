@@ -28,7 +28,7 @@ from artelier.missions.prompt.next_iteration import Upcoming, upcoming
 from artelier.missions.shipped_texts import template
 from artelier.missions.steering.directives import Guidance
 from artelier.missions.steering.document import Steering
-from artelier.missions.steering.resolution import guidance, joined, steering_of
+from artelier.missions.steering.resolution import guidance, joined_scopes, steering_of
 from artelier.missions.task.loop_state import TaskState
 from artelier.missions.task.task_loop import NOTES_MAX
 from artelier.missions.task.tool_availability import Workplace, offers, place_of
@@ -100,10 +100,10 @@ async def next_prompt(desk: Any, agent: str) -> PromptPreview:
 
 async def preview_of(desk: Any, comes: Upcoming) -> PromptPreview:
     """Return the preview of `next_prompt`, for a caller who already knows the upcoming iteration."""
-    stand = await (_begun(desk, comes) if comes.is_begun else _fresh(desk, comes))
+    stand = await (_begun_progress(desk, comes) if comes.is_begun else _fresh(desk, comes))
     reading = await context_sources.steering_now(desk, stand.place.job)
     steering = steering_of(reading, stand.place.changes)
-    also = dict.fromkeys(scope for scope, _ in joined(reading))
+    also = dict.fromkeys(scope for scope, _ in joined_scopes(reading))
     stand = replace(stand, scopes=(*stand.scopes, *also))
     return await _preview(desk, comes, stand, guidance(reading, steering), steering)
 
@@ -121,8 +121,8 @@ async def _preview(
     job = stand.place.job
     task = job.content()
     allowed = min(task.max_iterations, guided.iterations or task.max_iterations)
-    state = stand.state.changed(allowed=allowed)
-    seen = await _seen(desk, stand, steering)
+    state = stand.state.replace(allowed=allowed)
+    seen = await _read_context(desk, stand, steering)
     said = stand.messages
     conversation = (
         RangePart(conversation=CONVERSATION, start=1, end=len(said), messages=said) if said else None
@@ -149,7 +149,7 @@ async def _preview(
     )
 
 
-async def _seen(desk: Any, stand: _TaskProgress, steering: Steering | None) -> _PreviewReadings:
+async def _read_context(desk: Any, stand: _TaskProgress, steering: Steering | None) -> _PreviewReadings:
     job, state = stand.place.job, stand.state
     seen = _PreviewReadings(memory=cast("Any", await context_sources.memory_now(desk, job)))
     seen.found["tools"] = (await _tools(desk, stand, steering))[: context_sources.TOOLS_MAX]
@@ -187,17 +187,17 @@ async def _fresh(desk: Any, comes: Upcoming) -> _TaskProgress:
     )
 
 
-async def _begun(desk: Any, comes: Upcoming) -> _TaskProgress:
+async def _begun_progress(desk: Any, comes: Upcoming) -> _TaskProgress:
     """A task whose run is there, as it stood after its newest iteration."""
     services = desk.services
     place = await place_of(desk, comes)
     places = await lineage(services, desk.id, comes.task)
     newest = await newest_state(services, places)
-    state = TaskState.restored(None if newest is None else newest[0])
+    state = TaskState.from_stored(None if newest is None else newest[0])
     missing = ""
     if not state.begun:
         refs, missing = await context_sources.found_inputs(desk, place.job)
-        state = state.changed(inputs=tuple(refs))
+        state = state.replace(inputs=tuple(refs))
     messages, state = await _conversation(desk, comes, state)
     extra = await scopes_of(services, places)
     scopes, _ = await limits_of(services, desk.id, comes.task, extra=extra)
@@ -217,18 +217,18 @@ async def _conversation(
         found += await renderer.messages(CONVERSATION, 1, state.messages)
     assert comes.run is not None
     for ended in await ends_passed(services, await lineage(services, desk.id, comes.task)):
-        found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+        found += await _taken_notes(desk, comes.run, key=f"c{state.iteration + 1}/notes")
         found.append(ChatMessage(role="user", content=template("again-1")))
-        state = state.changed(
+        state = state.replace(
             iteration=ended.iterations, base=ended.iterations, repeats=0, decided="", led_to=""
         )
-    found += await _taken(desk, comes.run, key=f"c{state.iteration + 1}/notes")
+    found += await _taken_notes(desk, comes.run, key=f"c{state.iteration + 1}/notes")
     unread = await unread_notes(services, comes.run)
     found += _notes([await blob_json(services, desk.id, ref) for _, ref in unread])
     return tuple(found), state
 
 
-async def _taken(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
+async def _taken_notes(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
     """Notes that an iteration which is not over has taken."""
     rows = await desk.services.store.query(
         "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"

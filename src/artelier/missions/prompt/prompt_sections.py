@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.context import Section, fenced
+from artelier.context import Section, fence
 from artelier.kernel import RangePart
 from artelier.missions.definition import TaskContent
 from artelier.missions.shipped_texts import template
@@ -47,7 +47,7 @@ def memory(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Sect
     if blocks is None:
         return []
     said = "\n\n".join(f"### {one['label']}\n\n{one['text']}" for one in blocks if one["text"].strip())
-    text = f"## Memory\n\n{fenced(said, source=ref, trust='memory')}" if said else ""
+    text = f"## Memory\n\n{fence(said, source=ref, trust='memory')}" if said else ""
     return [
         Section(
             tag="memory",
@@ -75,7 +75,7 @@ def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
                 Section(tag=f"input:{ref}"[:120], dropped="denied", stability="slow", joined=True)
             )
             continue
-        body = fenced(str(item["text"]), source=ref)
+        body = fence(str(item["text"]), source=ref)
         sections.append(
             Section(
                 tag=f"input:{ref}"[:120],
@@ -96,7 +96,7 @@ def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
 def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
     """One line for each artifact that the agent may read now."""
     lines = "\n".join(f"- {_line(item, title=item['title'])}: {item['first']}" for item in items)
-    text = fenced(lines, source="artifacts") if lines else template("no-artifacts-1")
+    text = fence(lines, source="artifacts") if lines else template("no-artifacts-1")
     return Section(
         tag="artifacts",
         text=f"## Artifacts\n\n{text}",
@@ -153,7 +153,7 @@ def current(ref: str, text: str) -> list[Section]:
     return [
         Section(
             tag="current",
-            text=f"## Current version\n\n{fenced(text, source=ref)}",
+            text=f"## Current version\n\n{fence(text, source=ref)}",
             role="user",
             stability="volatile",
             is_fenced=True,
@@ -207,5 +207,5 @@ def verdict(stored: Mapping[str, Any], *, void: str, stands: bool) -> tuple[str,
     lines += [f"- check {one['kind']}: {one['found']}" for one in stored["checks"] if not one["passed"]]
     lines += [f"- {one['criterion']}: {one['missing']}" for one in stored["criteria"] if not one["met"]]
     if lines:
-        said.append(fenced("\n".join(lines)[:VERDICT_CHARS_MAX], source="verdict"))
+        said.append(fence("\n".join(lines)[:VERDICT_CHARS_MAX], source="verdict"))
     return tuple(said)

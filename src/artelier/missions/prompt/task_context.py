@@ -38,7 +38,7 @@ class TaskSight:
 
     async def _steering(self, state: TaskState, place: str) -> Any:
         await self._read(
-            state.changed(reads=self.reads(state)),
+            state.replace(reads=self.reads(state)),
             "steering",
             lambda: context_sources.steering_now(self._desk, self._job),
             key=f"c{state.iteration + 1}/{place}",
@@ -59,7 +59,7 @@ class TaskSight:
     async def look_again(self, state: TaskState) -> None:
         """Read anew what others have made: a right that was taken since the decision is gone."""
         self._before = {name: self.items(name) for name in ("inputs", "artifacts")}
-        await self._look_at_others(state.changed(reads=self.reads(state)), "read-again")
+        await self._look_at_others(state.replace(reads=self.reads(state)), "read-again")
 
     async def _look_at_others(self, state: TaskState, place: str) -> None:
         job, desk, at = self._job, self._desk, f"c{state.iteration + 1}/{place}"
@@ -123,7 +123,7 @@ class TaskSight:
         found = next((one for one in self.items("tools") if one["name"] == tool), None)
         return "untrusted" if found is None else str(found["trust"])
 
-    def shown(self) -> tuple[str, ...]:
+    def shown_refs(self) -> tuple[str, ...]:
         """Refs of artifacts whose content stood in the prompts of this iteration."""
         items = [*self._before.get("inputs", ()), *self.items("inputs")]
         return tuple(dict.fromkeys(str(one["ref"]) for one in items if not one.get("gone")))
@@ -131,7 +131,7 @@ class TaskSight:
     def derived_from(self) -> list[str]:
         """Refs of all artifacts of which something stood in them."""
         items = [*self._before.get("artifacts", ()), *self.items("artifacts")]
-        return list(dict.fromkeys([*self.shown(), *(str(one["ref"]) for one in items)]))
+        return list(dict.fromkeys([*self.shown_refs(), *(str(one["ref"]) for one in items)]))
 
     def texts(self, *, own: Collection[str], made: Collection[str]) -> list[str]:
         """All that was shown of inputs and artifacts, but of those (by id) that the task, or one that it

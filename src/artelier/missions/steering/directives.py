@@ -37,7 +37,7 @@ class Guidance:
         return min(most, max(OUTPUT_TOKENS_MIN, self.output_bytes // 3))
 
 
-def listed(
+def select_tools(
     tools: Sequence[Mapping[str, Any]], *, breadth: int | None, first: Sequence[str], words: str
 ) -> list[Mapping[str, Any]]:
     """Return which of the tools that are on stand in the prompt, in the order that they came in.

@@ -162,7 +162,7 @@ class _SteeringReader:
         return found
 
     def _wrong(self, path: str, expected: str, got: object) -> None:
-        self.mistakes.append(f"{path or '/'} takes {expected}, not {_shown(got)}")
+        self.mistakes.append(f"{path or '/'} takes {expected}, not {_format_value(got)}")
 
     def _object(self, path: str, value: object, names: Collection[str]) -> dict[str, Any]:
         """The known keys of an object."""
@@ -171,7 +171,7 @@ class _SteeringReader:
             return {}
         given = cast(Mapping[object, Any], value)
         for strange in [key for key in given if key not in names]:
-            self.mistakes.append(f"{path or '/'} has no {_shown(strange)}, only {', '.join(names)}")
+            self.mistakes.append(f"{path or '/'} has no {_format_value(strange)}, only {', '.join(names)}")
         return {str(key): given[key] for key in given if key in names}
 
     def _place(self, path: str, value: object) -> float:
@@ -236,7 +236,7 @@ class _SteeringReader:
         return MappingProxyType(dict(cast("Mapping[str, bool]", given)))
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     try:
         return repr(value)[:60]
     except (ValueError, RecursionError):  # a number of thousands of digits, lists without an end

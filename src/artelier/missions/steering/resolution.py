@@ -19,7 +19,7 @@ def guidance_of(reading: Any, core: RunCore) -> Guidance:
     Without any, nothing is asked for beyond the task, and nothing is off.
     Errors: `InvalidRequest` if what a fork changes is no steering.
     """
-    count_also(core, joined(reading))
+    count_also(core, joined_scopes(reading))
     steering = steering_of(reading, core.changes)
     if steering is not None:
         room = core.result_bytes_max
@@ -28,7 +28,7 @@ def guidance_of(reading: Any, core: RunCore) -> Guidance:
     return guidance(reading, steering)
 
 
-def joined(reading: Any) -> list[tuple[str, str]]:
+def joined_scopes(reading: Any) -> list[tuple[str, str]]:
     """The (scope, unit) pairs in which an agent counts for membranes that it joined since its run began."""
     found: list[list[str]] = cast("dict[str, Any]", reading or {}).get("counters") or []
     return [(scope, unit) for scope, unit in found]

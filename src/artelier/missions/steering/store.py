@@ -52,7 +52,7 @@ class SteeringStore:
         words_target}`. `in_force` holds the same document as it comes out with the membranes of an agent.
         Errors: `NotFound`; `InvalidRequest` if it is about something else, or no steering.
         """
-        return await self._shown(await self._kept(id))
+        return await self._describe(await self._read_stored(id))
 
     async def change(
         self, id: str, patch: Mapping[str, Any], *, by: str, expected_version: int | None = None
@@ -66,7 +66,7 @@ class SteeringStore:
         if not isinstance(cast(object, patch), Mapping):
             raise InvalidRequest("a patch is an object", got=type(patch).__name__)
         for _ in range(ATTEMPTS_MAX):
-            kept = await self._kept(id)
+            kept = await self._read_stored(id)
             if expected_version is not None and expected_version != kept.version:
                 raise VersionConflict(
                     f"{kept.id} was changed by somebody else",
@@ -74,7 +74,7 @@ class SteeringStore:
                     got=f"version {kept.version}",
                     hint="Look at it again, then change it.",
                 )
-            changed = Steering.parse(_merged(kept.steering.content(), patch))
+            changed = Steering.parse(_merge_patch(kept.steering.content(), patch))
             try:
                 await self._write(kept, changed, by=by)
             except (SequenceConflict, VersionConflict):
@@ -109,7 +109,7 @@ class SteeringStore:
     def _artifacts(self) -> Artifacts:
         return self._desk.as_principal(OPERATOR).artifacts
 
-    async def _kept(self, id: str) -> StoredSteering:
+    async def _read_stored(self, id: str) -> StoredSteering:
         about = id.removesuffix(SUFFIX)
         subject = await self._artifacts.read(about)
         if subject.kind not in KINDS:
@@ -119,7 +119,7 @@ class SteeringStore:
             return StoredSteering(about, subject.kind, 0, Steering())
         return StoredSteering(about, subject.kind, artifact.version, Steering.parse(artifact.content))
 
-    async def _shown(self, kept: StoredSteering) -> dict[str, Any]:
+    async def _describe(self, kept: StoredSteering) -> dict[str, Any]:
         asked = bias(kept.steering)
         holds = kept.steering
         if kept.kind == "agent":
@@ -171,7 +171,7 @@ async def steering_at(desk: Any, id: str) -> Artifact | None:
     )
 
 
-def _merged(document: Any, patch: object, depth: int = 0) -> Any:
+def _merge_patch(document: Any, patch: object, depth: int = 0) -> Any:
     """A JSON merge patch (RFC 7396). Errors: `InvalidRequest` for one that is too deep."""
     if not isinstance(patch, Mapping):
         return patch
@@ -182,5 +182,5 @@ def _merged(document: Any, patch: object, depth: int = 0) -> Any:
         if value is None:
             merged.pop(name, None)
         else:
-            merged[name] = _merged(merged.get(name), value, depth + 1)
+            merged[name] = _merge_patch(merged.get(name), value, depth + 1)
     return merged

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, cast
 
-from artelier.context import fenced
+from artelier.context import fence
 from artelier.errors import ArtelierError
 from artelier.kernel import Run, ToolResult
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.missions.definition import Decision
 from artelier.missions.shipped_texts import template
 from artelier.missions.task.delegation import DELEGATE
@@ -46,15 +46,15 @@ def digest(*parts: str | bytes) -> str:
 
 def equal_mark(decision: Decision) -> str:
     """Two decisions are equal if action, tool, input and target are; the reason may differ."""
-    input_ = encoded(decision.input) if decision.input is not None else b""
+    input_ = encode_json(decision.input) if decision.input is not None else b""
     return digest(decision.action, decision.tool or "", input_, decision.target or "")
 
 
-def analyzed() -> Acted:
+def analysis_outcome() -> Acted:
     return Acted(said=(template("analyzed-1"),), led_to=digest("analyzed"))
 
 
-def claimed() -> Acted:
+def claim_outcome() -> Acted:
     return Acted(said=(template("claimed-1"),), led_to=digest("claimed"))
 
 
@@ -74,7 +74,7 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     shown = (result.shown or result.content).decode("utf-8", "replace")
     told = template("tool-failed-1" if result.is_error else "tool-said-1")
     source = None
-    made = () if result.is_error else _made(name, result.value)
+    made = () if result.is_error else _outputs_of(name, result.value)
     if not result.is_error:
         given, _ = run.core.keep_json(decision.input or {})  # stored with the call
         content = run.core.keep(result.content)[0]
@@ -82,7 +82,7 @@ async def used(run: Run, decision: Decision, *, key: str, trust: str) -> Acted:
     # A call that was cut off before it did anything says nothing of the decision, which may be made again.
     torn = result.key if result.is_error and result.settled_by else ""
     return Acted(
-        said=(told, fenced(shown, source=name, trust=trust)),
+        said=(told, fence(shown, source=name, trust=trust)),
         led_to=digest(name, result.content, *([torn] if torn else [])),
         step=result.key,
         is_error=result.is_error,
@@ -103,7 +103,7 @@ def read_id(decision: Decision) -> str:
     return str(decision.input.get("ref", "")).partition("@")[0].partition("#")[0]
 
 
-def _made(name: str, value: Any) -> tuple[str, ...]:
+def _outputs_of(name: str, value: Any) -> tuple[str, ...]:
     """Whatever a tool calls itself, these are read with the agent's own rights."""
     if name != DELEGATE or not isinstance(value, dict):
         return ()
@@ -119,10 +119,10 @@ def _code(result: ToolResult) -> str:
     return str(code or "error")[:CODE_CHARS_MAX]
 
 
-def refused(error: ArtelierError) -> Acted:
+def refusal_outcome(error: ArtelierError) -> Acted:
     """A decision that could not be carried out, in words for the model."""
     return Acted(
-        said=(template("not-written-1"), fenced(str(error), source="task")),
+        said=(template("not-written-1"), fence(str(error), source="task")),
         is_error=True,
         led_to=digest(error.code, str(error)),
         code=error.code,

@@ -16,7 +16,7 @@ from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
 from artelier.missions.definition import slug_of
 from artelier.missions.membranes import Membranes
-from artelier.missions.task.decision import Mistake, json_of
+from artelier.missions.task.decision import InvalidDecision, json_of
 from artelier.missions.task.loop_state import TaskOutput
 from artelier.missions.task.task_config import TaskJob
 from artelier.ports.model import ModelReply
@@ -47,13 +47,13 @@ def reader(media: str, *, bytes_max: int) -> Any:
         if media == "json":
             json_of(reply, chars_max=bytes_max)
         elif reply.tool_calls:
-            raise Mistake("it calls a tool; the content is text")
+            raise InvalidDecision("it calls a tool; the content is text")
         return reply
 
     return read
 
 
-def checked(result: ModelResult, media: str, *, bytes_max: int) -> WrittenContent:
+def check_content(result: ModelResult, media: str, *, bytes_max: int) -> WrittenContent:
     """Return what a reply becomes. Errors: `ToolFailed` and others that say why nothing is written."""
     text = result.text
     if not any(char.isprintable() and not char.isspace() for char in text):

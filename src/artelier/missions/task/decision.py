@@ -14,7 +14,7 @@ import msgspec
 from artelier.context import cut
 from artelier.errors import InvalidRequest
 from artelier.kernel import FixedPart, ModelResult, Prompt, Run
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.missions.shipped_texts import template
 from artelier.ports.model import ChatMessage, ModelReply
 from artelier.tokens import estimate_tokens
@@ -34,7 +34,7 @@ ValueT = TypeVar("ValueT")
 ModelT = TypeVar("ModelT", bound="BaseModel")
 
 
-class Mistake(Exception):
+class InvalidDecision(Exception):
     """The mistakes of a reply, in words for the model that gave it."""
 
 
@@ -51,25 +51,26 @@ class ModelAnswer(Generic[ValueT]):
 
 
 def json_of(reply: ModelReply, *, chars_max: int = REPLY_CHARS_MAX) -> Any:
-    """The one JSON value that a reply is. Errors: `Mistake`."""
+    """The one JSON value that a reply is. Errors: `InvalidDecision`."""
     if reply.tool_calls:
-        raise Mistake("it calls a tool by itself; tools are called through a decision")
+        raise InvalidDecision("it calls a tool by itself; tools are called through a decision")
     if len(reply.text) > chars_max:
-        raise Mistake(f"it has {len(reply.text)} characters; at most {chars_max} are read")
+        raise InvalidDecision(f"it has {len(reply.text)} characters; at most {chars_max} are read")
     if reply.finish_reason == "length":
-        raise Mistake("it was cut at the limit of its tokens; be shorter")
+        raise InvalidDecision("it was cut at the limit of its tokens; be shorter")
     if not reply.text.strip():
-        raise Mistake("it is empty")
+        raise InvalidDecision("it is empty")
     try:
         value = msgspec.json.decode(reply.text.encode())
-        encoded(value)
+        encode_json(value)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, InvalidRequest) as error:
-        raise Mistake(f"it is not one JSON value: {str(error)[:200]}") from None
+        raise InvalidDecision(f"it is not one JSON value: {str(error)[:200]}") from None
     return value
 
 
 def read_as(kind: type[ModelT], reply: ModelReply) -> ModelT:
-    """A reply as a value of its form. Errors: `Mistake` that names the first mistakes with their paths."""
+    """A reply as a value of its form. Errors: `InvalidDecision` that names the first mistakes with their
+    paths."""
     from pydantic import ValidationError
 
     from artelier.missions.definition import mistakes
@@ -78,9 +79,9 @@ def read_as(kind: type[ModelT], reply: ModelReply) -> ModelT:
     try:
         return kind.model_validate(value, strict=True)
     except ValidationError as error:
-        raise Mistake(mistakes(error)[:MISTAKES_CHARS]) from None
+        raise InvalidDecision(mistakes(error)[:MISTAKES_CHARS]) from None
     except RecursionError:
-        raise Mistake("it is nested too deep") from None
+        raise InvalidDecision("it is nested too deep") from None
 
 
 async def ask(
@@ -99,23 +100,23 @@ async def ask(
     `form`: whose JSON schema the request names.
     Errors: those of `Run.step_model`.
     """
-    output = None if form is None else _unjudged(form)
+    output = None if form is None else _unvalidated_form(form)
     call: dict[str, Any] = {"model": model, "output": output, **params}
     first = await run.step_model(key=key, messages=prompt, **call)
     try:
         return ModelAnswer(value=read(_of(first)), result=first)
-    except Mistake as mistake:
+    except InvalidDecision as mistake:
         said = str(mistake)[:MISTAKES_CHARS]
     again = _repairing(prompt, _of(first), f"{template(repair)}\n\n{said}")
     second = await run.step_model(key=f"{key}/repair", messages=again, **call)
     try:
         return ModelAnswer(value=read(_of(second)), result=second, repaired=True)
-    except Mistake as mistake:
+    except InvalidDecision as mistake:
         said = str(mistake)[:MISTAKES_CHARS]
         return ModelAnswer(value=None, result=second, repaired=True, mistakes=said)
 
 
-def _unjudged(form: type[BaseModel]) -> type:
+def _unvalidated_form(form: type[BaseModel]) -> type:
     """An output type with the schema of a form that takes any reply: its text alone decides what it is.
 
     Adapters take a fence off, and repairs are ours to ask for; so no step is recorded as a misfit.

@@ -16,7 +16,7 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Run, RunCore, find_driver
 from artelier.log import Batch
 from artelier.loops.run_control import go_below
-from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, checked
+from artelier.missions.definition import TEXT_CHARS_MAX, TaskContent, validate_form
 from artelier.missions.shipped_texts import template
 from artelier.missions.task.task_config import TaskJob, TaskResult
 from artelier.ports.tool import ToolContext
@@ -43,8 +43,8 @@ def delegate_tool(desk: Any, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
         step = ctx.idempotency_key.rpartition(":")[2]
         number = step.partition("/")[0].removeprefix("c")
         child = _child_of(job, f"{ctx.run_id}/{number}", goal, success_criteria)
-        await _made(desk, child)
-        return await _driven(desk, child, core, step, drive=drive)
+        await _make_artifact(desk, child)
+        return await _drive_child(desk, child, core, step, drive=drive)
 
     # It may be entered again: the child's own log says what is done already.
     return Tool(
@@ -61,7 +61,7 @@ def delegate_tool(desk: Any, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
 
 def _child_of(job: TaskJob, task: str, goal: str, criteria: str) -> TaskJob:
     """The same agent, at a part of its work, with what its parent began with."""
-    content = checked(
+    content = validate_form(
         TaskContent,
         {
             "goal": goal,
@@ -76,7 +76,7 @@ def _child_of(job: TaskJob, task: str, goal: str, criteria: str) -> TaskJob:
     return replace(job, task=task, definition=content.model_dump(mode="json"), mission="")
 
 
-async def _made(desk: Any, child: TaskJob) -> None:
+async def _make_artifact(desk: Any, child: TaskJob) -> None:
     """The child's artifact, unless an earlier entry has made it."""
     from artelier.missions.plan.launch import task_made
 
@@ -88,7 +88,9 @@ async def _made(desk: Any, child: TaskJob) -> None:
         await desk.services.store.append(Batch(appends=(append,), blobs=blobs))
 
 
-async def _driven(desk: Any, child: TaskJob, core: RunCore, step: str, *, drive: Drive) -> dict[str, Any]:
+async def _drive_child(
+    desk: Any, child: TaskJob, core: RunCore, step: str, *, drive: Drive
+) -> dict[str, Any]:
     """Return what came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
 
     def begin() -> Awaitable[TaskResult]:

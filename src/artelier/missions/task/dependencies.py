@@ -38,11 +38,11 @@ def settle(event: Applied, tx: Tx, task: str) -> None:
     waiting = [*_behind(tx, tenant, task), task]
     while waiting:
         one = waiting.pop()
-        if _settled(event, tx, one):
+        if _settle_task(event, tx, one):
             waiting += _behind(tx, tenant, one)
 
 
-def _settled(event: Applied, tx: Tx, task: str) -> bool:
+def _settle_task(event: Applied, tx: Tx, task: str) -> bool:
     """Return True if the standing of a task has changed by what stands before it."""
     tenant = event.stream.tenant
     stands = tx.one(_WAITING, (tenant, task))

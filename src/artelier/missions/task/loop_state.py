@@ -85,11 +85,11 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verdict: BlobRef | None = None
     void: str = ""
 
-    def stored(self) -> dict[str, Any]:
+    def to_stored(self) -> dict[str, Any]:
         return msgspec.to_builtins(self)
 
     @classmethod
-    def restored(cls, state: Mapping[str, Any] | None) -> TaskState:
+    def from_stored(cls, state: Mapping[str, Any] | None) -> TaskState:
         """Errors: `CorruptStore` if the stored state is not one of this loop."""
         if state is None:
             return cls()
@@ -98,7 +98,7 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the stored state of a task cannot be read: {error}") from None
 
-    def changed(self, **fields: Any) -> TaskState:
+    def replace(self, **fields: Any) -> TaskState:
         return msgspec.structs.replace(self, **fields)
 
     def of_made(self, source: ToolSourceResult, read: str) -> ToolSourceResult:

@@ -7,7 +7,7 @@ from typing import Any, cast
 from artelier.errors import InvalidRequest, NotFound
 from artelier.ids import OPERATOR
 from artelier.missions.actor_names import check_name
-from artelier.missions.definition import AgentContent, TaskContent, checked
+from artelier.missions.definition import AgentContent, TaskContent, validate_form
 from artelier.missions.task.task_config import TaskJob
 
 
@@ -21,7 +21,7 @@ async def task_job(
     """
     artifacts = desk.as_principal(OPERATOR).artifacts
     stored = await artifacts.read(task)
-    content = checked(TaskContent, stored.content, what=f"task {task}")
+    content = validate_form(TaskContent, stored.content, what=f"task {task}")
     if not content.assigned_agent_id:
         raise InvalidRequest(
             f"task {task!r} is assigned to nobody",
@@ -68,4 +68,4 @@ async def agent_content(desk: Any, agent_id: str) -> AgentContent:
     # An agent of another making may say more than concerns a mission.
     content = {key: value for key, value in stored.items() if key in known}
     content.setdefault("name", agent_id[:80])
-    return checked(AgentContent, content, what=f"agent {agent_id}")
+    return validate_form(AgentContent, content, what=f"agent {agent_id}")

@@ -58,7 +58,7 @@ class TaskJob:
         return {**asdict(self), "tools": list(self.tools), "scopes": list(self.scopes)}
 
     @classmethod
-    def restored(cls, settings: Any) -> TaskJob:
+    def from_stored(cls, settings: Any) -> TaskJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
             stored: dict[str, Any] = {"rules": RULES_HARD, **settings}
@@ -70,9 +70,9 @@ class TaskJob:
 
     def content(self) -> TaskContent:
         """Errors: `InvalidRequest`."""
-        from artelier.missions.definition import TaskContent, checked
+        from artelier.missions.definition import TaskContent, validate_form
 
-        return checked(TaskContent, dict(self.definition), what=f"task {self.task}")
+        return validate_form(TaskContent, dict(self.definition), what=f"task {self.task}")
 
     @property
     def advises(self) -> bool:

@@ -16,7 +16,7 @@ from artelier.kernel.run.context import is_final
 from artelier.log import Batch, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.actor_names import check_name
-from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, checked
+from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, validate_form
 from artelier.missions.mission.retry import redo
 from artelier.missions.plan.launch import task_made, with_event
 from artelier.missions.task.dependencies import REASON
@@ -66,7 +66,7 @@ class Tasks:
         Errors: `InvalidRequest` with all mistakes; `NotFound` for an agent or a task that it depends on;
         `VersionConflict` if the id is taken; `Conflict` for a mission that takes no more tasks.
         """
-        content = checked(
+        content = validate_form(
             TaskContent,
             {
                 "goal": goal,
@@ -80,7 +80,7 @@ class Tasks:
             },
             what="the task",
         )
-        task = check_name(_named(id, goal=goal, mission=mission), what="a task")
+        task = check_name(_new_task_id(id, goal=goal, mission=mission), what="a task")
         await self._check_references(task, content)
         desk = self._desk
         await desk.state()
@@ -138,7 +138,9 @@ class Tasks:
             )
         artifacts = self._desk.as_principal(OPERATOR).artifacts.by(by)
         stored = await artifacts.read(id)
-        content = checked(TaskContent, {**cast("dict[str, Any]", stored.content), **wanted}, what="the task")
+        content = validate_form(
+            TaskContent, {**cast("dict[str, Any]", stored.content), **wanted}, what="the task"
+        )
         await self._check_references(id, content)
         agent = content.assigned_agent_id or ""
         append, blobs, _ = await artifacts.plan_write(
@@ -163,7 +165,7 @@ class Tasks:
         if standing.run_status is not None and not is_final(standing.run_status):
             await self._desk.cancel(id, by=by, note=note)
         elif standing.status in ("pending", "blocked") and standing.run_status is None:
-            await self._told(id, ev.TaskCancelled(task=id), by=by)
+            await self._append_to_task(id, ev.TaskCancelled(task=id), by=by)
         else:
             raise Conflict(f"task {id!r} has ended", got=standing.status)
         return await self.show(id)
@@ -198,7 +200,7 @@ class Tasks:
         elif standing.status == "blocked" and standing.run_status == "budget_exhausted":
             await self._desk.resume(id, by=by)
         elif standing.run_status is None and standing.status in ("blocked", "cancelled"):
-            await self._told(id, ev.TaskReopened(task=id), by=by)
+            await self._append_to_task(id, ev.TaskReopened(task=id), by=by)
         else:
             hint = "Make a new task." if standing.run_status == "cancelled" else None
             raise Conflict(
@@ -274,7 +276,7 @@ class Tasks:
                 seen.add(before)
                 waiting += await needed_by(self._desk, before)
 
-    async def _told(self, id: str, event: ev.TaskCancelled | ev.TaskReopened, *, by: str) -> None:
+    async def _append_to_task(self, id: str, event: ev.TaskCancelled | ev.TaskReopened, *, by: str) -> None:
         """An event on the task's stream, whoever else writes there."""
         from artelier.artifacts.events import artifact_stream
         from artelier.ids import MAIN_SPACE
@@ -401,7 +403,7 @@ def _takes_tasks(tenant: str, mission: str) -> Any:
     return guard
 
 
-def _named(id_: str | None, *, goal: str, mission: str) -> str:
+def _new_task_id(id_: str | None, *, goal: str, mission: str) -> str:
     """The id of a new task. Errors: `InvalidRequest` for one that is not below its mission."""
     if id_ is None:
         words = "-".join(re.findall(r"[a-z0-9]+", goal.lower()))[:32].strip("-") or "task"

@@ -72,7 +72,7 @@ class TaskLoop:
 
     async def drive(self, snapshot: Mapping[str, Any] | None = None) -> None:
         """Iterate until the task has ended. Errors: Flow."""
-        state = TaskState.restored(snapshot)
+        state = TaskState.from_stored(snapshot)
         await self._restore(state)
         parts = self._parts()
         is_steered = False
@@ -83,17 +83,17 @@ class TaskLoop:
                 if not is_steered:
                     state = await self._steer(state)
                 is_steered = True
-                state = await self._iterated(state, parts)
+                state = await self._iterate(state, parts)
                 is_steered = False
             except Ended as ended:
                 if ended.outputs is not None:
-                    state = state.changed(outputs=ended.outputs)
+                    state = state.replace(outputs=ended.outputs)
                 if not await self._endings.goes_on(ended, state.refs):
                     return await self._finish(ended, state)
                 state = self._again(ended, state)
                 is_steered = ended.reason == "max_iterations"
 
-    async def _iterated(self, state: TaskState, parts: Parts[TaskState, Acted]) -> TaskState:
+    async def _iterate(self, state: TaskState, parts: Parts[TaskState, Acted]) -> TaskState:
         """Errors: `Ended`, for a step's failure too."""
         if state.iteration >= state.base + state.allowed:
             plural = "" if state.allowed == 1 else "s"
@@ -147,16 +147,16 @@ class TaskLoop:
         if begun.missing:
             said = f"its input {begun.missing} is not there, or its agent may not read it"
             raise Ended("blocked", "missing_input", by=begun.missing, message=said)
-        return state.changed(begun=self._looks, inputs=begun.inputs)
+        return state.replace(begun=self._looks, inputs=begun.inputs)
 
     def _again(self, ended: Ended, state: TaskState) -> TaskState:
         """A task that ended was reopened: what is there stays, and the limit counts anew."""
         if ended.is_before_work:
             return state
         if ended.status == "done":  # a person has rejected the output: no evaluator passes it again
-            state = state.changed(judged=state.refs, verdict=ended.verdict, void=REJECTED)
+            state = state.replace(judged=state.refs, verdict=ended.verdict, void=REJECTED)
         self.conversation.append({"role": "user", "content": template("again-1")})
-        return state.changed(
+        return state.replace(
             iteration=ended.iteration,
             base=ended.iteration,
             messages=len(self.conversation),
@@ -188,7 +188,7 @@ class TaskLoop:
         self._obey(await self.sight.steering(state))
         asked = self.task.max_iterations
         allowed = min(asked, self._guidance.iterations or asked)
-        return state.changed(allowed=allowed, reads=self.sight.reads(state))
+        return state.replace(allowed=allowed, reads=self.sight.reads(state))
 
     def _obey(self, reading: Any) -> None:
         core = self.run.core
@@ -204,17 +204,22 @@ class TaskLoop:
             self.conversation.append({"role": "user", "content": text})
         is_changed = await self.sight.look(state)
         self._is_fresh = bool(notes) or is_changed
-        return state.changed(reads=self.sight.reads(state))
+        return state.replace(reads=self.sight.reads(state))
 
     # The prompt
 
     async def _assemble(self, state: TaskState) -> Prompt:
         sections = decision_prompt.decision(
-            self.job, self.task, state, guidance=self._guidance, seen=self.sight, conversation=self._said()
+            self.job,
+            self.task,
+            state,
+            guidance=self._guidance,
+            seen=self.sight,
+            conversation=self._conversation_range(),
         )
         return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
 
-    def _said(self) -> RangePart | None:
+    def _conversation_range(self) -> RangePart | None:
         count = len(self.conversation)
         return self.conversation.range(1, count) if count else None
 
@@ -238,10 +243,10 @@ class TaskLoop:
             max_output_tokens=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
         )
         if self._asked.value is None:
-            await self._undecided(number, self._asked)
+            await self._end_undecided(number, self._asked)
         return self._asked.result
 
-    async def _undecided(self, number: int, asked: ModelAnswer[Any]) -> None:
+    async def _end_undecided(self, number: int, asked: ModelAnswer[Any]) -> None:
         """Errors: `Ended`, always."""
         core = self.run.core
 
@@ -258,7 +263,7 @@ class TaskLoop:
     async def _act(self, state: TaskState, result: ModelResult) -> Outcome[Acted]:
         number, decision = state.iteration + 1, self._decision()
         repeats = self._repeats(state, decision)
-        await self._decided(number, decision, repeats)
+        await self._record_decision(number, decision, repeats)
         if repeats >= STUCK_AFTER:
             said = f"{repeats + 1} equal decisions in a row brought nothing new"
             raise Ended("failed", "stuck", iteration=number, message=said)
@@ -267,17 +272,19 @@ class TaskLoop:
             self._obey(await self.sight.steering_again(state))
         if decision.action == "create_artifact":
             await self.sight.look_again(state)
-            return Outcome(value=await self._created(state, decision))
+            return Outcome(value=await self._create_artifact(state, decision))
         if actions.lacks(decision, state.outputs):
-            await self._executed(number, decision, actions.claimed())
+            await self._record_execution(number, decision, actions.claim_outcome())
             said = f"{decision.reason} Missing: {' '.join((decision.target or '').split())}"
             raise Ended("blocked", "missing_input", iteration=number, message=said)
         if decision.action == "use_tool":
             trust = self.sight.trust_of(decision.tool)
             acted = await actions.used(self.run, decision, key=f"c{number}/tool/0", trust=trust)
         else:
-            acted = actions.claimed() if decision.action == "complete_task" else actions.analyzed()
-        await self._executed(number, decision, acted)
+            acted = (
+                actions.claim_outcome() if decision.action == "complete_task" else actions.analysis_outcome()
+            )
+        await self._record_execution(number, decision, acted)
         return Outcome(value=acted)
 
     def _decision(self) -> Decision:
@@ -290,7 +297,7 @@ class TaskLoop:
             return 0
         return state.repeats + 1
 
-    async def _decided(self, number: int, decision: Decision, repeats: int) -> None:
+    async def _record_decision(self, number: int, decision: Decision, repeats: int) -> None:
         core, guidance = self.run.core, self._guidance
         temperature = guidance.temperature
         assert self._asked is not None
@@ -315,7 +322,7 @@ class TaskLoop:
 
         await self.run.receipt(ev.DecisionTaken, make, key=f"c{number}/decided")
 
-    async def _executed(
+    async def _record_execution(
         self, number: int, decision: Decision, acted: Acted, write: Callable[[], Awaitable[str]] | None = None
     ) -> ev.DecisionExecuted:
         """Record what came of a decision, with the version that it writes in the same batch."""
@@ -337,7 +344,7 @@ class TaskLoop:
                 artifact=artifact,
                 is_error=acted.is_error or bool(code),
                 code=code,
-                read=self.sight.shown(),
+                read=self.sight.shown_refs(),
             )
             return event, []
 
@@ -345,7 +352,7 @@ class TaskLoop:
 
     # Create
 
-    async def _created(self, state: TaskState, decision: Decision) -> Acted:
+    async def _create_artifact(self, state: TaskState, decision: Decision) -> Acted:
         number, media = state.iteration + 1, decision.artifact_type
         title = " ".join((decision.target or "").split()) or self.job.task.rpartition("/")[2]
         slug, own = artifact_writer.place_of(state.outputs, title, self._folder)
@@ -364,10 +371,10 @@ class TaskLoop:
         try:
             if asked.value is None:
                 raise OutputInvalid(f"the content is no JSON: {asked.mistakes}")
-            written = artifact_writer.checked(asked.result, media, bytes_max=bytes_max)
+            written = artifact_writer.check_content(asked.result, media, bytes_max=bytes_max)
         except ArtelierError as error:
-            acted = actions.refused(error)
-            await self._executed(number, decision, acted)
+            acted = actions.refusal_outcome(error)
+            await self._record_execution(number, decision, acted)
             return acted
         step = actions.Acted(said=(), led_to="", step=asked.result.key)
 
@@ -385,9 +392,9 @@ class TaskLoop:
                 sources=self.sight.derived_from(),
             )
 
-        executed = await self._executed(number, decision, step, write)
+        executed = await self._record_execution(number, decision, step, write)
         if not executed.artifact:
-            return actions.refused(ToolFailed("it could not be written", got=executed.code))
+            return actions.refusal_outcome(ToolFailed("it could not be written", got=executed.code))
         id_, _, version = executed.artifact.rpartition("@")
         assert asked.result.reply is not None
         output = TaskOutput(
@@ -410,11 +417,11 @@ class TaskLoop:
         earlier = next((one for one in state.outputs if one.slug == slug), None)
         text = await self._text(earlier) if earlier is not None else ""
         sections = [
-            *decision_prompt.told(
+            *decision_prompt.opening_sections(
                 "content-1", self.job, self.task, state, guidance=self._guidance, seen=self.sight
             ),
             prompt_sections.target(title, media),
-            *prompt_sections.conversation(self._said()),
+            *prompt_sections.conversation(self._conversation_range()),
             *prompt_sections.current(earlier.ref if earlier is not None else "", text),
             decision_prompt.tail(state, seen=self.sight),
         ]
@@ -428,19 +435,19 @@ class TaskLoop:
         assert self._asked is not None and outcome.value is not None
         number, decision, acted = state.iteration + 1, self._decision(), outcome.value
         outputs = _with(state.outputs, acted.output)
-        state = self._learned(state, decision, acted).changed(outputs=outputs)
+        state = self._learn(state, decision, acted).replace(outputs=outputs)
         self.conversation.append(self._asked.result)
         said = acted.said
         if acted.output is not None or decision.action == "complete_task":
-            state, more = await self._evaluated(state, number)
+            state, more = await self._evaluate(state, number)
             said = (*said, *more)
         message = prompt_sections.result(number, *said)
         self.conversation.append({"role": "user", "content": message})
         await self._endings.passed_over(number)
         reads, messages = self.sight.reads(state), len(self.conversation)
-        return state.changed(iteration=number, messages=messages, reads=reads)
+        return state.replace(iteration=number, messages=messages, reads=reads)
 
-    def _learned(self, state: TaskState, decision: Decision, acted: Acted) -> TaskState:
+    def _learn(self, state: TaskState, decision: Decision, acted: Acted) -> TaskState:
         mark = actions.equal_mark(decision)
         repeats = self._repeats(state, decision)
         if repeats and acted.led_to != state.led_to:
@@ -451,7 +458,7 @@ class TaskLoop:
             sources = (*sources, state.of_made(acted.source, actions.read_id(decision)))
             inputs = tuple(dict.fromkeys((*inputs, *acted.source.made)))[:INPUTS_MAX]
             tools = tuple(dict.fromkeys((*tools, acted.source.name)))
-        return state.changed(
+        return state.replace(
             decided=mark,
             led_to=acted.led_to,
             repeats=repeats,
@@ -461,7 +468,7 @@ class TaskLoop:
             inputs=inputs,
         )
 
-    async def _evaluated(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
+    async def _evaluate(self, state: TaskState, number: int) -> tuple[TaskState, tuple[str, ...]]:
         """Judge the outputs, unless they are those that were judged last. Errors: `Ended` when passed."""
         core = self.run.core
         stands = bool(state.outputs) and state.judged == state.refs
@@ -469,7 +476,7 @@ class TaskLoop:
             stands = False  # what broke a rule for want of sources may keep it now
         judgement: EvaluationResult | None = None
         if not stands:
-            judgement = await self._judged(state, number)
+            judgement = await self._judge(state, number)
 
         async def make(full: str) -> tuple[ev.TaskEvaluated, list[Blob]]:
             if judgement is None:
@@ -488,7 +495,7 @@ class TaskLoop:
             return event, blobs
 
         evaluated = await self.run.receipt(ev.TaskEvaluated, make, key=f"c{number}/evaluated")
-        state = state.changed(
+        state = state.replace(
             judged=state.refs, verdict=evaluated.verdict, void=evaluated.void, judged_by=len(state.sources)
         )
         if evaluated.passed:
@@ -496,7 +503,7 @@ class TaskLoop:
         stored = await core.load_json(evaluated.verdict) if judgement is None else judgement.stored
         return state, prompt_sections.verdict(stored, void=evaluated.void, stands=stands)
 
-    async def _judged(self, state: TaskState, number: int) -> EvaluationResult:
+    async def _judge(self, state: TaskState, number: int) -> EvaluationResult:
         outputs = [Judged(ref=one.ref, media=one.media, text=await self._text(one)) for one in state.outputs]
         return await evaluate(
             self.run,
@@ -504,11 +511,11 @@ class TaskLoop:
             self.task,
             outputs,
             await self._grounds(state),
-            rejected=partial(self._rejected, state.refs),
+            rejected=partial(self._find_rejected, state.refs),
             key=f"c{number}/evaluation",
         )
 
-    async def _rejected(self, refs: tuple[str, ...]) -> list[OutputFault]:
+    async def _find_rejected(self, refs: tuple[str, ...]) -> list[OutputFault]:
         """Find what a person has rejected among the outputs."""
         await self.run.core.writer.commit()  # the newest of them may not be in the log yet
         return await rejected_in(self._desk, (self.job.task, self.run.id), refs)
@@ -519,8 +526,8 @@ class TaskLoop:
         shown = self.sight.texts(own=state.own, made=made)
         told: list[ToolStatement] = []
         for one in state.sources:
-            given = "" if one.given is None else await self._stored(one.given)
-            said = [await self._stored(one.content), *self.sight.inputs_at(one.made)]
+            given = "" if one.given is None else await self._load_text(one.given)
+            said = [await self._load_text(one.content), *self.sight.inputs_at(one.made)]
             computes = one.name in COMPUTING
             told += [ToolStatement(text=text, given=given, computes=computes) for text in said]
         asked = [self.task.goal, self.task.success_criteria, self.job.role]
@@ -531,7 +538,7 @@ class TaskLoop:
         asked += [one.text for one in messages if one.role == "user" and one.text.startswith(marker)]
         return Grounds(asked=asked, shown=shown, told=told)
 
-    async def _stored(self, ref: BlobRef) -> str:
+    async def _load_text(self, ref: BlobRef) -> str:
         return (await self.run.core.load(ref)).decode("utf-8", "replace")
 
     async def _text(self, output: TaskOutput) -> str:
@@ -541,7 +548,7 @@ class TaskLoop:
         return self._texts[output.reply]
 
     def _commit(self, state: TaskState) -> None:
-        self.run.complete_cycle(state.iteration, state.stored())
+        self.run.complete_cycle(state.iteration, state.to_stored())
 
 
 def _with(outputs: tuple[TaskOutput, ...], made: TaskOutput | None) -> tuple[TaskOutput, ...]:

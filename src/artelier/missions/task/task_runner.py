@@ -13,7 +13,7 @@ from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
-from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, recorded
+from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.task.delegation import DELEGATE, delegate_tool
 from artelier.missions.task.task_config import LOOP, TaskJob, TaskResult
 from artelier.missions.task.task_loop import TaskLoop
@@ -49,7 +49,7 @@ async def drive_task(
     if not await has_ended(desk.services, desk.id, task_id):
         if stored is not None and (needed := await code_needed(desk, task_id)) is not None:
             raise needed
-        work = _driven(
+        work = _drive(
             desk,
             task_id,
             job,
@@ -68,7 +68,7 @@ async def drive_task(
     return await result_of(desk, task_id)
 
 
-async def _driven(
+async def _drive(
     desk: Any,
     task_id: str,
     job: TaskJob,
@@ -136,12 +136,12 @@ async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
     """Return what a task's run was asked to do; None if it never began. Errors: `InvalidRequest` for
     others.
     """
-    return await recorded(
+    return await read_recorded_job(
         desk.services,
         desk.id,
         run_id,
         loop=LOOP,
-        job=TaskJob.restored,
+        job=TaskJob.from_stored,
         other=lambda loop: InvalidRequest(
             f"run {run_id!r} works on no task", got=loop, hint="Give the task another id."
         ),
@@ -200,4 +200,4 @@ def _refs(outputs: str) -> list[str]:
 async def replay_task(run: Run, settings: dict[str, Any]) -> None:
     """Drive a replay: every step returns what was recorded, nothing is called."""
     row = await run_row(run.core.services.store, run.tenant_id, run.id)
-    await TaskLoop(run, TaskJob.restored(settings), is_fork=row.origin is not None).drive()
+    await TaskLoop(run, TaskJob.from_stored(settings), is_fork=row.origin is not None).drive()

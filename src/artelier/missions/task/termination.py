@@ -111,7 +111,7 @@ class Endings:
         A process may have died between the task's end and its run's: then nobody has reopened it.
         """
         core = self._run.core
-        if await core.history.left():
+        if await core.history.read_unasked():
             return True
         if core.actor is None:
             return False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from artelier.context import Section, assemble
 from artelier.kernel import Prompt, Run
-from artelier.kernel.prompt.delimiters import fenced
+from artelier.kernel.prompt.delimiters import fence
 from artelier.missions.shipped_texts import template
 from artelier.missions.task.decision import ask, read_as
 from artelier.missions.task.task_config import TaskJob
@@ -59,9 +59,9 @@ async def evaluate(
     stored: dict[str, Any] = {"criteria": [], "checks": [], "faults": [], "summary": ""}
 
     async def by_rules() -> dict[str, Any]:
-        found = await asyncio.to_thread(_ruled, task, outputs, grounds, advises=job.advises)
+        found = await asyncio.to_thread(_apply_rules, task, outputs, grounds, advises=job.advises)
         if job.heeds and (heeded := await rejected()):
-            found["faults"] = [*(one.stored() for one in heeded), *found["faults"]]
+            found["faults"] = [*(one.to_stored() for one in heeded), *found["faults"]]
             found["checks"] = []
         return found
 
@@ -81,23 +81,23 @@ async def evaluate(
         return EvaluationResult(passed=False, stored=stored)
     if task.only_checks and task.checks:
         return EvaluationResult(passed=True, stored=stored)
-    return await _judged(run, job, task, outputs, stored, key=key)
+    return await _judge_by_model(run, job, task, outputs, stored, key=key)
 
 
-def _ruled(
+def _apply_rules(
     task: TaskContent, outputs: Sequence[Judged], grounds: Grounds, *, advises: bool
 ) -> dict[str, Any]:
     """Return what rules say. A run with hard rules records no `advice`, as it never did."""
     found = faults_of(outputs, grounds, only_prose=advises)
-    faults = [one.stored() for one in found if not (advises and one.rule in ADVICE)]
+    faults = [one.to_stored() for one in found if not (advises and one.rule in ADVICE)]
     checks = [by_rule(check, outputs) for check in task.checks if check.kind != "tool"]
     ruled = {"faults": faults, "checks": [] if faults else checks}
     if advises:
-        ruled["advice"] = [one.stored() for one in found if one.rule in ADVICE]
+        ruled["advice"] = [one.to_stored() for one in found if one.rule in ADVICE]
     return ruled
 
 
-async def _judged(
+async def _judge_by_model(
     run: Run, job: TaskJob, task: TaskContent, outputs: Sequence[Judged], stored: dict[str, Any], *, key: str
 ) -> EvaluationResult:
     from artelier.missions.definition import AdvisedVerdict, Verdict
@@ -123,14 +123,14 @@ async def _judged(
     verdict: Verdict = asked.value
     stored = {**stored, **verdict.model_dump(mode="json", exclude={"findings"})}
     if advice:
-        stored["advice"] = _answered(advice, verdict)
+        stored["advice"] = _answer_findings(advice, verdict)
     void = _passed_over(stored) or void_of(verdict, task.success_criteria, outputs)
     met = all(one.met for one in verdict.criteria)
     met = met and not any(one["is_fault"] for one in stored.get("advice", []))
     return EvaluationResult(passed=met and not void, stored=stored, void=void)
 
 
-def _answered(advice: Sequence[dict[str, Any]], verdict: Verdict) -> list[dict[str, Any]]:
+def _answer_findings(advice: Sequence[dict[str, Any]], verdict: Verdict) -> list[dict[str, Any]]:
     """Findings with what the evaluator says of each; of several answers a fault counts."""
     from artelier.missions.definition import AdvisedVerdict
 
@@ -170,7 +170,7 @@ def _prompt(
                 role="user",
                 joined=True,
                 is_fenced=True,
-                text=fenced(output.text, source=output.ref),
+                text=fence(output.text, source=output.ref),
                 trust="untrusted",
                 truncation="middle",
                 sources=(output.ref,),
@@ -188,7 +188,7 @@ def _prompt(
                 joined=True,
                 pinned=True,
                 trust="untrusted",
-                text=f"## Findings\n\n{fenced(lines, source='rules')}",
+                text=f"## Findings\n\n{fence(lines, source='rules')}",
                 is_fenced=True,
             )
         )

@@ -31,7 +31,7 @@ def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
     if not _judges_all([one.criterion for one in verdict.criteria], criteria):
         return "criteria_missing"
     texts = {output.ref: output.text for output in outputs}
-    folded = {ref: _folded(text) for ref, text in texts.items()}
+    folded = {ref: _fold_space(text) for ref, text in texts.items()}
     lines: dict[str, frozenset[str]] = {}
     for one in verdict.criteria:
         if one.met and not one.evidence:
@@ -39,7 +39,7 @@ def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
         for evidence in one.evidence:
             if evidence.ref not in texts:
                 return "unknown_ref"
-            quote = _folded(evidence.quote)
+            quote = _fold_space(evidence.quote)
             if not any(char.isalnum() for char in quote):
                 return "no_evidence"
             ref = evidence.ref
@@ -47,7 +47,7 @@ def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
                 return "quote_not_found"
             if len(quote) < QUOTE_CHARS_MIN:
                 if ref not in lines:
-                    lines[ref] = frozenset(_folded(line) for line in texts[ref].splitlines())
+                    lines[ref] = frozenset(_fold_space(line) for line in texts[ref].splitlines())
                 if quote not in lines[ref] and not _is_figure(quote, folded[ref]):
                     return "no_evidence"
     return ""
@@ -56,13 +56,13 @@ def void_of(verdict: Verdict, criteria: str, outputs: Sequence[Judged]) -> str:
 def criteria_of(text: str) -> tuple[list[str], bool]:
     """The criteria of a task, and whether they are a list; otherwise they are sentences."""
     lines = text.splitlines()
-    items = [stripped for line in lines if (stripped := _unmarked(line)) != line]
+    items = [stripped for line in lines if (stripped := _strip_marks(line)) != line]
     if items:
         return items[:CRITERIA_MAX], True
     return [part for line in lines for part in _SENTENCE.split(line)][:CRITERIA_MAX], False
 
 
-def _unmarked(line: str) -> str:
+def _strip_marks(line: str) -> str:
     while match := _MARK.match(line):
         line = line[match.end() :]
     return line
@@ -73,7 +73,7 @@ def _judges_all(judged: list[str], criteria: str) -> bool:
     wanted, is_list = criteria_of(criteria)
     if len(wanted) <= 1:
         return True  # an entry there is, and it can be about nothing else
-    entries = [_words(_unmarked(one)) for one in judged]
+    entries = [_words(_strip_marks(one)) for one in judged]
     if not is_list:
         return all(any(_is_about(one, _words(part)) for one in entries) for part in wanted)
     return all(_take(entries, item) or all(_take(entries, part) for part in _parts(item)) for item in wanted)
@@ -114,6 +114,6 @@ def _words(text: str) -> str:
     return " ".join(_WORD.findall(text.casefold()))
 
 
-def _folded(text: str) -> str:
+def _fold_space(text: str) -> str:
     """White space is all that a quote may differ in."""
     return _SPACE.sub(" ", text).strip()

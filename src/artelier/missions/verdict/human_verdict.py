@@ -9,7 +9,7 @@ from artelier.artifacts.events import artifact_stream
 from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.privacy.data_subjects import writing_key
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
@@ -36,14 +36,16 @@ async def judge_output(
     """
     _check_verdict(accepted, by)
     standing = await standing_of(desk, task)
-    ref = _chosen(standing, output)
+    ref = _choose_output(standing, output)
     event, blobs = ev.OutputJudged(task=task, ref=ref, accepted=accepted), list[Blob]()
     if note.strip():
         state = await desk.state()
         key = None
         if standing.mission:
             key = await writing_key(desk.services.store, desk.id, standing.mission)
-        kept, blob = await prepared_blob(desk.id, key or state.key, encoded(note.strip()[:NOTE_CHARS_MAX]))
+        kept, blob = await prepared_blob(
+            desk.id, key or state.key, encode_json(note.strip()[:NOTE_CHARS_MAX])
+        )
         event, blobs = ev.OutputJudged(task=task, ref=ref, accepted=accepted, note=kept), [blob]
     draft = Draft(event, desk.services.clock.now_us(), by)
     append = StreamAppend(artifact_stream(desk.id, MAIN_SPACE, task), [draft])
@@ -65,7 +67,7 @@ def _check_verdict(accepted: object, by: object) -> None:
         )
 
 
-def _chosen(standing: TaskStanding, output: str | None) -> str:
+def _choose_output(standing: TaskStanding, output: str | None) -> str:
     """The ref of the output that is judged. Errors: `NotFound`; `Conflict` for a task without any."""
     if not standing.outputs:
         raise Conflict(

@@ -128,7 +128,7 @@ def _is_near(values: Sequence[Decimal], value: Decimal, half: Decimal) -> bool:
     return at < len(values) and values[at] <= value + half
 
 
-def unfounded(text: str, found: SourceFigures) -> list[str]:
+def find_unfounded(text: str, found: SourceFigures) -> list[str]:
     """The figures of a text that are in no source and cannot be worked out from those that are."""
     missing: list[str] = []
     derived = _Derived()

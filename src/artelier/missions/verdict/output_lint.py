@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.missions.verdict.number_sources import SourceFigures, ToolStatement, unfounded
+from artelier.missions.verdict.number_sources import SourceFigures, ToolStatement, find_unfounded
 from artelier.missions.verdict.prose import Prose, prose_of
 
 TEXT_CHARS_MAX = 400_000
@@ -107,7 +107,7 @@ class OutputFault:
     found: tuple[str, ...] = ()
     """Where it breaks it, verbatim and cut."""
 
-    def stored(self) -> dict[str, Any]:
+    def to_stored(self) -> dict[str, Any]:
         return {"rule": self.rule, "ref": self.ref, "found": list(self.found)}
 
 
@@ -176,11 +176,11 @@ def faults_of(outputs: Sequence[Judged], grounds: Grounds, *, only_prose: bool =
             placeholders = [word for word in placeholders if not _SPOKEN_OF.fullmatch(word)]
         for rule, words in (
             ("placeholder", placeholders),
-            ("repeated", _repeated(output, prose.words)),
+            ("repeated", _find_repeated(output, prose.words)),
             ("wrong_type", _wrong_type(output)),
-            ("unfounded_figure", unfounded(prose.text, grounds.found)),
+            ("unfounded_figure", find_unfounded(prose.text, grounds.found)),
             ("unfounded_claim", _claims(prose.words, grounds)),
-            ("unknown_source", _cited(prose.text, grounds, outputs)),
+            ("unknown_source", _find_unknown_citations(prose.text, grounds, outputs)),
         ):
             if words:
                 cut = tuple(word[:120] for word in words[:SHOWN])
@@ -192,7 +192,7 @@ def _placeholders(text: str, grounds: Grounds) -> list[str]:
     return grounds.unknown(match[0] for pattern in _PLACEHOLDERS for match in pattern.finditer(text))
 
 
-def _repeated(output: Judged, text: str) -> list[str]:
+def _find_repeated(output: Judged, text: str) -> list[str]:
     """Filler: the same line or the same word again and again."""
     if output.media == "json":
         return []
@@ -214,7 +214,7 @@ def _wrong_type(output: Judged) -> list[str]:
     is_json = json_in(output.text) is not None
     if output.media == "json":
         return [] if is_json else [output.text[:80]]
-    if is_json or json_in(_unfenced(output.text)) is not None:
+    if is_json or json_in(_unfence(output.text)) is not None:
         return [output.text[:80]]
     return []
 
@@ -228,7 +228,7 @@ def json_in(text: str) -> Any:
     return value if isinstance(value, dict | list) else None  # pyright: ignore[reportUnknownVariableType] - JSON
 
 
-def _unfenced(text: str) -> str:
+def _unfence(text: str) -> str:
     """Return what a single fence around a whole text holds."""
     lines = text.strip().splitlines()
     if len(lines) > 2 and lines[0].startswith("```") and lines[-1].strip() == "```":
@@ -240,7 +240,7 @@ def _claims(text: str, grounds: Grounds) -> list[str]:
     return grounds.unknown(match[0] for match in _CLAIMS.finditer(text))
 
 
-def _cited(text: str, grounds: Grounds, outputs: Sequence[Judged]) -> list[str]:
+def _find_unknown_citations(text: str, grounds: Grounds, outputs: Sequence[Judged]) -> list[str]:
     """Names of files and pages that the task never saw."""
     own = {output.ref.partition("@")[0].casefold() for output in outputs}
     names = dict.fromkeys(match[0].rstrip(".,;:") for match in _CITED.finditer(text))

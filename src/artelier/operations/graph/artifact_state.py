@@ -75,7 +75,7 @@ class ArtState:
     def in_ui(self) -> frozenset[str]:
         return frozenset(tag for tag, art in self.arts.items() if art.in_ui)
 
-    def upserted(self, effect: ArtifactUpsert, value: Any, *, operation: str, at_us: int) -> ArtState:
+    def upsert(self, effect: ArtifactUpsert, value: Any, *, operation: str, at_us: int) -> ArtState:
         """The state after an operation wrote an artifact. Cost: O(entries that it retains)."""
         old = self.arts.get(effect.tag)
         persisted = effect.persistence == "persisted"
@@ -97,7 +97,7 @@ class ArtState:
         if art.append:
             entry = Version(value=value, at_us=at_us, version=version)
             before = old.history if old is not None and not is_hidden else ()
-            entries = self._kept(effect, (entry, *before), at_us)
+            entries = self._retain(effect, (entry, *before), at_us)
             art = replace(
                 art, value=[one.value for one in reversed(entries)], history=entries if persisted else ()
             )
@@ -105,13 +105,13 @@ class ArtState:
                 art = replace(art, value=[*old.value, value][-effect.versions_max :])
         elif persisted and old is not None and not is_hidden:
             earlier = Version(value=old.value, at_us=old.at_us, version=old.version)
-            art = replace(art, history=self._kept(effect, (earlier, *old.history), at_us))
+            art = replace(art, history=self._retain(effect, (earlier, *old.history), at_us))
         return ArtState(arts={**self.arts, effect.tag: art})
 
-    def _kept(
+    def _retain(
         self, effect: ArtifactUpsert, versions: tuple[Version, ...], now_us: int
     ) -> tuple[Version, ...]:
-        return retained(
+        return retain_versions(
             versions, versions_max=effect.versions_max, ttl_s=effect.retention.ttl_s or 0, now_us=now_us
         )
 
@@ -119,7 +119,7 @@ class ArtState:
         return ArtState(arts={**self.arts, **{art.tag: art for art in arts}})
 
 
-def retained(
+def retain_versions(
     versions: Iterable[Version], *, versions_max: int, ttl_s: int, now_us: int
 ) -> tuple[Version, ...]:
     """Return the versions to keep, by count and age. `versions` are newest first; `ttl_s` 0: any age."""

@@ -15,7 +15,7 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.operations.graph.artifact_state import ArtState
 from artelier.operations.graph.plan import Slot
-from artelier.operations.kinds.contract import Found, OperationFailed, Scope
+from artelier.operations.kinds.contract import OperationFailed, OperationResult, OperationScope
 from artelier.operations.profile.definition import (
     AFTER,
     BEFORE,
@@ -49,7 +49,7 @@ class WishedEffect:
     code: str = ""
     """Why it cannot be applied; then its operation commits nothing."""
 
-    def stored(self) -> dict[str, Any]:
+    def to_stored(self) -> dict[str, Any]:
         effect = self.effect.model_dump(mode="json", exclude_defaults=True)
         return {"effect": {**effect, "type": self.effect.type}, "value": self.value, "code": self.code}
 
@@ -61,13 +61,13 @@ def wishes_from(stored: Iterable[Mapping[str, Any]]) -> tuple[WishedEffect, ...]
     )
 
 
-def wishes_of(slot: Slot, found: Found, scope: Scope) -> tuple[WishedEffect, ...]:
+def wishes_of(slot: Slot, found: OperationResult, scope: OperationScope) -> tuple[WishedEffect, ...]:
     """The effects of an operation that is done, with their texts.
 
     Errors: `OperationFailed` for what is too large or no effect at all; those of templates.
     """
     if found.effects is not None:
-        return tuple(_own(slot.operation, slot.hook, one) for one in _bounded(found.effects))
+        return tuple(_own(slot.operation, slot.hook, one) for one in _check_count(found.effects))
     names = {"value": found.value}
     return tuple(
         WishedEffect(effect=effect, value=_value_of(effect, found.value, scope, names))
@@ -83,7 +83,7 @@ def _fits(effect: Effect, hook: Hook) -> bool:
     return hook == AFTER if isinstance(effect, ONLY_AFTER) else True
 
 
-def _bounded(effects: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+def _check_count(effects: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
     if len(effects) > EFFECTS_MAX:
         raise OperationFailed(
             "too_many_effects",
@@ -164,12 +164,12 @@ def _adapter() -> Any:
     return _adapters[0]
 
 
-def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any]) -> Any:
+def _value_of(effect: Effect, value: Any, scope: OperationScope, more: Mapping[str, Any]) -> Any:
     match effect:
         case SystemUpdate() | InsertAfterLastUser() | InsertAtDepth():
-            return _text(effect.text, value, scope.shown(prompt=True), more)
+            return _text(effect.text, value, scope.names_for(prompt=True), more)
         case UserVariant() | AssistantPatch():
-            return _text(effect.text, value, scope.shown(prompt=True, ui=True), more)
+            return _text(effect.text, value, scope.names_for(prompt=True, ui=True), more)
         case AssistantBlocks():
             return [
                 {
@@ -183,15 +183,15 @@ def _value_of(effect: Effect, value: Any, scope: Scope, more: Mapping[str, Any])
         case ArtifactUpsert():
             if effect.value is None:
                 return value
-            names = scope.shown(prompt=effect.in_prompt, ui=effect.in_ui)
+            names = scope.names_for(prompt=effect.in_prompt, ui=effect.in_ui)
             return _text(effect.value, value, names, more)
         case _:
             assert_never(effect)
 
 
-def _for_block(block: Block, scope: Scope) -> Mapping[str, Any]:
+def _for_block(block: Block, scope: OperationScope) -> Mapping[str, Any]:
     """Return what a later prompt shows, people may see again: operations read the conversation."""
-    return scope.shown(prompt=block.prompt, ui=block.ui or block.prompt)
+    return scope.names_for(prompt=block.prompt, ui=block.ui or block.prompt)
 
 
 def _text(template: str | None, value: Any, names: Mapping[str, Any], more: Mapping[str, Any]) -> str:
@@ -222,10 +222,10 @@ def text_of(value: Any) -> str:
 
 def check_size(value: Any) -> None:
     """Errors: `OperationFailed` for a value that is no JSON, or too large to be kept."""
-    from artelier.kernel.prompt.manifest import encoded
+    from artelier.kernel.prompt.manifest import encode_json
 
     try:
-        size = len(encoded(value))
+        size = len(encode_json(value))
     except InvalidRequest as error:
         raise OperationFailed("not_json", f"the value has no form as JSON: {error}") from None
     if size > VALUE_BYTES_MAX:
@@ -321,17 +321,17 @@ def apply(
         for index, wish in enumerate(outcome.wishes):
             if outcome.status != "done" or broken:
                 status, code = ("error", wish.code) if wish.code else ("skipped", "not_committed")
-                turned = _reported(turned, outcome, index, wish, status=status, code=code)
+                turned = _report_effect(turned, outcome, index, wish, status=status, code=code)
                 continue
-            changed = _changed(turned, outcome.slot.id, wish, at_us=at_us, reply=reply)
+            changed = _apply_effect(turned, outcome.slot.id, wish, at_us=at_us, reply=reply)
             if isinstance(changed, str):
-                turned = _reported(turned, outcome, index, wish, status="skipped", code=changed)
+                turned = _report_effect(turned, outcome, index, wish, status="skipped", code=changed)
             else:
-                turned = _reported(changed, outcome, index, wish, status="applied")
+                turned = _report_effect(changed, outcome, index, wish, status="applied")
     return turned
 
 
-def _reported(
+def _report_effect(
     turned: Turned, outcome: OperationOutcome, index: int, wish: WishedEffect, *, status: str, code: str = ""
 ) -> Turned:
     effect = wish.effect
@@ -350,14 +350,14 @@ def _reported(
     return replace(turned, applied=(*turned.applied, one))
 
 
-def _changed(
+def _apply_effect(
     turned: Turned, operation: str, wish: WishedEffect, *, at_us: int, reply: str | None
 ) -> Turned | str:
     """The turn after one effect, or why it is skipped."""
     effect, value = wish.effect, wish.value
     match effect:
         case ArtifactUpsert():
-            state = turned.state.upserted(effect, value, operation=operation, at_us=at_us)
+            state = turned.state.upsert(effect, value, operation=operation, at_us=at_us)
             turned = replace(turned, state=state)
             if effect.persistence == "persisted":
                 turned = replace(turned, written=(*turned.written, (operation, effect, value)))
@@ -374,7 +374,7 @@ def _changed(
                 return "no_reply"
             before = turned.reply.text if turned.reply is not None else reply
             return replace(
-                turned, reply=AuthoredText(text=_joined(effect, before, value), operation=operation)
+                turned, reply=AuthoredText(text=_patch_text(effect, before, value), operation=operation)
             )
         case _:
             pass
@@ -395,7 +395,7 @@ def _changed(
             assert_never(effect)
 
 
-def _joined(effect: AssistantPatch, before: str, text: str) -> str:
+def _patch_text(effect: AssistantPatch, before: str, text: str) -> str:
     if effect.mode == "replace":
         return text
     first, second = (text, before) if effect.mode == "prepend" else (before, text)

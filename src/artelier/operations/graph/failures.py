@@ -5,7 +5,7 @@ from __future__ import annotations
 from artelier.errors import ArtelierError
 
 
-class StepFailed(ArtelierError):
+class OperationStepFailed(ArtelierError):
     """A required operation of a step is not done: `failed_type` is `before_barrier` or `after_main_llm`."""
 
     code = "operation_required"

@@ -51,7 +51,7 @@ class Included:
         return is_over and self.rule.on_trim == "summarise" and not self.dropped
 
 
-def included(
+def include_artifacts(
     rules: Sequence[PromptInclusion], state: ArtState, names: Mapping[str, Any], *, trigger: str
 ) -> list[Included]:
     """Return what the rules put into the prompt, in their order, then what the default rule adds, by tag.
@@ -64,10 +64,10 @@ def included(
         for tag in sorted(state.arts)
         if tag not in ruled and state.arts[tag].in_prompt
     ]
-    return [_included(rule, state, names, trigger) for rule in (*rules, *defaults)]
+    return [_include(rule, state, names, trigger) for rule in (*rules, *defaults)]
 
 
-def _included(rule: PromptInclusion, state: ArtState, names: Mapping[str, Any], trigger: str) -> Included:
+def _include(rule: PromptInclusion, state: ArtState, names: Mapping[str, Any], trigger: str) -> Included:
     art = state.arts.get(rule.tag)
     if art is not None and not art.in_prompt:
         return Included(rule=rule, art=art, dropped="not_for_prompts")
@@ -81,17 +81,17 @@ def _included(rule: PromptInclusion, state: ArtState, names: Mapping[str, Any], 
             )
         return Included(rule=rule, art=None, dropped="missing")
     names = {**names, "value": art.value}
-    if rule.when.condition is not None and not holds(_rendered(rule, rule.when.condition, names)):
+    if rule.when.condition is not None and not holds(_render(rule, rule.when.condition, names)):
         return Included(rule=rule, art=art, dropped="condition_false")
     if rule.template is None:
-        shown = _shown(art)
+        shown = _value_text(art)
         text = f"## {rule.tag}\n{shown}" if shown.strip() else ""
     else:
-        text = _rendered(rule, rule.template, names)
+        text = _render(rule, rule.template, names)
     return Included(rule=rule, art=art, text=text, dropped="" if text.strip() else "empty")
 
 
-def _shown(art: Art) -> str:
+def _value_text(art: Art) -> str:
     """A value without a template: a text as it is, a feed as a list, anything else as JSON."""
     if art.append:
         entries: list[Any] = art.value
@@ -99,7 +99,7 @@ def _shown(art: Art) -> str:
     return text_of(art.value)
 
 
-def _rendered(rule: PromptInclusion, template: str, names: Mapping[str, Any]) -> str:
+def _render(rule: PromptInclusion, template: str, names: Mapping[str, Any]) -> str:
     from artelier.operations.templates.template import Template
 
     try:
@@ -129,7 +129,9 @@ class Places:
     left_out: tuple[Section, ...] = field(default=())
 
 
-def placed(base: Sequence[Section], turned: Turned, items: Iterable[Included], *, profile: str) -> Places:
+def place_sections(
+    base: Sequence[Section], turned: Turned, items: Iterable[Included], *, profile: str
+) -> Places:
     """Return where everything stands. `base` is the system prompt without additions; `profile` is
     `id@version`.
     """

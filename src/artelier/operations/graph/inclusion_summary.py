@@ -12,7 +12,7 @@ from artelier.operations.graph.shipped_texts import wording
 from artelier.tokens.estimate import cut
 
 
-async def shortened(run: Run, item: Included, *, model: str, prefix: str = "") -> Included:
+async def shorten_inclusion(run: Run, item: Included, *, model: str, prefix: str = "") -> Included:
     """The inclusion within its limit, and what was done to it, which the manifest says.
 
     If the model fails or gives nothing, the text is cut at its end; the run goes on.

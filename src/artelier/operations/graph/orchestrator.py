@@ -28,10 +28,10 @@ from artelier.operations.graph.effects import (
 )
 from artelier.operations.graph.plan import Slot
 from artelier.operations.graph.prompt_sections import unseen
-from artelier.operations.graph.secret_redaction import masked
+from artelier.operations.graph.secret_redaction import mask_secrets
 from artelier.operations.graph.template_scope import Situation
-from artelier.operations.kinds import Kind, kind_named
-from artelier.operations.kinds.contract import Call, Found, OperationFailed, Scope
+from artelier.operations.kinds import OperationKind, kind_named
+from artelier.operations.kinds.contract import OperationCall, OperationFailed, OperationResult, OperationScope
 from artelier.operations.profile.definition import ArtifactUpsert
 from artelier.operations.profile.operation_profile import OperationProfile
 
@@ -158,8 +158,8 @@ class Hooked:
             if any(id_ not in progress.outcomes for id_ in missing):
                 later.append(slot)
                 continue
-            if (skipped := self._skipped(slot, progress.outcomes)) is not None:
-                progress.outcomes[slot.id] = await self._ended(slot, skipped, progress.outcomes)
+            if (skipped := self._skip_event(slot, progress.outcomes)) is not None:
+                progress.outcomes[slot.id] = await self._record_end(slot, skipped, progress.outcomes)
                 continue
             if len(progress.running) >= limit:
                 later.extend(progress.waiting[index:])
@@ -168,7 +168,9 @@ class Hooked:
             progress.running[task] = slot
         progress.waiting = later
 
-    def _skipped(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> ev.OperationFinished | None:
+    def _skip_event(
+        self, slot: Slot, outcomes: Mapping[str, OperationOutcome]
+    ) -> ev.OperationFinished | None:
         """Return how an operation ends that is not started; None for one that is."""
         if slot.skipped:
             return self._end(slot, "skipped", reason=slot.skipped)
@@ -188,7 +190,7 @@ class Hooked:
             key="", hook=slot.hook, operation_id=slot.id, status=status, reason=reason, code=code
         )
 
-    async def _ended(
+    async def _record_end(
         self, slot: Slot, event: ev.OperationFinished, outcomes: Mapping[str, OperationOutcome]
     ) -> OperationOutcome:
         import msgspec
@@ -197,13 +199,13 @@ class Hooked:
             blobs: list[Blob] = []
             details = None
             if event.reason == "guard_not_matched" or event.code or event.reason == "dependency_failed":
-                details, blobs = self._run.core.keep_json(self._seen(slot, outcomes))
+                details, blobs = self._run.core.keep_json(self._describe_conditions(slot, outcomes))
             return msgspec.structs.replace(event, key=full, details=details), blobs
 
         finished = await self._run.receipt(ev.OperationFinished, make, key=f"{self._around.prefix}{slot.key}")
         return await outcome_of(self._run, slot, finished)
 
-    def _seen(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> dict[str, Any]:
+    def _describe_conditions(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> dict[str, Any]:
         """Return what a person needs to know of an operation that was not started."""
         ended = {id_: outcomes[id_] for id_ in slot.operation.depends_on}
         return {
@@ -261,9 +263,9 @@ class Hooked:
         except (Flow, Conflict, StoreUnavailable, CorruptStore):
             raise  # not the operation's: the run cannot go on, or not now
         except Exception as error:  # whatever a kind, a template or a tool does wrong ends here
-            return self._failed(slot, full, error, scope)
+            return self._failure_event(slot, full, error, scope)
         broken = next((wish.code for wish in wishes if wish.code), "")
-        result: dict[str, Any] = {"value": found.value, "effects": [wish.stored() for wish in wishes]}
+        result: dict[str, Any] = {"value": found.value, "effects": [wish.to_stored() for wish in wishes]}
         if slot.operation.debug.keep_scope:
             result["scope"] = _bounded_scope(scope)
         ref, blobs = self._run.core.keep_json(result)
@@ -291,8 +293,8 @@ class Hooked:
         grant = tool.grant or f"tools:{tool.name}"
         return None if core.may_use(grant) else grant
 
-    def _failed(
-        self, slot: Slot, full: str, error: Exception, scope: Scope
+    def _failure_event(
+        self, slot: Slot, full: str, error: Exception, scope: OperationScope
     ) -> tuple[ev.OperationFinished, list[Blob]]:
         core = self._run.core
         code = str(getattr(error, "code", "")) if isinstance(error, ArtelierError) else ""
@@ -317,7 +319,7 @@ class Hooked:
         )
         return finished, blobs
 
-    def _scope(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> Scope:
+    def _scope(self, slot: Slot, outcomes: Mapping[str, OperationOutcome]) -> OperationScope:
         """Return what an operation sees: of this hook only what it depends on, however far."""
         above = self._above[slot.id]
         deps = {id_: outcomes[id_].value for id_ in above}
@@ -329,7 +331,7 @@ class Hooked:
             in_prompt = _with(in_prompt, {one.tag: one.in_prompt for one, _ in made})
             in_ui = _with(in_ui, {one.tag: one.in_ui for one, _ in made})
         names = {**self._names, "art": art, "rag": {**self._rag, **rag}, "deps": deps}
-        return Scope(names=names, in_prompt=in_prompt, in_ui=in_ui, unseen=self._unseen)
+        return OperationScope(names=names, in_prompt=in_prompt, in_ui=in_ui, unseen=self._unseen)
 
     def _made_by(self, outcome: OperationOutcome) -> tuple[Art, dict[str, Any]] | None:
         """The artifact that an operation has written, and its names. It is the only writer of its tag."""
@@ -339,11 +341,11 @@ class Hooked:
             for wish in outcome.wishes:
                 if isinstance(wish.effect, ArtifactUpsert):
                     tag = wish.effect.tag
-                    state = state.upserted(wish.effect, wish.value, operation=id_, at_us=self._now_us)
+                    state = state.upsert(wish.effect, wish.value, operation=id_, at_us=self._now_us)
             self._made[id_] = (state.arts[tag], state.arts[tag].names()) if tag else None
         return self._made[id_]
 
-    async def _within_time(self, slot: Slot, scope: Scope, full: str) -> Found:
+    async def _within_time(self, slot: Slot, scope: OperationScope, full: str) -> OperationResult:
         """Return what the operation finds, within its own time and the run's.
 
         Errors: `OperationFailed` with `timeout` or `deadline`. One that does not stop when it is cancelled
@@ -351,7 +353,7 @@ class Hooked:
         """
         own_s = slot.operation.params.timeout_s
         operation = slot.operation
-        call: Call[Any] = Call(
+        call: OperationCall[Any] = OperationCall(
             run=Run(self._run.core, parent_key=full),
             operation=operation,
             params=operation.params,
@@ -384,7 +386,7 @@ class Hooked:
             raise failure
         return found
 
-    def _kind(self, name: str) -> Kind[Any]:
+    def _kind(self, name: str) -> OperationKind[Any]:
         """Return a kind that this kernel knows. Errors: `OperationFailed` with `unknown_kind`."""
         try:
             return kind_named(name, plugins=self._run.core.services.plugins)
@@ -440,10 +442,10 @@ class Hooked:
         for slot in self._slots:
             if slot.id not in progress.outcomes:
                 full = f"{self._around.prefix}{slot.key}"
-                actor.note(aborted(slot, full, "cancelled"))
+                actor.note(abort_event(slot, full, "cancelled"))
 
 
-def aborted(slot: Slot, key: str, code: str) -> ev.OperationFinished:
+def abort_event(slot: Slot, key: str, code: str) -> ev.OperationFinished:
     """The end of an operation that was stopped, or never begun since the run ends."""
     return ev.OperationFinished(key=key, hook=slot.hook, operation_id=slot.id, status="aborted", code=code)
 
@@ -539,20 +541,20 @@ def _seed(seed: str, key: str) -> int:
 
 def _clean(message: str) -> str:
     """Bounded, without secrets, and without control characters that a terminal would obey."""
-    text = masked(message[: 2 * MESSAGE_CHARS_MAX])
+    text = mask_secrets(message[: 2 * MESSAGE_CHARS_MAX])
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)[:MESSAGE_CHARS_MAX]
 
 
-def _sees_nothing_hidden(scope: Scope) -> bool:
+def _sees_nothing_hidden(scope: OperationScope) -> bool:
     """Return True if all that an operation saw may be shown to people."""
     return all(tag in scope.in_ui for tag in scope.names["art"]) and not scope.unseen.get("ui")
 
 
-def _bounded_scope(scope: Scope) -> Any:
-    from artelier.kernel.prompt.manifest import encoded
+def _bounded_scope(scope: OperationScope) -> Any:
+    from artelier.kernel.prompt.manifest import encode_json
 
     with suppress(ArtelierError):
-        if len(encoded(dict(scope.names))) <= DETAILS_BYTES_MAX:
+        if len(encode_json(dict(scope.names))) <= DETAILS_BYTES_MAX:
             return dict(scope.names)
     return {"cut": "the names in scope are too large to be kept"}
 

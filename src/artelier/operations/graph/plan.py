@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from artelier.operations.events import Planned
+from artelier.operations.events import PlannedOperation
 from artelier.operations.profile.definition import HOOKS, Hook, Operation
 from artelier.operations.profile.operation_profile import OperationProfile
 
@@ -31,9 +31,9 @@ class Slot:
         """Key of its receipt in the run."""
         return f"{self.hook}/{self.id}"
 
-    def planned(self) -> Planned:
+    def to_planned(self) -> PlannedOperation:
         operation = self.operation
-        return Planned(
+        return PlannedOperation(
             operation_id=self.id,
             hook=self.hook,
             kind=operation.kind,
@@ -54,8 +54,8 @@ class OperationPlan:
     def at(self, hook: Hook) -> tuple[Slot, ...]:
         return self.before if hook == "before_main_llm" else self.after
 
-    def planned(self) -> tuple[Planned, ...]:
-        return tuple(slot.planned() for slot in (*self.before, *self.after))
+    def to_planned(self) -> tuple[PlannedOperation, ...]:
+        return tuple(slot.to_planned() for slot in (*self.before, *self.after))
 
 
 def plan(
@@ -70,7 +70,7 @@ def plan(
         return OperationPlan()
     before, after = (
         tuple(
-            Slot(operation=one, hook=hook, skipped=_skipped(one, trigger, turn, tokens, marks))
+            Slot(operation=one, hook=hook, skipped=_skip_reason(one, trigger, turn, tokens, marks))
             for one in in_commit_order(o for o in profile.operations if hook in o.hooks)
         )
         for hook in HOOKS
@@ -78,7 +78,7 @@ def plan(
     return OperationPlan(before=before, after=after)
 
 
-def _skipped(operation: Operation, trigger: str, turn: int, tokens: int, marks: Marks) -> str:
+def _skip_reason(operation: Operation, trigger: str, turn: int, tokens: int, marks: Marks) -> str:
     if not operation.enabled:
         return "disabled"
     if trigger not in operation.triggers:
@@ -116,7 +116,7 @@ def in_commit_order(operations: Iterable[Operation]) -> list[Operation]:
     return ordered
 
 
-def marked(
+def update_marks(
     plan: OperationPlan, done: Iterable[Slot], *, turn: int, tokens: int, marks: Marks
 ) -> dict[str, tuple[int, int]]:
     """The marks that change: of what was done now, and of what is counted from now on."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from artelier.kernel import Run
 from artelier.operations.graph.artifact_state import ArtState
-from artelier.operations.graph.inclusion import Included, included
-from artelier.operations.graph.inclusion_summary import shortened
+from artelier.operations.graph.inclusion import Included, include_artifacts
+from artelier.operations.graph.inclusion_summary import shorten_inclusion
 from artelier.operations.graph.template_scope import Situation
 from artelier.operations.kinds import kind_named
-from artelier.operations.kinds.contract import Scope
+from artelier.operations.kinds.contract import OperationScope
 from artelier.operations.profile.definition import PromptInclusion
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.operations.profile.value_visibility import Reader, hidden_values
@@ -28,7 +28,9 @@ def names_shown(
     names["art"] = state.names()
     if rag is not None:
         names["rag"] = rag
-    scope = Scope(names=names, in_prompt=state.in_prompt, in_ui=state.in_ui, unseen=unseen(profile, state))
+    scope = OperationScope(
+        names=names, in_prompt=state.in_prompt, in_ui=state.in_ui, unseen=unseen(profile, state)
+    )
     return scope.for_prompt()
 
 
@@ -43,8 +45,8 @@ async def inclusions(
     prefix: str = "",
 ) -> list[Included]:
     """Return what the rules include, each within its limit. Errors: `InclusionFailed`; Flow."""
-    items = included(rules, state, shown, trigger=trigger)
-    return [await shortened(run, item, model=model, prefix=prefix) for item in items]
+    items = include_artifacts(rules, state, shown, trigger=trigger)
+    return [await shorten_inclusion(run, item, model=model, prefix=prefix) for item in items]
 
 
 def unseen(profile: OperationProfile | None, state: ArtState) -> Mapping[str, frozenset[str]]:

@@ -26,7 +26,7 @@ _NAMED = re.compile(
 )
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """The text without what looks like a key, a token or a password. Cost: O(n)."""
     text = _SECRETS.sub(MASK, text)
     return _NAMED.sub(lambda found: found[1] + (MASK if _is_secret(found[2]) else found[2]), text)

@@ -6,18 +6,25 @@ import importlib
 from typing import Any, cast
 
 from artelier.errors import InvalidConfig
-from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem, Scope
+from artelier.operations.kinds.contract import (
+    OperationCall,
+    OperationFailed,
+    OperationKind,
+    OperationResult,
+    OperationScope,
+    Problem,
+)
 from artelier.plugins import OPERATION_KINDS, PluginPoint, Plugins, active
 
 __all__ = [
     "KINDS",
     "KIND_POINT",
-    "Call",
-    "Found",
-    "Kind",
+    "OperationCall",
     "OperationFailed",
+    "OperationKind",
+    "OperationResult",
+    "OperationScope",
     "Problem",
-    "Scope",
     "kind_named",
     "kind_names",
 ]
@@ -31,7 +38,7 @@ def kind_names() -> tuple[str, ...]:
     return (*KINDS, *active().names(KIND_POINT))
 
 
-def kind_named(name: str, *, plugins: Plugins | None = None) -> Kind[Any]:
+def kind_named(name: str, *, plugins: Plugins | None = None) -> OperationKind[Any]:
     """Return the kind of that name: a module here, or what one of `plugins` offers (those of the process).
 
     Errors: `KeyError`; `PluginBroken`.
@@ -41,8 +48,8 @@ def kind_named(name: str, *, plugins: Plugins | None = None) -> Kind[Any]:
     return (plugins or active()).load(KIND_POINT, name)
 
 
-def _accepted(name: str, loaded: Any) -> Kind[Any]:
-    if not isinstance(loaded, Kind):
+def _accepted(name: str, loaded: Any) -> OperationKind[Any]:
+    if not isinstance(loaded, OperationKind):
         raise InvalidConfig(
             f"{name!r} is no kind of operation",
             expected="a Kind of artelier.operations.kinds",
@@ -50,7 +57,7 @@ def _accepted(name: str, loaded: Any) -> Kind[Any]:
         )
     if loaded.name != name:
         raise InvalidConfig("the kind has another name", expected=name, got=repr(loaded.name)[:80])
-    return cast("Kind[Any]", loaded)
+    return cast("OperationKind[Any]", loaded)
 
 
 KIND_POINT = PluginPoint(OPERATION_KINDS, _accepted, taken=lambda: KINDS)

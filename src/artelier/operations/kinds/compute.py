@@ -11,8 +11,14 @@ from pydantic import Field
 
 from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact, InvalidRequest
-from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
-from artelier.operations.kinds.shared_values import found
+from artelier.operations.kinds.contract import (
+    OperationCall,
+    OperationFailed,
+    OperationKind,
+    OperationResult,
+    Problem,
+)
+from artelier.operations.kinds.shared_values import make_found
 from artelier.operations.profile.definition import VALUE_BYTES_MAX, Form, Params
 from artelier.operations.templates.values import Messages, Named
 from artelier.ports.sandbox import SandboxLimits
@@ -72,7 +78,7 @@ class ComputeParams(Params):
     """`effects`: the function returns `{"value", "effects": [...]}`, and effects of its params do nothing."""
 
 
-async def _run(call: Call[ComputeParams]) -> Found:
+async def _run(call: OperationCall[ComputeParams]) -> OperationResult:
     """The same names, code and seed give the same value; `random` is seeded, and the clock stands at `now`.
 
     Errors: `code_invalid`, `code_error`, `timeout`, `memory`, `too_large`, `not_json`, `sandbox_failed`;
@@ -98,7 +104,7 @@ async def _run(call: Call[ComputeParams]) -> Found:
         raise _failure(error) from None
     except InvalidRequest as error:  # what it should see does not fit in
         raise OperationFailed("too_large", str(error)[:1_000]) from None
-    return found(result.value) if params.returns == "value" else _with_effects(result.value)
+    return make_found(result.value) if params.returns == "value" else _with_effects(result.value)
 
 
 def _plain(value: Any) -> Any:
@@ -121,7 +127,7 @@ def _failure(error: SandboxError) -> OperationFailed:
     return OperationFailed(code, str(error)[:1_000], details={"line": error.line})
 
 
-def _with_effects(returned: object) -> Found:
+def _with_effects(returned: object) -> OperationResult:
     """Return what code with effects of its own gives; whether it may have them is decided at the commit."""
     given = cast("dict[str, Any]", returned) if isinstance(returned, dict) else {}
     effects = given.get("effects")
@@ -130,8 +136,8 @@ def _with_effects(returned: object) -> Found:
     listed = cast("list[Any]", effects)
     if not all(isinstance(one, dict) for one in listed):
         raise _bad_return("a list of objects as `effects`", given)
-    found({"value": given["value"], "effects": listed})  # together they are stored
-    return Found(value=given["value"], effects=tuple(cast("list[Mapping[str, Any]]", listed)))
+    make_found({"value": given["value"], "effects": listed})  # together they are stored
+    return OperationResult(value=given["value"], effects=tuple(cast("list[Mapping[str, Any]]", listed)))
 
 
 def _bad_return(expected: str, given: Mapping[str, Any]) -> OperationFailed:
@@ -151,4 +157,6 @@ def _problems(params: ComputeParams) -> Iterable[Problem]:
         yield Problem(path="code", code="bad_code", message=str(error))
 
 
-KIND: Kind[ComputeParams] = Kind(name="compute", params=ComputeParams, run=_run, problems=_problems)
+KIND: OperationKind[ComputeParams] = OperationKind(
+    name="compute", params=ComputeParams, run=_run, problems=_problems
+)

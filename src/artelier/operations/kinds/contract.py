@@ -23,7 +23,7 @@ class OperationFailed(ArtelierError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class OperationScope:
     """The scope of an operation: plain data, the same on every replay."""
 
     names: Mapping[str, Any]
@@ -38,9 +38,9 @@ class Scope:
 
     def for_prompt(self) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt: without artifacts that no prompt may show (I9)."""
-        return self.shown(prompt=True)
+        return self.names_for(prompt=True)
 
-    def shown(self, *, prompt: bool = False, ui: bool = False) -> Mapping[str, Any]:
+    def names_for(self, *, prompt: bool = False, ui: bool = False) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt, to people, or both."""
         art: Mapping[str, Any] = self.names["art"]
         tags, hidden = set(art), frozenset[str]()
@@ -58,14 +58,14 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Generic[ParamsT]):
+class OperationCall(Generic[ParamsT]):
     """One execution of an operation."""
 
     run: Run
     """A branch of the run: steps made with it have keys of their own below the operation's."""
     operation: Operation
     params: ParamsT
-    scope: Scope
+    scope: OperationScope
     model: str
     """The chat's model, for operations that name none."""
     principal: str
@@ -78,7 +78,7 @@ class Call(Generic[ParamsT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class OperationResult:
     """The result of an operation."""
 
     value: Any
@@ -100,12 +100,12 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Generic[ParamsT]):
+class OperationKind(Generic[ParamsT]):
     """A kind of operation."""
 
     name: str
     params: type[ParamsT]
-    run: Callable[[Call[ParamsT]], Awaitable[Found]]
+    run: Callable[[OperationCall[ParamsT]], Awaitable[OperationResult]]
     """Errors: `OperationFailed`, and whatever a step raises; Flow (pause, cancel, budget) passes through."""
     problems: Callable[[ParamsT], Iterable[Problem]] = lambda _: ()
     """Mistakes that the form does not show: a template that does not parse, a bad schema."""
@@ -115,5 +115,5 @@ class Kind(Generic[ParamsT]):
     """The template whose text is the value, or what it is made of; None for a kind that has none."""
     keys: Callable[[ParamsT], frozenset[str]] = field(default=lambda _: frozenset[str]())
     """Flags that run conditions may ask for."""
-    fallen: Callable[[ParamsT, ArtelierError], Found | None] = lambda _, __: None
+    fallen: Callable[[ParamsT, ArtelierError], OperationResult | None] = lambda _, __: None
     """What one whose time is up has found all the same; None: nothing, so it failed."""

@@ -8,10 +8,22 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field
 
 from artelier.errors import ArtelierError, Conflict, Corrupt, Flow, StoreUnavailable
-from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
+from artelier.operations.kinds.contract import (
+    OperationCall,
+    OperationFailed,
+    OperationKind,
+    OperationResult,
+    Problem,
+)
 from artelier.operations.kinds.llm import prompts
 from artelier.operations.kinds.model_question import AskingParams, ask, asking_problems
-from artelier.operations.kinds.shared_values import SHOWN_CHARS, found, mistakes, parsed, rendered
+from artelier.operations.kinds.shared_values import (
+    SHOWN_CHARS,
+    make_found,
+    mistakes,
+    parse_json,
+    render_template,
+)
 from artelier.operations.profile.definition import TAG, TEMPLATE_CHARS_MAX
 
 FLAGS_MAX = 32
@@ -32,45 +44,45 @@ class GuardParams(AskingParams):
     """`all_false`: a guard that fails is done, with every flag false; what failed is in its details."""
 
 
-async def _run(call: Call[GuardParams]) -> Found:
+async def _run(call: OperationCall[GuardParams]) -> OperationResult:
     """Errors: those of templates and of `ask`; `output_invalid` for other flags than the contract's."""
     try:
-        return found(await _flags(call))
+        return make_found(await _flags(call))
     except (Flow, Conflict, Corrupt, StoreUnavailable):
         raise  # the run itself cannot go on
     except ArtelierError as error:
-        if (harmless := fallen(call.params, error)) is None:
+        if (harmless := fallback_of(call.params, error)) is None:
             raise
         return harmless
 
 
-def fallen(params: GuardParams, error: ArtelierError) -> Found | None:
+def fallback_of(params: GuardParams, error: ArtelierError) -> OperationResult | None:
     """Return what a guard that failed has found after all; None if its failure is an error."""
     if params.run_on_error != "all_false":
         return None
     told = {"code": error.code, "message": str(error)[:SHOWN_CHARS]}
-    return found(dict.fromkeys(params.output_contract, False), details={"error": told})
+    return make_found(dict.fromkeys(params.output_contract, False), details={"error": told})
 
 
-async def _flags(call: Call[GuardParams]) -> dict[str, bool]:
+async def _flags(call: OperationCall[GuardParams]) -> dict[str, bool]:
     params = call.params
     if params.template is None:
         schema = contract_schema(params.output_contract)
         answer = await ask(call, prompt=params.prompt or "", schema=schema)
-        return _checked(params.output_contract, answer)
-    text = rendered(params.template, call.scope.names, strict=params.strict).strip()
+        return _check_flags(params.output_contract, answer)
+    text = render_template(params.template, call.scope.names, strict=params.strict).strip()
     if len(params.output_contract) == 1 and text.casefold() in ("true", "false"):
         return {params.output_contract[0]: text.casefold() == "true"}
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except ValueError as error:
         raise OperationFailed(
             "output_invalid",
             f"the text of the guard's template is not JSON: {error}",
-            expected=_wanted(params.output_contract),
+            expected=_format_expected(params.output_contract),
             details={"text": text[:SHOWN_CHARS]},
         ) from None
-    return _checked(params.output_contract, value)
+    return _check_flags(params.output_contract, value)
 
 
 def contract_schema(flags: Iterable[str]) -> dict[str, Any]:
@@ -84,7 +96,7 @@ def contract_schema(flags: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _checked(flags: tuple[str, ...], value: object) -> dict[str, bool]:
+def _check_flags(flags: tuple[str, ...], value: object) -> dict[str, bool]:
     """The flags in the order of the contract."""
     if not isinstance(value, dict):
         raise _against(flags, f"it is {type(value).__name__}")
@@ -102,11 +114,13 @@ def _checked(flags: tuple[str, ...], value: object) -> dict[str, bool]:
 
 def _against(flags: tuple[str, ...], why: str) -> OperationFailed:
     return OperationFailed(
-        "output_invalid", f"the guard's answer is against its contract: {why}", expected=_wanted(flags)
+        "output_invalid",
+        f"the guard's answer is against its contract: {why}",
+        expected=_format_expected(flags),
     )
 
 
-def _wanted(flags: tuple[str, ...]) -> str:
+def _format_expected(flags: tuple[str, ...]) -> str:
     return f"true or false for each of {', '.join(flags)}"
 
 
@@ -131,12 +145,12 @@ def _keys(params: GuardParams) -> frozenset[str]:
     return frozenset(params.output_contract)
 
 
-KIND: Kind[GuardParams] = Kind(
+KIND: OperationKind[GuardParams] = OperationKind(
     name="guard",
     params=GuardParams,
     run=_run,
     problems=_problems,
     templates=_templates,
     keys=_keys,
-    fallen=fallen,
+    fallen=fallback_of,
 )

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from artelier.operations.kinds.contract import Call, Found, Kind, Problem
+from artelier.operations.kinds.contract import OperationCall, OperationKind, OperationResult, Problem
 from artelier.operations.kinds.model_question import AskingParams, ask, asking_problems, schema_problems
-from artelier.operations.kinds.shared_values import found
+from artelier.operations.kinds.shared_values import make_found
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX
 
 
@@ -26,10 +26,10 @@ class LlmParams(AskingParams):
     """JSON schema of the answer; only with `output` `json`."""
 
 
-async def _run(call: Call[LlmParams]) -> Found:
+async def _run(call: OperationCall[LlmParams]) -> OperationResult:
     """Errors: those of `ask`; `too_large`."""
     params = call.params
-    return found(
+    return make_found(
         await ask(call, prompt=params.prompt, schema=params.schema_, as_json=params.output == "json")
     )
 
@@ -50,4 +50,6 @@ def _templates(params: LlmParams) -> Mapping[str, str]:
     return prompts(params, params.prompt)
 
 
-KIND: Kind[LlmParams] = Kind(name="llm", params=LlmParams, run=_run, problems=_problems, templates=_templates)
+KIND: OperationKind[LlmParams] = OperationKind(
+    name="llm", params=LlmParams, run=_run, problems=_problems, templates=_templates
+)

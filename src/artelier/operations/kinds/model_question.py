@@ -11,13 +11,13 @@ from pydantic import Field
 from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel import Run
 from artelier.kernel.limits.budget import CallSize, price_for, reserve
-from artelier.kernel.prompt.manifest import encoded
+from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
 from artelier.operations.graph.shipped_texts import wording
-from artelier.operations.kinds.contract import Call, OperationFailed, Problem
-from artelier.operations.kinds.shared_values import SHOWN_CHARS, mistakes, parsed, rendered
+from artelier.operations.kinds.contract import OperationCall, OperationFailed, Problem
+from artelier.operations.kinds.shared_values import SHOWN_CHARS, mistakes, parse_json, render_template
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.ports.model import ModelReply, ModelRequest, Usage, messages_from
 from artelier.tokens import cost_microusd
@@ -74,7 +74,7 @@ def schema_problems(schema: Mapping[str, Any] | None) -> Iterable[Problem]:
 
 
 async def ask(
-    call: Call[Any], *, prompt: str, schema: dict[str, Any] | None = None, as_json: bool = False
+    call: OperationCall[Any], *, prompt: str, schema: dict[str, Any] | None = None, as_json: bool = False
 ) -> Any:
     """A model's answer: its text, or with `as_json` or a schema the JSON value that fits.
 
@@ -101,18 +101,23 @@ async def ask(
     )
 
 
-def _messages(call: Call[Any], prompt: str) -> list[Message]:
+def _messages(call: OperationCall[Any], prompt: str) -> list[Message]:
     names, strict = call.scope.for_prompt(), call.params.strict
-    asked = rendered(prompt, names, strict=strict)
+    asked = render_template(prompt, names, strict=strict)
     if not asked.strip():
         raise OperationFailed("empty_prompt", "the prompt of this operation has no text")
-    system = rendered(call.params.system, names, strict=strict) if call.params.system else ""
+    system = render_template(call.params.system, names, strict=strict) if call.params.system else ""
     said: list[Message] = [{"role": "system", "content": system}] if system.strip() else []
     return [*said, {"role": "user", "content": asked}]
 
 
 async def _answer(
-    call: Call[Any], key: str, messages: Sequence[Message], schema: dict[str, Any] | None, *, as_json: bool
+    call: OperationCall[Any],
+    key: str,
+    messages: Sequence[Message],
+    schema: dict[str, Any] | None,
+    *,
+    as_json: bool,
 ) -> tuple[ModelReply, Any, str]:
     """`(reply, value, why it does not fit)`."""
     params: AskingParams = call.params
@@ -136,7 +141,7 @@ async def _answer(
     if not as_json:
         return reply, result.text, ""
     try:
-        return reply, parsed(result.text), ""
+        return reply, parse_json(result.text), ""
     except ValueError as error:
         return reply, None, str(error)
 
@@ -149,7 +154,7 @@ def _none_of(reply: ModelReply) -> str:
 async def _forgiven(reply: ModelReply, schema: Mapping[str, Any], misfit: str) -> tuple[ModelReply, Any, str]:
     """A reply that is no JSON by itself may have it in a code fence."""
     try:
-        value = parsed(reply.text)
+        value = parse_json(reply.text)
     except ValueError:
         return reply, None, misfit
     fit = await fit_reply(ModelReply(output=value), schema)
@@ -168,7 +173,7 @@ def _repair(text: str, misfit: str) -> list[Message]:
 
 
 async def _check_cost(
-    call: Call[Any],
+    call: OperationCall[Any],
     key: str,
     messages: Sequence[Message],
     schema: dict[str, Any] | None,
@@ -209,7 +214,7 @@ def _upper_bound(
 ) -> int:
     """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves."""
     core = run.core
-    name, port = core.services.model(core.model_override or core.replaced(model))
+    name, port = core.services.model(core.model_override or core.replacement_of(model))
     price = price_for(core, name, port)
     if price is None:
         raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
@@ -222,7 +227,7 @@ def _upper_bound(
         output_schema=schema,
         params={**samplers, "max_output_tokens": output_max},
     )
-    body = encoded(request)
+    body = encode_json(request)
     extra_bytes = len(body) - len(body.decode())
     size = CallSize.of(len(body), extra_bytes, output_max=output_max)
     reservation = reserve(core, price=price, size=size)

@@ -161,15 +161,15 @@ class Searcher:
             if (known := self._indexes.get(name)) is not None:
                 self._indexes.move_to_end(name)
                 return known
-        vectors = await self._embedded(passages, marks, embedder)
-        made = (await asyncio.to_thread(_built, passages, vectors, embedder.name), Lock())
+        vectors = await self._embed(passages, marks, embedder)
+        made = (await asyncio.to_thread(_build_index, passages, vectors, embedder.name), Lock())
         with self._lock:
             self._indexes[name] = made
             while len(self._indexes) > INDEXES_MAX:
                 self._indexes.popitem(last=False)
         return made
 
-    async def _embedded(
+    async def _embed(
         self, passages: Sequence[Passage], marks: Sequence[bytes], embedder: Embedder
     ) -> list[bytes]:
         """A vector for each passage; those that are known are not asked for again."""
@@ -192,7 +192,7 @@ class Searcher:
         return [found[key] for key in keys]
 
 
-def _built(passages: Sequence[Passage], vectors: Sequence[bytes], embedder: str) -> MemoryIndex:
+def _build_index(passages: Sequence[Passage], vectors: Sequence[bytes], embedder: str) -> MemoryIndex:
     from artelier.memory import MemoryIndex, Record
 
     index = MemoryIndex(embedder=embedder)

@@ -10,9 +10,9 @@ from pydantic import Field
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidRequest
 from artelier.memory.entries import TEXT_CHARS_MAX
-from artelier.operations.kinds.contract import Call, Found, Kind, Problem
+from artelier.operations.kinds.contract import OperationCall, OperationKind, OperationResult, Problem
 from artelier.operations.kinds.passages import SEARCHER, Passage, passages_in
-from artelier.operations.kinds.shared_values import found, mistakes, rendered
+from artelier.operations.kinds.shared_values import make_found, mistakes, render_template
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Form, Params
 from artelier.operations.templates.values import Named
 from artelier.tokens import estimate_tokens
@@ -37,7 +37,7 @@ class RagSource(Form):
     messages: bool | None = None
     """True: the messages of this chat."""
 
-    def given(self) -> list[str]:
+    def given_names(self) -> list[str]:
         named = {
             "memory": self.memory,
             "documents": self.documents,
@@ -62,22 +62,22 @@ class RagParams(Params):
     """Scrip that reading one artifact may cost."""
 
 
-async def _run(call: Call[RagParams]) -> Found:
+async def _run(call: OperationCall[RagParams]) -> OperationResult:
     """A list of `{text, score, ref}`, best first. The best passage has score 1, the others their share of it.
 
     Errors: those of templates; `access_denied`, `not_found`, `invalid_request`; `too_large`.
     """
     params = call.params
-    query = rendered(params.query, call.scope.names, strict=params.strict)
+    query = render_template(params.query, call.scope.names, strict=params.strict)
     query = query.strip()[:TEXT_CHARS_MAX]
 
     async def read() -> list[dict[str, Any]]:
-        return _ranked(await _found(call, query), params)
+        return _rank(await _search(call, query), params)
 
-    return found(await call.run.step("rag", read, key="found"))
+    return make_found(await call.run.step("rag", read, key="found"))
 
 
-async def _found(call: Call[RagParams], query: str) -> list[Scored]:
+async def _search(call: OperationCall[RagParams], query: str) -> list[Scored]:
     source = call.params.source
     if source.lorebook is not None:
         return await _in_lorebook(call, source.lorebook, query)
@@ -85,13 +85,13 @@ async def _found(call: Call[RagParams], query: str) -> list[Scored]:
         return []
     if source.memory is not None:
         return await _in_memory(call, source.memory, query)
-    passages = _said(call, query)
+    passages = _chat_passages(call, query)
     if source.documents is not None:
         passages = [passage for ref in source.documents for passage in await _in_document(call, ref)]
     return await SEARCHER.search(passages, query, limit=call.params.limit, embedder=call.desk.memory.embedder)
 
 
-def _ranked(hits: Sequence[Scored], params: RagParams) -> list[dict[str, Any]]:
+def _rank(hits: Sequence[Scored], params: RagParams) -> list[dict[str, Any]]:
     best = max((score for _, score in hits), default=0.0)
     left = params.max_tokens
     ranked: list[dict[str, Any]] = []
@@ -108,7 +108,7 @@ def _ranked(hits: Sequence[Scored], params: RagParams) -> list[dict[str, Any]]:
     return ranked
 
 
-async def _in_memory(call: Call[RagParams], agent: str, query: str) -> list[Scored]:
+async def _in_memory(call: OperationCall[RagParams], agent: str, query: str) -> list[Scored]:
     """Errors: `AccessDenied` if the principal may not read this memory."""
     memory = call.desk.memory.for_agent(call.desk.id, agent)
     artifacts = call.desk.as_principal(call.principal).artifacts
@@ -121,20 +121,20 @@ async def _in_memory(call: Call[RagParams], agent: str, query: str) -> list[Scor
     return [(Passage(text=hit.text, ref=hit.id), hit.score) for hit in hits]
 
 
-async def _in_document(call: Call[RagParams], ref: str) -> list[Passage]:
+async def _in_document(call: OperationCall[RagParams], ref: str) -> list[Passage]:
     artifact = await _artifact(call, ref)
     part = Ref.parse(ref).part
     name = f"{artifact.id}@{artifact.version}"
     return passages_in(artifact.content, ref=f"{name}#{part}" if part else name)
 
 
-async def _artifact(call: Call[RagParams], ref: str) -> Any:
+async def _artifact(call: OperationCall[RagParams], ref: str) -> Any:
     """Errors: `NotFound`, `AccessDenied`, also for one that costs more than agreed."""
     artifacts = call.desk.as_principal(call.principal).artifacts
     return await artifacts.read(ref, price_max=call.params.price_max)
 
 
-def _said(call: Call[RagParams], query: str) -> list[Passage]:
+def _chat_passages(call: OperationCall[RagParams], query: str) -> list[Passage]:
     """Return what was said in this chat, by number from 1; what says just the query answers nothing, and
     neither do the newest words, of which a query is made.
     """
@@ -148,7 +148,7 @@ def _said(call: Call[RagParams], query: str) -> list[Passage]:
     ]
 
 
-async def _in_lorebook(call: Call[RagParams], ref: str, query: str) -> list[Scored]:
+async def _in_lorebook(call: OperationCall[RagParams], ref: str, query: str) -> list[Scored]:
     """Active entries, the most important first; none is more alike than another."""
     from artelier.operations.lore.activation import activate, with_names
     from artelier.operations.lore.schemas import Lorebook, read_form
@@ -156,7 +156,7 @@ async def _in_lorebook(call: Call[RagParams], ref: str, query: str) -> list[Scor
     artifact = await _artifact(call, ref)
     names = call.scope.names
     book = read_form(Lorebook, artifact.content)
-    book = with_names(book, user=_called(names["user"]), char=_called(names["char"]))
+    book = with_names(book, user=_name_of(names["user"]), char=_name_of(names["char"]))
     texts = [f"{one['name']}: {one['content']}" for one in names["chat_history"]]
     if query and (not texts or not texts[-1].endswith(query)):
         texts.append(query)
@@ -167,13 +167,13 @@ async def _in_lorebook(call: Call[RagParams], ref: str, query: str) -> list[Scor
     return [(Passage(text=one.entry.content, ref=f"{name}/{one.entry.id}"), 1.0) for one in ordered]
 
 
-def _called(who: Any) -> str:
+def _name_of(who: Any) -> str:
     return who.name if isinstance(who, Named) else str(who.get("name", ""))
 
 
 def _problems(params: RagParams) -> Iterable[Problem]:
     source = params.source
-    if len(source.given()) != 1:
+    if len(source.given_names()) != 1:
         yield Problem(
             path="source",
             code="bad_source",
@@ -190,4 +190,4 @@ def _problems(params: RagParams) -> Iterable[Problem]:
     yield from mistakes({"query": params.query})
 
 
-KIND: Kind[RagParams] = Kind(name="rag", params=RagParams, run=_run, problems=_problems)
+KIND: OperationKind[RagParams] = OperationKind(name="rag", params=RagParams, run=_run, problems=_problems)

@@ -10,7 +10,7 @@ import msgspec
 from artelier.artifacts.content import check_json
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
-from artelier.operations.kinds.contract import Call, Found, OperationFailed, Problem
+from artelier.operations.kinds.contract import OperationCall, OperationFailed, OperationResult, Problem
 from artelier.operations.profile.definition import (
     VALUE_BYTES_MAX,
     ArtifactUpsert,
@@ -28,7 +28,7 @@ LANGUAGE_CHARS_MAX = 20
 """Of the word behind an opening fence."""
 
 
-def rendered(template: str, names: Mapping[str, Any], *, strict: bool = True) -> str:
+def render_template(template: str, names: Mapping[str, Any], *, strict: bool = True) -> str:
     """The text of a template over these names. Errors: those of `Template`."""
     from artelier.operations.templates.template import Template
 
@@ -88,27 +88,27 @@ def paths_in(template: str) -> frozenset[tuple[str, ...]]:
     return Template.parse(template).paths()
 
 
-def visible(call: Call[Any]) -> Mapping[str, Any]:
+def visible(call: OperationCall[Any]) -> Mapping[str, Any]:
     """The names for a template whose text is the operation's value: those that may stand where it goes."""
     in_prompt, in_ui = destination(call.params)
-    return call.scope.shown(prompt=in_prompt, ui=in_ui)
+    return call.scope.names_for(prompt=in_prompt, ui=in_ui)
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The JSON value of a text; a code fence around it is forgiven, but nothing else.
 
     Errors: `ValueError` that says why it is none.
     """
     try:
-        return _decoded(text)
+        return _decode(text)
     except ValueError:
-        fenced = _fenced(text)
+        fenced = _find_fenced(text)
         if fenced is None:
             raise
-        return _decoded(fenced)
+        return _decode(fenced)
 
 
-def _fenced(text: str) -> str | None:
+def _find_fenced(text: str) -> str | None:
     """Return what stands in the only code fence of a text. Cost: O(length)."""
     parts = text.split(_FENCE, 3)
     if len(parts) != 3:
@@ -117,7 +117,7 @@ def _fenced(text: str) -> str | None:
     return content if line_end and len(language) <= LANGUAGE_CHARS_MAX else None
 
 
-def _decoded(text: str) -> Any:
+def _decode(text: str) -> Any:
     if not text.strip():
         raise ValueError("the text is empty")
     try:
@@ -128,7 +128,7 @@ def _decoded(text: str) -> Any:
     return value
 
 
-def found(value: Any, *, details: Any = None) -> Found:
+def make_found(value: Any, *, details: Any = None) -> OperationResult:
     """A value that was found. Errors: `OperationFailed`: `not_json`, `too_large`."""
     try:
         size = len(canonical(value))
@@ -142,19 +142,19 @@ def found(value: Any, *, details: Any = None) -> Found:
             expected=f"at most {VALUE_BYTES_MAX:,} bytes",
             got=f"{size:,}",
         )
-    return Found(value=value, details=details)
+    return OperationResult(value=value, details=details)
 
 
-def worded(template: str, names: Mapping[str, Any], *, strict: bool, as_json: bool) -> Any:
+def evaluate_template(template: str, names: Mapping[str, Any], *, strict: bool, as_json: bool) -> Any:
     """Return what a template gives: its text, or the JSON that this text is.
 
     Errors: those of `Template`; `OperationFailed` with `output_invalid` for what is no JSON.
     """
-    text = rendered(template, names, strict=strict)
+    text = render_template(template, names, strict=strict)
     if not as_json:
         return text
     try:
-        return parsed(text)
+        return parse_json(text)
     except ValueError as error:
         raise OperationFailed(
             "output_invalid",

@@ -7,8 +7,14 @@ from typing import Literal
 
 from pydantic import Field
 
-from artelier.operations.kinds.contract import Call, Found, Kind, Problem
-from artelier.operations.kinds.shared_values import destination, found, mistakes, visible, worded
+from artelier.operations.kinds.contract import OperationCall, OperationKind, OperationResult, Problem
+from artelier.operations.kinds.shared_values import (
+    destination,
+    evaluate_template,
+    make_found,
+    mistakes,
+    visible,
+)
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 
@@ -20,11 +26,13 @@ class TemplateParams(Params):
     output: Literal["text", "json"] = "text"
 
 
-async def _run(call: Call[TemplateParams]) -> Found:
+async def _run(call: OperationCall[TemplateParams]) -> OperationResult:
     """Errors: those of templates; `output_invalid`, `too_large`."""
     params = call.params
-    return found(
-        worded(params.template, visible(call), strict=params.strict, as_json=params.output == "json")
+    return make_found(
+        evaluate_template(
+            params.template, visible(call), strict=params.strict, as_json=params.output == "json"
+        )
     )
 
 
@@ -37,7 +45,7 @@ def _templates(params: TemplateParams) -> Mapping[str, str]:
     return {"template": params.template} if in_prompt else {}
 
 
-KIND: Kind[TemplateParams] = Kind(
+KIND: OperationKind[TemplateParams] = OperationKind(
     name="template",
     params=TemplateParams,
     run=_run,

@@ -7,8 +7,14 @@ from typing import Any, cast
 
 from pydantic import Field
 
-from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
-from artelier.operations.kinds.shared_values import found, mistakes, rendered
+from artelier.operations.kinds.contract import (
+    OperationCall,
+    OperationFailed,
+    OperationKind,
+    OperationResult,
+    Problem,
+)
+from artelier.operations.kinds.shared_values import make_found, mistakes, render_template
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 DEPTH_MAX = 16
@@ -25,25 +31,25 @@ class ToolParams(Params):
     strict: bool = True
 
 
-async def _run(call: Call[ToolParams]) -> Found:
+async def _run(call: OperationCall[ToolParams]) -> OperationResult:
     """Errors: those of templates; `tool_error` for what the tool says, refusals included; `too_large`."""
     params = call.params
-    arguments = _filled(params.arguments, call.scope.names, strict=params.strict)
+    arguments = _fill(params.arguments, call.scope.names, strict=params.strict)
     result = await call.run.step_tool(params.name, arguments, key="tool")
     if result.is_error:
         raise _failure(params.name, result.value)
-    return found(result.value)
+    return make_found(result.value)
 
 
-def _filled(value: Any, names: Mapping[str, Any], *, strict: bool) -> Any:
+def _fill(value: Any, names: Mapping[str, Any], *, strict: bool) -> Any:
     """The same JSON with every text rendered once; names of fields are no templates."""
     if isinstance(value, str):
-        return rendered(value, names, strict=strict)
+        return render_template(value, names, strict=strict)
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
-        return {name: _filled(item, names, strict=strict) for name, item in fields.items()}
+        return {name: _fill(item, names, strict=strict) for name, item in fields.items()}
     if isinstance(value, list | tuple):
-        return [_filled(item, names, strict=strict) for item in cast("list[Any]", value)]
+        return [_fill(item, names, strict=strict) for item in cast("list[Any]", value)]
     return value
 
 
@@ -85,4 +91,4 @@ def _problems(params: ToolParams) -> Iterable[Problem]:
     yield from mistakes(dict(sorted(texts.items())))
 
 
-KIND: Kind[ToolParams] = Kind(name="tool", params=ToolParams, run=_run, problems=_problems)
+KIND: OperationKind[ToolParams] = OperationKind(name="tool", params=ToolParams, run=_run, problems=_problems)

@@ -9,8 +9,20 @@ from typing import Any
 from pydantic import Field
 
 from artelier.errors import InvalidRequest
-from artelier.operations.kinds.contract import Call, Found, Kind, OperationFailed, Problem
-from artelier.operations.kinds.shared_values import destination, found, mistakes, rendered, visible
+from artelier.operations.kinds.contract import (
+    OperationCall,
+    OperationFailed,
+    OperationKind,
+    OperationResult,
+    Problem,
+)
+from artelier.operations.kinds.shared_values import (
+    destination,
+    make_found,
+    mistakes,
+    render_template,
+    visible,
+)
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 TURN_TEXT = "turn.text"
@@ -28,20 +40,20 @@ class TransformParams(Params):
     strict: bool = True
 
 
-async def _run(call: Call[TransformParams]) -> Found:
+async def _run(call: OperationCall[TransformParams]) -> OperationResult:
     """Errors: `missing_input`; those of templates and of steps; `not_json`, `too_large`."""
     from artelier.operations.transforms.transform import apply, parse_steps
 
     value = _input(call)
-    return found(await apply(parse_steps(list(call.params.steps)), value))
+    return make_found(await apply(parse_steps(list(call.params.steps)), value))
 
 
-def _input(call: Call[TransformParams]) -> Any:
+def _input(call: OperationCall[TransformParams]) -> Any:
     wanted, names = call.params.input, visible(call)
     if wanted == TURN_TEXT:
         return names["reply"] if "reply" in names else names["text"]
     if (tag := _ARTIFACT.fullmatch(wanted)) is None:
-        return rendered(wanted, names, strict=call.params.strict)
+        return render_template(wanted, names, strict=call.params.strict)
     art: Mapping[str, Any] = names["art"]
     if tag[1] not in art:
         raise OperationFailed(
@@ -86,6 +98,6 @@ def _shows(params: TransformParams) -> str | None:
     return params.input if _is_template(params.input) else f"{{{{ {params.input}.value }}}}"
 
 
-KIND: Kind[TransformParams] = Kind(
+KIND: OperationKind[TransformParams] = OperationKind(
     name="transform", params=TransformParams, run=_run, problems=_problems, templates=_templates, shows=_shows
 )

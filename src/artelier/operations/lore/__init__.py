@@ -1,26 +1,40 @@
 """Files of writers: characters, personas, lorebooks and chats, from and to the formats of other programs."""
 
-from artelier.operations.lore.activation import Activation, Active, Dropped, activate, by_place, with_names
+from artelier.operations.lore.activation import (
+    Active,
+    DroppedEntry,
+    LoreActivation,
+    activate,
+    by_place,
+    with_names,
+)
 from artelier.operations.lore.artifact_kinds import register_writing
 from artelier.operations.lore.character_cards import Card, read_card, write_card
-from artelier.operations.lore.chat_log import ImportedChat, Message, Turn, Variant, read_chat, write_chat
-from artelier.operations.lore.macros import substituted
-from artelier.operations.lore.schemas import Character, Entry, Lorebook, Persona, read_form
+from artelier.operations.lore.chat_log import (
+    ChatLogMessage,
+    ChatLogTurn,
+    ChatLogVariant,
+    ImportedChat,
+    read_chat,
+    write_chat,
+)
+from artelier.operations.lore.macros import substitute_names
+from artelier.operations.lore.schemas import Character, Lorebook, LorebookEntry, Persona, read_form
 from artelier.operations.lore.world_info import read_world_info, write_lorebook
 
 __all__ = [
-    "Activation",
     "Active",
     "Card",
     "Character",
-    "Dropped",
-    "Entry",
+    "ChatLogMessage",
+    "ChatLogTurn",
+    "ChatLogVariant",
+    "DroppedEntry",
     "ImportedChat",
+    "LoreActivation",
     "Lorebook",
-    "Message",
+    "LorebookEntry",
     "Persona",
-    "Turn",
-    "Variant",
     "activate",
     "by_place",
     "read_card",
@@ -28,7 +42,7 @@ __all__ = [
     "read_form",
     "read_world_info",
     "register_writing",
-    "substituted",
+    "substitute_names",
     "with_names",
     "write_card",
     "write_chat",

@@ -24,8 +24,8 @@ from artelier.operations.lore.key_match import (
     is_pattern,
     needles,
 )
-from artelier.operations.lore.macros import substituted
-from artelier.operations.lore.schemas import Entry, Lorebook, Role
+from artelier.operations.lore.macros import substitute_names
+from artelier.operations.lore.schemas import Lorebook, LorebookEntry, Role
 from artelier.tokens.estimate import estimate_tokens
 
 RECURSIONS_MAX = 8
@@ -42,7 +42,7 @@ Reason = Literal["budget", "probability", "cooldown", "delay", "pattern_timeout"
 class Active:
     """An entry that enters the prompt."""
 
-    entry: Entry
+    entry: LorebookEntry
     because: Because
     key: str | None
     """The first of its keys that was found; None if none was needed."""
@@ -50,7 +50,7 @@ class Active:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class DroppedEntry:
     """An entry that would have entered the prompt, and why it does not."""
 
     entry_id: str
@@ -59,14 +59,14 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Activation:
+class LoreActivation:
     """The entries that a turn activates."""
 
     entries: tuple[Active, ...]
     """In the order of insertion: the last stands nearest to the end."""
     state: dict[str, int]
     """For the next turn: the turn in which an entry with `sticky` or `cooldown` became active."""
-    dropped: tuple[Dropped, ...]
+    dropped: tuple[DroppedEntry, ...]
     tokens: int
     """Of all entries together."""
 
@@ -79,7 +79,7 @@ def activate(
     state: Mapping[str, object] | None = None,
     seed: int = 0,
     estimate: Callable[[str], int] = estimate_tokens,
-) -> Activation:
+) -> LoreActivation:
     """The entries that are active in a turn.
 
     Shapes: `messages` newest last, as the prompt shows them (with names, if keys shall find them);
@@ -89,7 +89,7 @@ def activate(
     and what was left out finds nothing.
     Cost:   O(keys + text); 1,000 entries with 3 keys over 20 messages take a few milliseconds.
     """
-    begun = _begun(lorebook, state or {}, turn)
+    begun = _read_begun(lorebook, state or {}, turn)
     scan = _Scan(lorebook, messages, turn=turn, seed=seed, estimate=estimate, begun=begun)
     scan.first_round()
     for _ in range(RECURSIONS_MAX if lorebook.recursive else 0):
@@ -124,20 +124,20 @@ class _Same:
 
 @lru_cache(maxsize=_BOOKS_KEPT)
 def _with_names(same: _Same, user: str, char: str) -> Lorebook:
-    def named(entry: Entry, keys: tuple[str, ...]) -> tuple[str, ...]:
+    def name_keys(entry: LorebookEntry, keys: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(
-            substituted(key, user=_escaped(user), char=_escaped(char))
+            substitute_names(key, user=_escape(user), char=_escape(char))
             if entry.use_regex and is_pattern(key)
-            else substituted(key, user=user, char=char)
+            else substitute_names(key, user=user, char=char)
             for key in keys
         )
 
     entries = tuple(
         msgspec.structs.replace(
             entry,
-            content=substituted(entry.content, user=user, char=char),
-            keys=named(entry, entry.keys),
-            secondary_keys=named(entry, entry.secondary_keys),
+            content=substitute_names(entry.content, user=user, char=char),
+            keys=name_keys(entry, entry.keys),
+            secondary_keys=name_keys(entry, entry.secondary_keys),
         )
         if any(_names(text) for text in (entry.content, *entry.keys, *entry.secondary_keys))
         else entry
@@ -150,11 +150,11 @@ def _names(text: str) -> bool:
     return "{{" in text or "<" in text
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return re.escape(name).replace("/", "\\/")
 
 
-def _begun(lorebook: Lorebook, state: Mapping[str, object], turn: int) -> dict[str, int]:
+def _read_begun(lorebook: Lorebook, state: Mapping[str, object], turn: int) -> dict[str, int]:
     """Return when entries became active whose time is not over; a state from the future says nothing."""
     begun: dict[str, int] = {}
     if not state:
@@ -175,14 +175,14 @@ class _PreparedEntry:
     """An entry that can become active, with its keys ready."""
 
     number: int
-    entry: Entry
+    entry: LorebookEntry
     keys: Needles
     view: tuple[int | None, bool]
     """Which messages it looks at, and whether case counts."""
 
 
 @lru_cache(maxsize=_BOOKS_KEPT)
-def _prepared(same: _Same) -> tuple[_PreparedEntry, ...]:
+def _prepare(same: _Same) -> tuple[_PreparedEntry, ...]:
     return tuple(
         _PreparedEntry(number, entry, _ready(entry, entry.keys), (entry.scan_depth, entry.case_sensitive))
         for number, entry in enumerate(same.book.entries)
@@ -190,7 +190,7 @@ def _prepared(same: _Same) -> tuple[_PreparedEntry, ...]:
     )
 
 
-def _ready(entry: Entry, keys: tuple[str, ...]) -> Needles:
+def _ready(entry: LorebookEntry, keys: tuple[str, ...]) -> Needles:
     return needles(keys, case_sensitive=entry.case_sensitive, use_regex=entry.use_regex)
 
 
@@ -199,7 +199,7 @@ class _ActivationHit:
     """An entry that a round found."""
 
     number: int
-    entry: Entry
+    entry: LorebookEntry
     because: Because
     key: str | None
 
@@ -228,7 +228,7 @@ class _Scan:
         """The messages of each view."""
         self._news: dict[bool, list[SearchedText]] = {False: [], True: []}
         """Content of active entries, a text for each round."""
-        self._waiting: Sequence[_PreparedEntry] = _prepared(_Same(lorebook))
+        self._waiting: Sequence[_PreparedEntry] = _prepare(_Same(lorebook))
         self._found: dict[str, str] = {}
         """Keys of waiting entries whose secondary keys did not agree yet."""
         self._active: list[tuple[int, Active]] = []
@@ -236,7 +236,7 @@ class _Scan:
         """Content that the next round searches."""
         self._fed = 0
         """Characters of content that were searched so far."""
-        self._dropped: list[Dropped] = []
+        self._dropped: list[DroppedEntry] = []
         self._left_tokens = lorebook.budget_tokens
 
     def first_round(self) -> None:
@@ -283,7 +283,7 @@ class _Scan:
         self._admit(hits)
         return True
 
-    def result(self) -> Activation:
+    def result(self) -> LoreActivation:
         active = sorted(self._active, key=lambda item: (item[1].entry.order, item[0]))
         state = dict(self._begun)
         for _, item in active:
@@ -293,21 +293,21 @@ class _Scan:
         timed_out, is_spent = self._work.timed_out, self._work.is_spent
         for entry in (item.entry for item in self._waiting if timed_out or is_spent):
             if not timed_out.isdisjoint((*entry.keys, *entry.secondary_keys)):
-                dropped[entry.id] = Dropped(entry_id=entry.id, reason="pattern_timeout")
+                dropped[entry.id] = DroppedEntry(entry_id=entry.id, reason="pattern_timeout")
             elif is_spent and entry.keys:
-                dropped[entry.id] = Dropped(entry_id=entry.id, reason="search_limit")
-        return Activation(
+                dropped[entry.id] = DroppedEntry(entry_id=entry.id, reason="search_limit")
+        return LoreActivation(
             entries=tuple(item for _, item in active),
             state=state,
             dropped=tuple(dropped.values()),
             tokens=self._book.budget_tokens - self._left_tokens,
         )
 
-    def _is_sticky(self, entry: Entry) -> bool:
+    def _is_sticky(self, entry: LorebookEntry) -> bool:
         since = self._begun.get(entry.id)
         return since is not None and self._turn - since <= entry.sticky
 
-    def _may(self, entry: Entry) -> bool:
+    def _may(self, entry: LorebookEntry) -> bool:
         """Return True if an entry that was found may become active; what may not is noted."""
         reason: Reason | None = None
         if entry.id in self._begun:
@@ -317,10 +317,10 @@ class _Scan:
         elif entry.probability < 100 and self._roll(entry) >= entry.probability:
             reason = "probability"
         if reason is not None:
-            self._dropped.append(Dropped(entry_id=entry.id, reason=reason))
+            self._dropped.append(DroppedEntry(entry_id=entry.id, reason=reason))
         return reason is None
 
-    def _roll(self, entry: Entry) -> int:
+    def _roll(self, entry: LorebookEntry) -> int:
         """0 to 99, the same for the same seed, turn and entry."""
         said = f"{self._seed}/{self._turn}/{entry.id}".encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(said, digest_size=8).digest(), "big") % 100
@@ -337,7 +337,7 @@ class _Scan:
             entry = hit.entry
             tokens = max(0, self._estimate(entry.content))
             if tokens > self._left_tokens:
-                self._dropped.append(Dropped(entry_id=entry.id, reason="budget", tokens=tokens))
+                self._dropped.append(DroppedEntry(entry_id=entry.id, reason="budget", tokens=tokens))
                 continue
             self._left_tokens -= tokens
             active = Active(entry=entry, because=hit.because, key=hit.key, tokens=tokens)

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.png_chunks import SIGNATURE, card_json
 from artelier.operations.lore.schemas import (
@@ -94,7 +94,7 @@ def read_card(source: Source) -> Card:
         raise InvalidImport("the card is too large", expected=f"at most {JSON_BYTES_MAX:,} bytes of JSON")
     value = read_json(data, what="the card")
     if not isinstance(value, dict):
-        raise InvalidImport("this is no character card", expected="an object", got=shown(value))
+        raise InvalidImport("this is no character card", expected="an object", got=safe_repr(value))
     notes = FileProblems()
     version, fields = _fields(cast("dict[str, Any]", value), notes)
     book = fields.mapping("character_book")
@@ -111,10 +111,10 @@ def _fields(value: dict[str, Any], notes: FileProblems) -> tuple[Literal["1", "2
     spec, data = value.get("spec"), value.get("data")
     if isinstance(data, dict) and (isinstance(spec, str) or "name" in data):
         if spec not in ("chara_card_v2", "chara_card_v3"):
-            notes.warn(f"spec: {shown(spec)} is unknown; read like chara_card_v3")
+            notes.warn(f"spec: {safe_repr(spec)} is unknown; read like chara_card_v3")
         newest = value.get("spec_version")
         if isinstance(newest, str) and newest not in ("2.0", "3.0"):
-            notes.warn(f"spec_version: {shown(newest)} is unknown; its news are not followed")
+            notes.warn(f"spec_version: {safe_repr(newest)} is unknown; its news are not followed")
         if left := sorted(value.keys() - _OUTSIDE):
             notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
         inside = cast("dict[str, Any]", data)

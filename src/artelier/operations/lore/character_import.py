@@ -20,8 +20,8 @@ from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound, VersionConflict
 from artelier.operations.lore.artifact_kinds import register_writing
 from artelier.operations.lore.character_cards import Card, read_card
-from artelier.operations.lore.macros import substituted
-from artelier.operations.lore.schemas import Character, Form, Lorebook, Persona, read_form
+from artelier.operations.lore.macros import substitute_names
+from artelier.operations.lore.schemas import Character, Lorebook, LoreForm, Persona, read_form
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import read_world_info
 
@@ -67,10 +67,10 @@ async def cast_character(desk: Any, source: Source, *, by: str, user: str = "Use
     refs: list[str] = []
     character = card.character
     if card.lorebook is not None and card.lorebook.entries:
-        book = await _kept(artifacts, f"{place}/lorebook", "lorebook", card.lorebook)
+        book = await _store_form(artifacts, f"{place}/lorebook", "lorebook", card.lorebook)
         character = msgspec.structs.replace(character, lorebook=book)
         refs.append(book)
-    ref = await _kept(artifacts, place, "character", character)
+    ref = await _store_form(artifacts, place, "character", character)
     return ImportedCharacter(
         char=_settings(character, ref),
         greetings=_greetings(character, user),
@@ -88,7 +88,7 @@ def _settings(character: Character, ref: str) -> dict[str, Any]:
 def _greetings(character: Character, user: str) -> tuple[str, ...]:
     texts = (character.first_message, *character.alternate_greetings)
     names = {"user": user, "char": character.called}
-    return tuple(substituted(text, **names) for text in texts if text.strip())
+    return tuple(substitute_names(text, **names) for text in texts if text.strip())
 
 
 def _warnings(card: Card) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ async def cast_persona(desk: Any, source: Source, *, by: str) -> dict[str, Any]:
     register_writing()
     persona = await asyncio.to_thread(_read_persona, source)
     place = f"personas/{slug(by, chars_max=40)}/{slug(persona.name)}"
-    ref = await _kept(desk.as_principal(by).artifacts, place, "persona", persona)
+    ref = await _store_form(desk.as_principal(by).artifacts, place, "persona", persona)
     return {"name": persona.name, "description": persona.description, "ref": ref}
 
 
@@ -128,7 +128,7 @@ async def keep_lorebook(desk: Any, source: Source, *, by: str, name: str = "") -
     book = await asyncio.to_thread(read_world_info, source, warnings=warnings)
     called = book.name or name or (Path(source).stem if isinstance(source, str | Path) else "book")
     place = f"lorebooks/{slug(by, chars_max=40)}/{slug(called)}"
-    ref = await _kept(desk.as_principal(by).artifacts, place, "lorebook", book)
+    ref = await _store_form(desk.as_principal(by).artifacts, place, "lorebook", book)
     return ref, tuple(warnings)
 
 
@@ -141,9 +141,9 @@ def slug(name: str, *, chars_max: int = 48) -> str:
     return f"{plain[: chars_max - 9].rstrip('-.:_') or 'x'}-{digest}"
 
 
-async def _kept(artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona) -> str:
+async def _store_form(artifacts: Artifacts, id: str, kind: str, form: Character | Lorebook | Persona) -> str:
     """Store a form; what is stored already as it is gets no new version."""
-    content = Form.to_content(form)
+    content = LoreForm.to_content(form)
     for attempt in range(ATTEMPTS_MAX):
         before = await _newest(artifacts, id)
         if before is not None and before.kind == kind and before.content == content:

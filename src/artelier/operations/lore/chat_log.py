@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidImport
 from artelier.operations.lore.schemas import NAME_CHARS_MAX, TEXT_CHARS_MAX
 from artelier.operations.lore.untrusted_files import (
@@ -35,7 +35,7 @@ _UNUSED = "unused"
 """What newer files say instead of the two names."""
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChatLogVariant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One wording of a message."""
 
     text: str
@@ -50,12 +50,12 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return value if isinstance(value, str) else ""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ChatLogMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One message with all its wordings."""
 
     role: Literal["user", "assistant", "system"]
     name: str
-    variants: tuple[Variant, ...]
+    variants: tuple[ChatLogVariant, ...]
     """At least one."""
     selected: int = 0
     hidden: bool = False
@@ -68,10 +68,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.variants[self.selected].text
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class ChatLogTurn(msgspec.Struct, frozen=True, kw_only=True):
     """At most one message of the user and one reply, with system messages around them, in order."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[ChatLogMessage, ...]
 
     @property
     def user(self) -> str | None:
@@ -79,7 +79,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return next((said.text for said in self.messages if said.role == "user"), None)
 
     @property
-    def reply(self) -> Message | None:
+    def reply(self) -> ChatLogMessage | None:
         return next((said for said in self.messages if said.role == "assistant"), None)
 
     @property
@@ -95,7 +95,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return reply.selected if reply else 0
 
     @property
-    def system(self) -> tuple[Message, ...]:
+    def system(self) -> tuple[ChatLogMessage, ...]:
         return tuple(said for said in self.messages if said.role == "system")
 
 
@@ -104,7 +104,7 @@ class ImportedChat(msgspec.Struct, frozen=True, kw_only=True):
 
     user: str
     char: str
-    turns: tuple[Turn, ...]
+    turns: tuple[ChatLogTurn, ...]
     created_at: str = ""
     extensions: dict[str, Any] = {}
     """What the first line says beside, `chat_metadata` above all."""
@@ -119,7 +119,7 @@ def read_chat(source: Source) -> ImportedChat:
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
     notes = FileProblems()
     header: dict[str, Any] = {}
-    messages: list[Message] = []
+    messages: list[ChatLogMessage] = []
     for number, line in enumerate(BytesIO(data), start=1):  # a list of lines can be very long
         if not line.strip():
             continue
@@ -152,22 +152,22 @@ def _object(line: bytes, number: int, notes: FileProblems) -> dict[str, Any] | N
         notes.problem(str(error))
         return None
     if not isinstance(value, dict):
-        notes.problem(f"line {number}: expected an object, got {shown(value)}")
+        notes.problem(f"line {number}: expected an object, got {safe_repr(value)}")
         return None
     return cast("dict[str, Any]", value)
 
 
-def _chat(header: dict[str, Any], messages: list[Message], notes: FileProblems) -> ImportedChat:
+def _chat(header: dict[str, Any], messages: list[ChatLogMessage], notes: FileProblems) -> ImportedChat:
     head = ForeignFields(header, path="line 1: ", notes=notes)
 
-    def named(field: str, role: str, fallback: str) -> str:
+    def name_of(field: str, role: str, fallback: str) -> str:
         name = head.line(field, chars_max=NAME_CHARS_MAX)
         if name and name != _UNUSED:
             return name
         return next((said.name for said in messages if said.role == role), "") or fallback
 
-    user = named("user_name", "user", "User")
-    char = named("character_name", "assistant", "Character")
+    user = name_of("user_name", "user", "User")
+    char = name_of("character_name", "assistant", "Character")
     created_at = head.line("create_date", chars_max=NAME_CHARS_MAX)
     notes.check("the chat")
     return ImportedChat(
@@ -175,12 +175,12 @@ def _chat(header: dict[str, Any], messages: list[Message], notes: FileProblems) 
         char=char,
         turns=_turns(messages),
         created_at=created_at,
-        extensions=_bounded(head.rest(), "line 1: ", notes),
+        extensions=_limit_extensions(head.rest(), "line 1: ", notes),
         warnings=notes.warnings,
     )
 
 
-def _message(fields: ForeignFields, notes: FileProblems) -> Message | None:
+def _message(fields: ForeignFields, notes: FileProblems) -> ChatLogMessage | None:
     path = fields.path
     if "mes" not in fields and "swipes" not in fields:
         notes.problem(f"{path}expected `mes`")
@@ -196,19 +196,19 @@ def _message(fields: ForeignFields, notes: FileProblems) -> Message | None:
         rest["role"] = role
     if is_system and is_user:
         rest["is_user"] = True
-    return Message(
+    return ChatLogMessage(
         role="system" if is_system else "user" if is_user else "assistant",
         name=name,
         variants=variants,
         selected=selected,
         hidden=is_hidden,
-        extensions=_bounded(rest, path, notes),
+        extensions=_limit_extensions(rest, path, notes),
     )
 
 
 def _variants(
     fields: ForeignFields, extra: dict[str, Any], notes: FileProblems
-) -> tuple[tuple[Variant, ...], int]:
+) -> tuple[tuple[ChatLogVariant, ...], int]:
     """The wordings, and which one stands in the chat: that is `mes`, whatever the number says."""
     path = fields.path
     stands, swipes, swipe_id = (fields.raw(name) for name in ("mes", "swipes", "swipe_id"))
@@ -216,7 +216,7 @@ def _variants(
     texts = ["" if text is None else text for text in _list(swipes)]
     if not isinstance(stands, str | None) or not all(isinstance(text, str) for text in texts):
         notes.problem(f"{path}mes, swipes: expected text")
-        return (Variant(text=""),), 0
+        return (ChatLogVariant(text=""),), 0
     is_number = isinstance(swipe_id, int) and 0 <= swipe_id < len(texts)
     selected = swipe_id if is_number else 0
     if stands is not None and (not texts or texts[selected] != stands):
@@ -229,20 +229,20 @@ def _variants(
         notes.problem(
             f"{path}expected at most {VARIANTS_MAX} swipes of at most {TEXT_CHARS_MAX:,} characters"
         )
-        return (Variant(text=""),), 0
+        return (ChatLogVariant(text=""),), 0
     said = [_dict(info) for info in _list(infos)[: len(texts)]]
     said += [{}] * (len(texts) - len(said))
     if texts:
         said[selected] = {"send_date": date, "extra": extra}
     variants = tuple(
-        Variant(
+        ChatLogVariant(
             text=text,
             sent_at=_date(info.get("send_date")),
-            extensions=_bounded(_dict(info.get("extra")), path, notes),
+            extensions=_limit_extensions(_dict(info.get("extra")), path, notes),
         )
         for text, info in zip(texts, said, strict=True)
     )
-    return variants or (Variant(text="", sent_at=_date(date)),), selected
+    return variants or (ChatLogVariant(text="", sent_at=_date(date)),), selected
 
 
 def _list(value: object) -> list[Any]:
@@ -257,7 +257,7 @@ def _date(value: object) -> str:
     return one_line(str(value))[:NAME_CHARS_MAX] if isinstance(value, str | int | float) else ""
 
 
-def _bounded(extensions: dict[str, Any], path: str, notes: FileProblems) -> dict[str, Any]:
+def _limit_extensions(extensions: dict[str, Any], path: str, notes: FileProblems) -> dict[str, Any]:
     """Return what is kept beside a text; the largest fields are left out until it is small."""
     if not extensions:
         return extensions
@@ -271,9 +271,9 @@ def _bounded(extensions: dict[str, Any], path: str, notes: FileProblems) -> dict
     return kept
 
 
-def _turns(messages: list[Message]) -> tuple[Turn, ...]:
+def _turns(messages: list[ChatLogMessage]) -> tuple[ChatLogTurn, ...]:
     """A turn begins with the user's message, or with a reply where there is one already."""
-    turns: list[list[Message]] = []
+    turns: list[list[ChatLogMessage]] = []
     for message in messages:
         standing = {said.role for said in turns[-1]} if turns else set[str]()
         begins = (message.role == "user" and not standing.isdisjoint(("user", "assistant"))) or (
@@ -282,7 +282,7 @@ def _turns(messages: list[Message]) -> tuple[Turn, ...]:
         if begins or not turns:
             turns.append([])
         turns[-1].append(message)
-    return tuple(Turn(messages=tuple(turn)) for turn in turns)
+    return tuple(ChatLogTurn(messages=tuple(turn)) for turn in turns)
 
 
 def write_chat(chat: ImportedChat) -> bytes:
@@ -298,7 +298,7 @@ def write_chat(chat: ImportedChat) -> bytes:
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
 
 
-def _line(message: Message) -> dict[str, Any]:
+def _line(message: ChatLogMessage) -> dict[str, Any]:
     stands = message.variants[message.selected]
     line: dict[str, Any] = {
         **message.extensions,

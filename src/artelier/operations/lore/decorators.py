@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from artelier.operations.lore.schemas import SCAN_DEPTH_MAX, TURNS_MAX, Entry, Role
+from artelier.operations.lore.schemas import SCAN_DEPTH_MAX, TURNS_MAX, LorebookEntry, Role
 
 KEPT = "artelier/decorators"
 """The extension that holds the lines nobody here follows."""
@@ -18,7 +18,7 @@ KEPT = "artelier/decorators"
 _LINES_MAX = 64
 
 
-def without_decorators(entry: Entry) -> Entry:
+def without_decorators(entry: LorebookEntry) -> LorebookEntry:
     """The entry with its decorators turned into fields, or kept in `extensions`."""
     lines, content = _split(entry.content)
     if not lines:
@@ -39,7 +39,7 @@ def without_decorators(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, content=content, **changes)
 
 
-def with_decorators(entry: Entry) -> str:
+def with_decorators(entry: LorebookEntry) -> str:
     """The content as it stands in a file."""
     kept: object = entry.extensions.get(KEPT)
     if not isinstance(kept, list):
@@ -69,7 +69,7 @@ def _groups(lines: list[str]) -> list[list[str]]:
     return groups
 
 
-def _meaning(line: str, entry: Entry) -> dict[str, Any] | None:
+def _meaning(line: str, entry: LorebookEntry) -> dict[str, Any] | None:
     """Return what it says in fields of an entry; None if there is no field for it, or the value is none."""
     name, _, value = line.lstrip("@").partition(" ")
     value = value.strip()

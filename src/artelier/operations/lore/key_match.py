@@ -71,7 +71,7 @@ class WorkAllowance:
         return self.chars <= 0
 
 
-def folded(text: str, *, case_sensitive: bool) -> str:
+def fold_case(text: str, *, case_sensitive: bool) -> str:
     """Text as it is compared: composed, and without case unless case counts."""
     if not text.isascii():
         text = unicodedata.normalize("NFC", text)
@@ -120,7 +120,7 @@ def needles(keys: tuple[str, ...], *, case_sensitive: bool, use_regex: bool) -> 
     for key in keys:
         if use_regex and is_pattern(key):
             patterns.append(key)
-        elif compared := folded(key.strip(), case_sensitive=case_sensitive):
+        elif compared := fold_case(key.strip(), case_sensitive=case_sensitive):
             head = tail = _ANY
             packed = compared.encode("utf-8", "surrogatepass")
             if len(packed) >= _GRAM_BYTES:
@@ -138,7 +138,7 @@ class SearchedText:
     def __init__(self, raw: str, *, case_sensitive: bool) -> None:
         self._raw = raw
         self._case_sensitive = case_sensitive
-        self._folded = folded(raw, case_sensitive=case_sensitive)
+        self._folded = fold_case(raw, case_sensitive=case_sensitive)
         self._grams: set[int] | None = None
 
     def first(self, wanted: Needles, *, whole_words: bool, work: WorkAllowance) -> str | None:

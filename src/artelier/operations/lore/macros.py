@@ -11,7 +11,7 @@ _NAMED = re.compile(
 )
 
 
-def substituted(text: str, *, user: str, char: str) -> str:
+def substitute_names(text: str, *, user: str, char: str) -> str:
     """The text with the names in it.
 
     Shapes: `{{char}}`, `<BOT>` and `<CHAR>` become `char`, `{{user}}` and `<USER>` become `user`, in any

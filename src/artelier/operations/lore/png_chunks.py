@@ -47,10 +47,10 @@ def card_json(data: bytes) -> bytes:
             expected="a tEXt chunk `chara` or `ccv3`",
             got="a compressed one, which the format does not allow" if compressed else "none",
         )
-    return _decoded(found["ccv3"] if "ccv3" in found else found["chara"])
+    return _decode(found["ccv3"] if "ccv3" in found else found["chara"])
 
 
-def _decoded(text: bytes) -> bytes:
+def _decode(text: bytes) -> bytes:
     packed = b"".join(text.split())
     try:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from artelier.artifacts.content import check_json
-from artelier.artifacts.ref import Ref, shown
+from artelier.artifacts.ref import Ref, safe_repr
 from artelier.errors import InvalidArtifact, InvalidRequest
 
 TEXT_CHARS_MAX = 200_000
@@ -61,7 +61,7 @@ Place = Literal["before", "after", "depth"]
 Role = Literal["system", "user", "assistant"]
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class LoreForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One of the forms below."""
 
     def to_content(self) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return msgspec.json.decode(msgspec.json.encode(self))  # tuples become lists
 
 
-class Entry(Form, frozen=True, kw_only=True):
+class LorebookEntry(LoreForm, frozen=True, kw_only=True):
     """One piece of lore, and when it enters a prompt."""
 
     id: Annotated[str, Meta(min_length=1, max_length=128)]
@@ -118,7 +118,7 @@ class Entry(Form, frozen=True, kw_only=True):
     """What came with it and has no meaning here; kept for the way back."""
 
 
-class Lorebook(Form, frozen=True, kw_only=True):
+class Lorebook(LoreForm, frozen=True, kw_only=True):
     """Lore that enters a prompt where the chat speaks of it."""
 
     name: Short = ""
@@ -129,7 +129,7 @@ class Lorebook(Form, frozen=True, kw_only=True):
     budget_tokens: Annotated[int, Meta(ge=0, le=BUDGET_TOKENS_MAX)] = 2_048
     recursive: bool = False
     """Whether the content of active entries is searched for keys too."""
-    entries: Annotated[tuple[Entry, ...], Meta(max_length=ENTRIES_MAX)] = ()
+    entries: Annotated[tuple[LorebookEntry, ...], Meta(max_length=ENTRIES_MAX)] = ()
     extensions: dict[str, Any] = {}
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class Lorebook(Form, frozen=True, kw_only=True):
             raise ValueError(problem)
 
 
-class Character(Form, frozen=True, kw_only=True):
+class Character(LoreForm, frozen=True, kw_only=True):
     """Somebody a chat is led with. Every text may name `{{char}}` and `{{user}}`."""
 
     name: Name
@@ -177,7 +177,7 @@ class Character(Form, frozen=True, kw_only=True):
         return self.nickname or self.name
 
 
-class Persona(Form, frozen=True, kw_only=True):
+class Persona(LoreForm, frozen=True, kw_only=True):
     """The person at the keyboard in a chat."""
 
     name: Name
@@ -185,7 +185,7 @@ class Persona(Form, frozen=True, kw_only=True):
     description: Text = ""
 
 
-F = TypeVar("F", bound=Form)
+F = TypeVar("F", bound=LoreForm)
 
 
 def read_form(form: type[F], content: object) -> F:
@@ -205,10 +205,10 @@ def read_form(form: type[F], content: object) -> F:
     raise InvalidArtifact(f"this is no {kind}: {'; '.join(named)}", problems=tuple(problems))
 
 
-def _problems(form: type[Form], value: object, path: str) -> Iterator[str]:
+def _problems(form: type[LoreForm], value: object, path: str) -> Iterator[str]:
     """Every wrong field, each named by its path."""
     if not isinstance(value, dict):
-        yield f"{path.removesuffix('.') or 'content'}: expected an object, got {shown(value)}"
+        yield f"{path.removesuffix('.') or 'content'}: expected an object, got {safe_repr(value)}"
         return
     given = cast("dict[str, object]", value)
     fields = _fields(form)
@@ -220,7 +220,7 @@ def _problems(form: type[Form], value: object, path: str) -> Iterator[str]:
                 yield f"{path}{name}: missing"
         elif name == "entries" and isinstance(given[name], list | tuple):
             for number, entry in enumerate(cast("list[object]", given[name])):
-                yield from _problems(Entry, entry, f"{path}entries[{number}].")
+                yield from _problems(LorebookEntry, entry, f"{path}entries[{number}].")
         else:
             try:
                 msgspec.convert(given[name], field.type)
@@ -229,7 +229,7 @@ def _problems(form: type[Form], value: object, path: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=8)
-def _fields(form: type[Form]) -> dict[str, msgspec.structs.FieldInfo]:
+def _fields(form: type[LoreForm]) -> dict[str, msgspec.structs.FieldInfo]:
     return {field.name: field for field in msgspec.structs.fields(form)}
 
 
@@ -241,7 +241,7 @@ def _readable(error: msgspec.ValidationError, path: str, type_: object = None, v
     where = _AT.search(text)
     text = _AT.sub("", text).replace("`", "")
     if get_origin(type_) is Literal:
-        text = f"Expected one of {', '.join(get_args(type_))}, got {shown(value)}"
+        text = f"Expected one of {', '.join(get_args(type_))}, got {safe_repr(value)}"
     text = text[:1].lower() + text[1:]
     return f"{path}{where[1] if where else ''}: {text}" if path else text
 
@@ -252,7 +252,7 @@ def _book_problems(book: Lorebook) -> Iterator[str]:
     keys = chars = 0
     for number, entry in enumerate(book.entries):
         if entry.id in seen:
-            yield f"entries[{number}].id: {shown(entry.id)} is there twice"
+            yield f"entries[{number}].id: {safe_repr(entry.id)} is there twice"
         seen.add(entry.id)
         keys += len(entry.keys) + len(entry.secondary_keys)
         chars += len(entry.content)

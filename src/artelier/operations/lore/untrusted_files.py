@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 import msgspec
 
 from artelier.artifacts.content import check_json
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 
 Source: TypeAlias = "bytes | bytearray | str | Path"
@@ -111,16 +111,16 @@ class FileProblems:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Each once, in order; beyond 50 they are only counted."""
-        return _counted(self._warnings, self._unnamed["warnings"])
+        return _with_rest(self._warnings, self._unnamed["warnings"])
 
     def check(self, what: str) -> None:
         """Errors: `InvalidImport` naming every problem, if there is any."""
         if self._problems:
-            problems = _counted(self._problems, self._unnamed["problems"])
+            problems = _with_rest(self._problems, self._unnamed["problems"])
             raise InvalidImport(f"{what} cannot be read: {'; '.join(problems)}", problems=problems)
 
 
-def _counted(notes: Iterable[str], unnamed: int) -> tuple[str, ...]:
+def _with_rest(notes: Iterable[str], unnamed: int) -> tuple[str, ...]:
     return (*notes, f"and {unnamed} more") if unnamed else tuple(notes)
 
 
@@ -152,7 +152,7 @@ class ForeignFields:
         if isinstance(value, str):
             return value
         if isinstance(value, int | float) and not isinstance(value, bool):
-            self._warn(name, f"{shown(value)} is a number; taken as text")
+            self._warn(name, f"{safe_repr(value)} is a number; taken as text")
             return str(value)
         return self._wrong(name, "text", value, default)
 
@@ -179,7 +179,7 @@ class ForeignFields:
             if isinstance(item, str):
                 found.append(item)
             elif isinstance(item, int | float) and not isinstance(item, bool):
-                self._warn(f"{name}[{number}]", f"{shown(item)} is a number; taken as text")
+                self._warn(f"{name}[{number}]", f"{safe_repr(item)} is a number; taken as text")
                 found.append(str(item))
             elif item is not None:
                 self._wrong(f"{name}[{number}]", "text", item, None)
@@ -195,7 +195,7 @@ class ForeignFields:
             return self._wrong(name, "a number", value, default)
         moved = min(max(math.floor(number), low), high)
         if moved != number:
-            self._warn(name, f"{shown(value)} became {moved}")
+            self._warn(name, f"{safe_repr(value)} became {moved}")
         return moved
 
     def flag(self, name: str, default: bool) -> bool:
@@ -221,7 +221,7 @@ class ForeignFields:
         self.notes.warn(f"{self.path}{name}: {text}")
 
     def _wrong(self, name: str, expected: str, got: object, default: Any) -> Any:
-        self.notes.problem(f"{self.path}{name}: expected {expected}, got {shown(got)}")
+        self.notes.problem(f"{self.path}{name}: expected {expected}, got {safe_repr(got)}")
         return default
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.decorators import KEPT, with_decorators, without_decorators
 from artelier.operations.lore.schemas import (
@@ -22,8 +22,8 @@ from artelier.operations.lore.schemas import (
     ORDER_MAX,
     SCAN_DEPTH_MAX,
     TURNS_MAX,
-    Entry,
     Lorebook,
+    LorebookEntry,
     Place,
     Role,
     SelectiveLogic,
@@ -106,7 +106,7 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
     if isinstance(value, list):
         value = cast("Any", {"entries": value})
     if not isinstance(value, dict):
-        raise InvalidImport("this is no lorebook", expected="an object", got=shown(value))
+        raise InvalidImport("this is no lorebook", expected="an object", got=safe_repr(value))
     book = cast("dict[str, Any]", value)
     if book.get("spec") == "lorebook_v3" and isinstance(book.get("data"), dict):
         book = cast("dict[str, Any]", book["data"])
@@ -153,26 +153,26 @@ def read_book(value: dict[str, Any], *, path: str, notes: FileProblems, name: st
         return Lorebook()
 
 
-def _entries(value: object, *, path: str, notes: FileProblems) -> list[Entry]:
+def _entries(value: object, *, path: str, notes: FileProblems) -> list[LorebookEntry]:
     if isinstance(value, dict):
         value = list(cast("dict[str, object]", value).values())
     if not isinstance(value, list):
-        notes.problem(f"{path}: expected a list or an object of entries, got {shown(value)}")
+        notes.problem(f"{path}: expected a list or an object of entries, got {safe_repr(value)}")
         return []
     items = cast("list[object]", value)
     if len(items) > ENTRIES_MAX:
         notes.problem(f"{path}: {len(items):,} entries, expected at most {ENTRIES_MAX:,}")
         return []
-    found: list[Entry] = []
+    found: list[LorebookEntry] = []
     taken: dict[str, int] = {}
     for number, item in enumerate(items):
         place = f"{path}[{number}]"
         if not isinstance(item, dict):
-            notes.problem(f"{place}: expected an object, got {shown(item)}")
+            notes.problem(f"{place}: expected an object, got {safe_repr(item)}")
             continue
         entry = _entry(cast("dict[str, Any]", item), f"{place}.", number, notes)
         if entry.id in taken:
-            notes.warn(f"{place}.id: {shown(entry.id)} is there twice; it got another")
+            notes.warn(f"{place}.id: {safe_repr(entry.id)} is there twice; it got another")
             entry = msgspec.structs.replace(entry, id=_other_id(entry.id, taken))
         taken[entry.id] = 1
         found.append(entry)
@@ -190,7 +190,7 @@ def _other_id(wanted: str, taken: dict[str, int]) -> str:
             return other
 
 
-def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -> Entry:
+def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -> LorebookEntry:
     if "keys" not in value and not value.keys().isdisjoint(("key", "keysecondary", "uid")):
         value = _as_book_entry(value)
     # Some programs write beside `content` what others write into `extensions`.
@@ -213,7 +213,7 @@ def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -
     if not fields.flag("selective", False) and secondary:
         kept[_UNUSED_KEYS], secondary = list(secondary), ()
     place, position = _place(fields, more)
-    entry = Entry(
+    entry = LorebookEntry(
         id=_id(fields, number),
         name=_name(fields, kept),
         content=fields.text("content"),
@@ -238,7 +238,7 @@ def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -
         found_by_recursion=not more.flag("exclude_recursion", False),
         feeds_recursion=not more.flag("prevent_recursion", False),
     )
-    kept |= _kept(more, position, notes, path)
+    kept |= _keep_unknown(more, position, notes, path)
     entry = without_decorators(msgspec.structs.replace(entry, extensions=kept))
     if entry.place != place and "position" in kept:
         moved = {name: item for name, item in entry.extensions.items() if name != "position"}
@@ -282,10 +282,10 @@ def _keys(fields: ForeignFields, name: str) -> tuple[str, ...]:
 def _patterns(keys: tuple[str, ...], case_sensitive: bool) -> tuple[str, ...]:
     """Bare patterns between slashes."""
     flags = "" if case_sensitive else "i"
-    return tuple(key if key.startswith("/") else f"/{_escaped(key)}/{flags}" for key in keys)
+    return tuple(key if key.startswith("/") else f"/{_escape_slashes(key)}/{flags}" for key in keys)
 
 
-def _escaped(pattern: str) -> str:
+def _escape_slashes(pattern: str) -> str:
     """A slash would end the pattern."""
     return re.sub(r"\\.|/", lambda match: match[0] if match[0] != "/" else "\\/", pattern)
 
@@ -333,7 +333,7 @@ def _probability(more: ForeignFields) -> int:
     return percent if more.flag("useProbability", True) else 100
 
 
-def _kept(more: ForeignFields, position: int, notes: FileProblems, path: str) -> dict[str, Any]:
+def _keep_unknown(more: ForeignFields, position: int, notes: FileProblems, path: str) -> dict[str, Any]:
     """Return what has no field here, without what every file says."""
     kept: dict[str, Any] = {}
     for name, value in more.rest().items():
@@ -372,7 +372,7 @@ def book_object(book: Lorebook) -> dict[str, Any]:
     }
 
 
-def _entry_object(entry: Entry, number: int) -> dict[str, Any]:
+def _entry_object(entry: LorebookEntry, number: int) -> dict[str, Any]:
     kept = {name: item for name, item in entry.extensions.items() if not name.startswith(_OURS)}
     unused: object = entry.extensions.get(_UNUSED_KEYS)
     comment: object = entry.extensions.get(_COMMENT)
@@ -415,7 +415,7 @@ def _entry_object(entry: Entry, number: int) -> dict[str, Any]:
     }
 
 
-def _stands(entry: Entry, position: int) -> bool:
+def _stands(entry: LorebookEntry, position: int) -> bool:
     """Return True if a number that was kept still says where the entry stands."""
     if not 0 <= position < len(_PLACES) or _PLACES[position] != entry.place:
         return False

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from artelier.operations.kinds import Kind, kind_named, kind_names
+from artelier.operations.kinds import OperationKind, kind_named, kind_names
 from artelier.operations.profile.definition import EFFECTS_MAX, HOOKS, Effect, Operation, Params, RunCondition
-from artelier.operations.profile.validation_errors import Mistakes, Step, path_of, shown
+from artelier.operations.profile.validation_errors import Mistakes, Step, path_of, quote_text
 
 FormT = TypeVar("FormT", bound=BaseModel)
 Data = Mapping[str, Any]
@@ -38,7 +38,7 @@ class OperationDraft:
     """Each with its place in the list."""
     effects: tuple[tuple[int, Effect], ...]
     conditions: tuple[tuple[int, RunCondition], ...]
-    kind: Kind[Any] | None = None
+    kind: OperationKind[Any] | None = None
     params: Params | None = None
     """None if they are not of the kind's form; effects that are no such are left out."""
     operation: Operation | None = None
@@ -52,12 +52,12 @@ class OperationDraft:
         return (name for _, name in self.depends_on)
 
 
-def drafted(item: object, at: tuple[Step, ...], mistakes: Mistakes) -> OperationDraft | None:
+def draft_operation(item: object, at: tuple[Step, ...], mistakes: Mistakes) -> OperationDraft | None:
     """An item of `operations`; None if it is no object. Every mistake of its form is noted."""
     if not isinstance(item, dict):
-        mistakes.add(at, "not_an_object", f"an operation is a JSON object, got {shown(item)}")
+        mistakes.add(at, "not_an_object", f"an operation is a JSON object, got {quote_text(item)}")
         return None
-    data, configured = _merged(cast("dict[str, Any]", item), at, mistakes)
+    data, configured = _merge_config(cast("dict[str, Any]", item), at, mistakes)
     kind = _kind(data, at, configured, mistakes)
     whole = _params(kind, data, _path(at, configured, ("params",)), mistakes)
     params = whole or _readable(kind, data)
@@ -131,7 +131,7 @@ def _steps(data: object, places: Sequence[Step], *, is_missing: bool) -> list[St
     return steps
 
 
-def _merged(
+def _merge_config(
     item: dict[str, Any], at: tuple[Step, ...], mistakes: Mistakes
 ) -> tuple[dict[str, Any], frozenset[str]]:
     if CONFIG not in item:
@@ -143,40 +143,42 @@ def _merged(
         return bare, frozenset()
     usage = cast("dict[str, Any]", config)
     for name in sorted(set(bare) & set(usage)):
-        mistakes.add((*at, CONFIG, name), "given_twice", f"{shown(name)} also stands beside config")
+        mistakes.add((*at, CONFIG, name), "given_twice", f"{quote_text(name)} also stands beside config")
     fresh = frozenset(usage) - frozenset(bare)
     return {**usage, **bare}, fresh
 
 
 def _kind(
     data: Data, at: tuple[Step, ...], configured: frozenset[str], mistakes: Mistakes
-) -> Kind[Any] | None:
+) -> OperationKind[Any] | None:
     name = data.get("kind")
     path = _path(at, configured, ("kind",))
     if "kind" not in data:
         mistakes.add(path, "unknown_operation", "nothing says what this operation is: name its kind")
     elif not isinstance(name, str) or name not in kind_names():
         known = ", ".join(kind_names())
-        mistakes.add(path, "unknown_kind", f"unknown kind {shown(name)}; there are {known}")
+        mistakes.add(path, "unknown_kind", f"unknown kind {quote_text(name)}; there are {known}")
     else:
         return kind_named(name)
     return None
 
 
-def _params(kind: Kind[Any] | None, data: Data, path: tuple[Step, ...], mistakes: Mistakes) -> Params | None:
+def _params(
+    kind: OperationKind[Any] | None, data: Data, path: tuple[Step, ...], mistakes: Mistakes
+) -> Params | None:
     if "params" not in data:
         mistakes.add(path, "missing", "Field required")
         return None
     params: object = data["params"]
     if not isinstance(params, dict):
-        mistakes.add(path, "not_an_object", f"params are a JSON object, got {shown(params)}")
+        mistakes.add(path, "not_an_object", f"params are a JSON object, got {quote_text(params)}")
         return None
     if kind is None:
         return None
     return form_of(kind.params, cast("Data", params), path, mistakes)
 
 
-def _readable(kind: Kind[Any] | None, data: Data) -> Params | None:
+def _readable(kind: OperationKind[Any] | None, data: Data) -> Params | None:
     """Params of which only effects are broken, without those."""
     given: object = data.get("params")
     if kind is None or not isinstance(given, dict):

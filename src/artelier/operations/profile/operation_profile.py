@@ -20,15 +20,15 @@ from artelier.operations.profile.definition import (
     PromptInclusion,
     Text,
 )
-from artelier.operations.profile.draft_parser import OperationDraft, drafted, form_of
+from artelier.operations.profile.draft_parser import OperationDraft, draft_operation, form_of
 from artelier.operations.profile.rules import check_operations, upserts
 from artelier.operations.profile.shipped import shipped_text
 from artelier.operations.profile.store import desk_of, save_profile
 from artelier.operations.profile.template_visibility import check_texts
-from artelier.operations.profile.untrusted_json import taken
-from artelier.operations.profile.validation_errors import InvalidProfile, Mistake, Mistakes, shown
+from artelier.operations.profile.untrusted_json import read_object
+from artelier.operations.profile.validation_errors import InvalidProfile, Mistakes, ProfileMistake, quote_text
 
-__all__ = ["InvalidProfile", "Mistake", "OperationProfile", "mistakes_in", "parse_profile"]
+__all__ = ["InvalidProfile", "OperationProfile", "ProfileMistake", "mistakes_in", "parse_profile"]
 
 _SOURCE = re.compile(r"art\." + TAG.removeprefix("^").removesuffix("$"))
 
@@ -103,27 +103,27 @@ def parse_profile(data: object) -> OperationProfile:
     return profile
 
 
-def mistakes_in(data: object) -> tuple[Mistake, ...]:
+def mistakes_in(data: object) -> tuple[ProfileMistake, ...]:
     """All mistakes of a profile, none if it is valid."""
     return tuple(_read(data)[1])
 
 
-def _read(data: object) -> tuple[OperationProfile | None, list[Mistake]]:
+def _read(data: object) -> tuple[OperationProfile | None, list[ProfileMistake]]:
     mistakes = Mistakes()
-    given = taken(data, mistakes)
+    given = read_object(data, mistakes)
     if given is None:
-        return None, mistakes.listed()
+        return None, mistakes.in_order()
     drafts = [
         draft
         for index, item in enumerate(_list(given, "operations", OPERATIONS_MAX, mistakes))
-        if (draft := drafted(item, ("operations", index), mistakes)) is not None
+        if (draft := draft_operation(item, ("operations", index), mistakes)) is not None
     ]
     check_operations(drafts, mistakes)
     inclusions = _inclusions(given, drafts, mistakes)
     profile = _container(given, mistakes)
     check_texts(drafts, inclusions, given.get("system"), mistakes)
     if mistakes or profile is None:
-        return None, mistakes.listed()
+        return None, mistakes.in_order()
     operations = tuple(draft.operation for draft in drafts)
     parts = {"operations": operations, "inclusions": tuple(one for _, one in inclusions)}
     return profile.model_copy(update=parts), []
@@ -132,7 +132,7 @@ def _read(data: object) -> tuple[OperationProfile | None, list[Mistake]]:
 def _list(given: dict[str, Any], name: str, most: int, mistakes: Mistakes) -> list[object]:
     items: object = given.get(name, [])
     if not isinstance(items, list):
-        mistakes.add((name,), "not_a_list", f"{name} are a list, got {shown(items)}")
+        mistakes.add((name,), "not_a_list", f"{name} are a list, got {quote_text(items)}")
         return []
     found = cast("list[object]", items)
     if len(found) > most:
@@ -160,14 +160,14 @@ def _inclusions(
     for index, item in enumerate(_list(given, "inclusions", INCLUSIONS_MAX, mistakes)):
         at = ("inclusions", index)
         if not isinstance(item, dict):
-            mistakes.add(at, "not_an_object", f"an inclusion is a JSON object, got {shown(item)}")
+            mistakes.add(at, "not_an_object", f"an inclusion is a JSON object, got {quote_text(item)}")
             continue
         data = cast("dict[str, Any]", item)
         source: object = data.get("source")
         if isinstance(source, str):
             effect = written.get(source.removeprefix("art."))
             if not _SOURCE.fullmatch(source):
-                said = f"a source is art.<tag>, got {shown(source)}"
+                said = f"a source is art.<tag>, got {quote_text(source)}"
                 mistakes.add((*at, "source"), "unknown_source", said)
             elif effect is not None and not effect.in_prompt:
                 said = f"{source} is {effect.usage}: no prompt may show it"

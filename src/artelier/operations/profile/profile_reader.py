@@ -24,7 +24,7 @@ def parsed_content(content: bytes) -> OperationProfile:
     return parse_profile(content.decode())
 
 
-def parsed(data: Any) -> tuple[OperationProfile, bytes]:
+def parse_with_content(data: Any) -> tuple[OperationProfile, bytes]:
     """Return the profile of JSON data, and its canonical JSON. Errors: as `parsed_content`."""
     content = canonical(data)
     return parsed_content(content), content
@@ -56,4 +56,4 @@ async def load_profile(
     for one that was stored under other rules.
     """
     content, found = await read_profile(desk, ref, by=by)
-    return parsed(content)[0], found
+    return parse_with_content(content)[0], found

@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from artelier.operations.profile.definition import AFTER, BEFORE, ONLY_AFTER, ONLY_BEFORE, TAG, ArtifactUpsert
 from artelier.operations.profile.draft_parser import OperationDraft, order_mistake, texts_in
-from artelier.operations.profile.validation_errors import Mistakes, shown, steps_of
+from artelier.operations.profile.validation_errors import Mistakes, quote_text, steps_of
 
 RINGS_MAX = 20
 """Named in one answer."""
@@ -50,7 +50,7 @@ def _ids(drafts: Drafts, mistakes: Mistakes) -> None:
         if given is None or (isinstance(given, str) and not draft.id):
             mistakes.add(path, "empty_id", "every operation needs an id")
         elif draft.id and first[draft.id] is not draft:
-            mistakes.add(path, "duplicate_id", f"another operation is called {shown(draft.id)}")
+            mistakes.add(path, "duplicate_id", f"another operation is called {quote_text(draft.id)}")
 
 
 def _orders(drafts: Drafts, mistakes: Mistakes) -> None:
@@ -67,7 +67,7 @@ def _sets(drafts: Drafts, mistakes: Mistakes) -> None:
             seen: set[str] = set()
             for index, one in texts_in(draft.data.get(name)):
                 if one in seen:
-                    said = f"{shown(one)} stands here twice"
+                    said = f"{quote_text(one)} stands here twice"
                     mistakes.add(draft.path(name, index), "duplicate_value", said)
                 seen.add(one)
 
@@ -80,11 +80,11 @@ def _dependencies(drafts: Drafts, mistakes: Mistakes) -> None:
             if name == draft.id:
                 mistakes.add(path, "self_dependency", "an operation cannot wait for itself")
             elif name not in known:
-                mistakes.add(path, "unknown_dependency", f"no operation is called {shown(name)}")
+                mistakes.add(path, "unknown_dependency", f"no operation is called {quote_text(name)}")
             else:
                 apart = [hook for hook in draft.hooks if hook not in known[name].hooks]
                 if apart:
-                    said = f"{shown(name)} does not run at {', '.join(apart)}"
+                    said = f"{quote_text(name)} does not run at {', '.join(apart)}"
                     mistakes.add(path, "cross_hook_dependency", said)
 
 
@@ -114,18 +114,18 @@ def _conditions(drafts: Drafts, mistakes: Mistakes) -> None:
             path = draft.path("run_conditions", index)
             source = known.get(condition.source)
             if condition.source not in set(draft.dependencies()):
-                said = f"{shown(condition.source)} must be in depends_on"
+                said = f"{quote_text(condition.source)} must be in depends_on"
                 mistakes.add((*path, "source"), "condition_source_not_dependency", said)
             if source is None or source.kind is None:
                 continue
             if source.kind.name != "guard":
-                said = f"{shown(condition.source)} is no guard but {source.kind.name}"
+                said = f"{quote_text(condition.source)} is no guard but {source.kind.name}"
                 mistakes.add((*path, "source"), "condition_source_not_guard", said)
             elif source.params is not None:
                 declared = source.kind.keys(source.params)
                 if condition.key not in declared:
                     names = ", ".join(sorted(declared)[:20]) or "none"
-                    said = f"the guard does not declare {shown(condition.key)}; it has {names}"
+                    said = f"the guard does not declare {quote_text(condition.key)}; it has {names}"
                     mistakes.add((*path, "key"), "undeclared_guard_key", said)
 
 
@@ -153,15 +153,15 @@ def _tags(drafts: Drafts, mistakes: Mistakes) -> None:
                 said = "a tag has a-z, 0-9 and _, begins with a letter, and has at most 64 characters"
                 mistakes.add(path, "invalid_tag", said)
             if first and tag != first:
-                said = f"the operation writes {shown(first)} already, and may write one tag"
+                said = f"the operation writes {quote_text(first)} already, and may write one tag"
                 mistakes.add(path, "multiple_tags", said)
             elif first:
                 mistakes.add(path, "duplicate_effect", "an operation writes its tag once")
             first = first or tag
-            _written(draft, index, effect, mistakes)
+            _check_write(draft, index, effect, mistakes)
 
 
-def _written(draft: OperationDraft, index: int, effect: ArtifactUpsert, mistakes: Mistakes) -> None:
+def _check_write(draft: OperationDraft, index: int, effect: ArtifactUpsert, mistakes: Mistakes) -> None:
     path = draft.path("params", "effects", index)
     appends, kept = effect.write_mode == "append", effect.retention
     if effect.persistence == "run_only":
@@ -182,7 +182,7 @@ def _writers(drafts: Drafts, mistakes: Mistakes) -> None:
         for index, effect in upserts(draft):
             writer = writers.setdefault(effect.tag, draft)
             if writer is not draft:
-                said = f"{shown(effect.tag)} is written by {shown(writer.id)} too"
+                said = f"{quote_text(effect.tag)} is written by {quote_text(writer.id)} too"
                 path = draft.path("params", "effects", index, "tag")
                 mistakes.add(path, "duplicate_writer", said)
 

@@ -17,7 +17,7 @@ from artelier.operations.profile.definition import (
 )
 from artelier.operations.profile.draft_parser import OperationDraft
 from artelier.operations.profile.rules import upserts
-from artelier.operations.profile.validation_errors import Mistakes, Step, shown, steps_of
+from artelier.operations.profile.validation_errors import Mistakes, Step, quote_text, steps_of
 from artelier.operations.profile.value_visibility import Reader, hidden_values, reads
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def check_texts(
 ) -> None:
     """Every template of a profile; that those of params parse, the kinds tell themselves."""
     written = {effect.tag: effect for draft in drafts for _, effect in upserts(draft)}
-    hidden = {reader: _hidden(reader, drafts, written) for reader in READERS}
+    hidden = {reader: _find_hidden(reader, drafts, written) for reader in READERS}
     for one in _texts(drafts, inclusions, system):
-        template = _parsed(one, mistakes)
+        template = _parse(one, mistakes)
         if template is not None:
             _check_shown(one, template, hidden, mistakes)
     for draft in drafts:
         for one in _of_params(draft):
-            template = _parsed(one, Mistakes())
+            template = _parse(one, Mistakes())
             if template is not None:
                 _check_shown(one, template, hidden, mistakes)
     _check_dependencies(drafts, mistakes)
@@ -75,14 +75,14 @@ def _check_dependencies(drafts: Sequence[OperationDraft], mistakes: Mistakes) ->
     above = _above(drafts)
     for draft in drafts:
         for one in _of_operation(draft):
-            template = _parsed(one, Mistakes())
+            template = _parse(one, Mistakes())
             for path in sorted(template.paths()) if template is not None else ():
                 if len(path) < 2 or path[0] not in ("deps", "rag") or path[1] in ANY:
                     continue
                 if path[1] in above[draft.id] or (path[0] == "rag" and path[1] in passages):
                     continue
-                name = shown(".".join(path[:2]))
-                said = f"{name} is read here, and {shown(path[1])} is not among its dependencies"
+                name = quote_text(".".join(path[:2]))
+                said = f"{name} is read here, and {quote_text(path[1])} is not among its dependencies"
                 mistakes.add(one.at, "unknown_dependency", said)
 
 
@@ -115,7 +115,7 @@ def _above(drafts: Sequence[OperationDraft]) -> Mapping[str, set[str]]:
     return found
 
 
-def _hidden(
+def _find_hidden(
     reader: Reader, drafts: Sequence[OperationDraft], written: Mapping[str, ArtifactUpsert]
 ) -> _Hidden:
     tags = {
@@ -175,7 +175,7 @@ def _of_params(draft: OperationDraft) -> Iterator[_Text]:
         yield _Text(at=at, text=text, prompt=in_prompt, ui=in_ui)
 
 
-def _parsed(one: _Text, mistakes: Mistakes) -> Template | None:
+def _parse(one: _Text, mistakes: Mistakes) -> Template | None:
     from artelier.operations.templates.template import InvalidTemplate, Template
 
     try:
@@ -198,7 +198,7 @@ def _check_shown(one: _Text, template: Template, hidden: Mapping[str, _Hidden], 
             elif path[0] == "art" and path[1] in out.tags:
                 said = f"art.{path[1]} is {out.tags[path[1]]}: {who} may not be shown it"
             elif reads(path, "deps", out.values) or reads(path, "rag", out.values):
-                name = shown(".".join(path[:2]))
+                name = quote_text(".".join(path[:2]))
                 said = f"{name} may hold an artifact that {who} may not be shown"
             if said:
                 mistakes.add(one.at, f"usage_forbids_{reader}", said)

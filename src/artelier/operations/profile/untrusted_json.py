@@ -16,14 +16,14 @@ DEPTH_MAX = 48
 _INT_MAX = 2**63 - 1
 
 
-def taken(data: object, mistakes: Mistakes) -> dict[str, Any] | None:
+def read_object(data: object, mistakes: Mistakes) -> dict[str, Any] | None:
     """An object, from itself or from JSON text; a copy that nobody else holds. None: a mistake says why.
 
     Values that JSON cannot hold are null in it and each a mistake; only numbers that are not finite stay,
     where `order` is asked for: there the rule about it speaks.
     """
     if isinstance(data, str | bytes):
-        data = _parsed(data, mistakes)
+        data = _parse(data, mistakes)
         if data is None:
             return None
     if not isinstance(data, dict):
@@ -34,7 +34,7 @@ def taken(data: object, mistakes: Mistakes) -> dict[str, Any] | None:
     return cast("dict[str, Any]", copied) if isinstance(copied, dict) else None
 
 
-def _parsed(text: str | bytes, mistakes: Mistakes) -> object:
+def _parse(text: str | bytes, mistakes: Mistakes) -> object:
     if len(text) > BYTES_MAX:
         mistakes.add((), "too_large", f"a profile has at most {BYTES_MAX} bytes of JSON")
         return None
@@ -69,9 +69,9 @@ class _Copy:
         if isinstance(value, int | float):
             return self._number(value, at)
         if not isinstance(value, dict | list | tuple):
-            return self._refused(at, "not_json", f"{type(value).__name__} is nothing JSON can hold")
+            return self._refuse(at, "not_json", f"{type(value).__name__} is nothing JSON can hold")
         if depth > DEPTH_MAX:
-            return self._refused(at, "too_deep", f"a profile nests at most {DEPTH_MAX} levels")
+            return self._refuse(at, "too_deep", f"a profile nests at most {DEPTH_MAX} levels")
         if isinstance(value, dict):
             return self._object(cast("dict[object, object]", value), at, depth)
         items = cast("list[object] | tuple[object, ...]", value)
@@ -93,7 +93,7 @@ class _Copy:
             if self._values > VALUES_MAX or self._chars > BYTES_MAX:
                 break
             if not isinstance(key, str):
-                self._refused(at, "not_json", f"a key is no text but {type(key).__name__}")
+                self._refuse(at, "not_json", f"a key is no text but {type(key).__name__}")
                 continue
             name = self._text(key, at)
             self._chars += len(key)
@@ -105,7 +105,7 @@ class _Copy:
         try:
             value.encode()
         except UnicodeEncodeError:
-            self._refused(at, "not_unicode", "a text with lone surrogates is no Unicode")
+            self._refuse(at, "not_unicode", "a text with lone surrogates is no Unicode")
             return None
         return str(value)
 
@@ -113,10 +113,10 @@ class _Copy:
         if isinstance(value, int):
             if abs(value) <= _INT_MAX:
                 return int(value)
-            return self._refused(at, "not_json", "an integer of more than 64 bits")
+            return self._refuse(at, "not_json", "an integer of more than 64 bits")
         if math.isfinite(value) or at[-1:] == ("order",):
             return float(value)
-        return self._refused(at, "not_json", "a number that is not finite")
+        return self._refuse(at, "not_json", "a number that is not finite")
 
-    def _refused(self, at: tuple[Step, ...], code: str, message: str) -> None:
+    def _refuse(self, at: tuple[Step, ...], code: str, message: str) -> None:
         self._mistakes.add(at, code, message)

@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 Step = str | int
 
 
-class Mistake(TypedDict):
+class ProfileMistake(TypedDict):
     """One mistake: `path` such as `operations[3].params.effects[0].tag`, a stable `code`, a sentence."""
 
     path: str
@@ -34,10 +34,10 @@ class InvalidProfile(InvalidConfig):
 
     code = "invalid_profile"
 
-    def __init__(self, errors: Sequence[Mistake]) -> None:
-        self.errors: tuple[Mistake, ...] = tuple(errors)
+    def __init__(self, errors: Sequence[ProfileMistake]) -> None:
+        self.errors: tuple[ProfileMistake, ...] = tuple(errors)
         count = len(self.errors)
-        said = "; ".join(_said(one) for one in self.errors[:SHOWN_MAX])
+        said = "; ".join(_format_mistake(one) for one in self.errors[:SHOWN_MAX])
         lead = "a mistake in the profile" if count == 1 else f"{count} mistakes in the profile"
         more = f"The first {SHOWN_MAX} are shown; `errors` and `artelier profile validate` have all."
         super().__init__(f"{lead}: {said}", hint=more if count > SHOWN_MAX else None)
@@ -47,7 +47,7 @@ class Mistakes:
     """Collects what is found; the same mistake at the same place counts once."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str, str], tuple[tuple[Step, ...], Mistake]] = {}
+        self._found: dict[tuple[str, str, str], tuple[tuple[Step, ...], ProfileMistake]] = {}
 
     def add(self, steps: Sequence[Step], code: str, message: str) -> None:
         if len(self._found) > MISTAKES_MAX:
@@ -55,7 +55,7 @@ class Mistakes:
         path = path_of(steps)
         if len(self._found) == MISTAKES_MAX:
             code, message = "too_many_mistakes", "there are more than can be listed"
-        made: Mistake = {"path": path, "code": code, "message": _bounded(message)}
+        made: ProfileMistake = {"path": path, "code": code, "message": _limit_message(message)}
         self._found.setdefault((path, code, made["message"]), (tuple(steps), made))
 
     def places(self) -> frozenset[str]:
@@ -65,10 +65,10 @@ class Mistakes:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def listed(self) -> list[Mistake]:
+    def in_order(self) -> list[ProfileMistake]:
         """Return the mistakes by place, those of one place in the order in which they were found."""
 
-        def place(found: tuple[tuple[Step, ...], Mistake]) -> list[tuple[int, str]]:
+        def place(found: tuple[tuple[Step, ...], ProfileMistake]) -> list[tuple[int, str]]:
             return [(one, "") if isinstance(one, int) else (-1, one) for one in found[0]]
 
         return [mistake for _, mistake in sorted(self._found.values(), key=place)]
@@ -93,16 +93,16 @@ def steps_of(path: str) -> tuple[Step, ...]:
     return tuple(int(part) if part.isdecimal() and part.isascii() else part for part in parts)
 
 
-def shown(value: object) -> str:
+def quote_text(value: object) -> str:
     """A text of the profile in a message, short and in ASCII quotes."""
     text = value if isinstance(value, str) else type(value).__name__
     return json.dumps(text[:KEY_CHARS_MAX], ensure_ascii=True)
 
 
-def _bounded(message: str) -> str:
+def _limit_message(message: str) -> str:
     plain = "".join(one if one.isprintable() else " " for one in message[:MESSAGE_CHARS_MAX])
     return plain if len(message) <= MESSAGE_CHARS_MAX else plain + "…"
 
 
-def _said(mistake: Mistake) -> str:
+def _format_mistake(mistake: ProfileMistake) -> str:
     return f"{mistake['path']}: {mistake['message']}" if mistake["path"] else mistake["message"]

@@ -14,10 +14,10 @@ from artelier.operations.kinds.shared_values import destination, paths_in
 from artelier.operations.profile.definition import ArtifactUpsert, Params
 
 if TYPE_CHECKING:
-    from artelier.operations.kinds.contract import Kind
+    from artelier.operations.kinds.contract import OperationKind
 
 Reader = Literal["prompt", "ui"]
-Source = tuple[str, "Kind[Any]", Params]
+Source = tuple[str, "OperationKind[Any]", Params]
 """An operation: its id, its kind and its params."""
 
 
@@ -36,7 +36,7 @@ def hidden_values(sources: Iterable[Source], tags: Collection[str], reader: Read
 
 
 def _hides(
-    kind: Kind[Any], params: Params, tags: Collection[str], hidden: Collection[str], reader: Reader
+    kind: OperationKind[Any], params: Params, tags: Collection[str], hidden: Collection[str], reader: Reader
 ) -> bool:
     for effect in params.effects:
         if isinstance(effect, ArtifactUpsert) and effect.value is None and effect.tag in tags:

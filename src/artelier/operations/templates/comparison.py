@@ -7,14 +7,14 @@ from typing import Any, cast
 
 from artelier.operations.templates.failures import TemplateFailed
 from artelier.operations.templates.renderer import Rendering
-from artelier.operations.templates.values import Named, Undefined, same, text, undefined
+from artelier.operations.templates.values import Named, Undefined, same, text, undefined_error
 
 
 def is_below(left: Any, right: Any, state: Rendering, *, or_same: bool = False) -> bool:
     """Numbers with numbers, texts with texts; nothing is below null. Errors: `TemplateFailed` else."""
     for side in (left, right):
         if isinstance(side, Undefined) and state.strict:
-            raise undefined(side)
+            raise undefined_error(side)
         if side is None or isinstance(side, Undefined):
             return False
     if isinstance(left, str) and isinstance(right, str):
@@ -37,7 +37,7 @@ def contains(whole: Any, part: Any, state: Rendering) -> bool:
     """A text in a text, an item in a list, a key in a mapping; false for any other value."""
     if isinstance(whole, Undefined):
         if state.strict:
-            raise undefined(whole)
+            raise undefined_error(whole)
         return False
     if isinstance(whole, Named):
         whole = whole.name

@@ -105,7 +105,7 @@ def _parse(source: str) -> list[Node]:
         raise InvalidTemplate("the template holds a number or a mark that can't be read") from None
 
 
-def _chained(runs: list[Run]) -> Run:
+def _chain(runs: list[Run]) -> Run:
     if len(runs) == 1:
         return runs[0]
 
@@ -128,7 +128,7 @@ class _Compiler:
     def sequence(self, nodes: list[Node], *, blank: bool = False) -> Run:
         """A blank block, which holds only spaces and tags that show nothing, writes no spaces."""
         shown = [node for node in nodes if not (blank and isinstance(node, content.ContentNode))]
-        return _chained([self._node(node) for node in shown])
+        return _chain([self._node(node) for node in shown])
 
     def _block(self, block: BlockNode, *own: str) -> tuple[Run, set[str]]:
         with self._names.block(*own) as names:
@@ -142,10 +142,10 @@ class _Compiler:
                 return _printing(compile_expression(node.expression, self._names))
             case assign_tag.AssignNode():
                 value = compile_expression(node.expression, self._names)
-                return _assigning(self._owned(node, str(node.name)), value)
+                return _assigning(self._own(node, str(node.name)), value)
             case capture_tag.CaptureNode():
                 run, _ = self._block(node.block)
-                return _capturing(self._owned(node, str(node.name)), run)
+                return _capturing(self._own(node, str(node.name)), run)
             case if_tag.IfNode() | unless_tag.UnlessNode():
                 return self._choice(node, negated=isinstance(node, unless_tag.UnlessNode))
             case case_tag.CaseNode():
@@ -171,7 +171,7 @@ class _Compiler:
             raise self._wrong(node, "names that begin with `_` have no value")
         return name
 
-    def _owned(self, node: Node, name: str) -> str:
+    def _own(self, node: Node, name: str) -> str:
         self._names.own(self._public(node, name))
         return name
 

@@ -41,7 +41,7 @@ def date(state: Rendering, value: Any, form: Any) -> str:
     if value is None or isinstance(value, Undefined):
         return text(value, state)
     moment = _moment(value)
-    return text(value, state) if moment is None else _shown(moment, text(form, state), state)
+    return text(value, state) if moment is None else _format_moment(moment, text(form, state), state)
 
 
 def _moment(value: Any) -> datetime | None:
@@ -115,7 +115,7 @@ _DIRECTIVES: dict[str, Callable[[datetime], str]] = {
 }
 
 
-def _shown(moment: datetime, form: str, state: Rendering) -> str:
+def _format_moment(moment: datetime, form: str, state: Rendering) -> str:
     """The form with its directives filled in; one that is unknown stays as it is."""
     parts: list[str] = []
     at = 0
@@ -127,4 +127,4 @@ def _shown(moment: datetime, form: str, state: Rendering) -> str:
         parts.append(f"%{name}" if show is None else show(moment))
         at = found + 1 + size
     state.spend(len(form) + 8 * len(parts))
-    return state.sized(join_texts([*parts, form[at:]], ""))
+    return state.check_size(join_texts([*parts, form[at:]], ""))

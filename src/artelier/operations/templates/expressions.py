@@ -43,7 +43,7 @@ from artelier.operations.templates.values import (
     is_true,
     item,
     same,
-    undefined,
+    undefined_error,
 )
 
 Evaluate = Callable[[Rendering], Any]
@@ -79,7 +79,7 @@ class TemplatePaths:
 def compile_expression(node: Expression | None, names: TemplatePaths) -> Evaluate:
     """Errors: `InvalidTemplate` for a filter, an argument or a form that does not exist here."""
     if isinstance(node, FilteredExpression):
-        return _filtered(node, names)
+        return _compile_filters(node, names)
     if isinstance(node, Path):
         return _path(node, names)
     if isinstance(node, Literal):
@@ -167,7 +167,7 @@ def _root(name: str) -> Evaluate:
 # --------------------------------------------------------------------------- filters
 
 
-def _filtered(node: FilteredExpression, names: TemplatePaths) -> Evaluate:
+def _compile_filters(node: FilteredExpression, names: TemplatePaths) -> Evaluate:
     evaluate = compile_expression(node.left, names)
     for each in node.filters or ():
         evaluate = _filter(each, evaluate, names)
@@ -202,8 +202,8 @@ def _filter(node: Filter, left: Evaluate, names: TemplatePaths) -> Evaluate:
         state.spend(NODE_WORK)
         value = left(state)
         if not lenient and state.strict and isinstance(value, Undefined):
-            raise undefined(value)
-        given = [_defined(argument(state), state) for argument in arguments]
+            raise undefined_error(value)
+        given = [_require_defined(argument(state), state) for argument in arguments]
         more = {key: argument(state) for key, argument in named.items()}
         try:
             return function(state, value, *given, **more)
@@ -214,10 +214,10 @@ def _filter(node: Filter, left: Evaluate, names: TemplatePaths) -> Evaluate:
     return evaluate
 
 
-def _defined(value: Any, state: Rendering) -> Any:
+def _require_defined(value: Any, state: Rendering) -> Any:
     if isinstance(value, Undefined):
         if state.strict:
-            raise undefined(value)
+            raise undefined_error(value)
         return None
     return value
 

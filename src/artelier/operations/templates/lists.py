@@ -55,13 +55,13 @@ def _field(value: Any, key: Any) -> Any:
 def _first(state: Rendering, value: Any, count: Any = None) -> Any:
     if count is None:
         return _end(value, "first")
-    return _like(value, _listed(value)[: max(0, integer(count))])
+    return _like(value, _as_list(value)[: max(0, integer(count))])
 
 
 def _last(state: Rendering, value: Any, count: Any = None) -> Any:
     if count is None:
         return _end(value, "last")
-    found, wanted = _listed(value), max(0, integer(count))
+    found, wanted = _as_list(value), max(0, integer(count))
     return _like(value, found[max(0, len(found) - wanted) :])
 
 
@@ -69,7 +69,7 @@ def _end(value: Any, key: str) -> Any:
     return _field(value, key) if isinstance(value, list | tuple | range) else None
 
 
-def _listed(value: Any) -> Items:
+def _as_list(value: Any) -> Items:
     if value is None or isinstance(value, Undefined):
         return []
     if isinstance(value, list):
@@ -81,12 +81,12 @@ def _listed(value: Any) -> Items:
     raise TemplateFailed("not a list", got=type(value).__name__[:80])
 
 
-def _sliced(state: Rendering, value: Any, start: Any, length: Any = 1) -> Any:
+def _slice(state: Rendering, value: Any, start: Any, length: Any = 1) -> Any:
     whole = items(value, state) if isinstance(value, list | tuple | range) else text(value, state)
     begin, size = integer(start), max(0, integer(length))
     begin = begin if begin >= 0 else max(0, len(whole) + begin)
     found = whole[begin : begin + size]
-    return state.sized(found) if isinstance(found, str) else _like(value, found)
+    return state.check_size(found) if isinstance(found, str) else _like(value, found)
 
 
 def _reverse(state: Rendering, value: Any) -> Items:
@@ -105,12 +105,12 @@ def _split(state: Rendering, value: Any, separator: Any) -> Items:
 
 def _join(state: Rendering, value: Any, separator: Any = " ") -> str:
     parts = [text(each, state) for each in items(value, state)]
-    return state.sized(join_texts(parts, text(separator, state)))
+    return state.check_size(join_texts(parts, text(separator, state)))
 
 
 def _bullets(state: Rendering, value: Any) -> str:
     lines = [text(each, state).replace("\n", "\n  ") for each in items(value, state)]
-    return state.sized(join_texts([f"- {line}" for line in lines], "\n"))
+    return state.check_size(join_texts([f"- {line}" for line in lines], "\n"))
 
 
 def _concat(state: Rendering, value: Any, more: Any) -> Items:
@@ -218,7 +218,7 @@ def _json(state: Rendering, value: Any, indent: Any = None) -> str:
 _LIST_FILTERS: dict[str, tuple[Filter, int, int]] = {
     "first": (_first, 0, 1),
     "last": (_last, 0, 1),
-    "slice": (_sliced, 1, 2),
+    "slice": (_slice, 1, 2),
     "split": (_split, 1, 1),
     "join": (_join, 0, 1),
     "bullets": (_bullets, 0, 0),

@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from artelier.operations.templates.failures import TemplateFailed
 from artelier.operations.templates.renderer import ITEM_WORK, NODE_WORK, TURNS_MAX, Rendering
 from artelier.operations.templates.texts import integer
-from artelier.operations.templates.values import Loop, Undefined, undefined
+from artelier.operations.templates.values import Loop, Undefined, undefined_error
 
 Signal = Literal["break", "continue"] | None
 Evaluate = Callable[[Rendering], Any]
@@ -77,7 +77,7 @@ def _sequence(value: Any, state: Rendering) -> Any:
     """A list, tuple or range, which can be cut without walking it."""
     if isinstance(value, Undefined):
         if state.strict:
-            raise undefined(value)
+            raise undefined_error(value)
         return ()
     if value is None:
         return ()

@@ -82,7 +82,7 @@ class Rendering:
             )
         self.pieces.append(text)
 
-    def sized(self, text: str) -> str:
+    def check_size(self, text: str) -> str:
         """The text itself, if it is short enough to be kept."""
         if len(text) > TEXT_CHARS_MAX:
             raise too_long()

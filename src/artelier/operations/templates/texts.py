@@ -11,7 +11,7 @@ from urllib.parse import quote_plus, unquote_plus
 
 from artelier.operations.templates.failures import TemplateFailed
 from artelier.operations.templates.renderer import TEXT_CHARS_MAX, Rendering, too_long
-from artelier.operations.templates.values import checked, text
+from artelier.operations.templates.values import check_integer, text
 
 Number = int | float
 NUMBER_CHARS_MAX = 40
@@ -27,7 +27,7 @@ def join_texts(parts: list[str], separator: str) -> str:
     return separator.join(parts)
 
 
-def _replaced(whole: str, old: str, new: str) -> str:
+def _replace(whole: str, old: str, new: str) -> str:
     """Errors: `TemplateLimit` before a text is made that is too long."""
     if len(whole) + whole.count(old) * (len(new) - len(old)) > TEXT_CHARS_MAX:
         raise too_long()
@@ -40,7 +40,7 @@ def _replaced_last(whole: str, old: str, new: str) -> str:
 
 
 def _newlines(whole: str, new: str) -> str:
-    return _replaced(whole.replace("\r\n", "\n"), "\n", new)
+    return _replace(whole.replace("\r\n", "\n"), "\n", new)
 
 
 def _stripped_html(whole: str) -> str:
@@ -67,7 +67,7 @@ def _end_of_tag(whole: str, start: int) -> int:
     return -1 if found < 0 else found + 1
 
 
-def _truncated(whole: str, size: int, end: str) -> str:
+def _truncate_text(whole: str, size: int, end: str) -> str:
     return whole if len(whole) <= size else whole[: max(0, size - len(end))] + end
 
 
@@ -80,7 +80,7 @@ def _one_text(function: Callable[[str], str]) -> Filter:
     def run(state: Rendering, value: Any) -> str:
         whole = text(value, state)
         state.spend(len(whole))
-        return state.sized(function(whole))
+        return state.check_size(function(whole))
 
     return run
 
@@ -89,7 +89,7 @@ def _two_texts(function: Callable[[str, str], str]) -> Filter:
     def run(state: Rendering, value: Any, argument: Any) -> str:
         whole = text(value, state)
         state.spend(len(whole))
-        return state.sized(function(whole, text(argument, state)))
+        return state.check_size(function(whole, text(argument, state)))
 
     return run
 
@@ -100,21 +100,21 @@ def _three_texts(function: Callable[[str, str, str], str]) -> Filter:
     def run(state: Rendering, value: Any, argument: Any, more: Any = "") -> str:
         whole = text(value, state)
         state.spend(len(whole))
-        return state.sized(function(whole, text(argument, state), text(more, state)))
+        return state.check_size(function(whole, text(argument, state), text(more, state)))
 
     return run
 
 
 def _truncate(state: Rendering, value: Any, size: Any = 50, end: Any = "...") -> str:
     whole = text(value, state)
-    return state.sized(_truncated(whole, integer(size), text(end, state)))
+    return state.check_size(_truncate_text(whole, integer(size), text(end, state)))
 
 
 def _truncatewords(state: Rendering, value: Any, count: Any = 15, end: Any = "...") -> str:
     whole = text(value, state)
     state.spend(len(whole))
     count = min(integer(count), TEXT_CHARS_MAX)
-    return state.sized(_truncated_words(whole, count, text(end, state)))
+    return state.check_size(_truncated_words(whole, count, text(end, state)))
 
 
 def number(value: Any) -> Number:
@@ -122,7 +122,7 @@ def number(value: Any) -> Number:
     if isinstance(value, bool):
         return 0
     if isinstance(value, int):
-        return checked(value)
+        return check_integer(value)
     if isinstance(value, float):
         return value
     if isinstance(value, str) and len(value) <= NUMBER_CHARS_MAX:
@@ -131,19 +131,19 @@ def number(value: Any) -> Number:
                 found = kind(value)
             except ValueError:
                 continue
-            return checked(found) if isinstance(found, int) else found
+            return check_integer(found) if isinstance(found, int) else found
     return 0
 
 
 def integer(value: Any) -> int:
     """A whole number. Errors: `TemplateFailed` for anything that is none and spells none."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return checked(value)
+        return check_integer(value)
     if isinstance(value, float) and value.is_integer():
-        return checked(int(value))
+        return check_integer(int(value))
     if isinstance(value, str) and len(value) <= NUMBER_CHARS_MAX:
         try:
-            return checked(int(value))
+            return check_integer(int(value))
         except ValueError:
             pass
     raise TemplateFailed("not a whole number", got=type(value).__name__[:80])
@@ -160,16 +160,16 @@ def _numbers(whole: Callable[[int, int], int], other: Callable[[Decimal, Decimal
     def run(state: Rendering, value: Any, argument: Any) -> Number:
         left, right = number(value), number(argument)
         if isinstance(left, int) and isinstance(right, int):
-            return checked(whole(left, right))
+            return check_integer(whole(left, right))
         return float(other(decimal(left), decimal(right)))
 
     return run
 
 
-def _rounded(state: Rendering, value: Any, digits: Any = 0) -> Number:
+def _round(state: Rendering, value: Any, digits: Any = 0) -> Number:
     found = number(value)
     places = max(-30, min(30, integer(digits)))
-    return checked(round(found)) if places == 0 else round(found, places)
+    return check_integer(round(found)) if places == 0 else round(found, places)
 
 
 def _one_number(function: Callable[[Number], Number]) -> Filter:
@@ -204,7 +204,7 @@ TEXT_FILTERS: dict[str, tuple[Filter, int, int]] = {
     "escape_once": (_one_text(lambda whole: html.escape(html.unescape(whole))), 0, 0),
     "url_encode": (_one_text(lambda whole: quote_plus(whole, errors="replace")), 0, 0),
     "url_decode": (_one_text(unquote_plus), 0, 0),
-    "replace": (_three_texts(_replaced), 1, 2),
+    "replace": (_three_texts(_replace), 1, 2),
     "replace_first": (_three_texts(lambda whole, old, new: whole.replace(old, new, 1)), 1, 2),
     "replace_last": (_three_texts(_replaced_last), 1, 2),
     "remove": (_two_texts(lambda whole, old: whole.replace(old, "")), 1, 1),
@@ -220,8 +220,8 @@ TEXT_FILTERS: dict[str, tuple[Filter, int, int]] = {
     "at_least": (_at_least, 1, 1),
     "at_most": (_at_most, 1, 1),
     "abs": (_one_number(abs), 0, 0),
-    "ceil": (_one_number(lambda value: checked(math.ceil(value))), 0, 0),
-    "floor": (_one_number(lambda value: checked(math.floor(value))), 0, 0),
-    "round": (_rounded, 0, 1),
+    "ceil": (_one_number(lambda value: check_integer(math.ceil(value))), 0, 0),
+    "floor": (_one_number(lambda value: check_integer(math.floor(value))), 0, 0),
+    "round": (_round, 0, 1),
 }
 """By name: the function of state, value and arguments; how many arguments at least and at most."""

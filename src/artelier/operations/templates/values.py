@@ -90,7 +90,7 @@ def not_data(value: object) -> TemplateFailed:
     )
 
 
-def undefined(value: Undefined) -> TemplateUndefined:
+def undefined_error(value: Undefined) -> TemplateUndefined:
     return TemplateUndefined(
         f"`{value.path[:120]}` has no value", hint="Give it a value, or write `| default: ...`."
     )
@@ -197,12 +197,12 @@ def text(value: Any, state: Rendering) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(checked(value))
+        return str(check_integer(value))
     if isinstance(value, float):
         return str(value)
     if isinstance(value, Undefined):
         if state.strict:
-            raise undefined(value)
+            raise undefined_error(value)
         return ""
     if isinstance(value, Named):
         return text(value.name, state)
@@ -237,7 +237,7 @@ def _lines(messages: list[Mapping[str, Any]], state: Rendering) -> str:
     return "\n".join(lines)
 
 
-def checked(number: int) -> int:
+def check_integer(number: int) -> int:
     """The number, if it is not absurdly large."""
     if -INTEGER_MAX <= number <= INTEGER_MAX:
         return number
@@ -250,7 +250,7 @@ def to_json(value: Any, state: Rendering, *, indent: int | None = None) -> str:
     state.work_left -= kept
     data = plain(value, state)
     state.work_left += kept
-    return state.sized(json.dumps(data, ensure_ascii=False, indent=indent))
+    return state.check_size(json.dumps(data, ensure_ascii=False, indent=indent))
 
 
 def plain(value: Any, state: Rendering, depth: int = 0) -> Any:
@@ -262,7 +262,7 @@ def plain(value: Any, state: Rendering, depth: int = 0) -> Any:
         state.spend(len(value))
         return value
     if isinstance(value, int):
-        return checked(value)
+        return check_integer(value)
     if isinstance(value, float):
         return value if value - value == 0 else None
     if depth >= DEPTH_MAX:

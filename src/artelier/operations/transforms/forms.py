@@ -41,11 +41,11 @@ def _pattern(value: str) -> str:
     return value
 
 
-class _Form(BaseModel):
+class _StepForm(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class JsonPatchForm(_Form):
+class JsonPatchForm(_StepForm):
     op: Literal["json_patch"]
     patch: list[dict[str, JsonValue]] = Field(min_length=1, max_length=OPERATIONS_MAX)
 
@@ -62,7 +62,7 @@ class JsonPatchForm(_Form):
         return patch
 
 
-class RegexForm(_Form):
+class RegexForm(_StepForm):
     op: Literal["regex"]
     pattern: str = Field(min_length=1, max_length=PATTERN_CHARS_MAX)
     replace: str = Field(max_length=TEXT_CHARS_MAX)
@@ -78,18 +78,18 @@ class RegexForm(_Form):
         return self
 
 
-class CaseForm(_Form):
+class CaseForm(_StepForm):
     op: Literal["case"]
     to: Literal["lower", "upper", "title", "sentence"]
 
 
-class TrimForm(_Form):
+class TrimForm(_StepForm):
     op: Literal["trim"]
     chars: str | None = Field(default=None, min_length=1, max_length=200)
     max_chars: int | None = Field(default=None, ge=0, le=2**31)
 
 
-class ExtractForm(_Form):
+class ExtractForm(_StepForm):
     op: Literal["extract"]
     path: str | None = Field(default=None, min_length=1, max_length=PATH_CHARS_MAX)
     regex: str | None = Field(default=None, min_length=1, max_length=PATTERN_CHARS_MAX)

@@ -99,13 +99,13 @@ async def apply(steps: Sequence[Step], value: Any, *, time_s: float = TIME_S) ->
 
     asking = Question(_pool())
     try:
-        return await _threads().run(partial(_applied, asking, steps, value, time_s=time_s))
+        return await _threads().run(partial(_apply, asking, steps, value, time_s=time_s))
     except asyncio.CancelledError:
         asking.stop()  # else its thread and its process would go on for nobody
         raise
 
 
-def _applied(asking: Question, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
+def _apply(asking: Question, steps: Sequence[Step], value: Any, *, time_s: float) -> Any:
     """Apply steps to a value. Call it in a thread: encoding a large value takes a while as well."""
     from artelier.child import ChildStopped
 
@@ -145,12 +145,12 @@ def _data(value: Any) -> tuple[Any, int]:
 
 
 def _direct(steps: Sequence[Step], data: Any) -> Any:
-    from artelier.operations.transforms.worker.failure import Failure
+    from artelier.operations.transforms.worker.failure import TransformFailure
     from artelier.operations.transforms.worker.step_runner import run
 
     try:
         return run(steps, data)
-    except Failure as failure:
+    except TransformFailure as failure:
         raise _error(failure.code, str(failure), failure.step) from None
 
 

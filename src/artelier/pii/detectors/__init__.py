@@ -1,5 +1,5 @@
 """The shipped detectors of personal data, patterns of tenants, and one search with several of them."""
 
-from artelier.pii.detectors.search import find_all, pattern, shipped
+from artelier.pii.detectors.search import builtin_detectors, find_all, pattern
 
-__all__ = ["find_all", "pattern", "shipped"]
+__all__ = ["builtin_detectors", "find_all", "pattern"]

@@ -57,7 +57,7 @@ class Emails(Shipped):
         super().__init__("EMAIL")
 
     def read(self, reading: TextReading) -> Iterator[Found]:
-        yield from self._signed(reading)
+        yield from self._find_by_sign(reading)
         if any(hint in reading.lower for hint in _SPELT_HINTS):
             yield from self._spelt(reading)
 
@@ -71,9 +71,9 @@ class Emails(Shipped):
                 host = re.sub(f"(?i){_SPELT_DOT}", ".", domain[0])
                 last = domain.end()
                 normal = _normal(local[0], host, escaped=False)
-                yield reading.found(local.start(), last, self.kind, normal)
+                yield reading.make_found(local.start(), last, self.kind, normal)
 
-    def _signed(self, reading: TextReading) -> Iterator[Found]:
+    def _find_by_sign(self, reading: TextReading) -> Iterator[Found]:
         text = reading.text
         if "@" not in text and ("%" not in text or "%40" not in text):
             return
@@ -88,7 +88,7 @@ class Emails(Shipped):
             while text[start] == text[end : end + 1] == "_" and start + 1 < sign.start():
                 start += 1  # emphasis of Markdown, the second of whose signs is behind
             normal = _normal(text[start : sign.start()], text[sign.end() : end], escaped=sign[0] != "@")
-            yield reading.found(start, end, self.kind, normal)
+            yield reading.make_found(start, end, self.kind, normal)
             last = end
 
 

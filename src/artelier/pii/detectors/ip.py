@@ -80,7 +80,7 @@ class Ips(Shipped):
             start, last = span
             address = ipaddress.IPv4Address(reading.text[start:last])
             if not _is_nobodys(address) and not _is_network(reading.text, address, last):
-                yield reading.found(start, last, self.kind, str(address))
+                yield reading.make_found(start, last, self.kind, str(address))
         yield from self._six(reading)
 
     def _six(self, reading: TextReading) -> Iterator[Found]:
@@ -103,7 +103,7 @@ class Ips(Shipped):
                 continue
             address = _address_six(written)
             if address is not None and not _is_network(reading.text, address, end):
-                yield reading.found(start, end, self.kind, str(address))
+                yield reading.make_found(start, end, self.kind, str(address))
 
 
 def _is_nobodys(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -36,7 +36,7 @@ class NationalIds(Shipped):
             while at < len(run.groups):
                 size = _groups_of_id(reading, run, at)
                 if size:
-                    yield self._found(reading, run.starts[at], run.ends_at(at + size - 1))
+                    yield self._make_found(reading, run.starts[at], run.ends_at(at + size - 1))
                 at += size or 1
         for start, shapes in _find_lettered(reading):
             for shape in shapes:
@@ -46,11 +46,11 @@ class NationalIds(Shipped):
                     and _stands_free(reading, start, end)
                     and _fits(reading, shape, start, end)
                 ):
-                    yield self._found(reading, start, end)
+                    yield self._make_found(reading, start, end)
 
-    def _found(self, reading: TextReading, start: int, end: int) -> Found:
+    def _make_found(self, reading: TextReading, start: int, end: int) -> Found:
         normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
-        return reading.found(start, end, self.kind, normal)
+        return reading.make_found(start, end, self.kind, normal)
 
 
 def _find_lettered(reading: TextReading) -> Iterator[tuple[int, tuple[bytes, ...]]]:

@@ -94,7 +94,7 @@ class Cards(Shipped):
                 if size:
                     digits = "".join(run.groups[at : at + size])
                     end = run.ends_at(at + size - 1)
-                    yield reading.found(run.starts[at], end, self.kind, digits)
+                    yield reading.make_found(run.starts[at], end, self.kind, digits)
                 at += size or 1
 
 
@@ -204,7 +204,7 @@ class Ibans(Shipped):
                 if end is not None:
                     normal = "".join(_SIGNS.findall(reading.text[start:end])).upper()
                     if remainder_fits(normal):
-                        yield reading.found(start, end, self.kind, normal)
+                        yield reading.make_found(start, end, self.kind, normal)
                         last = end
                 start = reading.parts.find(head, start + 1)
 

@@ -221,7 +221,7 @@ class Phones(Shipped):
                 size, normal = _phone(reading, run, at, said=said)
                 if size:
                     start, end = _span(reading, run, at, size)
-                    yield reading.found(start, end, self.kind, normal)
+                    yield reading.make_found(start, end, self.kind, normal)
                 at += size or 1
 
 

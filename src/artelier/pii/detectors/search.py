@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import regex
 
 
-def shipped() -> tuple[Detector, ...]:
+def builtin_detectors() -> tuple[Detector, ...]:
     """The detectors that come with Artelier, the most certain first."""
     return (Secrets(), Ibans(), Cards(), Emails(), NationalIds(), Ips(), Phones())
 

@@ -177,7 +177,7 @@ class Secrets(Shipped):
 
     def read(self, reading: TextReading) -> Iterator[Found]:
         for start, end in sorted(_spans(reading)):
-            yield reading.found(start, end, self.kind, reading.text[start:end])
+            yield reading.make_found(start, end, self.kind, reading.text[start:end])
 
 
 def _spans(reading: TextReading) -> Iterator[tuple[int, int]]:

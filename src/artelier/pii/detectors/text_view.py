@@ -282,7 +282,7 @@ class TextReading:
             return before == "." and not text[start - 2].isdigit()
         return not (after and after in "-." and end + 1 < len(text) and joins(text[end + 1]))
 
-    def found(self, start: int, end: int, kind: str, normal: str) -> Found:
+    def make_found(self, start: int, end: int, kind: str, normal: str) -> Found:
         """The value at a place of the folded text, with its place in the original."""
         if self._places is None:
             return Found(start, end, kind, normal)

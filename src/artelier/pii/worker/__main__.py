@@ -9,7 +9,7 @@ from typing import Any
 
 from artelier.child_loop import MIB, serve
 from artelier.errors import ArtelierError, PatternTimeout
-from artelier.pii.detectors import pattern, shipped
+from artelier.pii.detectors import builtin_detectors, pattern
 from artelier.pii.hidden_values import places
 from artelier.ports.pii import Detector
 
@@ -41,7 +41,7 @@ def _answer(message: dict[str, Any]) -> dict[str, Any]:
 def _detector(kind: str, expression: str | None) -> Detector:
     if expression is not None:
         return pattern(kind, expression)
-    return next(one for one in shipped() if one.kind == kind)
+    return next(one for one in builtin_detectors() if one.kind == kind)
 
 
 if __name__ == "__main__":

@@ -120,15 +120,15 @@ class Telling:
                 elif item.type in ("approval.requested", "approval.given"):
                     yield await self._approval(item)
                 elif item.type == "run.suspended":
-                    for event in self._suspended(item.data):
+                    for event in self._suspension_events(item.data):
                         yield event
                     return
                 elif item.type == "run.finished":
-                    async for event in self._ended(item.data):
+                    async for event in self._end_events(item.data):
                         yield event
                     return
 
-    def _finished(self, outcome: Outcome) -> agui.BaseEvent:
+    def _finish_event(self, outcome: Outcome) -> agui.BaseEvent:
         asked = self._asked
         return agui.RunFinishedEvent(thread_id=asked.thread_id, run_id=asked.run_id, outcome=outcome)
 
@@ -137,9 +137,9 @@ class Telling:
         if self._is_off or offset > len(self._sent) or not text.startswith(known):
             self._is_off = True
             return []
-        return self._said(text[len(known) :])
+        return self._text_events(text[len(known) :])
 
-    def _said(self, text: str) -> list[agui.BaseEvent]:
+    def _text_events(self, text: str) -> list[agui.BaseEvent]:
         if not text:
             return []
         found: list[agui.BaseEvent] = []
@@ -156,7 +156,7 @@ class Telling:
             self._questions.pop(key, None)
         return agui.CustomEvent(name=item.type, value={"run_id": self._run_id, **item.data})
 
-    def _suspended(self, data: Any) -> list[agui.BaseEvent]:
+    def _suspension_events(self, data: Any) -> list[agui.BaseEvent]:
         """It waits for somebody: to this client the run is interrupted."""
         status = str(data.get("status", "waiting"))
         waits = [agui.Interrupt(id=self._run_id, reason=status)]
@@ -164,16 +164,16 @@ class Telling:
         if self._sent:
             found.append(agui.TextMessageEndEvent(message_id=self._message_id))
         outcome = agui.RunFinishedInterruptOutcome(interrupts=list(self._questions.values()) or waits)
-        return [*found, self._finished(outcome)]
+        return [*found, self._finish_event(outcome)]
 
-    async def _ended(self, data: Any) -> AsyncGenerator[agui.BaseEvent]:
+    async def _end_events(self, data: Any) -> AsyncGenerator[agui.BaseEvent]:
         status, reason = data["status"], str(data.get("reason") or "")
         # What a cancelled turn keeps is recorded after its end: to this client it is what was sent.
         reply = await self._session.reply(self._run_id) if status != "cancelled" else None
         text = reply.text if reply is not None else self._sent
         is_other = reply is not None and (self._is_off or not text.startswith(self._sent))
         if not is_other:
-            for event in self._said(text[len(self._sent) :]):
+            for event in self._text_events(text[len(self._sent) :]):
                 yield event
         if self._sent:
             yield agui.TextMessageEndEvent(message_id=self._message_id)
@@ -188,4 +188,4 @@ class Telling:
         outcome = (
             agui.RunFinishedCancelledOutcome() if status == "cancelled" else agui.RunFinishedSuccessOutcome()
         )
-        yield self._finished(outcome)
+        yield self._finish_event(outcome)

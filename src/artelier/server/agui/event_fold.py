@@ -132,16 +132,16 @@ class Fold:
             found.append(Outline(agui.StateDeltaEvent, {"delta": delta}))
         if kind_of_stream == "run":
             found += self._after(id_, fact)
-        return [self._named(one, run, fact) for one in found]
+        return [self._with_origin(one, run, fact) for one in found]
 
     def snapshot(self) -> Outline:
-        return Outline(agui.StateSnapshotEvent, {"snapshot": {"tasks": self.tasks.copied()}})
+        return Outline(agui.StateSnapshotEvent, {"snapshot": {"tasks": self.tasks.copy_shown()}})
 
     # What comes first, and what comes last
 
     def _before(self, run: str, fact: Fact) -> Iterator[Outline]:
         if fact.kind in BEGINS:
-            yield from self._begun(run, fact)
+            yield from self._begin_run(run, fact)
         track = self.tracks.get(run)
         if track is None or not track.is_open:
             return
@@ -157,7 +157,7 @@ class Fold:
             if fact.kind == "model.completed" and _is_said(track.loop, key, fact.data):
                 yield from _message(run, key, LazyText("reply", fact.data["reply"], is_message=True))
 
-    def _begun(self, run: str, fact: Fact) -> Iterator[Outline]:
+    def _begin_run(self, run: str, fact: Fact) -> Iterator[Outline]:
         known = self.tracks.get(run)
         if known is None:
             origin = self.tracks.get(str(fact.data.get("origin", "")))
@@ -235,7 +235,7 @@ class Fold:
     def thread_of(self, run: str) -> str:
         return chat_of(run) if self.tracks[run].loop == CHAT else run
 
-    def _named(self, outline: Outline, run: str, fact: Fact) -> Outline:
+    def _with_origin(self, outline: Outline, run: str, fact: Fact) -> Outline:
         """With when it was and whose it is."""
         fields: dict[str, Any] = {**outline.fields, "metadata": {"run_id": run} if run else None}
         if fact.at_us is not None:

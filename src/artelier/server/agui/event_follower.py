@@ -28,7 +28,7 @@ from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
 from artelier.server.agui.event_fold import Fact, Fold, LazyText, Outline
-from artelier.server.live.event_encoder import Filter, WireEvent, shortened
+from artelier.server.live.event_encoder import Filter, WireEvent, shorten_content
 from artelier.server.live.hub import Hub
 
 PAGE = 500
@@ -132,7 +132,7 @@ class Following:
             if sent := b"".join(ahead):
                 yield sent
             async for piece in pieces:
-                frames = b"".join([frame async for frame in self._turned(piece)])
+                frames = b"".join([frame async for frame in self._translate(piece)])
                 if frames:
                     yield frames
                 if await self._is_over():
@@ -142,12 +142,12 @@ class Following:
             if close is not None:
                 await close()
 
-    async def _turned(self, piece: bytes) -> AsyncIterator[bytes]:
+    async def _translate(self, piece: bytes) -> AsyncIterator[bytes]:
         """Events of a piece of the hub's stream in the other language; comments stay what they are."""
         for block in piece.split(b"\n\n"):
             head, is_event, body = block.partition(b"\ndata: ")
             if is_event and head.startswith(b"id: "):
-                fact = _decoded(body)
+                fact = _decode(body)
                 self._after = fact.position
                 for n, outline in enumerate(self._fold.take(fact), 1):
                     yield await self._frame(fact.position, n, outline)
@@ -198,7 +198,7 @@ def json_of(event: agui.BaseEvent) -> bytes:
 def _readable(content: bytes) -> str:
     """Return what a tool was given or said: a JSON text without its quotes, JSON as it is."""
     if len(content) > WHOLE_BYTES_MAX:
-        return shortened(content)
+        return shorten_content(content)
     if content[:1] == b'"':
         try:
             return msgspec.json.decode(content, type=str)
@@ -213,10 +213,10 @@ def _fact(event: Event) -> Fact:
 
 
 def _fact_of(event: WireEvent) -> Fact:
-    return _decoded(event.body)
+    return _decode(event.body)
 
 
-def _decoded(body: bytes) -> Fact:
+def _decode(body: bytes) -> Fact:
     wire = msgspec.json.decode(body)
     at_us = wire["at_us"] if wire["space"] == MAIN_SPACE else None
     return Fact(

@@ -60,7 +60,7 @@ class TaskStates:
 
     _known: dict[str, _KnownTask] = field(default_factory=dict[str, _KnownTask])
 
-    def copied(self) -> dict[str, Any]:
+    def copy_shown(self) -> dict[str, Any]:
         return {id_: one.to_show() for id_, one in self._known.items()}
 
     def take(
@@ -73,7 +73,7 @@ class TaskStates:
         if stream == "artifact":
             self._of_artifact(task, kind, data)
         elif stream == "run" and kind == "task.blocked":
-            self._blocked(task, data)
+            self._block(task, data)
         elif stream == "run" and loop == LOOP:
             self._of_run(task, kind, data, seq)
         known = self._known.get(task)
@@ -100,14 +100,14 @@ class TaskStates:
         elif kind == "task.reopened" and known.ended in ("cancelled", "blocked"):
             known.ended, known.shown["reason"] = "", ""
 
-    def _blocked(self, task: str, data: dict[str, Any]) -> None:
+    def _block(self, task: str, data: dict[str, Any]) -> None:
         known = self._known.get(task)
         if known is not None and not known.ended:
             known.ended, known.shown["reason"] = "blocked", data.get("reason", "")
 
     def _of_run(self, task: str, kind: str, data: dict[str, Any], seq: int) -> None:
         if kind == "run.forked":
-            self._forked(task, data)
+            self._fork(task, data)
             return
         known = self._known.setdefault(task, _KnownTask())
         at = known.marks[-1]
@@ -131,7 +131,7 @@ class TaskStates:
             known.mark(seq, iteration=number, ended=data["status"], reason=data.get("reason", ""))
         self._run_is(known, kind, data)
 
-    def _forked(self, task: str, data: dict[str, Any]) -> None:
+    def _fork(self, task: str, data: dict[str, Any]) -> None:
         """A fork of a task's run is a task of its own, as far on as the history that it shares."""
         origin = self._known.get(str(data.get("origin", "")))
         known = self._known[task] = _KnownTask(run="running")

@@ -41,7 +41,7 @@ def changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str], sho
     return "\n".join(unified_diff(old, new, *names, lineterm="", n=1))
 
 
-def compared(one: Manifest, two: Manifest) -> list[dict[str, str]]:
+def compare_manifests(one: Manifest, two: Manifest) -> list[dict[str, str]]:
     """Parts side by side, by tag and place: `{tag, change}`."""
     found: list[dict[str, str]] = []
     for old, new in zip_longest(one.parts, two.parts):

@@ -7,7 +7,7 @@ from typing import Any
 from artelier.app import TenantKernel
 from artelier.kernel import Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
-from artelier.server.inspector.prompt_diff import changes, compared
+from artelier.server.inspector.prompt_diff import changes, compare_manifests
 
 
 async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
@@ -112,6 +112,6 @@ async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, 
         "previous_tokens": prefix.previous_tokens,
         "broken_by": prefix.broken_by,
         "why": prefix.why,
-        "parts": compared(one, two),
+        "parts": compare_manifests(one, two),
         "diff": text,
     }

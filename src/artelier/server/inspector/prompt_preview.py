@@ -21,10 +21,10 @@ async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
     if comes is None:
         await check_agent(desk, agent)
         return {"agent": agent, "prompt": None, "why": NOTHING_LEFT}
-    return {"agent": agent, "prompt": _shown(await preview_of(desk, comes)), "why": None}
+    return {"agent": agent, "prompt": _describe_preview(await preview_of(desk, comes)), "why": None}
 
 
-def _shown(found: PromptPreview) -> dict[str, Any]:
+def _describe_preview(found: PromptPreview) -> dict[str, Any]:
     parts = found.prompt.parts
     return {
         **{name: getattr(found, name) for name in PromptPreview.__dataclass_fields__ if name != "prompt"},

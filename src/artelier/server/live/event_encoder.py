@@ -152,16 +152,16 @@ class Encoder:
         return await self._store.read_all(after=after, limit=limit, tenant=self._tenant)
 
     async def encode(self, event: Event) -> WireEvent:
-        if (known := self._remembered(event)) is not None:
+        if (known := self._find_known(event)) is not None:
             return known
         async with self._turn:
             # Who waited for a turn often finds that another has encoded it.
-            if (known := self._remembered(event)) is not None:
+            if (known := self._find_known(event)) is not None:
                 return known
             await self._pass_turn()
             return await self._encode(event)
 
-    def _remembered(self, event: Event) -> WireEvent | None:
+    def _find_known(self, event: Event) -> WireEvent | None:
         if self._erasures != (erasures := self._store.erasures()):
             self._erasures = erasures
             self._known.clear()
@@ -235,7 +235,7 @@ class Encoder:
         except ArtelierError:
             return None  # damaged: `artelier verify` says so, a stream goes on
         self._slice_bytes += len(content)
-        return shortened(content)
+        return shorten_content(content)
 
 
 def _without_path(text: str) -> str:
@@ -249,7 +249,7 @@ def _without_path(text: str) -> str:
     return _json(found).decode()
 
 
-def shortened(content: bytes) -> str:
+def shorten_content(content: bytes) -> str:
     """Content as text of bounded length: a JSON text without its quotes, larger JSON with its texts cut.
 
     What is left of larger JSON can still be read as JSON.
@@ -278,23 +278,23 @@ def _shortened_json(content: bytes) -> str:
         return _cut(content.decode("utf-8", "replace"), TEXT_CHARS_MAX)
     # Much in a small form: less of each, until it is short. The last form is a few names.
     for chars, items in ((STRING_CHARS_MAX, ITEMS_MAX), (80, 8), (40, 3)):
-        text = _json(_pruned(value, chars=chars, items=items, depth=DEPTH_MAX)).decode()
+        text = _json(_prune(value, chars=chars, items=items, depth=DEPTH_MAX)).decode()
         if len(text) <= 4 * TEXT_CHARS_MAX:
             return text
     return _cut(text, TEXT_CHARS_MAX)
 
 
-def _pruned(value: Any, *, chars: int, items: int, depth: int) -> Any:
+def _prune(value: Any, *, chars: int, items: int, depth: int) -> Any:
     if isinstance(value, str):
         return _cut(value, chars)
     if isinstance(value, dict | list) and not depth:
         return "…"
     if isinstance(value, dict):
         pairs = list(cast("dict[str, Any]", value).items())[:items]
-        return {k: _pruned(v, chars=chars, items=items, depth=depth - 1) for k, v in pairs}
+        return {k: _prune(v, chars=chars, items=items, depth=depth - 1) for k, v in pairs}
     if isinstance(value, list):
         some = cast("list[Any]", value)[:items]
-        return [_pruned(one, chars=chars, items=items, depth=depth - 1) for one in some]
+        return [_prune(one, chars=chars, items=items, depth=depth - 1) for one in some]
     return value
 
 

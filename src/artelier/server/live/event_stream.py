@@ -21,7 +21,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self.frames = frames
 
-    def mapped(self, change: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> EventStream:
+    def map_frames(self, change: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> EventStream:
         """The same response with other frames."""
         self.frames = change(self.frames)
         return self
@@ -29,7 +29,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.ensure_future(self._send(send))
-        leaving = asyncio.ensure_future(_gone(receive))
+        leaving = asyncio.ensure_future(_wait_disconnect(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -52,6 +52,6 @@ class EventStream(Response):
                 await close()
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -166,7 +166,7 @@ class Hub:
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._unlisten = self._kernel.store.listen(self._committed)
+        self._unlisten = self._kernel.store.listen(self._on_commit)
         self._beat = self._loop.create_task(self._heartbeat())
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class Hub:
             if feed.task is not None:
                 feed.task.cancel()
 
-    def _committed(self, position: int, abroad: bool) -> None:
+    def _on_commit(self, position: int, abroad: bool) -> None:
         """Wake the hub's loop, from the writer's thread; do nothing else there."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
@@ -284,7 +284,7 @@ class Hub:
             feed.readers += 1
             after = min(after, (await self._kernel.store.root())[0])  # of another database perhaps
             yield b"retry: 1000\n\n"
-            async for frames in self._stored(feed, client, wants, after=after):
+            async for frames in self._read_stored(feed, client, wants, after=after):
                 yield frames
             while frames := await client.take():
                 yield frames
@@ -299,7 +299,7 @@ class Hub:
             if feed is not None:
                 self._leave(feed, client, wants.tenant)
 
-    async def _stored(
+    async def _read_stored(
         self, feed: TenantFeed, client: StreamClient, wants: Filter, *, after: int
     ) -> AsyncIterator[bytes]:
         """Pages from the store until the client has joined the feed without a gap."""

@@ -96,15 +96,15 @@ class Face:
                     expected=f"one of {', '.join(self.desk.tools)}",
                     got=repr(params.name)[:80],
                 )
-            return _told(await tool(**tool.validate(params.arguments or {})))
+            return _tool_result(await tool(**tool.validate(params.arguments or {})))
         except ArtelierError as error:
-            return _told({"error": marked_wire(error.to_wire())}, is_error=True)
+            return _tool_result({"error": marked_wire(error.to_wire())}, is_error=True)
 
     # Resources
 
     async def _list_resources(self, context: Context, params: Page) -> types.ListResourcesResult:
         cursor = params.cursor if params is not None else None
-        return await _answered(lambda: resources.page(self._artifacts, cursor))
+        return await _map_errors(lambda: resources.page(self._artifacts, cursor))
 
     async def _list_templates(self, context: Context, params: Page) -> types.ListResourceTemplatesResult:
         return types.ListResourceTemplatesResult(resource_templates=resources.templates())
@@ -112,7 +112,7 @@ class Face:
     async def _read_resource(
         self, context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await _answered(lambda: resources.read(self._artifacts, str(params.uri)))
+        return await _map_errors(lambda: resources.read(self._artifacts, str(params.uri)))
 
 
 def _instructions() -> str:
@@ -120,7 +120,7 @@ def _instructions() -> str:
     return place.read_text("utf-8").strip()
 
 
-def _told(value: Any, *, is_error: bool = False) -> types.CallToolResult:
+def _tool_result(value: Any, *, is_error: bool = False) -> types.CallToolResult:
     """The value twice: for clients that read data, and for those that only read text."""
     raw = msgspec.json.encode(value)
     return types.CallToolResult(
@@ -135,7 +135,7 @@ def _refusal(code: int, error: ArtelierError) -> MCPError:
     return MCPError(code, wire["message"], wire)
 
 
-async def _answered(work: Callable[[], Awaitable[T]]) -> T:
+async def _map_errors(work: Callable[[], Awaitable[T]]) -> T:
     """Our errors as errors of the protocol, their shape in `data`."""
     try:
         return await work()

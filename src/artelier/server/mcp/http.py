@@ -35,7 +35,7 @@ async def serve_http(face: Face, *, port: int, token: str, ready: Callable[[str]
     """
     import uvicorn
 
-    with _bound(port) as listening:
+    with _bind(port) as listening:
         port = listening.getsockname()[1]
         hosts = [f"{HOST}:{port}", f"localhost:{port}"]
         app = face.server.streamable_http_app(
@@ -64,7 +64,7 @@ async def serve_http(face: Face, *, port: int, token: str, ready: Callable[[str]
             await face.aclose()
 
 
-def _bound(port: int) -> socket.socket:
+def _bind(port: int) -> socket.socket:
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

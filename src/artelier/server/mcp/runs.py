@@ -105,11 +105,11 @@ class RunDesk:
         """Start an agent on a goal, in the background. It is told how it stands at once; ask run_result
         later. The same run_id and goal again goes on with that run. workspace is a folder that its tools
         may use, below the one this server was given; budget_usd is the most it may spend, such as "0.50"."""
-        limits = self._capped(budget_usd)
+        limits = self._limits_of(budget_usd)
         root = self._folder(workspace)
         name = run_id or f"mcp-{fresh_secret(6).hex()}"
         if (task := self._driven.get(name)) is not None:
-            await self._begun(name, task)
+            await self._wait_begun(name, task)
         if await self._same(name, goal, root):
             await self._go_on(name)
             return await self._standing(name)
@@ -126,7 +126,7 @@ class RunDesk:
             artifact=f"reports/{name}" if _is_plain(name) else "",
         )
         task = self._drive(name, work)
-        await self._begun(name, task)
+        await self._wait_begun(name, task)
         return await self._standing(name)
 
     async def run_status(self, run_id: str) -> dict[str, Any]:
@@ -185,14 +185,14 @@ class RunDesk:
 
     async def signal_run(self, run_id: str, name: str, data: Any = None) -> dict[str, Any]:
         """Hand data to a run that waits for a signal of this name, or will."""
-        data = self._runs.services.typed(self._tenant, data)
+        data = self._runs.services.escape_placeholders(self._tenant, data)
         await self._runs.signal(run_id, name, data, by=self._principal)
         await self._go_on(run_id)
         return await self._standing(run_id)
 
     # Checking
 
-    def _capped(self, budget_usd: str | None) -> Limits | None:
+    def _limits_of(self, budget_usd: str | None) -> Limits | None:
         """The limits of a new run. Errors: `InvalidArguments` for more money than this server may give."""
         given, most = self._limits, self._limits.usd
         if budget_usd is not None:
@@ -261,10 +261,10 @@ class RunDesk:
         task = asyncio.ensure_future(work)
         self._driven[run_id] = task
         self._failures.pop(run_id, None)
-        task.add_done_callback(lambda done: self._ended(run_id, done))
+        task.add_done_callback(lambda done: self._forget_driven(run_id, done))
         return task
 
-    def _ended(self, run_id: str, task: asyncio.Task[AgentResult]) -> None:
+    def _forget_driven(self, run_id: str, task: asyncio.Task[AgentResult]) -> None:
         self._driven.pop(run_id, None)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, ArtelierError):
@@ -280,7 +280,7 @@ class RunDesk:
                 hint="Wait for one to end, or cancel one.",
             )
 
-    async def _begun(self, run_id: str, task: asyncio.Task[AgentResult]) -> None:
+    async def _wait_begun(self, run_id: str, task: asyncio.Task[AgentResult]) -> None:
         """Wait until the run is recorded. Errors: what was said at the door, where no run was made."""
         while not task.done():
             with suppress(NotFound):

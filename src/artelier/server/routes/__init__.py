@@ -35,7 +35,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from artelier.server.deps import personal_desk_of
-from artelier.server.pii import AS_SENT, received, shown
+from artelier.server.pii import AS_SENT, escape_request, restore_response
 from artelier.server.security.body_limits import check_items
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.wire.base import ErrorAnswer
@@ -96,7 +96,7 @@ class _Route(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle, is_as_sent = super().get_route_handler(), self.unique_id in AS_SENT
 
-        async def decoded(request: Request) -> Response:
+        async def decode_path(request: Request) -> Response:
             parameters = request.scope.get("path_params", {})
             request.scope["path_params"] = {
                 name: unquote(value) if isinstance(value, str) else value
@@ -107,11 +107,11 @@ class _Route(APIRoute):
             desk = await personal_desk_of(request)
             if desk is None:
                 return await handle(request)
-            response = await handle(await received(request, desk))
+            response = await handle(await escape_request(request, desk))
             sees = request.scope["state"]["identity"].may("operator") and not is_as_sent
-            return await shown(response, desk) if sees else response
+            return await restore_response(response, desk) if sees else response
 
-        return decoded
+        return decode_path
 
 
 def resource(name: str, *, prefix: str | None = None) -> APIRouter:

@@ -21,7 +21,7 @@ router = resource("runs")
 Mission = Annotated[str | None, Query(max_length=ID_CHARS_MAX, description="Only this one and its tasks.")]
 
 
-async def _told(desk: Any, verb: str, ids: Iterable[str], **command: Any) -> Page[wire.Effect]:
+async def _command_runs(desk: Any, verb: str, ids: Iterable[str], **command: Any) -> Page[wire.Effect]:
     """Runs that ended meanwhile, or did already what they are told, are left out."""
     effects: list[wire.Effect] = []
     for run_id in ids:
@@ -37,14 +37,14 @@ async def pause_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = 
     """Let every run hold after its step at hand, with all that it drives."""
     await check_mission(desk, mission)
     ids = [run for run, status in await roots(desk, mission=mission) if status != "paused"]
-    return await _told(desk, "pause", ids, by=by, note=asked.note)
+    return await _command_runs(desk, "pause", ids, by=by, note=asked.note)
 
 
 @router.post("/resume-all", operation_id="runs_resume_all")
 async def resume_all(desk: Desk, by: Actor, mission: Mission = None) -> Page[wire.Effect]:
     """Let every paused run go on."""
     await check_mission(desk, mission)
-    return await _told(desk, "resume", await paused_below(desk, mission=mission), by=by)
+    return await _command_runs(desk, "resume", await paused_below(desk, mission=mission), by=by)
 
 
 @router.post("/stop-all", operation_id="runs_stop_all")
@@ -52,4 +52,4 @@ async def stop_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = N
     """Pause every run now, calls in flight cancelled; what was produced is kept with its cost."""
     await check_mission(desk, mission)
     ids = [run for run, status in await roots(desk, mission=mission) if status != "paused"]
-    return await _told(desk, "stop", ids, by=by, note=asked.note)
+    return await _command_runs(desk, "stop", ids, by=by, note=asked.note)

@@ -68,7 +68,7 @@ async def login(asked: Login, response: Response, request: Request, door: Door) 
             "name or password is wrong" if users else "this server has no users",
             hint=None if users else "Open the link that `artelier up` printed.",
         )
-    attempts.succeeded(asked.user, address)
+    attempts.note_success(asked.user, address)
     keep_session(response, request, door.sessions.cookie, door.sessions.begin(user.name, user.stamp))
     return SignedIn(name=user.name)
 

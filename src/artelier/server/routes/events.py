@@ -41,7 +41,9 @@ async def page(
     """A page of events by position; with `Accept: text/event-stream` all of them, and then live."""
     wants = Filter(tenant=desk.id, prefix=prefix, kinds=frozenset(kind or ()))
     if TYPE in request.headers.get("accept", ""):
-        return EventStream(await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener))
+        return EventStream(
+            await hub.stream(wants, after=_resume_position(after, last_event_id), user=who.listener)
+        )
     found, next_, head = await hub.page(wants, after=after, limit=limit)
     body = page_body(found, next_=next_, head=head)
     return Response(body, media_type="application/json")
@@ -59,10 +61,12 @@ async def stream(
 ) -> EventStream:
     """Everything stored after a position, then live, without gap or duplicate."""
     wants = Filter(tenant=desk.id, prefix=prefix, kinds=frozenset(kind or ()))
-    return EventStream(await hub.stream(wants, after=_resumed(after, last_event_id), user=who.listener))
+    return EventStream(
+        await hub.stream(wants, after=_resume_position(after, last_event_id), user=who.listener)
+    )
 
 
-def _resumed(after: int, last_event_id: str | None) -> int:
+def _resume_position(after: int, last_event_id: str | None) -> int:
     """Return where a stream goes on: what a browser has seen last counts more than its first address.
 
     Errors: `InvalidRequest` for what is no position.

@@ -10,7 +10,7 @@ from artelier.ids import fresh_secret
 from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.registry import paid_by_person
 from artelier.server.deps import Actor, Desk, Who
-from artelier.server.pii import sought
+from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
 from artelier.server.wire import memory as wire
 from artelier.server.wire.models import After, Limit, Nothing, Page
@@ -24,7 +24,7 @@ async def _of(desk: Any, agent: str) -> LogMemory:
     Errors: `NotFound` for an agent that has neither memory nor runs; `InvalidRequest` for what is none.
     """
     memory: LogMemory = desk.memory.for_agent(desk.id, agent)
-    opened = await memory.scope.opened("read")
+    opened = await memory.scope.read_opened("read")
     if opened is None:
         await desk.show_agent(agent)  # one that has run may begin to remember
         return memory
@@ -70,7 +70,7 @@ async def search(
     """The best hits in blocks and entries, best first."""
     memory = await _of(desk, agent)
     with paid_by_person(desk):
-        found = await memory.search(await sought(desk, who, q), limit)
+        found = await memory.search(await scrub_query(desk, who, q), limit)
     return Page[wire.Hit].model_validate({"items": found})
 
 

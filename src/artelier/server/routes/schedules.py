@@ -41,22 +41,22 @@ async def add(
     made = await desk.schedules.add(
         asked.id, **given, model=asked.model or settings.model, workspace=folder, by=by
     )
-    return _shown(made, desk, who)
+    return _show_schedule(made, desk, who)
 
 
 @router.get("/{id}", operation_id="schedules_show")
 async def show(desk: Desk, who: Who, id: str) -> wire.ScheduleShown:
     """A schedule with its next time and its newest runs."""
-    return _shown(await desk.schedules.get(id), desk, who)
+    return _show_schedule(await desk.schedules.get(id), desk, who)
 
 
 @router.patch("/{id}", operation_id="schedules_change")
 async def change(desk: Desk, by: Actor, who: Who, id: str, asked: wire.ScheduleChange) -> wire.ScheduleShown:
     """Change what a schedule starts, and when; its runs stay as they are."""
-    given = asked.given()
+    given = asked.given_fields()
     if "workspace" in given:
         given["workspace"] = workspace_of(asked.workspace, desk=desk, who=who)
-    return _shown(await desk.schedules.change(id, **given, by=by), desk, who)
+    return _show_schedule(await desk.schedules.change(id, **given, by=by), desk, who)
 
 
 @router.delete("/{id}", operation_id="schedules_remove")
@@ -69,13 +69,13 @@ async def remove(desk: Desk, by: Actor, id: str) -> wire.Removed:
 @router.post("/{id}/pause", operation_id="schedules_pause")
 async def pause(desk: Desk, by: Actor, who: Who, id: str, asked: runs.Note) -> wire.ScheduleShown:
     """Fire no more until it is resumed; runs that are at work go on."""
-    return _shown(await desk.schedules.pause(id, by=by, note=asked.note), desk, who)
+    return _show_schedule(await desk.schedules.pause(id, by=by, note=asked.note), desk, who)
 
 
 @router.post("/{id}/resume", operation_id="schedules_resume")
 async def resume(desk: Desk, by: Actor, who: Who, id: str, asked: Nothing) -> wire.ScheduleShown:
     """Fire again from now on; what passed meanwhile is not made up for."""
-    return _shown(await desk.schedules.resume(id, by=by), desk, who)
+    return _show_schedule(await desk.schedules.resume(id, by=by), desk, who)
 
 
 @router.post("/{id}/fire", operation_id="schedules_fire")
@@ -84,5 +84,5 @@ async def fire(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.Fired:
     return wire.Fired.model_validate(await desk.schedules.fire(id, by=by))
 
 
-def _shown(found: dict[str, Any], desk: Any, who: Identity) -> wire.ScheduleShown:
+def _show_schedule(found: dict[str, Any], desk: Any, who: Identity) -> wire.ScheduleShown:
     return wire.ScheduleShown.model_validate(with_shown_workspace(found, desk=desk, who=who))

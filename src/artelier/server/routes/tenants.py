@@ -36,7 +36,7 @@ async def me(desk: Desk) -> TenantShown:
 @router.patch("/me", operation_id="tenants_update")
 async def update(desk: Desk, who: Admin, kernel: Core, asked: TenantChange) -> TenantShown:
     """Change grants and budget; only admins may. Runs at work see it at their next step."""
-    changed = asked.given()
+    changed = asked.given_fields()
     if not changed:
         raise InvalidRequest("nothing to change", expected="budget_usd or grants")
     unlimited = "budget_usd" in changed and changed["budget_usd"] is None

@@ -108,7 +108,7 @@ class Guard:
                 if identity is not None:
                     exchange.take_turn = partial(self._admission.take, identity.name)
             exchange.body_max = self._body_max(scope["path"])
-            exchange.announced(headers.get("content-length", ""))
+            exchange.check_length(headers.get("content-length", ""))
             if scope["method"] in SAFE:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)
@@ -208,7 +208,7 @@ class _Exchange:
         self._began_s = asyncio.get_running_loop().time()
         self._is_complete = False
 
-    def announced(self, length: str) -> None:
+    def check_length(self, length: str) -> None:
         """Errors: `TooLarge` before a byte is read."""
         if length and (not length.isascii() or not length.isdigit() or len(length) > 15):
             raise TooLarge("the length of the body cannot be read")

@@ -69,7 +69,7 @@ class IdentityGate:
         if self.users is None:
             is_good = session.user == "" and self.sessions.proves(cookie, session, LOCAL_STAMP)
             return _local(session, asked) if is_good else None
-        user = self.users.named(session.user)
+        user = self.users.find(session.user)
         if user is None or not self.sessions.proves(cookie, session, user.stamp):
             return None
         return _of_user(user, session, asked)

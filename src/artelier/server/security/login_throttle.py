@@ -53,7 +53,7 @@ class Attempts:
         while len(self._failed) > KEYS_MAX:
             self._failed.popitem(last=False)
 
-    def succeeded(self, name: str, address: str) -> None:
+    def note_success(self, name: str, address: str) -> None:
         """The right password: what came before it is forgotten."""
         place = place_of(address)
         everywhere = self._failed.get((place, None), [])

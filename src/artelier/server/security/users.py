@@ -112,7 +112,7 @@ class Users:
         found = [user for user in self._by_name.values() if tenant in user.tenants]
         return sorted(found, key=lambda user: user.name)
 
-    def named(self, name: str) -> User | None:
+    def find(self, name: str) -> User | None:
         return self._by_name.get(name)
 
     def with_token(self, token: str) -> User | None:

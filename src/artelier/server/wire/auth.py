@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from artelier.server.wire.base import Asked
+from artelier.server.wire.base import RequestBody
 
 
 class Me(BaseModel):
@@ -22,14 +22,14 @@ class Me(BaseModel):
     version: str
 
 
-class Login(Asked):
+class Login(RequestBody):
     """A name and a password."""
 
     user: str = Field(min_length=1, max_length=64)
     password: str = Field(min_length=1, max_length=1000)
 
 
-class Choice(Asked):
+class Choice(RequestBody):
     """A person's choices for the session."""
 
     tenant: str = Field(min_length=1, max_length=64)

@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """A request body: a field that is not there is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Answer(BaseModel):
+class ResponseBody(BaseModel):
     """A response: what a newer kernel knows besides is let through."""
 
     model_config = ConfigDict(extra="allow")
@@ -35,7 +35,7 @@ class ErrorAnswer(BaseModel):
     error: Fault
 
 
-class Page(Answer):
+class PageBody(ResponseBody):
     """A part of a list."""
 
     items: list[dict[str, Any]]

@@ -7,12 +7,12 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.log.erasure.content_removal import SUBJECT_CHARS_MAX
-from artelier.server.wire.models import Asked, Told
+from artelier.server.wire.models import CheckedRequestBody, Told
 
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_CHARS_MAX)]
 
 
-class ErasureAsked(Asked):
+class ErasureAsked(CheckedRequestBody):
     """The data to preview for erasure."""
 
     subject: Subject | None = None

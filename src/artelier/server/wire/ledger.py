@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.kernel.policy import GRANT_CHARS_MAX
-from artelier.server.wire.models import Asked, Told
+from artelier.server.wire.models import CheckedRequestBody, Told
 
 GRANTS_MAX = 200
 Grant = Annotated[str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -149,7 +149,7 @@ class TenantShown(Told):
     quotas: QuotasShown
 
 
-class TenantChange(Asked):
+class TenantChange(CheckedRequestBody):
     """A change to a tenant; fields that are left out stay as they are."""
 
     budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")

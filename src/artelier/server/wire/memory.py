@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from artelier.server.wire.models import Asked, Told
+from artelier.server.wire.models import CheckedRequestBody, Told
 
 
 class MemoryLine(Told):
@@ -83,7 +83,7 @@ class MemoryChange(Told):
     """The change that took it back."""
 
 
-class EntryNew(Asked):
+class EntryNew(CheckedRequestBody):
     """Something to remember."""
 
     text: str = Field(min_length=1, max_length=100_000)
@@ -93,7 +93,7 @@ class EntryNew(Asked):
     date: str = Field(default="", max_length=100)
 
 
-class BlockText(Asked):
+class BlockText(CheckedRequestBody):
     """Another text of a block."""
 
     text: str = Field(max_length=100_000)

@@ -24,12 +24,12 @@ class Told(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
 
 
-class Asked(base.Asked):
+class CheckedRequestBody(base.RequestBody):
     """Body of a request: a field that nobody knows is a mistake."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    def given(self, *without: str) -> dict[str, Any]:
+    def given_fields(self, *without: str) -> dict[str, Any]:
         """The fields that were in the body, null ones too."""
         return {name: getattr(self, name) for name in self.model_fields_set if name not in without}
 
@@ -43,7 +43,7 @@ class Page(Told, Generic[Item]):
     )
 
 
-class Nothing(Asked):
+class Nothing(CheckedRequestBody):
     """An empty body."""
 
 

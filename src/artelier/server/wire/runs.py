@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from artelier.server.wire.base import Answer, Asked
+from artelier.server.wire.base import RequestBody, ResponseBody
 
 
-class Usage(Answer):
+class Usage(ResponseBody):
     """Tokens of models."""
 
     input_tokens: int = Field(description="Includes those from the cache.")
@@ -17,7 +17,7 @@ class Usage(Answer):
     output_tokens: int
 
 
-class Run(Answer):
+class Run(ResponseBody):
     """One durable execution."""
 
     id: str
@@ -41,7 +41,7 @@ class Run(Answer):
     ended_us: int | None
 
 
-class Approval(Answer):
+class Approval(ResponseBody):
     """A question that a run asks people, and waits for."""
 
     run_id: str
@@ -51,7 +51,7 @@ class Approval(Answer):
     expires_us: int | None
 
 
-class UnknownCall(Answer):
+class UnknownCall(ResponseBody):
     """A side effect of which nobody knows what it did, and what a person needs to settle it."""
 
     step: str
@@ -122,7 +122,7 @@ class ApprovalList(BaseModel):
     next: None = None
 
 
-class StepCost(Answer):
+class StepCost(ResponseBody):
     """The cost of one model step."""
 
     key: str
@@ -138,7 +138,7 @@ class StepCost(Answer):
     """Whether the provider claims more than ten times the tokens that the request allows."""
 
 
-class Cost(Answer):
+class Cost(ResponseBody):
     """The cost of a run: its own, the amount held, and the total with its descendants."""
 
     run_id: str
@@ -239,7 +239,7 @@ class Divergence(BaseModel):
     at_b: RunPlace | None
 
 
-class RunTotals(Answer):
+class RunTotals(ResponseBody):
     """The status and totals of a compared run."""
 
     status: str
@@ -276,11 +276,11 @@ class Forked(BaseModel):
 # Requests
 
 
-class Note(Asked):
+class Note(RequestBody):
     note: str = Field(default="", max_length=10_000, description="Why; kept in the log.")
 
 
-class Resuming(Asked):
+class Resuming(RequestBody):
     """With what a run goes on. A note or a raised limit reopens a failed one."""
 
     note: str = Field(default="", max_length=100_000, description="What its agent reads next.")
@@ -299,11 +299,11 @@ class Resuming(Asked):
     wall_s: float | None = Field(default=None, ge=0, le=1e9, description="Seconds from its beginning on.")
 
 
-class Injection(Asked):
+class Injection(RequestBody):
     note: str = Field(min_length=1, max_length=100_000)
 
 
-class Answering(Asked):
+class Answering(RequestBody):
     """An answer to a question; without `step` to the only open one."""
 
     step: str | None = Field(default=None, max_length=1000)
@@ -312,7 +312,7 @@ class Answering(Asked):
     note: str = Field(default="", max_length=10_000)
 
 
-class Reconciling(Asked):
+class Reconciling(RequestBody):
     """The settlement of an unknown outcome."""
 
     step: str = Field(min_length=1, max_length=1000)
@@ -321,7 +321,7 @@ class Reconciling(Asked):
     message: str = Field(default="", max_length=10_000, description="Of `failed`.")
 
 
-class Compensating(Asked):
+class Compensating(RequestBody):
     upto: str | None = Field(
         default=None, min_length=1, max_length=1000, description="Back to this step, with it, and no further."
     )
@@ -344,7 +344,7 @@ class Compensated(BaseModel):
     )
 
 
-class Capping(Asked):
+class Capping(RequestBody):
     """A cap of a run, its children included; null lifts it."""
 
     unit: Literal["usd", "tokens", "steps", "wall_s", "ms"] = Field(
@@ -355,7 +355,7 @@ class Capping(Asked):
     )
 
 
-class Forking(Asked):
+class Forking(RequestBody):
     at: int | None = Field(default=None, ge=1, le=2**53, description="A seq of the run's stream.")
     changes: dict[str, Any] | None = Field(
         default=None, description="Such as model or steering, or the ref of the origin to replace by another."
@@ -368,6 +368,6 @@ class Forking(Asked):
     )
 
 
-class Signalling(Asked):
+class Signalling(RequestBody):
     name: str = Field(min_length=1, max_length=200)
     data: Any = None

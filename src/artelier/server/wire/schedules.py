@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from artelier.missions.definition import Text
-from artelier.server.wire.models import Asked, Micro, Told
+from artelier.server.wire.models import CheckedRequestBody, Micro, Told
 
 Overlap = Literal["skip", "queue", "cancel_running", "allow"]
 CatchUp = Literal["one", "none"]
@@ -107,7 +107,7 @@ class Removed(Told):
 # Requests
 
 
-class ScheduleNew(Asked):
+class ScheduleNew(CheckedRequestBody):
     """A goal to be worked on at each time. Either `cron` or `every` is needed."""
 
     id: str = Field(min_length=1, max_length=40)
@@ -133,7 +133,7 @@ class ScheduleNew(Asked):
     """Whom it is about: its goal and what its runs store is erased with that."""
 
 
-class ScheduleChange(Asked):
+class ScheduleChange(CheckedRequestBody):
     """A change to a schedule, for all firings to come; fields that are left out stay."""
 
     goal: Text | None = None

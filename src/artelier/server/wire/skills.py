@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from artelier.server.wire.models import Asked, Told
+from artelier.server.wire.models import CheckedRequestBody, Told
 
 Status = Literal["active", "parked", "refused"]
 
@@ -60,7 +60,7 @@ class SkillDiff(Told):
     files: list[FileChange]
 
 
-class SkillDecision(Asked):
+class SkillDecision(CheckedRequestBody):
     """A person's decision."""
 
     hash: str = Field(min_length=8, max_length=64)

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from artelier.server.wire.base import Fault
-from artelier.server.wire.models import Asked, Page, Told
+from artelier.server.wire.models import CheckedRequestBody, Page, Told
 
 TICKS_AT_ONCE = 100
 """That one request waits for."""
@@ -35,7 +35,7 @@ class WorldsPage(Page[WorldLine]):
     templates: list[str]
 
 
-class WorldNew(Asked):
+class WorldNew(CheckedRequestBody):
     """A new world: a shipped one, one that is described here, or (neither) an empty one."""
 
     id: str = Field(max_length=128)
@@ -98,19 +98,19 @@ class WorldShown(Told):
     """Why the last ticks that were asked for ended early."""
 
 
-class TickAsk(Asked):
+class TickAsk(CheckedRequestBody):
     """Ticks to pass while the answer is waited for."""
 
     count: int = Field(default=1, ge=1, le=TICKS_AT_ONCE)
 
 
-class RunAsk(Asked):
+class RunAsk(CheckedRequestBody):
     """Ticks to pass in the server, until they are done or the world is paused."""
 
     ticks: int = Field(ge=1, le=TICKS_MAX)
 
 
-class ForkAsk(Asked):
+class ForkAsk(CheckedRequestBody):
     """Another world with the same history."""
 
     at: int | None = Field(default=None, ge=0, le=2**53)
@@ -123,7 +123,7 @@ class ForkAsk(Asked):
     """Other settings, by name."""
 
 
-class WorldInjection(Asked):
+class WorldInjection(CheckedRequestBody):
     """Something that happens to a world."""
 
     text: str = Field(min_length=1, max_length=100_000)

@@ -9,25 +9,25 @@ from artelier.log import GENESIS, Batch, Draft, RawDraft, Receipt, Store, Stream
 from artelier.testing.conformance.stage import (
     Grown,
     Noted,
-    Stage,
+    StoreHarness,
     batch,
-    noted,
+    noted_draft,
     refuses,
-    settled,
+    settle_all,
     stream,
     total,
 )
 
 
-class BatchPromises(Stage):
+class BatchPromises(StoreHarness):
     def test_a_batch_over_several_streams_is_whole(self, where: str) -> None:
         async def story(store: Store) -> None:
             receipt = await store.append(
                 Batch(
                     appends=(
-                        StreamAppend(stream("run:a"), (noted(1), noted(2)), 0),
-                        StreamAppend(stream("run:b"), (noted(3),), 0),
-                        StreamAppend(stream("run:a"), (noted(4),), 2),
+                        StreamAppend(stream("run:a"), (noted_draft(1), noted_draft(2)), 0),
+                        StreamAppend(stream("run:b"), (noted_draft(3),), 0),
+                        StreamAppend(stream("run:a"), (noted_draft(4),), 2),
                     )
                 )
             )
@@ -49,11 +49,13 @@ class BatchPromises(Stage):
         async def story(store: Store) -> None:
             await store.append(batch("run:b", 1))
             for last, kind in (
-                (StreamAppend(stream("run:b"), (noted(1),), 0), SequenceConflict),
-                (StreamAppend(stream("run:b"), (noted(-9),)), InvalidArguments),
+                (StreamAppend(stream("run:b"), (noted_draft(1),), 0), SequenceConflict),
+                (StreamAppend(stream("run:b"), (noted_draft(-9),)), InvalidArguments),
             ):
                 with refuses(kind):
-                    await store.append(Batch(appends=(StreamAppend(stream("run:a"), (noted(5),)), last)))
+                    await store.append(
+                        Batch(appends=(StreamAppend(stream("run:a"), (noted_draft(5),)), last))
+                    )
 
             assert await store.head(stream("run:a")) == (0, GENESIS)
             assert await total(store, "run:a") is None
@@ -92,7 +94,7 @@ class BatchPromises(Stage):
                 raise InvalidArguments("the guard says no")
 
             guarded = Batch(appends=batch("run:c", 1).appends, guard=never)
-            results = await settled(
+            results = await settle_all(
                 store.submit_all(
                     [
                         batch("run:a", 1, expected=0),
@@ -120,7 +122,7 @@ class BatchPromises(Stage):
                 row = tx.one("SELECT total FROM conformance_tallies WHERE stream = ?", ("run:a",))
                 seen.append(row[0] if row else -1)
 
-            await settled(store.submit_all([batch("run:a", 7), Batch(guard=look), batch("run:a", 1)]))
+            await settle_all(store.submit_all([batch("run:a", 7), Batch(guard=look), batch("run:a", 1)]))
             await store.append(Batch(guard=look))
 
             assert seen == [7, 8]
@@ -129,7 +131,7 @@ class BatchPromises(Stage):
 
     def test_batches_apply_in_the_order_of_their_submission(self, where: str) -> None:
         async def story(store: Store) -> None:
-            results = await settled([store.submit(batch("run:a", n)) for n in range(200)])
+            results = await settle_all([store.submit(batch("run:a", n)) for n in range(200)])
 
             assert [r.seqs[0] for r in results if isinstance(r, Receipt)] == list(range(1, 201))
             numbers = [e.plain().get("number", 0) for e in await store.read_all()]
@@ -264,7 +266,7 @@ class BatchPromises(Stage):
                 RawDraft("conformance.unknown", 1, b"\xff", 0, "tester"),
             ]
             batches = [Batch(appends=(StreamAppend(stream("run:bad"), (d,)),)) for d in bad]
-            results = await settled(store.submit_all([*batches, batch("run:good", 1)]))
+            results = await settle_all(store.submit_all([*batches, batch("run:good", 1)]))
 
             assert [isinstance(result, ArtelierError) for result in results] == [True] * 8 + [False]
             assert isinstance(results[0], InvalidEvent)
@@ -279,7 +281,7 @@ class BatchPromises(Stage):
             drafts = (
                 RawDraft("conformance.unknown", 7, b'{"a":1,"b":[]}', 5, "tester"),
                 RawDraft("conformance.noted", 99, b"{}", 5, "tester"),
-                noted(1),
+                noted_draft(1),
             )
             await store.append(Batch(appends=(StreamAppend(stream("run:a"), drafts, 0),)))
 

@@ -6,10 +6,10 @@ import os
 
 from artelier.errors import InvalidArguments, InvalidRequest, NotFound
 from artelier.log import Batch, Store, StreamAppend, blob_name, make_blob
-from artelier.testing.conformance.stage import Stage, noted, refuses, stream
+from artelier.testing.conformance.stage import StoreHarness, noted_draft, refuses, stream
 
 
-class ContentPromises(Stage):
+class ContentPromises(StoreHarness):
     def test_content_comes_back_exactly(self, where: str) -> None:
         contents = [b"", b"x", b"\x00\xff" * 10, b"text " * 10_000, os.urandom(50_000)]
 
@@ -55,7 +55,7 @@ class ContentPromises(Stage):
             _, blob = make_blob("acme", await store.data_key("acme"), b"x")
             with refuses(InvalidArguments):
                 await store.append(
-                    Batch(appends=(StreamAppend(stream("run:a"), (noted(-1),)),), blobs=(blob,))
+                    Batch(appends=(StreamAppend(stream("run:a"), (noted_draft(-1),)),), blobs=(blob,))
                 )
 
             with refuses(NotFound):

@@ -20,13 +20,13 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.log.blobs import Secret
-from artelier.testing.conformance.stage import TALLY, Stage, noted, refuses, stream
+from artelier.testing.conformance.stage import TALLY, StoreHarness, noted_draft, refuses, stream
 
 ANA, BEN = "customer-ana", "customer-ben"
 PLACEHOLDERS = ("<EMAIL_ANAANA>", "<EMAIL_BENBEN>")
 
 
-async def kept(
+async def keep_content(
     store: Store,
     content: bytes,
     *,
@@ -37,7 +37,7 @@ async def kept(
 ) -> Blob:
     """Content that an event refers to."""
     ref, blob = make_blob(tenant, await store.data_key(tenant, subject), content)
-    append = StreamAppend(stream(local, tenant=tenant), (noted(content=ref),))
+    append = StreamAppend(stream(local, tenant=tenant), (noted_draft(content=ref),))
     await store.append(Batch(appends=(append,), blobs=(blob._replace(vault=tuple(vault)),)))
     return blob
 
@@ -55,7 +55,7 @@ def record(wanted: Erasing) -> Batch:
     return Batch(appends=(append,))
 
 
-class ErasingPromises(Stage):
+class ErasingPromises(StoreHarness):
     def test_each_subject_has_a_key_that_stays(self, where: str) -> None:
         seen: list[list[DataKey]] = []
 
@@ -74,7 +74,7 @@ class ErasingPromises(Stage):
 
     def test_a_blob_says_which_key_and_which_subject_it_is_of(self, where: str) -> None:
         async def story(store: Store) -> None:
-            plain, ana = await kept(store, b"plain"), await kept(store, b"ana", subject=ANA)
+            plain, ana = await keep_content(store, b"plain"), await keep_content(store, b"ana", subject=ANA)
             key = await store.data_key("acme", ANA)
 
             assert await store.key_of("acme", plain.name) == await store.data_key("acme")
@@ -94,10 +94,10 @@ class ErasingPromises(Stage):
                 Secret("acme", placeholder, bytes([n]) * 32, 0, None, b"sealed")
                 for n, placeholder in enumerate(PLACEHOLDERS)
             ]
-            ana = [await kept(store, f"ana {n}".encode(), subject=ANA) for n in range(3)]
-            ben = await kept(store, b"ben", subject=BEN, vault=secrets)
+            ana = [await keep_content(store, f"ana {n}".encode(), subject=ANA) for n in range(3)]
+            ben = await keep_content(store, b"ben", subject=BEN, vault=secrets)
             names.update(ana=ana[0].name, ben=ben.name)
-            names["other"] = (await kept(store, b"ana", subject=ANA, tenant="other")).name
+            names["other"] = (await keep_content(store, b"ana", subject=ANA, tenant="other")).name
             events = await store.read_all()
             keys = (await key_id_of(store, ANA),)
             wanted = Erasing(tenant="acme", keys=keys, placeholders=PLACEHOLDERS[:1])
@@ -120,7 +120,7 @@ class ErasingPromises(Stage):
             assert await store.blob("other", names["other"]) == b"ana"
             rows = store.look("SELECT sealed IS NULL FROM vault ORDER BY placeholder")
             assert [bool(gone) for (gone,) in rows] == [True, False]
-            fresh = await kept(store, b"ana 0", subject=ANA)
+            fresh = await keep_content(store, b"ana 0", subject=ANA)
             assert fresh.name != names["ana"]
             assert await store.blob("acme", fresh.name) == b"ana 0"
 
@@ -128,8 +128,8 @@ class ErasingPromises(Stage):
 
     def test_a_whole_tenant_goes_and_begins_anew(self, where: str) -> None:
         async def story(store: Store) -> None:
-            gone = [await kept(store, b"plain"), await kept(store, b"ana", subject=ANA)]
-            theirs = await kept(store, b"plain", tenant="other")
+            gone = [await keep_content(store, b"plain"), await keep_content(store, b"ana", subject=ANA)]
+            theirs = await keep_content(store, b"plain", tenant="other")
 
             upto_key = max(blob.key_id or 0 for blob in gone)
             wanted = Erasing(tenant="acme", whole=True, upto_key=upto_key)
@@ -144,7 +144,7 @@ class ErasingPromises(Stage):
                 with refuses(Erased):
                     await store.blob("acme", blob.name)
             assert await store.blob("other", theirs.name) == b"plain"
-            again = await kept(store, b"plain")
+            again = await keep_content(store, b"plain")
             assert again.name != gone[0].name
             assert await store.blob("acme", again.name) == b"plain"
 
@@ -155,14 +155,14 @@ class ErasingPromises(Stage):
             raise LeaseHeld("somebody is at work")
 
         async def story(store: Store) -> None:
-            blob = await kept(store, b"ana", subject=ANA)
+            blob = await keep_content(store, b"ana", subject=ANA)
             wanted = Erasing(tenant="acme", keys=(await key_id_of(store, ANA),))
             count = store.erasures()
             with refuses(LeaseHeld):
                 await store.erase(wanted, record=Batch(guard=at_work))
             with refuses(InvalidArguments):
                 await store.erase(
-                    wanted, record=Batch(appends=(StreamAppend(stream("erasures"), (noted(-1),)),))
+                    wanted, record=Batch(appends=(StreamAppend(stream("erasures"), (noted_draft(-1),)),))
                 )
 
             assert store.erasures() == count
@@ -175,12 +175,12 @@ class ErasingPromises(Stage):
         async def story(store: Store) -> None:
             key = await store.data_key("acme", ANA)
             _, late = make_blob("acme", key, b"late")
-            await kept(store, b"early", subject=ANA)
+            await keep_content(store, b"early", subject=ANA)
             events = await store.read(stream("run:a"))
             wanted = Erasing(tenant="acme", keys=(await key_id_of(store, ANA),))
             await store.erase(wanted, record=record(wanted))
 
-            append = StreamAppend(stream("run:a"), (noted(),))
+            append = StreamAppend(stream("run:a"), (noted_draft(),))
             with refuses(Erased):
                 await store.append(Batch(appends=(append,), blobs=(late,)))
 
@@ -194,7 +194,7 @@ class ErasingPromises(Stage):
         async def story(one: Store) -> None:
             two = self.make_store(where, (TALLY,))
             try:
-                blob = await kept(two, b"ana", subject=ANA)
+                blob = await keep_content(two, b"ana", subject=ANA)
                 key = await two.data_key("acme", ANA)
                 assert await two.blob("acme", blob.name) == b"ana"
                 count, told = two.erasures(), [0]
@@ -216,21 +216,21 @@ class ErasingPromises(Stage):
     def test_a_new_subject_is_no_erasure(self, where: str) -> None:
         async def story(store: Store) -> None:
             count = store.erasures()
-            await kept(store, b"ana", subject=ANA)
-            await kept(store, b"plain")
+            await keep_content(store, b"ana", subject=ANA)
+            await keep_content(store, b"plain")
             assert store.erasures() == count
 
         self.tell(where, story)
 
 
-class CollectingPromises(Stage):
+class CollectingPromises(StoreHarness):
     def test_garbage_goes_and_what_is_referred_to_stays(self, where: str) -> None:
         async def story(store: Store) -> None:
             key = await store.data_key("acme")
             deep_ref, deep = make_blob("acme", key, b"deep")
             mid_ref, middle = make_blob("acme", key, b'{"at": "%s"}' % deep_ref.encode())
             await store.append(Batch(blobs=(deep, middle)))
-            root = await kept(store, b'["%s"]' % mid_ref.encode())
+            root = await keep_content(store, b'["%s"]' % mid_ref.encode())
             _, garbage = make_blob("acme", key, b"nobody needs this")
             _, foreign = make_blob("other", await store.data_key("other"), b"nor this")
             await store.append(Batch(blobs=(garbage, foreign)))

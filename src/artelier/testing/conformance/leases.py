@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from artelier.errors import LeaseHeld, LeaseLost
 from artelier.log import Batch, Fence, LeaseEnd, LeaseRequest, Receipt, Store, StreamAppend, Tx
-from artelier.testing.conformance.stage import TALLY, Stage, batch, noted, refuses, settled, stream
+from artelier.testing.conformance.stage import (
+    TALLY,
+    StoreHarness,
+    batch,
+    noted_draft,
+    refuses,
+    settle_all,
+    stream,
+)
 
 RUN = stream("run:a")
 
@@ -24,13 +32,13 @@ async def acquire(store: Store, wanted: LeaseRequest) -> int:
     return token
 
 
-def fenced(token: int, *numbers: int) -> Batch:
+def fenced_batch(token: int, *numbers: int) -> Batch:
     return Batch(
-        appends=(StreamAppend(RUN, tuple(map(noted, numbers))),), fence=Fence(stream=RUN, token=token)
+        appends=(StreamAppend(RUN, tuple(map(noted_draft, numbers))),), fence=Fence(stream=RUN, token=token)
     )
 
 
-class LeasePromises(Stage):
+class LeasePromises(StoreHarness):
     def test_a_lease_is_held_until_it_ends_is_released_or_its_holder_dies(self, where: str) -> None:
         async def story(store: Store) -> None:
             token = await acquire(store, request("one", now_us=0))
@@ -54,18 +62,18 @@ class LeasePromises(Stage):
     def test_a_stale_token_writes_nothing(self, where: str) -> None:
         async def story(store: Store) -> None:
             old = await acquire(store, request("one"))
-            assert isinstance(await store.append(fenced(old, 1)), Receipt)
+            assert isinstance(await store.append(fenced_batch(old, 1)), Receipt)
             new = await acquire(store, request("two", now_us=100))
 
             with refuses(LeaseLost):
-                await store.append(fenced(old, 2))
-            await store.append(fenced(new, 3))
+                await store.append(fenced_batch(old, 2))
+            await store.append(fenced_batch(new, 3))
             await store.append(Batch(release=Fence(stream=RUN, token=old)))  # not its to release
-            await store.append(fenced(new, 4))
+            await store.append(fenced_batch(new, 4))
             await store.append(Batch(release=Fence(stream=RUN, token=new)))
             for token in (old, new, 0, -1, new + 1):
                 with refuses(LeaseLost):
-                    await store.append(fenced(token, 5))
+                    await store.append(fenced_batch(token, 5))
 
             numbers = [e.plain()["number"] for e in await store.read(RUN)]
             assert numbers == [1, 3, 4]
@@ -88,7 +96,7 @@ class LeasePromises(Stage):
     def test_taking_writing_and_giving_back_in_one_batch(self, where: str) -> None:
         async def story(store: Store) -> None:
             once = Batch(
-                appends=(StreamAppend(RUN, (noted(1),)),),
+                appends=(StreamAppend(RUN, (noted_draft(1),)),),
                 acquire=request("one"),
                 release=Fence(stream=RUN, token=0),
             )
@@ -103,7 +111,7 @@ class LeasePromises(Stage):
 
     def test_a_refused_batch_takes_no_lease(self, where: str) -> None:
         async def story(store: Store) -> None:
-            results = await settled(
+            results = await settle_all(
                 store.submit_all(
                     [
                         Batch(acquire=request("one"), appends=batch("run:a", -1).appends),
@@ -124,7 +132,7 @@ class LeasePromises(Stage):
 
             with refuses(LeaseHeld):
                 await acquire(store, request("two", now_us=999))
-            await store.append(fenced(token, 1))
+            await store.append(fenced_batch(token, 1))
             await acquire(store, request("two", now_us=1_000))
             await store.renew("one", until=LeaseEnd(9_000))
             await acquire(store, request("three", now_us=1_100))
@@ -153,7 +161,7 @@ class LeasePromises(Stage):
                 for turn in range(8):
                     try:
                         token = await acquire(store, request(name, now_us=turn, ttl_us=1))
-                        await store.append(fenced(token, 1))
+                        await store.append(fenced_batch(token, 1))
                         written += 1
                     except (LeaseHeld, LeaseLost):
                         continue
@@ -170,13 +178,13 @@ class LeasePromises(Stage):
             two = self.make_store(where, (TALLY,))
             try:
                 old = await acquire(one, request("one"))
-                await one.append(fenced(old, 1))
+                await one.append(fenced_batch(old, 1))
                 with refuses(LeaseHeld):
                     await acquire(two, request("two"))
                 new = await acquire(two, request("two", now_us=100))
                 with refuses(LeaseLost):
-                    await one.append(fenced(old, 2))
-                await two.append(fenced(new, 3))
+                    await one.append(fenced_batch(old, 2))
+                await two.append(fenced_batch(new, 3))
             finally:
                 two.close()
 

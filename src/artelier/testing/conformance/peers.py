@@ -7,7 +7,7 @@ import time
 
 from artelier.errors import SequenceConflict
 from artelier.log import Receipt, Store
-from artelier.testing.conformance.stage import TALLY, Stage, batch, refuses, settled, stream, total
+from artelier.testing.conformance.stage import TALLY, StoreHarness, batch, refuses, settle_all, stream, total
 
 NOTICED_WITHIN_S = 0.2
 """Promised of commits by another process."""
@@ -16,7 +16,7 @@ PATIENCE_S = 5.0
 """How long a test waits for what must come; a machine at work elsewhere may take longer than promised."""
 
 
-class PeerPromises(Stage):
+class PeerPromises(StoreHarness):
     def test_listeners_learn_of_commits_here_and_abroad(self, where: str) -> None:
         async def story(one: Store) -> None:
             two = self.make_store(where, (TALLY,))
@@ -71,7 +71,7 @@ class PeerPromises(Stage):
         async def story(one: Store) -> None:
             two = self.make_store(where, (TALLY,))
             try:
-                results = await settled(
+                results = await settle_all(
                     [(one if n % 2 else two).submit(batch(f"run:{n % 3}", 1)) for n in range(60)]
                 )
                 assert all(isinstance(result, Receipt) for result in results)

@@ -104,17 +104,17 @@ def stream(local: str, *, tenant: str = "acme", space: str = "main") -> Stream:
     return Stream(tenant, space, local)
 
 
-def noted(number: int = 1, *, content: BlobRef | None = None) -> Draft:
+def noted_draft(number: int = 1, *, content: BlobRef | None = None) -> Draft:
     return Draft(Noted(number=number, content=content), 1_000, "tester")
 
 
 def batch(local: str, *numbers: int, expected: int | None = None, tenant: str = "acme") -> Batch:
     """Events of these numbers for one stream."""
-    drafts = tuple(noted(number) for number in numbers)
+    drafts = tuple(noted_draft(number) for number in numbers)
     return Batch(appends=(StreamAppend(stream(local, tenant=tenant), drafts, expected),))
 
 
-async def settled(awaitables: Sequence[Awaitable[Receipt]]) -> list[Receipt | ArtelierError]:
+async def settle_all(awaitables: Sequence[Awaitable[Receipt]]) -> list[Receipt | ArtelierError]:
     """Return what became of each batch."""
     results = await asyncio.gather(*awaitables, return_exceptions=True)
     for result in results:
@@ -123,7 +123,7 @@ async def settled(awaitables: Sequence[Awaitable[Receipt]]) -> list[Receipt | Ar
     return [result for result in results if isinstance(result, Receipt | ArtelierError)]
 
 
-class Stage:
+class StoreHarness:
     """The way to open an implementation. A suite inherits it; see `StoreConformance`."""
 
     def make_store(self, where: str, views: Sequence[View]) -> Store:
@@ -135,9 +135,11 @@ class Stage:
     ) -> None:
         """Run stories one after the other, each over the store opened anew."""
         for story in stories:
-            asyncio.run(self._told(where, story, views))
+            asyncio.run(self._run_story(where, story, views))
 
-    async def _told(self, where: str, story: Callable[[Store], Awaitable[T]], views: Sequence[View]) -> T:
+    async def _run_story(
+        self, where: str, story: Callable[[Store], Awaitable[T]], views: Sequence[View]
+    ) -> T:
         store = self.make_store(where, views)
         try:
             return await story(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from artelier.log import Asked, Claim, Store, Taken
 from artelier.log.rate_windows import WINDOW_US
-from artelier.testing.conformance.stage import TALLY, Stage, batch
+from artelier.testing.conformance.stage import TALLY, StoreHarness, batch
 
 AT_US = 1_000_000_000
 
@@ -13,7 +13,7 @@ def wish(amount: int = 1, *, cap: int = 3, scope: str = "acme m", since_us: int 
     return Asked((Claim(scope, "requests", amount, cap),), since_us)
 
 
-async def taken(store: Store, *asked: Asked, at_us: int = AT_US, holder: str = "h1") -> list[bool]:
+async def take_turns(store: Store, *asked: Asked, at_us: int = AT_US, holder: str = "h1") -> list[bool]:
     """Return which of some calls were let through."""
     answers = await store.take_turns(asked, now_us=at_us, holder=holder)
     assert all(isinstance(one, Taken) for one in answers)
@@ -21,15 +21,15 @@ async def taken(store: Store, *asked: Asked, at_us: int = AT_US, holder: str = "
     return [one.at_us is not None for one in answers]
 
 
-class TurnPromises(Stage):
+class TurnPromises(StoreHarness):
     def test_no_minute_lets_more_through_than_its_cap(self, where: str) -> None:
         async def first(store: Store) -> None:
-            assert await taken(store, *[wish() for _ in range(5)]) == [True] * 3 + [False] * 2
-            assert await taken(store, wish(scope="other m")) == [True]
+            assert await take_turns(store, *[wish() for _ in range(5)]) == [True] * 3 + [False] * 2
+            assert await take_turns(store, wish(scope="other m")) == [True]
 
         async def later(store: Store) -> None:
-            assert await taken(store, wish(), at_us=AT_US + WINDOW_US // 2) == [False]
-            assert await taken(store, wish(), at_us=AT_US + 2 * WINDOW_US) == [True]
+            assert await take_turns(store, wish(), at_us=AT_US + WINDOW_US // 2) == [False]
+            assert await take_turns(store, wish(), at_us=AT_US + 2 * WINDOW_US) == [True]
 
         self.tell(where, first, later)
 
@@ -38,8 +38,8 @@ class TurnPromises(Stage):
             two = self.make_store(where, (TALLY,))
             try:
                 found = [
-                    *await taken(one, wish(), wish(), holder="h1"),
-                    *await taken(two, wish(), wish(), holder="h2"),
+                    *await take_turns(one, wish(), wish(), holder="h1"),
+                    *await take_turns(two, wish(), wish(), holder="h2"),
                 ]
                 assert found == [True, True, True, False]
             finally:
@@ -51,17 +51,17 @@ class TurnPromises(Stage):
         async def story(store: Store) -> None:
             (answer,) = await store.take_turns((wish(3),), now_us=AT_US, holder="h1")
             assert answer.at_us is not None
-            assert await taken(store, wish()) == [False]
+            assert await take_turns(store, wish()) == [False]
             await store.change_turns([("acme m", "requests", answer.at_us, -2)])
-            assert await taken(store, wish(), wish(), wish()) == [True, True, False]
+            assert await take_turns(store, wish(), wish(), wish()) == [True, True, False]
 
         self.tell(where, story)
 
     def test_whom_a_window_refuses_first_is_not_passed(self, where: str) -> None:
         async def story(store: Store) -> None:
-            assert await taken(store, wish(2)) == [True]
+            assert await take_turns(store, wish(2)) == [True]
             large, small = wish(2), wish(1, since_us=AT_US + 1)
-            assert await taken(store, large, small) == [False, False]
+            assert await take_turns(store, large, small) == [False, False]
 
         self.tell(where, story)
 

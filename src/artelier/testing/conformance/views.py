@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from artelier.errors import InvalidArguments, InvalidEvent, UnknownEvent
 from artelier.log import Applied, Store, Tx, View
-from artelier.testing.conformance.stage import TALLY, Noted, Stage, batch, refuses, total
+from artelier.testing.conformance.stage import TALLY, Noted, StoreHarness, batch, refuses, total
 
 
-def _raised(version: int) -> View:
+def _make_view(version: int) -> View:
     """A view whose version 1 counted and whose version 2 sums."""
     view = View(
         name="conformance_raised",
@@ -30,8 +30,8 @@ def _raised(version: int) -> View:
     return view
 
 
-RAISED = _raised(2)
-BEFORE = (TALLY, _raised(1))
+RAISED = _make_view(2)
+BEFORE = (TALLY, _make_view(1))
 AFTER = (TALLY, RAISED)
 
 
@@ -39,7 +39,7 @@ async def _amount(store: Store) -> int:
     return (await store.query("SELECT amount FROM conformance_raised"))[0][0]
 
 
-class ViewPromises(Stage):
+class ViewPromises(StoreHarness):
     def test_a_higher_version_is_rebuilt_from_the_log_when_opened(self, where: str) -> None:
         async def write(store: Store) -> None:
             await store.append(batch("run:a", 10, 20))

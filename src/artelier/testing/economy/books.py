@@ -87,7 +87,7 @@ class ConsentBooks:
             return named[0] if named else len(self.stages)
         return 0
 
-    def _seen(self, id_: str, agent: str, *names: str) -> int:
+    def _price_seen(self, id_: str, agent: str, *names: str) -> int:
         stood = self._stood[id_] if id_ in self._stood else self._posted.get(id_)
         return stood.price(agent, *names) if stood is not None else 0
 
@@ -128,32 +128,32 @@ class ConsentBooks:
     # What is paid
 
     def _action_taken(self, actor: str, tick: int, data: dict[str, Any]) -> None:
-        if data["act"]["action"] == "read" and (paid := _paid(data, actor)):
+        if data["act"]["action"] == "read" and (paid := _sum_paid(data, actor)):
             id_ = data["act"]["ref"].partition("@")[0].partition("#")[0]
-            self._judge(actor, tick, paid, self._seen(id_, actor, "read"), f"reading {id_}")
+            self._judge(actor, tick, paid, self._price_seen(id_, actor, "read"), f"reading {id_}")
 
     def _artifact_invoked(self, actor: str, tick: int, data: dict[str, Any]) -> None:
         id_, payer = data["id"], data.get("payer", "")
         # A service posts the price of one unit; a program agrees to what it finds while it runs.
         if data.get("act") and payer == actor and not id_.startswith(SERVICES):
-            seen = self._seen(id_, actor, "invoke")
+            seen = self._price_seen(id_, actor, "invoke")
             self._judge(actor, tick, data.get("price", 0), seen, f"invoking {id_}")
 
     def _artifact_charged(self, actor: str, tick: int, data: dict[str, Any]) -> None:
         """An access along with an action: an edit, or a search in a memory."""
-        if (paid := _paid(data, actor)) and not data["id"].startswith(SERVICES):
+        if (paid := _sum_paid(data, actor)) and not data["id"].startswith(SERVICES):
             name = "inclusion" if data["action"] == "include" else str(data["action"])
-            seen = self._seen(data["id"], actor, name)
+            seen = self._price_seen(data["id"], actor, name)
             self._judge(actor, tick, paid, seen, f"{data['action']} of {data['id']}")
 
     def _offer_accepted(self, actor: str, tick: int, data: dict[str, Any]) -> None:
         seen = self._offers.get(data["offer"], 0)
-        self._judge(actor, tick, _paid(data, actor), seen, f"offer {data['offer']}")
+        self._judge(actor, tick, _sum_paid(data, actor), seen, f"offer {data['offer']}")
 
     def _show(self, agent: str, tick: int, data: dict[str, Any]) -> None:
         """Judge what a prompt has cost, reading and inclusion together."""
         id_ = data["id"]
-        paid = _paid(data, agent)
+        paid = _sum_paid(data, agent)
         if not paid or id_.startswith(SERVICES):
             return
         key = (agent, tick, data.get("step", ""), id_)
@@ -169,7 +169,7 @@ def _nothing(actor: str, tick: int, data: dict[str, Any]) -> None:
     """An event that neither changes a price nor pays one."""
 
 
-def _paid(data: Mapping[str, Any], agent: str) -> int:
+def _sum_paid(data: Mapping[str, Any], agent: str) -> int:
     """Return what an event takes from an agent, all in all."""
     account, paid = f"{ACCOUNT}{agent}", 0
     for source, target, asset, amount in data.get("postings") or ():

@@ -123,7 +123,7 @@ def _may_spend(facts: Facts, rng: random.Random) -> bool:
     return facts["balance"] >= START - 10 or (facts["balance"] > PRICE and rng.random() < 0.1)
 
 
-def _tempted(rng: random.Random, tick: int, raisers: list[str]) -> Act:
+def _tempt(rng: random.Random, tick: int, raisers: list[str]) -> Act:
     """Return what adversaries wait for: a free thing whose price is raised, a name that nobody has taken
     yet.
     """
@@ -139,7 +139,7 @@ def _worker(workers: list[str], raisers: list[str]) -> Callable[[Facts], Act]:
         if tick % ROUND == ROUND - 1:
             return _bid(f"doc_{me}", 1 + rng.randrange(4)) if facts["balance"] > 4 else None
         if rng.random() < 0.2:
-            return _tempted(rng, tick, raisers)
+            return _tempt(rng, tick, raisers)
         if not _may_spend(facts, rng):
             return None
         other = rng.choice([one for one in workers if one != me])
@@ -171,7 +171,7 @@ def _dealer(workers: list[str], raisers: list[str]) -> Callable[[Facts], Act]:
         if stones and rng.random() < 0.5:
             return {"action": "offer", "artifact_id": rng.choice(stones), "price": PRICE}
         if rng.random() < 0.1:
-            return _tempted(rng, tick, raisers)
+            return _tempt(rng, tick, raisers)
         wanted = [
             one
             for one in facts["offers"]
@@ -237,7 +237,7 @@ def _belongings(people: Mapping[str, str], *, access: str = "owner_writes") -> l
     return found
 
 
-def _made(
+def _make_society(
     name: str,
     people: dict[str, str],
     work: Callable[[Facts], Act],
@@ -273,30 +273,30 @@ def _made(
     )
 
 
-def _named(people: Mapping[str, str], strategy: str) -> list[str]:
+def _agents_of(people: Mapping[str, str], strategy: str) -> list[str]:
     return [agent for agent, one in people.items() if one == strategy]
 
 
 def rule_agents(seed: int, world: Mapping[str, Any]) -> Society:
     """Rule agents that read and invoke what others have made."""
     people = _people(16, idle=2, **{"raise": 2}, squat=1, farm=1, ring=3)
-    work = _worker(_named(people, "work"), _named(people, "raise"))
-    return _made("rules", people, work, seed=seed, world=world, belongings=_belongings(people))
+    work = _worker(_agents_of(people, "work"), _agents_of(people, "raise"))
+    return _make_society("rules", people, work, seed=seed, world=world, belongings=_belongings(people))
 
 
 def market(seed: int, world: Mapping[str, Any]) -> Society:
     """Dealers in licences and stones."""
     people = _people(14, idle=2, **{"raise": 2}, squat=1, farm=1, ring=3)
-    work = _dealer(_named(people, "work"), _named(people, "raise"))
+    work = _dealer(_agents_of(people, "work"), _agents_of(people, "raise"))
     things = _belongings(people, access="private")
-    return _made("market", people, work, seed=seed, world=world, belongings=things)
+    return _make_society("market", people, work, seed=seed, world=world, belongings=things)
 
 
 def siege(seed: int, world: Mapping[str, Any]) -> Society:
     """Nearly as many who do not work as who do."""
     people = _people(12, **{"raise": 3}, squat=2, farm=2, ring=3)
-    work = _worker(_named(people, "work"), _named(people, "raise"))
-    return _made("siege", people, work, seed=seed, world=world, belongings=_belongings(people))
+    work = _worker(_agents_of(people, "work"), _agents_of(people, "raise"))
+    return _make_society("siege", people, work, seed=seed, world=world, belongings=_belongings(people))
 
 
 def remembering(seed: int, world: Mapping[str, Any]) -> Society:
@@ -306,7 +306,7 @@ def remembering(seed: int, world: Mapping[str, Any]) -> Society:
     lured by a paper that is free until it is subscribed to.
     """
     people = _people(8, idle=1, **{"raise": 1}, squat=1, farm=1, ring=3)
-    workers = _named(people, "work")
+    workers = _agents_of(people, "work")
     things = _belongings(people)
     entries: dict[str, Mapping[str, Any]] = {}
     for n, agent in enumerate(workers):
@@ -322,7 +322,7 @@ def remembering(seed: int, world: Mapping[str, Any]) -> Society:
         )
         named = ["handbook", f"paper_w{(n + 1) % len(workers)}", "bait_raise0", "bulletin_7"]
         entries[agent] = {"model": "townsfolk", "subscribed_artifacts": named}
-    return _made(
+    return _make_society(
         "memory",
         people,
         _idle,
@@ -353,11 +353,11 @@ class Townsfolk:
         tick, balance = (re.search(r"^Tick: (\d+)$", text, re.M), re.search(r"^Balance: (\d+)", text, re.M))
         act: dict[str, Any] = {"action": "noop"}
         if named and tick and balance:
-            act = _said(named[1], int(tick[1]), int(balance[1]))
+            act = _decide_reply(named[1], int(tick[1]), int(balance[1]))
         return ModelReply(text=json.dumps(act), usage=Usage(input_tokens=10, output_tokens=10))
 
 
-def _said(me: str, tick: int, balance: int) -> dict[str, Any]:
+def _decide_reply(me: str, tick: int, balance: int) -> dict[str, Any]:
     rng = random.Random(f"{me} {tick}")
     if tick % ROUND == ROUND - 1:
         return {"action": "bid", "artifact_id": f"doc_{me}", "amount": 1 + rng.randrange(4)}

@@ -30,13 +30,13 @@ class NotSent(TransientError):
     code = "not_sent"
 
 
-class Cut(TransientError):
+class ReplyCut(TransientError):
     """The request was sent, and no whole reply came: what became of it is not known."""
 
     code = "reply_cut"
 
 
-class Unusable(Cut):
+class Unusable(ReplyCut):
     """The reply is larger than its bound, or packed in another way: no use to ask again."""
 
     code = "reply_unusable"
@@ -72,7 +72,7 @@ class HostConnection:
     def exchange(
         self, method: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float
     ) -> HttpReply:
-        """Errors: `NotSent` before the first byte, `Cut` after it."""
+        """Errors: `NotSent` before the first byte, `ReplyCut` after it."""
         self._connect(timeout_s)
         assert self._socket is not None
         connection = http.client.HTTPConnection(self._target.host, self._target.port)
@@ -85,10 +85,12 @@ class HostConnection:
             connection.endheaders(body)
             with closing(connection.getresponse()) as response:
                 return self._reply(response)
-        except Cut:
+        except ReplyCut:
             raise
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Cut(f"the exchange with {self._target.host} broke off", got=type(error).__name__) from None
+            raise ReplyCut(
+                f"the exchange with {self._target.host} broke off", got=type(error).__name__
+            ) from None
         finally:
             connection.close()
             self._socket.close()
@@ -133,12 +135,12 @@ class HostConnection:
         while piece := response.read(_PIECE):
             taken += len(piece)
             if unpack is not None:
-                piece = _unpacked(unpack, piece, room=BODY_BYTES_MAX + 1 - len(found))
+                piece = _unpack(unpack, piece, room=BODY_BYTES_MAX + 1 - len(found))
             found += piece
             if max(taken, len(found)) > BODY_BYTES_MAX:
                 raise Unusable("the reply is too large", expected=f"at most {BODY_BYTES_MAX} bytes, unpacked")
         if (unpack is not None and found and not unpack.eof) or response.length:
-            raise Cut("the reply ended in the middle")
+            raise ReplyCut("the reply ended in the middle")
         kind = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
         return HttpReply(
             status=response.status,
@@ -149,12 +151,12 @@ class HostConnection:
         )
 
 
-def _unpacked(unpack: zlib._Decompress, piece: bytes, *, room: int) -> bytes:  # pyright: ignore[reportPrivateUsage] - the only name of its type
+def _unpack(unpack: zlib._Decompress, piece: bytes, *, room: int) -> bytes:  # pyright: ignore[reportPrivateUsage] - the only name of its type
     """At most `room` bytes, however much the piece would swell to."""
     try:
         return unpack.decompress(piece, room)
     except zlib.error:
-        raise Cut("the reply is not the gzip that it says it is") from None
+        raise ReplyCut("the reply is not the gzip that it says it is") from None
 
 
 def _short(error: Exception | None) -> str:

@@ -22,7 +22,7 @@ from artelier.errors import ArtelierError, External, MissingKey, NotGranted, Too
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import DaemonThreads, Tool
 from artelier.tools.http.address_check import Resolver, addresses_of, system_resolver
-from artelier.tools.http.exchange import Cut, HostConnection, HttpReply, NotSent, Unusable
+from artelier.tools.http.exchange import HostConnection, HttpReply, NotSent, ReplyCut, Unusable
 from artelier.tools.http.rules import (
     HttpRule,
     UnclearUrl,
@@ -99,16 +99,16 @@ class HttpJsonClient:
         """
         veil = Veil(secrets_of(self.rules, self.environ))
         try:
-            return veil.value(await self._asked(url, method, body, headers, key))
+            return veil.value(await self._request(url, method, body, headers, key))
         except ArtelierError as error:
             veil.error(error)
             raise
 
-    async def _asked(
+    async def _request(
         self, url: str, method: str, body: Any, headers: Mapping[str, str], key: str
     ) -> dict[str, Any]:
         target = _target(url)
-        sent, content = _prepared(method, body, headers, key)
+        sent, content = _prepare(method, body, headers, key)
         async with asyncio.timeout(self.timeout_s):
             for _ in range(REDIRECTS_MAX + 1):
                 reply = await self._once(target, method, sent, content)
@@ -125,7 +125,7 @@ class HttpJsonClient:
     ) -> HttpReply:
         rule = _rule(self.rules, target)
         try:
-            own = rule.filled(self.environ)
+            own = rule.fill_headers(self.environ)
         except MissingKey as error:
             raise ToolFailed(error.message, expected=error.expected, got=error.got) from None
         addresses = await _threads.run(
@@ -142,7 +142,7 @@ class HttpJsonClient:
             if method == "GET":
                 raise
             raise ToolFailed(f"nothing was sent: {error}") from None
-        except Cut as error:
+        except ReplyCut as error:
             if method != "GET":
                 raise Undecided(str(error)) from None
             if isinstance(error, Unusable):
@@ -216,7 +216,7 @@ def _rule(rules: tuple[HttpRule, ...], target: UrlTarget) -> HttpRule:
         raise ToolFailed(error.message, expected=error.expected, got=error.got) from None
 
 
-def _prepared(
+def _prepare(
     method: str, body: Any, headers: Mapping[str, str], key: str
 ) -> tuple[dict[str, str], bytes | None]:
     """Headers and bytes of a request. Errors: `ToolFailed`."""

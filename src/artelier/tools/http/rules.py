@@ -198,7 +198,7 @@ class HttpRule:
         below = own.path if own.path.endswith("/") else f"{own.path}/"
         return own.origin == target.origin and (target.path == own.path or target.path.startswith(below))
 
-    def filled(self, environ: Mapping[str, str]) -> dict[str, str]:
+    def fill_headers(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Headers with the secrets in place. Errors: `MissingKey`."""
         filled: dict[str, str] = {}
         for name, value in self.headers.items():

@@ -130,11 +130,11 @@ def _readings(text: str) -> Iterator[str]:
             return
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _JSON_ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
 
 
-def _unmarked(text: str) -> str:
+def _decode_entities(text: str) -> str:
     return _ENTITY.sub(_sign, text)
 
 
@@ -145,4 +145,8 @@ def _sign(found: re.Match[str]) -> str:
     return chr(int(decimal) if decimal else int(hexadecimal, 16))
 
 
-_PLAIN: tuple[tuple[str, Callable[[str], str]], ...] = (("\\", _unescaped), ("%", unquote), ("&", _unmarked))
+_PLAIN: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("\\", _unescape),
+    ("%", unquote),
+    ("&", _decode_entities),
+)

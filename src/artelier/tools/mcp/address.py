@@ -32,7 +32,7 @@ class LocalServer:
     def secrets(self) -> tuple[str, ...]:
         return tuple(self.env.values())
 
-    def found(self, path: str | None) -> str:
+    def find_program(self, path: str | None) -> str:
         """Return where the program is. Errors: `InvalidConfig` if it is nowhere."""
         place = shutil.which(self.command[0], path=path)
         if place is None:

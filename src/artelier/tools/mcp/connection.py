@@ -74,7 +74,7 @@ class Connection:
         self._listed: dict[str, str] = {}
         """Name of each tool to the fingerprint of its definition, as this connection has seen them."""
         self._task = self.loop.create_task(self._hold())
-        self._opened.add_done_callback(_seen)
+        self._opened.add_done_callback(_retrieve_exception)
 
     @property
     def is_over(self) -> bool:
@@ -151,7 +151,7 @@ class Connection:
             client = Client(
                 transport,
                 cache=None,
-                message_handler=self._heard,
+                message_handler=self._on_message,
                 client_info=types.Implementation(name="artelier", version=VERSION),
             )
             yield await stack.enter_async_context(client)
@@ -190,7 +190,7 @@ class Connection:
 
     # What the server tells unasked
 
-    async def _heard(self, message: object) -> None:
+    async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._stale = True
 
@@ -238,7 +238,7 @@ class Connection:
 
     async def _page(self, client: Client, cursor: str | None) -> types.ListToolsResult:
         try:
-            return await self._asked(client.list_tools(cursor=cursor))
+            return await self._request(client.list_tools(cursor=cursor))
         except (Declined, Answered) as error:
             raise ServerBroken(
                 f"the MCP server {self._address.shown} does not list its tools", got=str(error) or None
@@ -266,18 +266,18 @@ class Connection:
         """
         client = await self.ready()
 
-        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             alive(visible(message or "", chars_max=200))
 
         params = types.CallToolRequestParams(
             name=name, arguments=arguments, _meta={"artelier/idempotency-key": key}
         )
         with self._at_work():
-            return await self._asked(
+            return await self._request(
                 # Not `call_tool`: it would check the result against the server's schema, whose patterns
                 # a server could make so that the check never ends.
                 client.session.send_request(
-                    types.CallToolRequest(params=params), _RESULT, progress_callback=progressed
+                    types.CallToolRequest(params=params), _RESULT, progress_callback=on_progress
                 )
             )
 
@@ -291,7 +291,7 @@ class Connection:
             if self._retired and not self._busy:
                 self._closing.set()
 
-    async def _asked(self, request: Awaitable[Any]) -> Any:
+    async def _request(self, request: Awaitable[Any]) -> Any:
         try:
             # Around all of it: a server that does not read would hold the writing for ever.
             async with asyncio.timeout(self._timeout_s):
@@ -349,7 +349,7 @@ def _innermost(error: BaseException) -> str:
     return f"{type(inner).__name__}: {text}" if text else type(inner).__name__
 
 
-def _seen(opened: asyncio.Future[Client]) -> None:
+def _retrieve_exception(opened: asyncio.Future[Client]) -> None:
     """Nobody may be waiting when opening fails, and a future would complain."""
     if not opened.cancelled():
         opened.exception()

@@ -149,10 +149,10 @@ def read_listing(
                 raise Unfit("the server lists two tools of this name")
             seen.add(tool.name)
             name = _name(tool.name, prefix=prefix, used=used)
-            said = _said(tool)
+            said = _encode_definition(tool)
             if (size := size + len(said)) > DEFINITIONS_BYTES_MAX:
                 raise Unfit(f"the tools of this server take more than {DEFINITIONS_BYTES_MAX} bytes")
-            listed = _listed(tool, name, said, known)
+            listed = _make_listed(tool, name, said, known)
         except Unfit as unfit:
             shown = visible(tool.name, chars_max=80) or "(no name)"
             refused.append(RefusedTool(name=shown, reason=str(unfit)))
@@ -162,7 +162,7 @@ def read_listing(
     return good, refused
 
 
-def _said(tool: types.Tool) -> bytes:
+def _encode_definition(tool: types.Tool) -> bytes:
     try:
         return said_of(tool)
     except ValueError:
@@ -182,7 +182,7 @@ def _name(name: str, *, prefix: str, used: Collection[str]) -> str:
     return longer
 
 
-def _listed(tool: types.Tool, name: str, said: bytes, known: Mapping[str, ArgumentSchema]) -> Listed:
+def _make_listed(tool: types.Tool, name: str, said: bytes, known: Mapping[str, ArgumentSchema]) -> Listed:
     mark = sha256(said).hexdigest()
     arguments = known.get(mark) or ArgumentSchema(tool.input_schema)
     schema = ToolSchema(

@@ -98,7 +98,7 @@ class ServerProcess:
                 await self._end(process)
             finally:  # also when the loop ends and cancels us in the middle of it
                 self.let_go()
-                await _killed(process)
+                await _kill(process)
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
@@ -110,7 +110,7 @@ class ServerProcess:
         if os.name != "posix":
             raise InvalidConfig("MCP servers are started on POSIX systems only; use url=")
         env = get_default_environment() | dict(self._program.env)
-        place = self._program.found(env.get("PATH"))
+        place = self._program.find_program(env.get("PATH"))
         reading, self._lifeline = os.pipe()
         try:
             return await asyncio.create_subprocess_exec(
@@ -219,7 +219,7 @@ def _tell_group(process: Process, what: signal.Signals) -> None:
         os.killpg(process.pid, what)
 
 
-async def _killed(process: Process) -> None:
+async def _kill(process: Process) -> None:
     """End the rest of the group, including anything that the server started and left behind."""
     _tell_group(process, signal.SIGKILL)
     with suppress(TimeoutError):

@@ -247,12 +247,12 @@ def _validator(schema: dict[str, Any], dialect: object) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties(standard["additionalProperties"]),
     }
-    keywords = {name: _counted(_guarded(name, function)) for name, function in standard.items()}
+    keywords = {name: _count_work(_guard(name, function)) for name, function in standard.items()}
     # An empty registry: nothing outside the schema is ever fetched.
     return validators.extend(base, keywords)(schema, registry=referencing.Registry())
 
 
-def _counted(function: Keyword) -> Keyword:
+def _count_work(function: Keyword) -> Keyword:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
         left = _work.get()
         left[0] -= 1
@@ -265,7 +265,7 @@ def _counted(function: Keyword) -> Keyword:
     return check
 
 
-def _guarded(name: str, function: Keyword) -> Keyword:
+def _guard(name: str, function: Keyword) -> Keyword:
     """The keyword, left to the server where trying it here could take long."""
     may_try = _GUARDS.get(name)
     if may_try is None:
@@ -303,7 +303,7 @@ def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator
 
 
 def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if (named := _named(instance, schema)) is None:
+    if (named := _names_by_pattern(instance, schema)) is None:
         return
     for pattern, names in named.items():
         for name in names:
@@ -316,7 +316,7 @@ def _additional_properties(function: Keyword) -> Keyword:
     def check(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[Any]:
         if not isinstance(instance, dict) or "patternProperties" not in schema:
             return function(validator, value, instance, schema) or ()
-        if (named := _named(cast("dict[str, Any]", instance), schema)) is None:
+        if (named := _names_by_pattern(cast("dict[str, Any]", instance), schema)) is None:
             return ()
         matched = {name for names in named.values() for name in names}
         fields = cast("dict[str, Any]", instance)
@@ -327,7 +327,7 @@ def _additional_properties(function: Keyword) -> Keyword:
     return check
 
 
-def _named(instance: Any, schema: Any) -> dict[str, list[str]] | None:
+def _names_by_pattern(instance: Any, schema: Any) -> dict[str, list[str]] | None:
     """Names of an object by the patterns that match them; None if it would take too long to say."""
     patterns = cast("Mapping[str, Any]", schema.get("patternProperties") or {})
     if not isinstance(instance, dict):

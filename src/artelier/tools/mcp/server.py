@@ -99,7 +99,7 @@ class McpServer:
         What cannot be offered is in `refused`.
         Errors: `ServerUnavailable`, `ServerBroken`, `LimitReached`, `InvalidConfig`.
         """
-        connection = await self._connected()
+        connection = await self._connect()
         raw = await connection.listing()
         # In a thread, because a hostile listing takes seconds to look through.
         good, refused = await _threads.run(
@@ -111,7 +111,7 @@ class McpServer:
             McpTool(
                 listed,
                 server=self.name,
-                connect=self._connected,
+                connect=self._connect,
                 grant=self._grant,
                 facts=self._facts(listed),
                 timeout_s=self.timeout_s,
@@ -137,7 +137,7 @@ class McpServer:
             texts = [one.stderr for one in self._connections.values()]
         return "\n".join(text for text in texts if text) or self._stderr
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> Connection:
         """The connection of this event loop, opened if there is none."""
         from artelier.tools.mcp.connection import Connection
 

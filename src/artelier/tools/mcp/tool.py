@@ -101,17 +101,17 @@ class McpTool:
         try:
             result = await line.call(self.remote_name, arguments, key=key, alive=context.progress)
         except Declined as error:
-            raise self._failed("refused the call", str(error)) from None
+            raise self._failed_error("refused the call", str(error)) from None
         except Answered as error:
             if self._once:
-                raise self._lost(str(error)) from None
-            raise self._failed("answered with an error", str(error)) from None
+                raise self._lost_error(str(error)) from None
+            raise self._failed_error("answered with an error", str(error)) from None
         except Lost as error:
             if self._once:
-                raise self._lost(str(error)) from None
+                raise self._lost_error(str(error)) from None
             raise line.unavailable(error) from None
         if isinstance(result, types.InputRequiredResult):
-            raise self._failed("did not begin", "it asks back, and nobody here can answer")
+            raise self._failed_error("did not begin", "it asks back, and nobody here can answer")
         return self._value(result)
 
     @property
@@ -125,18 +125,20 @@ class McpTool:
             now = await line.definition(self.remote_name)
         except ArtelierError as error:
             if self._once:  # anything else would be taken for an outcome that nobody knows
-                raise self._failed("was not called", str(error)) from None
+                raise self._failed_error("was not called", str(error)) from None
             raise
         if now is None:
-            raise self._failed("was not called", "the server has no such tool any more")
+            raise self._failed_error("was not called", "the server has no such tool any more")
         if now != self.fingerprint:
-            raise self._failed("was not called", "the server has changed its definition since it was listed")
+            raise self._failed_error(
+                "was not called", "the server has changed its definition since it was listed"
+            )
         return line
 
-    def _failed(self, what: str, why: str) -> ToolFailed:
+    def _failed_error(self, what: str, why: str) -> ToolFailed:
         return ToolFailed(f"`{self.name}` of {self.server} {what}", got=why[:2_000] or None)
 
-    def _lost(self, why: str) -> CallLost:
+    def _lost_error(self, why: str) -> CallLost:
         return CallLost(
             f"`{self.name}` of {self.server} was called, and what became of it is unknown",
             got=why[:2_000] or None,
@@ -215,7 +217,7 @@ def _piece(block: types.ContentBlock) -> dict[str, Any]:
             "note": "left out",
         }
     if block.type == "resource_link":
-        return _said(
+        return _without_none(
             type="resource_link",
             uri=str(block.uri),
             name=block.name,
@@ -224,7 +226,7 @@ def _piece(block: types.ContentBlock) -> dict[str, Any]:
             size_bytes=block.size,
         )
     held = block.resource
-    piece = _said(type="resource", uri=str(held.uri), mime_type=held.mime_type)
+    piece = _without_none(type="resource", uri=str(held.uri), mime_type=held.mime_type)
     text = cast("object", getattr(held, "text", None))
     if isinstance(text, str):
         return {**piece, "text": text}
@@ -232,7 +234,7 @@ def _piece(block: types.ContentBlock) -> dict[str, Any]:
     return {**piece, "size_bytes": _size(blob if isinstance(blob, str) else ""), "note": "left out"}
 
 
-def _said(**facts: Any) -> dict[str, Any]:
+def _without_none(**facts: Any) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 

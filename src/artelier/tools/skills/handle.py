@@ -13,7 +13,7 @@ from artelier.ids import check_tenant
 from artelier.kernel import Services
 from artelier.log import Batch, Blob, BlobRef, Draft, StreamAppend, blob_name, make_blob, tenant_stream
 from artelier.tools.skills.approval.injection_heuristics import visible
-from artelier.tools.skills.approval.pins import Pin, pins_of, unchanged
+from artelier.tools.skills.approval.pins import Pin, guard_unchanged, pins_of
 from artelier.tools.skills.definition import Definition, definition_from, files_changed
 from artelier.tools.skills.events import SkillApproved, SkillRefused
 from artelier.tools.skills.sources.folder import place_of, text_of
@@ -148,7 +148,7 @@ class Skills:
             Batch(
                 appends=[StreamAppend(tenant_stream(self._tenant), [draft])],
                 blobs=blobs,
-                guard=unchanged(self._tenant, known),
+                guard=guard_unchanged(self._tenant, known),
             )
         )
         return _row(await self._pin(f"{pin.source}/{pin.name}"))

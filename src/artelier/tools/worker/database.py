@@ -24,8 +24,8 @@ from artelier.tools.worker.tables import (
     first_line,
     identifier,
     load_delimited,
-    quoted,
-    unused,
+    make_unique,
+    quote_identifier,
 )
 
 if TYPE_CHECKING:
@@ -205,19 +205,19 @@ class Database:
         load: Loader,
         skipped: list[dict[str, str]],
     ) -> None:
-        name = unused(identifier(wished), self._tables)
+        name = make_unique(identifier(wished), self._tables)
         try:
             load(name)
         except (Failure, _library().Error, OSError, ValueError) as error:
             with contextlib.suppress(_library().Error):
-                db.execute(f"DROP TABLE IF EXISTS {quoted(name)}")
+                db.execute(f"DROP TABLE IF EXISTS {quote_identifier(name)}")
             skipped.append({"source": label, "reason": first_line(error)})
         else:
             self._tables[name] = label
 
     def _describe(self, db: duckdb.DuckDBPyConnection, name: str, source: str) -> dict[str, Any]:
-        rows = db.execute(f"SELECT count(*) FROM {quoted(name)}").fetchall()[0][0]
-        columns = db.execute(f"DESCRIBE {quoted(name)}").fetchall()
+        rows = db.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchall()[0][0]
+        columns = db.execute(f"DESCRIBE {quote_identifier(name)}").fetchall()
         return {
             "name": name,
             "source": source,
@@ -232,12 +232,12 @@ def _load_parquet(db: duckdb.DuckDBPyConnection, name: str, *, descriptor: int) 
     # Instants become UTC timestamps without a zone: Python has no zone database to hand them over
     # with.
     chosen = ", ".join(
-        f"CAST({quoted(column)} AS TIMESTAMP) AS {quoted(column)}"
+        f"CAST({quote_identifier(column)} AS TIMESTAMP) AS {quote_identifier(column)}"
         if kind == "TIMESTAMP WITH TIME ZONE"
-        else quoted(column)
+        else quote_identifier(column)
         for column, kind, *_ in columns
     )
-    db.execute(f"CREATE TABLE {quoted(name)} AS SELECT {chosen} FROM {place}")
+    db.execute(f"CREATE TABLE {quote_identifier(name)} AS SELECT {chosen} FROM {place}")
 
 
 def _check_statement(sql: str) -> None:

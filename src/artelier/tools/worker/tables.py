@@ -60,7 +60,7 @@ def identifier(text: str) -> str:
     return f"{name}_" if name in RESERVED else name
 
 
-def unused(name: str, taken: Iterable[str]) -> str:
+def make_unique(name: str, taken: Iterable[str]) -> str:
     """The name, or with the first free suffix `_2`, `_3`, ..."""
     used = set(taken)
     number, chosen = 1, name
@@ -70,7 +70,7 @@ def unused(name: str, taken: Iterable[str]) -> str:
     return chosen
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A name as an SQL identifier, whatever it holds."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -173,7 +173,7 @@ def load_text(
             raise Failure(f"{count} rows were written and {loaded} were read")
         chosen = _forms(db, columns) if types is None else types
         casts = [_cast(name, kind) for name, kind in zip(columns, chosen, strict=True)]
-        db.execute(f"CREATE TABLE {quoted(table)} AS SELECT {', '.join(casts)} FROM raw")
+        db.execute(f"CREATE TABLE {quote_identifier(table)} AS SELECT {', '.join(casts)} FROM raw")
     finally:
         db.execute("DROP TABLE raw")
 
@@ -189,7 +189,7 @@ def _forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | 
 def _forms_of(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
     tests: list[str] = []
     for name in columns:
-        column = quoted(name)
+        column = quote_identifier(name)
         tests.append(f"count({column}) > 0")
         for kind, form in FORMS:
             fits = f"regexp_full_match(trim({column}), {_literal(form)})"
@@ -208,7 +208,7 @@ def _forms_of(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str
 
 
 def _cast(name: str, kind: str | None) -> str:
-    column = quoted(name)
+    column = quote_identifier(name)
     return column if kind is None else f"CAST(trim({column}) AS {kind}) AS {column}"
 
 
@@ -330,11 +330,13 @@ class SqliteFile:
     def load(self, db: duckdb.DuckDBPyConnection, table: str, *, source: str) -> None:
         """Copy one table with the types of its values. Errors: `Failure`, `duckdb.Error`."""
         try:
-            names = [row[1] for row in self._db.execute(f"PRAGMA table_info({quoted(source)})")]
+            names = [row[1] for row in self._db.execute(f"PRAGMA table_info({quote_identifier(source)})")]
             if not 0 < len(names) <= COLUMNS_MAX:
                 raise Failure(f"the table has {len(names)} columns")
             types = self._types(source, names)
-            rows = self._db.execute(f"SELECT {', '.join(map(quoted, names))} FROM {quoted(source)}")
+            rows = self._db.execute(
+                f"SELECT {', '.join(map(quote_identifier, names))} FROM {quote_identifier(source)}"
+            )
             load_rows(
                 db,
                 table,
@@ -352,9 +354,11 @@ class SqliteFile:
         """SQLite types values, not columns: a column gets the type that holds all its values."""
         kinds = ("integer", "real", "text", "blob")
         census = ", ".join(
-            f"coalesce(max(typeof({quoted(name)}) = '{kind}'), 0)" for name in names for kind in kinds
+            f"coalesce(max(typeof({quote_identifier(name)}) = '{kind}'), 0)"
+            for name in names
+            for kind in kinds
         )
-        flags = self._db.execute(f"SELECT {census} FROM {quoted(source)}").fetchone()
+        flags = self._db.execute(f"SELECT {census} FROM {quote_identifier(source)}").fetchone()
         found: list[str] = []
         for start in range(0, len(flags), len(kinds)):
             integer, real, text, blob = flags[start : start + len(kinds)]

@@ -12,7 +12,14 @@ from typing import Annotated, Any, NamedTuple
 from artelier.errors import ToolFailed
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.folder import DEPTH_MAX, OUT_FOLDER, FileState, WorkspaceFolder, failed, refused
+from artelier.tools.workspace.folder import (
+    DEPTH_MAX,
+    OUT_FOLDER,
+    FileState,
+    WorkspaceFolder,
+    path_error,
+    system_error,
+)
 
 READ_BYTES_MAX = 32 * 1024 * 1024
 """A larger file is searched or queried, not read."""
@@ -29,7 +36,7 @@ def read_text(
     """
     with folder.file(path) as (descriptor, state):
         if state.size_bytes > bytes_max:
-            raise refused(
+            raise path_error(
                 path,
                 f"has {state.size_bytes} bytes, more than {bytes_max}",
                 hint="Use search_text, or query_sql for tables.",
@@ -39,9 +46,9 @@ def read_text(
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise refused(path, f"is not UTF-8 text (byte {error.start})") from None
+        raise path_error(path, f"is not UTF-8 text (byte {error.start})") from None
     if "\0" in text:
-        raise refused(path, "is binary, not text")
+        raise path_error(path, "is binary, not text")
     return text, state
 
 
@@ -62,7 +69,7 @@ def write_text(folder: WorkspaceFolder, path: str, text: str, *, token: str) -> 
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.unlink(draft, dir_fd=descriptor)
-            raise failed(path, error) from None
+            raise system_error(path, error) from None
         # From here on the write has happened: a failure is no longer "nothing happened".
         os.fsync(descriptor)
     return _receipt("/".join(folder.clean(path)), raw)
@@ -75,9 +82,9 @@ def _mode_of(path: str, name: str, descriptor: int) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise failed(path, error) from None
+        raise system_error(path, error) from None
     if not stat.S_ISREG(info.st_mode):
-        raise refused(path, "is a folder, a link or a device; only files are written")
+        raise path_error(path, "is a folder, a link or a device; only files are written")
     return stat.S_IMODE(info.st_mode)
 
 
@@ -102,7 +109,7 @@ def settle_write(folder: WorkspaceFolder, path: str, text: str) -> dict[str, Any
     raw = text.encode()
     with folder.file(path) as (descriptor, _), os.fdopen(descriptor, "rb", closefd=False) as stream:
         if stream.read(len(raw) + 1) != raw:
-            raise refused(path, "was not written: it has other content")
+            raise path_error(path, "was not written: it has other content")
     return _receipt("/".join(folder.clean(path)), raw)
 
 

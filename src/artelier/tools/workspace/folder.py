@@ -67,13 +67,13 @@ class WorkspaceFolder:
         Errors: `ToolFailed` for absolute paths, paths that leave it, hidden and impossible names.
         """
         if not path or len(path) > PATH_CHARS_MAX or "\0" in path or "\\" in path:
-            raise refused(path, "is not a path", hint="Use a path such as `data/sales.csv`.")
+            raise path_error(path, "is not a path", hint="Use a path such as `data/sales.csv`.")
         if path.startswith(("/", "~")):
-            raise refused(path, "is not relative", hint="Start at the workspace, not at `/`.")
+            raise path_error(path, "is not relative", hint="Start at the workspace, not at `/`.")
         normal = posixpath.normpath(path)
         parts: Parts = () if normal == "." else tuple(normal.split("/"))
         if ".." in parts:
-            raise refused(path, "is outside the workspace")
+            raise path_error(path, "is outside the workspace")
         self._check_visible(path, parts)
         return parts
 
@@ -88,11 +88,11 @@ class WorkspaceFolder:
         try:
             info = os.fstat(descriptor)
             if stat.S_ISDIR(info.st_mode):
-                raise refused(path, "is a folder", hint="List it with list_dir.")
+                raise path_error(path, "is a folder", hint="List it with list_dir.")
             if not stat.S_ISREG(info.st_mode):
-                raise refused(path, "is no regular file")
+                raise path_error(path, "is no regular file")
             if self._is_confined and info.st_nlink > 1:
-                raise refused(path, "has another name, which may be outside the workspace")
+                raise path_error(path, "has another name, which may be outside the workspace")
             state = FileState(
                 path="/".join(self.clean(path)), size_bytes=info.st_size, mtime_ns=info.st_mtime_ns
             )
@@ -115,7 +115,7 @@ class WorkspaceFolder:
         """The folder in which a file shall be written, made if need be, and the file's name."""
         parts = self.clean(path)
         if not parts:
-            raise refused(path, "is a folder", hint="Name a file.")
+            raise path_error(path, "is a folder", hint="Name a file.")
         above = self._resolve("/".join(parts[:-1]) or ".")
         descriptor = self._io(path, lambda: self._open(above, _DIRECTORY, make=True))
         try:
@@ -138,18 +138,18 @@ class WorkspaceFolder:
             return ()
         beneath = os.path.join(self._root, "")
         if not real.startswith(beneath):
-            raise refused(path, "leads outside the workspace")
+            raise path_error(path, "leads outside the workspace")
         parts = tuple(real.removeprefix(beneath).split(os.sep))
         self._check_visible(path, parts)
         return parts
 
     def _check_visible(self, path: str, parts: Parts) -> None:
         if len(parts) > DEPTH_MAX:
-            raise refused(path, f"is deeper than {DEPTH_MAX} folders")
+            raise path_error(path, f"is deeper than {DEPTH_MAX} folders")
         for part in parts:
             if part.startswith(".") or part == OUT_FOLDER:
                 hint = "Names with a leading dot and artelier-out are off limits."
-                raise refused(path, "is hidden", hint=hint)
+                raise path_error(path, "is hidden", hint=hint)
 
     def _open(self, parts: Parts, flags: int, *, make: bool = False) -> int:
         """Open beneath the root, one component at a time; no component may be a link by now."""
@@ -169,23 +169,23 @@ class WorkspaceFolder:
         try:
             return action()
         except OSError as error:
-            raise failed(path, error) from None
+            raise system_error(path, error) from None
 
 
-def refused(path: str, problem: str, *, hint: str | None = None) -> ToolFailed:
-    return ToolFailed(f"`{_shown(path)}` {problem}", hint=hint)
+def path_error(path: str, problem: str, *, hint: str | None = None) -> ToolFailed:
+    return ToolFailed(f"`{_printable_path(path)}` {problem}", hint=hint)
 
 
-def failed(path: str, error: OSError) -> ToolFailed:
+def system_error(path: str, error: OSError) -> ToolFailed:
     """Return what the system said about a path, without the path of the host that it also says."""
     if isinstance(error, FileNotFoundError):
-        return refused(path, "does not exist", hint="See what is there with list_dir.")
+        return path_error(path, "does not exist", hint="See what is there with list_dir.")
     if isinstance(error, NotADirectoryError):
-        return refused(path, "is not a folder, or goes through a file or a link")
-    return refused(path, f"can't be used: {os.strerror(error.errno or 0)}")
+        return path_error(path, "is not a folder, or goes through a file or a link")
+    return path_error(path, f"can't be used: {os.strerror(error.errno or 0)}")
 
 
-def _shown(path: str) -> str:
+def _printable_path(path: str) -> str:
     printable = "".join(char if char.isprintable() else "?" for char in path[:200])
     return printable + ("..." if len(path) > 200 else "")
 

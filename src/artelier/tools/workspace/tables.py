@@ -82,7 +82,7 @@ class Tables:
             try:
                 answer = child.ask(message, timeout_s=self._query_s + GRACE_S)
             except ChildStopped as stopped:
-                raise _stopped("the query", stopped, limit_s=self._query_s) from None
+                raise _stopped_error("the query", stopped, limit_s=self._query_s) from None
             return _result(answer)
 
     def _load(self) -> Child:
@@ -99,7 +99,7 @@ class Tables:
             try:
                 answer = child.ask({"ask": "load", "sources": sources}, timeout_s=LOAD_S)
             except ChildStopped as stopped:
-                raise _stopped("loading the tables", stopped, limit_s=LOAD_S) from None
+                raise _stopped_error("loading the tables", stopped, limit_s=LOAD_S) from None
             found = _result(answer)
         found["skipped"] = sorted([*skipped, *found["skipped"]], key=lambda item: item["source"])
         self._child, self._state, self._found = child, states, found
@@ -168,7 +168,7 @@ def _over_bounds(state: FileState, *, count: int, total: int) -> str | None:
     return None
 
 
-def _stopped(what: str, stopped: ChildStopped, *, limit_s: float) -> ToolFailed:
+def _stopped_error(what: str, stopped: ChildStopped, *, limit_s: float) -> ToolFailed:
     if stopped.timed_out:
         return ToolFailed(f"{what} took longer than {limit_s:g} s and was stopped")
     return ToolFailed(f"{what} ended the helper process, probably for its memory")

@@ -121,7 +121,7 @@ class Write(Action, frozen=True, kw_only=True, tag="write"):
     def __post_init__(self) -> None:
         check_new_id(self.artifact_id)
         _check_name(self.kind)
-        _sized(self.content, self.access, self.interface, self.metadata)
+        _check_size(self.content, self.access, self.interface, self.metadata)
         if self.access is not None:
             Access.parse(self.access)
 
@@ -135,7 +135,7 @@ class Edit(Action, frozen=True, kw_only=True, tag="edit"):
 
     def __post_init__(self) -> None:
         check_new_id(self.artifact_id)
-        _sized(self.old, self.new)
+        _check_size(self.old, self.new)
 
 
 class Delete(Action, frozen=True, kw_only=True, tag="delete"):
@@ -156,7 +156,7 @@ class Invoke(Action, frozen=True, kw_only=True, tag="invoke"):
 
     def __post_init__(self) -> None:
         check_new_id(self.artifact_id)
-        _sized(self.args)
+        _check_size(self.args)
 
 
 class Transfer(Action, frozen=True, kw_only=True, tag="transfer"):
@@ -326,7 +326,7 @@ def _check_name(kind: str | None) -> None:
         raise InvalidArguments("invalid kind", expected=PATTERNS[_NAME], got=repr(kind))
 
 
-def _sized(*values: object) -> None:
+def _check_size(*values: object) -> None:
     """JSON data within the bound. Errors: `InvalidArtifact`, `InvalidArguments`."""
     for value in values:
         check_json(value)

@@ -29,20 +29,20 @@ def parse_action(text: str, *, allowed: Collection[str] | None = None) -> Action
     """
     found = one_object(text)
     if isinstance(found, NoObject):
-        return _rejected(found.reason)
-    return _converted(found, allowed)
+        return _reject(found.reason)
+    return _convert(found, allowed)
 
 
 def action_from(value: object, *, allowed: Collection[str] | None = None) -> Action | Rejected:
     """The action that some data is: a reflex's result, a stored action. Never raises."""
     if not isinstance(value, Mapping):
-        return _rejected(f"an action is a JSON object, not {_kind_of(value)}")
+        return _reject(f"an action is a JSON object, not {_kind_of(value)}")
     given = cast("Mapping[str, object]", value)
     try:
         check_json(dict(given))
     except InvalidArtifact as error:
-        return _rejected(f"not usable JSON: {error.message}")
-    return _converted(given, allowed)
+        return _reject(f"not usable JSON: {error.message}")
+    return _convert(given, allowed)
 
 
 def action_from_call(
@@ -50,27 +50,27 @@ def action_from_call(
 ) -> Action | Rejected:
     """The action of a tool call of one of `action_tools`. Never raises."""
     if not isinstance(arguments, Mapping):
-        return _rejected(f"{name[:60]}: the arguments are no JSON object")
+        return _reject(f"{name[:60]}: the arguments are no JSON object")
     given = cast("Mapping[str, object]", arguments)
     if "action" in given:
         # Else the arguments of a harmless tool could name another action.
-        return _rejected(f"{name[:60]}: unknown field `action`")
+        return _reject(f"{name[:60]}: unknown field `action`")
     return action_from({"action": name, **given}, allowed=allowed)
 
 
-def _converted(given: Mapping[str, object], allowed: Collection[str] | None) -> Action | Rejected:
+def _convert(given: Mapping[str, object], allowed: Collection[str] | None) -> Action | Rejected:
     name = given.get("action")
     known = ACTIONS if allowed is None else tuple(n for n in ACTIONS if n in allowed)
     if not isinstance(name, str) or name not in known:
         got = f"{name[:60]!r}" if isinstance(name, str) else _kind_of(name)
-        return _rejected(f"`action` must be one of {', '.join(known)}; got {got}")
+        return _reject(f"`action` must be one of {', '.join(known)}; got {got}")
     try:
         # To the one class: a union would be taken apart anew by each conversion, for 35 us.
         return msgspec.convert(given, ACTIONS[name])
     except msgspec.ValidationError as error:
-        return _rejected(f"{name}: {_readable(str(error))}")
+        return _reject(f"{name}: {_readable(str(error))}")
     except InvalidRequest as error:
-        return _rejected(f"{name}: {error}")
+        return _reject(f"{name}: {error}")
 
 
 def _readable(message: str) -> str:
@@ -83,7 +83,7 @@ def _kind_of(value: object) -> str:
     return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
-def _rejected(reason: str) -> Rejected:
+def _reject(reason: str) -> Rejected:
     line = " ".join(reason.split())
     line = line.encode("utf-8", "replace").decode()
     return Rejected(line if len(line) <= REASON_CHARS_MAX else f"{line[: REASON_CHARS_MAX - 1]}…")

@@ -39,7 +39,7 @@ def _fields(schema: dict[str, Any]) -> str:
 def _type(shape: dict[str, Any]) -> str:
     if "anyOf" in shape:
         kinds = " or ".join(_type({**kind, "description": ""}) for kind in shape["anyOf"])
-        return _described(kinds, shape)
+        return _describe(kinds, shape)
     if "enum" in shape:
         return " ".join(f"`{value}`" for value in sorted(shape["enum"]))
     kind = str(shape.get("type", "any JSON"))
@@ -49,10 +49,10 @@ def _type(shape: dict[str, Any]) -> str:
         kind += f" {shape['minimum']} to {shape['maximum']}"
     elif "maxLength" in shape:
         kind += f", at most {shape['maxLength']} characters"
-    return _described(kind, shape)
+    return _describe(kind, shape)
 
 
-def _described(kind: str, shape: dict[str, Any]) -> str:
+def _describe(kind: str, shape: dict[str, Any]) -> str:
     text = shape.get("description", "")
     inner = [kind["description"] for kind in shape.get("anyOf", ()) if kind.get("description")]
     text = text or (inner[0] if inner else "")

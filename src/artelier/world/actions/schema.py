@@ -16,7 +16,7 @@ from artelier.ports.model import ToolSchema
 from artelier.world.actions.action import ACTIONS, Action
 
 
-def chosen(names: Collection[str] | None) -> dict[str, type[Action]]:
+def choose_actions(names: Collection[str] | None) -> dict[str, type[Action]]:
     """The named actions in their order; None is all. Errors: `InvalidRequest` for an unknown name."""
     if names is None:
         return ACTIONS
@@ -37,13 +37,13 @@ def schema_of(name: str) -> dict[str, Any]:
 
 def action_schema(names: Collection[str] | None = None) -> dict[str, Any]:
     """JSON schema of a model's reply: one of the actions."""
-    return {"oneOf": [schema_of(name) for name in chosen(names)]}
+    return {"oneOf": [schema_of(name) for name in choose_actions(names)]}
 
 
 def action_tools(names: Collection[str] | None = None) -> tuple[ToolSchema, ...]:
     """Each action as a tool; `action_from_call` reads the calls."""
     tools: list[ToolSchema] = []
-    for name, cls in chosen(names).items():
+    for name, cls in choose_actions(names).items():
         schema = schema_of(name)
         del schema["properties"]["action"]
         schema["required"] = [field for field in schema["required"] if field != "action"]
@@ -54,7 +54,8 @@ def action_tools(names: Collection[str] | None = None) -> tuple[ToolSchema, ...]
 def actions_prompt(names: Collection[str] | None = None) -> str:
     """Return what a prompt says about acting: the shape of the reply, and a line for each action."""
     lines = [
-        f"- `{_signature(name)}`: {meaning(cls).removesuffix('.')}." for name, cls in chosen(names).items()
+        f"- `{_signature(name)}`: {meaning(cls).removesuffix('.')}."
+        for name, cls in choose_actions(names).items()
     ]
     return _wording().replace("<actions>", "\n".join(lines))
 

@@ -32,13 +32,13 @@ async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
         "world": world.id,
         "tick": now,
         "from_tick": first,
-        "prices": gathered(paid),
+        "prices": merge_prices(paid),
         "open": for_sale,
         "closed": [one for one in gone if one["offer"] not in shown][:limit],
     }
 
 
-def gathered(paid: list[TickPrice]) -> list[TickPrice]:
+def merge_prices(paid: list[TickPrice]) -> list[TickPrice]:
     """One row for each kind and way of selling. The median is that of the ticks' medians, by trades."""
     by_kind: dict[tuple[str, str], list[TickPrice]] = {}
     for one in paid:

@@ -156,13 +156,13 @@ async def tick_metrics(
     store, tenant = world.host.services.store, world.host.id
     since = await checkpoint_before(store, tenant, world.id, tick=span.first)
     kinds = await kinds_of(store, tenant, world.id) if since.tick else {}
-    society = SocietyState.restored(since, kinds=kinds)
+    society = SocietyState.from_checkpoint(since, kinds=kinds)
     happened = _TickTotals()
     usage = asked_of(world.host, world.id, span, since=since)
     asked = await anext(usage, None)
     tick = since.tick
 
-    async def ended(tick: int) -> TickMetrics:
+    async def end_tick(tick: int) -> TickMetrics:
         nonlocal asked
         while asked is not None and asked.tick <= tick:
             happened.ask(
@@ -175,16 +175,16 @@ async def tick_metrics(
                 ),
             )
             asked = await anext(usage, None)
-        return happened.told(tick, society)
+        return happened.to_metrics(tick, society)
 
     async for event in history_of(world.host, world.id, to_tick=span.last, since=since):
         while tick < event.at_us:
             if tick >= span.first:
-                yield await ended(tick)
+                yield await end_tick(tick)
             happened = _TickTotals()
             tick += 1
         happened.take(society.take(event), society)
-    yield await ended(tick)
+    yield await end_tick(tick)
 
 
 class _TickTotals:
@@ -244,7 +244,7 @@ class _TickTotals:
             cost_microusd=before.cost_microusd + more.cost_microusd,
         )
 
-    def told(self, tick: int, society: SocietyState) -> TickMetrics:
+    def to_metrics(self, tick: int, society: SocietyState) -> TickMetrics:
         balances = {one.id: society.balance(one.id) for one in society.agents}
         money = _parts(society)
         return TickMetrics(
@@ -258,13 +258,13 @@ class _TickTotals:
             trades=sum(map(len, self.paid.values())),
             volume=sum(map(sum, self.paid.values())),
             prices=tuple(_price(*key, paid) for key, paid in sorted(self.paid.items())),
-            actions=_sorted(self.actions),
-            rejections=_sorted(self.rejections),
-            usage=_sorted(self.usage),
+            actions=_sort(self.actions),
+            rejections=_sort(self.rejections),
+            usage=_sort(self.usage),
         )
 
 
-def _sorted(given: Mapping[str, ValueT]) -> dict[str, ValueT]:
+def _sort(given: Mapping[str, ValueT]) -> dict[str, ValueT]:
     return dict(sorted(given.items()))
 
 

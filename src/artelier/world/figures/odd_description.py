@@ -230,7 +230,7 @@ def _concepts(facts: _DescriptionFacts) -> list[str]:
                 f" {_count(facts.done['invoke'], 'invocation')} so far.",
                 f"**Stochasticity**: orders and draws come from the seed {facts.row['seed']}; what models"
                 " answer is recorded.",
-                f"**Observation**: {_collected(config)}",
+                f"**Observation**: {_describe_collected(config)}",
                 f"**Actions**: {allowed} allowed. Rejected so far: {happened['action.rejected']}"
                 f" of {facts.steps}.",
             ]
@@ -238,7 +238,7 @@ def _concepts(facts: _DescriptionFacts) -> list[str]:
     ]
 
 
-def _collected(config: WorldConfig) -> str:
+def _describe_collected(config: WorldConfig) -> str:
     if not config.collect:
         return "no columns are collected per agent."
     pairs = [f"{_code(name)} = {_code(text)}" for name, text in config.collect.items()]
@@ -268,7 +268,7 @@ def _details(facts: _DescriptionFacts) -> list[str]:
         "### Submodels",
         "#### Decisions",
         _table(("think with", "agents", "such as"), _thinking(facts)),
-        _table(("decided by", "rule", "steps"), _decided(facts)),
+        _table(("decided by", "rule", "steps"), _decider_rows(facts)),
         "#### Mint",
         _mint(facts),
         "#### Settings",
@@ -319,7 +319,7 @@ def _mind(spec: AgentSpec, config: WorldConfig) -> str:
     return ", ".join(parts)
 
 
-def _decided(facts: _DescriptionFacts) -> list[tuple[object, ...]]:
+def _decider_rows(facts: _DescriptionFacts) -> list[tuple[object, ...]]:
     """Return the deciders as the log records them; a rule comes with the version that decided."""
     ordered = sorted(facts.deciders.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(source, _code(step) if step else "", steps) for (source, step), steps in ordered]

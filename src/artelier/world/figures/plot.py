@@ -14,7 +14,7 @@ from typing import Any
 
 from artelier.errors import InvalidRequest, StoreUnavailable
 from artelier.world.figures.metrics import TickMetrics, tick_metrics
-from artelier.world.figures.svg_charts import PALETTE, Chart, ChartPanel, Point, Series, clipped, svg
+from artelier.world.figures.svg_charts import PALETTE, Chart, ChartPanel, Point, Series, clip_label, svg
 from artelier.world.history.history_fold import span_of
 from artelier.world.world import World
 
@@ -77,7 +77,7 @@ async def chart_of(world: World, *, from_tick: int = 1, to_tick: int | None = No
     ticks = f"tick {first}" if first == last else f"ticks {first} to {last}"
     agents = "1 agent" if end.agents == 1 else f"{end.agents} agents"
     return Chart(
-        title=f"World {clipped(world.id)}",
+        title=f"World {clip_label(world.id)}",
         subtitle=f"{ticks}; at the end {agents} and {end.money} scrip, of which {end.held} held",
         ticks=(span.first, span.last),
         panels=gathered.panels(),
@@ -192,7 +192,7 @@ class _Gathered:
             for kind, (trades, _) in one.paid.items():
                 sold[kind] = sold.get(kind, 0) + trades
         ranked = sorted(sold, key=lambda kind: (-sold[kind], kind))
-        groups = [(clipped(kind or "unknown"), [kind]) for kind in ranked[:KINDS_SHOWN]]
+        groups = [(clip_label(kind or "unknown"), [kind]) for kind in ranked[:KINDS_SHOWN]]
         if rest := ranked[KINDS_SHOWN:]:
             groups.append((f"{len(rest)} other kinds", rest))
         return [

@@ -234,7 +234,7 @@ def _text(
     return f'<text x="{_n(x)}" y="{_n(y)}"{more}>{_safe(text)}</text>'
 
 
-def clipped(text: str) -> str:
+def clip_label(text: str) -> str:
     """A name for a legend, which has little room."""
     return text if len(text) <= TEXT_CHARS_MAX else f"{text[: TEXT_CHARS_MAX - 1]}…"
 

@@ -105,7 +105,7 @@ def plan(
     planned: list[PlannedRun] = []
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
-        changed = _changed(spec, chosen)
+        changed = _apply_params(spec, chosen)
         first = read_world(changed).config.seed
         base = sha256(msgspec.json.encode([VERSION, changed, ticks], order="sorted") + rules)
         for seed in range(first, first + seeds):
@@ -175,12 +175,12 @@ def _values(name: str, texts: Sequence[str]) -> list[Param]:
     return list(dict.fromkeys(found))
 
 
-def _changed(spec: Mapping[str, Any], chosen: Mapping[str, Param]) -> dict[str, Any]:
+def _apply_params(spec: Mapping[str, Any], chosen: Mapping[str, Param]) -> dict[str, Any]:
     """The world with the chosen parameters. Errors: `InvalidConfig`."""
     changed = dict(spec)
     for name, value in chosen.items():
         if name == AGENTS:
-            changed["agents"] = _counted(spec.get("agents", []), cast("int", value))
+            changed["agents"] = _repeat_agents(spec.get("agents", []), cast("int", value))
             continue
         holder = changed
         for step in ("world", *name.split(".")[:-1]):
@@ -200,7 +200,7 @@ def _changed(spec: Mapping[str, Any], chosen: Mapping[str, Param]) -> dict[str, 
     return changed
 
 
-def _counted(agents: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
+def _repeat_agents(agents: Sequence[Mapping[str, Any]], count: int) -> list[Mapping[str, Any]]:
     if count < 0:
         raise InvalidRequest("--param agents", expected="numbers from 0", got=count)
     templates = ["{n}" in str(one.get("id")) for one in agents]

@@ -104,17 +104,17 @@ def _parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> by
         source.write_bytes(
             b"\n".join(msgspec.json.encode({name: row[name] for name, _ in columns}) for row in rows)
         )
-        shape = ", ".join(f"{_quoted(name)}: {_quoted(kind)}" for name, kind in columns)
+        shape = ", ".join(f"{_quote(name)}: {_quote(kind)}" for name, kind in columns)
         with duckdb.connect(":memory:") as db:
             db.execute(
-                f"COPY (SELECT * FROM read_json({_quoted(str(source))},"
+                f"COPY (SELECT * FROM read_json({_quote(str(source))},"
                 f" format = 'newline_delimited', columns = {{{shape}}}))"
-                f" TO {_quoted(str(target))} (FORMAT parquet)"
+                f" TO {_quote(str(target))} (FORMAT parquet)"
             )
         return target.read_bytes()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -21,7 +21,7 @@ from artelier.world import events as ev
 from artelier.world.agent import REFERENCES, AgentSpec, check_agent_id
 from artelier.world.config import WorldConfig, plain_config
 from artelier.world.genesis.batch_builder import Beginning, Made, append, decide
-from artelier.world.genesis.defaults import HANDBOOK, default_artifacts, owned
+from artelier.world.genesis.defaults import HANDBOOK, default_artifacts, make_owned
 from artelier.world.genesis.file import INLINE, AgentEntry, WorldEntry, read_world
 from artelier.world.genesis.seed_content import shipped_artifacts
 from artelier.world.tick.consent import agreed_prices, id_of
@@ -55,7 +55,7 @@ async def found(
     Cost: one commit. What is large is made in a thread.
     """
     entry = spec if isinstance(spec, WorldEntry) else read_world(spec)
-    config = entry.config.begun()
+    config = entry.config.with_rules()
     if seed is not None:
         config = read_seed(config, seed)
     world = World(kernel, id, policies=policies)
@@ -198,7 +198,7 @@ def agent_artifacts(entry: AgentEntry, *, place: str, settled: bool = True) -> l
     except ArtelierError as error:
         raise InvalidConfig(f"{place}: {error.message}", expected=error.expected, got=error.got) from None
     if reflex is not None:
-        made.append(owned(entry.id, "reflex", "reflex", reflex, place=place))
+        made.append(make_owned(entry.id, "reflex", "reflex", reflex, place=place))
         fields["reflex_artifact_id"] = f"{entry.id}_reflex"
     subscribed = entry.subscribed_artifacts
     if subscribed is None:
@@ -220,11 +220,11 @@ def _each(entry: AgentEntry, number: int) -> list[AgentEntry]:
             expected="an id with {n}, such as trader_{n}",
         )
 
-    def numbered(n: int) -> AgentEntry:
+    def number_entry(n: int) -> AgentEntry:
         refs = {name: getattr(entry, name).replace("{n}", str(n)) for name in ("id", *REFERENCES)}
         return msgspec.structs.replace(entry, count=1, **refs)
 
-    return [numbered(n) for n in range(1, entry.count + 1)]
+    return [number_entry(n) for n in range(1, entry.count + 1)]
 
 
 def _join(agent: str, scrip: int, *, model: str) -> ev.AgentJoined:

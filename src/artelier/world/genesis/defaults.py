@@ -66,10 +66,10 @@ def default_artifacts(
         if field in without:
             continue
         fields[field] = f"{agent}_{name}"
-        made.append(owned(agent, name, kind, content, place=place))
+        made.append(make_owned(agent, name, kind, content, place=place))
     return made, fields
 
 
-def owned(agent: str, name: str, kind: str, content: Any, *, place: str = "") -> Made:
+def make_owned(agent: str, name: str, kind: str, content: Any, *, place: str = "") -> Made:
     """Something that an agent thinks with: its own, and nobody else's to read."""
     return Made(id=f"{agent}_{name}", kind=kind, owner=agent, content=content, access="private", place=place)

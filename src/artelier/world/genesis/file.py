@@ -34,11 +34,11 @@ INLINE = ("personality", "workflow", "reflex", "working_memory", "longterm_memor
 """What an agent entry may hold instead of naming an artifact; each becomes `<id>_<name>`."""
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _StrictEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An unknown key is a mistake that would otherwise go unseen for a thousand ticks."""
 
 
-class ArtifactEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+class ArtifactEntry(_StrictEntry, frozen=True, kw_only=True, omit_defaults=True):
     """An artifact that is there from the beginning."""
 
     id: str
@@ -53,7 +53,7 @@ class ArtifactEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] | None = None
 
 
-class AgentEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+class AgentEntry(_StrictEntry, frozen=True, kw_only=True, omit_defaults=True):
     """An agent, or `count` of them: then `{n}` in ids is 1, 2, 3..."""
 
     id: str
@@ -85,7 +85,7 @@ class AgentEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, Any] | None = None
 
 
-class WorldEntry(_Strict, frozen=True, kw_only=True, omit_defaults=True):
+class WorldEntry(_StrictEntry, frozen=True, kw_only=True, omit_defaults=True):
     """A whole world."""
 
     world: dict[str, Any] = {}
@@ -113,7 +113,7 @@ def read_world_file(path: Path | str) -> dict[str, Any]:
     except NotFound:
         text = folder = None
     except InvalidConfig as error:
-        raise _placed(str(path), error) from None
+        raise _placed_error(str(path), error) from None
     if text is None or folder is None:
         raise NotFound("there is no such world file", got=str(path))
     try:
@@ -144,7 +144,7 @@ def read_world_file(path: Path | str) -> dict[str, Any]:
         read_world(data)
     except InvalidConfig as error:
         line = line_of(text, error.facts.get("path", ()))
-        raise _placed(f"{path}:{line}" if line else str(path), error) from None
+        raise _placed_error(f"{path}:{line}" if line else str(path), error) from None
     return data
 
 
@@ -263,7 +263,7 @@ class _Files:
         try:
             text = self._folder.text(named)
         except InvalidConfig as error:
-            raise _placed(f"{place}: {named}", error) from None
+            raise _placed_error(f"{place}: {named}", error) from None
         if text is None:
             raise InvalidConfig(f"{place}: there is no file {named}")
         if not named.endswith(".json"):
@@ -274,5 +274,5 @@ class _Files:
             raise InvalidConfig(f"{place}: {named} is no JSON: {str(error)[:200]}") from None
 
 
-def _placed(place: str, error: ArtelierError) -> InvalidConfig:
+def _placed_error(place: str, error: ArtelierError) -> InvalidConfig:
     return InvalidConfig(f"{place}: {error.message}", expected=error.expected, got=error.got, hint=error.hint)

@@ -14,7 +14,7 @@ _TEXT = {"type": "string"}
 _STORE = {"type": "string", "description": "id of an artifact of kind memory_store"}
 
 
-class _Service(NamedTuple):
+class _ServiceEntry(NamedTuple):
     id: str
     text: str
     tools: tuple[dict[str, Any], ...]
@@ -36,7 +36,7 @@ def _action(name: str, text: str) -> dict[str, Any]:
     return _tool(name, text, required, **properties)
 
 
-def _of_memory() -> tuple[_Service, ...]:
+def _of_memory() -> tuple[_ServiceEntry, ...]:
     embed = _tool("embed", "The vector of a text, for 1 scrip.", (), text=_TEXT)
     batch = _tool(
         "embed_batch", "The vectors of texts, for 1 scrip each.", (), texts={"type": "array", "items": _TEXT}
@@ -59,20 +59,20 @@ def _of_memory() -> tuple[_Service, ...]:
         importance={"type": "number", "minimum": 0, "maximum": 1},
     )
     return (
-        _Service(
+        _ServiceEntry(
             "genesis_embedder",
             "Turns texts into vectors. Invoke it with `text`, or with `texts` for several.",
             (embed, batch),
             1,
         ),
-        _Service(
+        _ServiceEntry(
             "genesis_memory_search",
             "Finds entries of a memory store by meaning and by words. Invoke it; 1 scrip a search, nothing if"
             " it finds none.",
             (search,),
             1,
         ),
-        _Service(
+        _ServiceEntry(
             "genesis_memory_add",
             "Adds an entry to a memory store. Invoke it; 1 scrip pays for the entry's vector.",
             (add,),
@@ -81,9 +81,9 @@ def _of_memory() -> tuple[_Service, ...]:
     )
 
 
-def _of_the_market() -> tuple[_Service, ...]:
+def _of_the_market() -> tuple[_ServiceEntry, ...]:
     return (
-        _Service(
+        _ServiceEntry(
             "genesis_escrow",
             "Holds what is offered for sale until it is sold or taken back. It is no program: use the"
             " actions `offer`, `accept` and `cancel_offer`.",
@@ -93,7 +93,7 @@ def _of_the_market() -> tuple[_Service, ...]:
                 _action("cancel_offer", "Take an offer back."),
             ),
         ),
-        _Service(
+        _ServiceEntry(
             "genesis_mint",
             "Pays for what is used. In each round one artifact is scored from 0 to 100, and its owner gets a"
             " scrip for each other agent that has used it since it was last scored. The right to be scored"
@@ -103,7 +103,7 @@ def _of_the_market() -> tuple[_Service, ...]:
     )
 
 
-def _of_the_world() -> tuple[_Service, ...]:
+def _of_the_world() -> tuple[_ServiceEntry, ...]:
     balance = _tool("balance", "What a principal has, in scrip.", (), principal=_TEXT)
     happened = _tool(
         "last", "The newest events that you may know of.", (), last={"type": "integer", "minimum": 1}
@@ -118,19 +118,19 @@ def _of_the_world() -> tuple[_Service, ...]:
         limit={"type": "integer", "minimum": 1},
     )
     return (
-        _Service(
+        _ServiceEntry(
             "genesis_ledger",
             "Keeps all balances. Invoke it with the id of a `principal` to learn what it has now; without,"
             " what you have. To give scrip away, use the action `transfer`.",
             (balance,),
         ),
-        _Service(
+        _ServiceEntry(
             "genesis_event_log",
             "Knows what happened lately: who wrote, sold, bought, used what, for how much. Invoke it with"
             " `last`, the number of events.",
             (happened,),
         ),
-        _Service(
+        _ServiceEntry(
             "genesis_store",
             "Finds artifacts that you may read, by words, kind or owner, as they stood at the end of the"
             " tick before. Invoke it, also from code; the action `search` does the same.",

@@ -197,7 +197,7 @@ class SocietyCheck(Belongings):
 
         def still_free(tx: Tx) -> None:
             if tx.one(_TAKEN, (tenant, space)):
-                raise _taken(self._name)
+                raise _exists_error(self._name)
 
         return Arrival(events=(imported,), guard=still_free)
 
@@ -247,10 +247,10 @@ _TAKEN = "SELECT 1 FROM streams WHERE tenant = ? AND space = ? LIMIT 1"
 async def check_free(services: Services, tenant: str, world: str) -> None:
     """Errors: `Conflict` if a tenant has a world of this id, or anything where it would stand."""
     if await services.store.query(_TAKEN, (tenant, world_space(world))):
-        raise _taken(world)
+        raise _exists_error(world)
 
 
-def _taken(world: str) -> Conflict:
+def _exists_error(world: str) -> Conflict:
     return Conflict(
         f"there is a world {world} already",
         expected="an id that no world has",

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts import Decision, StoreStage, Working
+from artelier.artifacts import AccessDecision, StoreStage, Working
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.events import ArtifactDeleted, ArtifactTransferred, ArtifactWritten
 from artelier.artifacts.write.write_decision import WriteRequest, decide_write
@@ -67,7 +67,7 @@ async def fork_world(
     """
     tick = await tick_of(host, world, at)
     await check_no_sessions(host, world, tick=tick, what="forked")
-    copy = await _copy(host, world, tick, wanted=_checked(with_))
+    copy = await _copy(host, world, tick, wanted=_check_changes(with_))
     changed = await _changes(host, world, tick, copy, config=config, by=by)
     for name in [new_id] if new_id is not None else await _names(host, world):
         check_space(world_space(name))
@@ -111,7 +111,7 @@ class _ForkChanges:
     ids: tuple[str, ...] = ()
 
 
-def _checked(with_: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _check_changes(with_: Mapping[str, Any] | None) -> Mapping[str, Any]:
     if with_ is None:
         return {}
     if not isinstance(cast(object, with_), Mapping) or len(with_) > CHANGES_MAX:
@@ -160,7 +160,7 @@ async def _changes(
         await _rewrite(copy, found, id_, content, tenant=tenant, key=key, tick=tick)
     if config is not None:
         before = decode_stored(await stored_blob(store, tenant, copy.config), type=dict[str, Any])
-        settings = _merged(before, config)
+        settings = _merge_settings(before, config)
         ref, blob = make_blob(tenant, key, canonical_json(plain_config(settings)))
         found.drafts.append(Draft(WorldConfigured(config=ref), tick, by))
         found.blobs.append(blob)
@@ -182,7 +182,7 @@ async def _rewrite(
     event, blobs = decide_write(
         WriteRequest(id=id_, content=content),
         standing,
-        Decision(True, "fork"),
+        AccessDecision(True, "fork"),
         tenant=tenant,
         principal=standing.owner,
         key=key,
@@ -198,7 +198,7 @@ def _with_text(before: object, text: str, id_: str) -> dict[str, Any]:
     return {**cast("dict[str, Any]", before), "template": text}
 
 
-def _merged(before: Mapping[str, Any], config: Mapping[str, Any]) -> WorldConfig:
+def _merge_settings(before: Mapping[str, Any], config: Mapping[str, Any]) -> WorldConfig:
     """Settings of the parent with some of them changed. Errors: `InvalidConfig`, `InvalidRequest`."""
     if not isinstance(cast(object, config), Mapping):
         raise InvalidRequest("settings of a fork", expected="a mapping", got=type(config).__name__)
@@ -224,7 +224,7 @@ def _batch(
     host: Host, world: str, name: str, tick: int, copy: _HistoryCopy, changed: _ForkChanges, by: str
 ) -> Batch:
     """The copy, what differs, and in the tenant's stream who made it."""
-    appends = renamed(host.id, world, name, copy.events)
+    appends = rename_streams(host.id, world, name, copy.events)
     if changed.drafts:
         appends.append(StreamAppend(world_stream(host.id, name), changed.drafts))
     forked = WorldForked(world=name, parent=world, tick=tick, changed=changed.ids)
@@ -233,7 +233,9 @@ def _batch(
     return Batch(appends=appends, blobs=changed.blobs)
 
 
-def renamed(tenant: str, world: str, name: str, events: list[tuple[str, RawDraft]]) -> list[StreamAppend]:
+def rename_streams(
+    tenant: str, world: str, name: str, events: list[tuple[str, RawDraft]]
+) -> list[StreamAppend]:
     """Events of one world as those of another, in their order; neighbours of one stream go together."""
     before, space = world_space(world), world_space(name)
     appends: list[StreamAppend] = []

@@ -139,7 +139,7 @@ async def asked_of(
         for begun in [await _asked_by(store, host.id, run, since, world) if name == world else 0]
     ]
     share = max(1, HELD_EVENTS_MAX // max(1, len(runs)))
-    feeds = [_asked(store, *one, share=share) for one in runs]
+    feeds = [_read_asked(store, *one, share=share) for one in runs]
     heads: list[tuple[int, int, AskedModel]] = []
     for n, feed in enumerate(feeds):
         if (head := await anext(feed, None)) is not None:
@@ -179,7 +179,7 @@ async def _asked_by(store: Store, tenant: str, run: int, since: Checkpoint, worl
     return rows[0][0] if rows else 0
 
 
-async def _asked(
+async def _read_asked(
     store: Store, run: int, agent: str, within: Span, after: int, *, share: int
 ) -> AsyncIterator[AskedModel]:
     while True:
@@ -237,7 +237,7 @@ class SocietyState:
     """All who ever joined, in the order in which they first did."""
 
     @classmethod
-    def restored(cls, since: Checkpoint, *, kinds: Mapping[str, str]) -> SocietyState:
+    def from_checkpoint(cls, since: Checkpoint, *, kinds: Mapping[str, str]) -> SocietyState:
         """Return money and agents as a checkpoint has them. Owners and what agents did last are not in it."""
         everyone = {name: AgentNow(name, is_active) for name, is_active in since.agents.items()}
         return cls(money=dict(since.money), kinds=dict(kinds), everyone=everyone)

@@ -15,7 +15,7 @@ from artelier.errors import InvalidRequest, NotFound
 from artelier.kernel.queries.runs import is_imported
 from artelier.log import Event, Store, Stream
 from artelier.world.events import Ancestor, world_space, world_stream
-from artelier.world.kernel_adapter import Host, continued, run_id_of
+from artelier.world.kernel_adapter import Host, continuation_of, run_id_of
 
 PAGE = 1000
 """Events in memory of a stream that is read through."""
@@ -139,7 +139,7 @@ async def _own_runs(host: Host, world: str, agent: str) -> list[str]:
         found.append(run)
         if not await is_imported(host.services.store, host.id, run):
             break
-        run = continued(run)
+        run = continuation_of(run)
     return found
 
 

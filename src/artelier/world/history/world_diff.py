@@ -64,8 +64,8 @@ async def diff_worlds(a: WorldSide, b: WorldSide) -> dict[str, Any]:
         "tick_b": ticks[1],
         "compared_to": upto,
         "equal": streams.first is None and ticks[0] == ticks[1],
-        "first": await streams.shown(streams.first),
-        "first_tick": await streams.shown(streams.first_tick),
+        "first": await streams.describe(streams.first),
+        "first_tick": await streams.describe(streams.first_tick),
         "agents": await differing(
             (a.store, a.host.id, a.world), (b.store, b.host.id, b.world), contents, actions
         ),
@@ -165,13 +165,13 @@ class _Comparison:
         if not found.is_between and (self.first_tick is None or found.tick < self.first_tick.tick):
             self.first_tick = found
 
-    async def shown(self, found: _Difference | None) -> dict[str, Any] | None:
+    async def describe(self, found: _Difference | None) -> dict[str, Any] | None:
         """A difference as plain values, with the content that it is about."""
         if found is None:
             return None
         sides = (found.a, found.b)
         shown = [
-            await _shown(one, contents) if one is not None else None
+            await _describe_event(one, contents) if one is not None else None
             for one, contents in zip(sides, self.contents, strict=True)
         ]
         named = found.a or found.b
@@ -228,22 +228,22 @@ def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
             yield one.event.actor, f"{name}, rejected" if rejected else str(name)
 
 
-async def _shown(one: _ComparedEvent, contents: Contents) -> dict[str, Any]:
+async def _describe_event(one: _ComparedEvent, contents: Contents) -> dict[str, Any]:
     """An event with its texts in place of references to them."""
     return {
         "seq": one.event.seq,
         "kind": one.event.kind,
         "actor": one.event.actor,
-        "data": await _opened(one.event.plain(), contents),
+        "data": await _load_texts(one.event.plain(), contents),
     }
 
 
-async def _opened(value: Any, contents: Contents) -> Any:
+async def _load_texts(value: Any, contents: Contents) -> Any:
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)
-        return {key: await _opened(item, contents) for key, item in found.items()}
+        return {key: await _load_texts(item, contents) for key, item in found.items()}
     if isinstance(value, list):
-        return [await _opened(item, contents) for item in cast("list[Any]", value)]
+        return [await _load_texts(item, contents) for item in cast("list[Any]", value)]
     if isinstance(value, str) and len(value) == 45 and value.startswith("b:"):
         try:
             text = (await contents.of(value)).decode(errors="replace")

@@ -36,7 +36,7 @@ async def share_fees(scene: Scene, *, is_due: bool) -> None:
     fees = await _fees(scene)
     total = sum(fees.values())
     shared = min(held, total)
-    postings = gathered(scene)
+    postings = collect_fees(scene)
     for payer, paid in sorted(fees.items()):
         if back := paid * shared // total:
             to = account_of(await _receiver(scene, payer))
@@ -50,7 +50,7 @@ def services(scene: Scene) -> list[str]:
     return sorted({*scene.services, MINT})
 
 
-def gathered(scene: Scene) -> list[Posting]:
+def collect_fees(scene: Scene) -> list[Posting]:
     """Return the postings that bring what services have earned to the mint."""
     return [
         Posting(account_of(service), account_of(MINT), SCRIP, earned)

@@ -10,7 +10,7 @@ from artelier.money import SCRIP
 from artelier.world.config import Mint
 from artelier.world.events import AuctionClosed
 from artelier.world.market.bids import HOLD, PlacedBid, bids_before, placed_bids
-from artelier.world.market.fees import gathered, services, share_fees
+from artelier.world.market.fees import collect_fees, services, share_fees
 from artelier.world.market.score import MINT, Score, new_users, score
 from artelier.world.market.trades import clear_void
 from artelier.world.tick.tick_context import Scene
@@ -47,8 +47,8 @@ async def _auction(scene: Scene, every: int) -> None:
     bids = await placed_bids(scene)
     valid = [one for one in bids if await _is_own(scene, one)]
     circulates = scene.config.asks_consent
-    postings = gathered(scene) if circulates else _income(scene)
-    winner, price = _won(valid)
+    postings = collect_fees(scene) if circulates else _income(scene)
+    winner, price = _find_winner(valid)
     for one in bids:
         back = one.amount - (price if one is winner else 0)
         if back:
@@ -97,7 +97,7 @@ async def _give_back(scene: Scene) -> None:
         await scene.working.apply(AuctionClosed(round=0, postings=tuple(postings)), actor=MINT)
 
 
-def _won(bids: list[PlacedBid]) -> tuple[PlacedBid | None, int]:
+def _find_winner(bids: list[PlacedBid]) -> tuple[PlacedBid | None, int]:
     """The highest bid, of equal ones the earliest, and the second highest amount."""
     if not bids:
         return None, 0

@@ -45,7 +45,7 @@ async def score(scene: Scene, standing: Standing) -> Score:
         return await _score_of_all_use(scene, standing, cases)
     users = await new_users(scene, standing)
     if cases and users:
-        users = users * await _passed(scene, standing, cases) // len(cases)
+        users = users * await _count_passed(scene, standing, cases) // len(cases)
     others = max(1, len(scene.agents) - 1)
     return Score(min(100, 100 * users // others), reward=users)
 
@@ -55,7 +55,7 @@ async def _score_of_all_use(scene: Scene, standing: Standing, cases: list[dict[s
     used = min(100, PER_USER * await _users(scene, standing))
     points = used
     if cases:
-        points = (used + 100 * await _passed(scene, standing, cases) // len(cases)) // 2
+        points = (used + 100 * await _count_passed(scene, standing, cases) // len(cases)) // 2
     return Score(points, reward=points // POINTS_PER_SCRIP)
 
 
@@ -103,7 +103,7 @@ async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
     return rows[0][0] is not None and rows[0][0] <= at.written_us
 
 
-async def _passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> int:
+async def _count_passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> int:
     """Return how many test cases its program passes. What it does in them is dropped."""
     at = standing.at
     assert at is not None

@@ -136,7 +136,7 @@ async def accept(step: ActionStep, action: Accept) -> None:
             expected=f"at most {agreed} scrip",
             got=f"{found.price} scrip",
         )
-    standing = await _sold(step, found)
+    standing = await _find_sold(step, found)
     royalty = await step.working.royalty(found.artifact)
     got, until = "", None
     if found.sells == OWNERSHIP:
@@ -170,7 +170,7 @@ async def accept(step: ActionStep, action: Accept) -> None:
     )
 
 
-async def _sold(step: ActionStep, found: OpenOffer) -> Standing:
+async def _find_sold(step: ActionStep, found: OpenOffer) -> Standing:
     """Return what is sold, if its seller still has it to sell. Errors: `Conflict`."""
     holder = ESCROW if found.sells == OWNERSHIP else found.seller
     standing = await step.working.standing(

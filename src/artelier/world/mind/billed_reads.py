@@ -67,7 +67,7 @@ class BilledReader:
     @property
     def funds(self) -> int:
         """Scrip that the agent may still spend on this prompt."""
-        return self.purse.left(account_of(self.agent))
+        return self.purse.remaining(account_of(self.agent))
 
     async def read(
         self, ref: str, *, action: str = "include", why: str = "", adopted: bool = False
@@ -85,7 +85,7 @@ class BilledReader:
         return reading
 
     async def _read(self, ref: str, *, action: str, adopted: bool) -> Reading | Skip:
-        parsed = _parsed(ref)
+        parsed = _parse_ref(ref)
         if parsed is None:
             return "missing"
         if parsed.space is not None:
@@ -182,7 +182,7 @@ class BilledReader:
         return part_of(standing, content, ref.part)
 
 
-def _parsed(ref: str) -> Ref | None:
+def _parse_ref(ref: str) -> Ref | None:
     """The ref, if it is one."""
     try:
         return Ref.parse(ref, main_allowed=True)
@@ -214,6 +214,6 @@ def invoice(charges: Iterable[ArtifactCharged]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def stamped(charges: Iterable[ArtifactCharged], key: str) -> list[ArtifactCharged]:
+def stamp_charges(charges: Iterable[ArtifactCharged], key: str) -> list[ArtifactCharged]:
     """The charges as those of one model step."""
     return [msgspec.structs.replace(charge, step=key) for charge in charges]

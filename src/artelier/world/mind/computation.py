@@ -19,7 +19,7 @@ from artelier.sandbox import SandboxError
 from artelier.sandbox.dialect_check import parse
 from artelier.world.mind import prompt_sections
 from artelier.world.mind.billed_reads import BilledReader
-from artelier.world.mind_artifacts import Reading, Step
+from artelier.world.mind_artifacts import Reading, WorkflowStep
 from artelier.world.mind_artifacts.workflow import StepPrompt
 
 LIMITS = SandboxLimits(time_ms=250, memory_bytes=16 * 1024 * 1024, output_bytes=64 * 1024, depth=100)
@@ -46,11 +46,13 @@ class Computed(NamedTuple):
         return last if prompt.code_before is None else self.earlier.get(prompt.code_before, last)
 
 
-class _Failed(Exception):
+class _ComputationFailed(Exception):
     """A code step came to no result."""
 
 
-async def compute(reader: BilledReader, step: Step, facts: Mapping[str, Any], *, strict: bool) -> Computed:
+async def compute(
+    reader: BilledReader, step: WorkflowStep, facts: Mapping[str, Any], *, strict: bool
+) -> Computed:
     """Run the code of a state, in order. Errors: none of what agents can bring about."""
     values: dict[str, Any] = {}
     shown: dict[str, object] = {}
@@ -69,7 +71,7 @@ async def compute(reader: BilledReader, step: Step, facts: Mapping[str, Any], *,
             continue
         try:
             code, found = await _run(reader, one.artifact_id, known)
-        except _Failed as error:
+        except _ComputationFailed as error:
             if one.is_skipped_on_failure:
                 continue
             said = f"the code step {one.artifact_id} failed: {error}"
@@ -79,7 +81,7 @@ async def compute(reader: BilledReader, step: Step, facts: Mapping[str, Any], *,
             trailing |= found
             continue
         values |= found
-        shown |= {name: _shown(value, code) for name, value in found.items()}
+        shown |= {name: _format_value(value, code) for name, value in found.items()}
     return Computed(values, shown, "", earlier, closed)
 
 
@@ -87,31 +89,31 @@ async def _run(reader: BilledReader, ref: str, known: Mapping[str, Any]) -> tupl
     """Return the code of a tool and what its `run` gives for the facts that it asks for by name."""
     reading = await reader.read(ref, action="read", why="code", adopted=True)
     if not isinstance(reading, Reading):
-        raise _Failed(f"it cannot be read: {reading}")
+        raise _ComputationFailed(f"it cannot be read: {reading}")
     code = code_of(reading.content)
     scene = reader.scene
     if code is None or scene.interpreter is None:
-        raise _Failed("it holds no code" if code is None else "this world has no sandbox")
+        raise _ComputationFailed("it holds no code" if code is None else "this world has no sandbox")
     try:
         program = program_of(code)
         if missing := sorted(program.required - known.keys()):
-            raise _Failed(f"name {missing[0]!r} is not defined")
+            raise _ComputationFailed(f"name {missing[0]!r} is not defined")
         names = known.keys() if program.takes_any else known.keys() & set(program.parameters)
         args = {name: known[name] for name in sorted(names)}
         async with scene.computing:
             result = await scene.interpreter.run(f"{code}\nrun(**args)", inputs={"args": args}, limits=LIMITS)
     except SandboxError as error:
         where = f"line {error.line}: " if error.line is not None else ""
-        raise _Failed(f"{where}{error.message}") from None
+        raise _ComputationFailed(f"{where}{error.message}") from None
     except (InvalidArtifact, InvalidRequest) as error:
-        raise _Failed(error.message) from None
+        raise _ComputationFailed(error.message) from None
     value: object = result.value
     if not isinstance(value, dict):
-        raise _Failed("it gave no values by name")
+        raise _ComputationFailed("it gave no values by name")
     return code, cast("dict[str, Any]", value)
 
 
-def _shown(value: object, code: str) -> object:
+def _format_value(value: object, code: str) -> object:
     is_own = isinstance(value, str) and value in _words(code)
     return value if is_own or isinstance(value, int | float) else prompt_sections.result_text(value)
 

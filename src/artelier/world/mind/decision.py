@@ -9,7 +9,7 @@ from artelier.world.actions import Noop, Rejected
 from artelier.world.agent import AgentRow, is_agents_own
 from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.mind.model_calls import all_of, answer, pay_alone, thought_of
-from artelier.world.mind.prompt_builder import ModelRequestDraft, wanted
+from artelier.world.mind.prompt_builder import ModelRequestDraft, build_request
 from artelier.world.mind.reflex_runner import reflexes
 from artelier.world.mind.spending_limit import Purse
 from artelier.world.mind.workflow_state import position
@@ -32,7 +32,7 @@ async def think(scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Ca
     purse = Purse(scene)
     rows = {row.id: row for row in living}
     for agent, thought in acted.items():
-        thoughts[agent] = await _placed(BilledReader(scene, agent, purse), rows[agent], thought, cast)
+        thoughts[agent] = await _with_place(BilledReader(scene, agent, purse), rows[agent], thought, cast)
     refused = await refused_calls(scene)
     for row in living:
         if row.id in acted:
@@ -40,16 +40,16 @@ async def think(scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Ca
         if row.id in refused:
             action = Rejected(refused[row.id])
             thought = Thought(agent=row.id, action=action, source="host", code="limit_reached")
-            placed = await _placed(BilledReader(scene, row.id, purse), row, thought, cast)
+            placed = await _with_place(BilledReader(scene, row.id, purse), row, thought, cast)
             thoughts[row.id] = _with_notes(placed, fell)
         elif (rejected := await _not_allowed(scene, row, cast)) is not None:
-            placed = await _placed(BilledReader(scene, row.id, purse), row, rejected, cast)
+            placed = await _with_place(BilledReader(scene, row.id, purse), row, rejected, cast)
             thoughts[row.id] = _with_notes(placed, fell)
     asking = [row for row in living if row.id not in thoughts]
     prompts = await _prompts(scene, sight, asking, cast, purse)
     for one in prompts:
         if one.instead is not None:
-            thoughts[one.agent] = _with_notes(await _unasked(scene, one), fell)
+            thoughts[one.agent] = _with_notes(await _think_unasked(scene, one), fell)
     prompts = [one for one in prompts if one.instead is None]
     answers = await all_of(lambda one: answer(scene, cast.runs, one), prompts)
     return thoughts | {one.agent: _with_notes(one, fell) for one in answers}
@@ -87,7 +87,7 @@ async def _prompts(
 
     async def make(row: AgentRow, shared: Purse | None = None) -> ModelRequestDraft:
         reader = BilledReader(scene, row.id, shared or purse.copy())
-        return await wanted(reader, sight, await cast.specs.of(scene, row.id), row)
+        return await build_request(reader, sight, await cast.specs.of(scene, row.id), row)
 
     made: list[ModelRequestDraft] = []
     for row, first in zip(rows, await all_of(make, rows), strict=True):
@@ -100,14 +100,14 @@ async def _prompts(
     return made
 
 
-async def _unasked(scene: Scene, wanted: ModelRequestDraft) -> Thought:
+async def _think_unasked(scene: Scene, wanted: ModelRequestDraft) -> Thought:
     """Return the thought of an agent whose workflow asks no model for an action, paid for what was read."""
     await pay_alone(scene, {wanted.agent: wanted.charges}, key=f"t{scene.tick}/workflow")
     assert wanted.instead is not None
     return thought_of(wanted, wanted.instead, source="workflow", code="code_failed")
 
 
-async def _placed(reader: BilledReader, row: AgentRow, thought: Thought, cast: Cast) -> Thought:
+async def _with_place(reader: BilledReader, row: AgentRow, thought: Thought, cast: Cast) -> Thought:
     """A thought that no model had, with its place in the workflow, so that this goes on."""
     if thought.workflow is not None:
         return thought

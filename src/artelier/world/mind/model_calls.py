@@ -20,8 +20,8 @@ from artelier.log import Batch, Draft, StreamAppend
 from artelier.world.actions import Rejected, parse_action
 from artelier.world.events import agent_stream
 from artelier.world.kernel_adapter import Runs
-from artelier.world.mind.billed_reads import stamped
-from artelier.world.mind.operation_hooks import OperationsFailed, operated
+from artelier.world.mind.billed_reads import stamp_charges
+from artelier.world.mind.operation_hooks import OperationsFailed, run_with_operations
 from artelier.world.mind.prompt_builder import ModelRequestDraft
 from artelier.world.tick.agent_decision import Thought
 from artelier.world.tick.tick_context import Scene
@@ -48,12 +48,12 @@ async def answer(scene: Scene, runs: Runs, wanted: ModelRequestDraft) -> Thought
     """
     key = f"t{scene.tick}/model"
     try:
-        text, tokens = await _operated(scene, runs, wanted, key=key)
+        text, tokens = await _ask_with_operations(scene, runs, wanted, key=key)
     except OperationsFailed as error:
         tokens = int(error.facts.get("tokens", 0))
-        return _failed(wanted, key, error, said="the operations around it failed", tokens=tokens)
+        return _failed_thought(wanted, key, error, said="the operations around it failed", tokens=tokens)
     except (Refused, RunEnded, UnknownModel, MissingKey, ContextTooLong) as error:
-        return _failed(wanted, key, error)  # not even asked: nothing is recorded or paid
+        return _failed_thought(wanted, key, error)  # not even asked: nothing is recorded or paid
     except Flow:
         raise
     except Exception as error:
@@ -61,18 +61,20 @@ async def answer(scene: Scene, runs: Runs, wanted: ModelRequestDraft) -> Thought
         # else one broken reply would stop its world for ever. Anything else is a fault of ours.
         if not await runs.has_failed(wanted.agent, key):
             raise
-        return _failed(wanted, key, error)
+        return _failed_thought(wanted, key, error)
     action = parse_action(text, allowed=scene.config.actions)
     return thought_of(wanted, action, key=key, tokens=tokens)
 
 
-async def _operated(scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str) -> tuple[str, int]:
+async def _ask_with_operations(
+    scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str
+) -> tuple[str, int]:
     async def ask(shown: ModelRequestDraft) -> tuple[str, int]:
         return await _reply(scene, runs, shown, key=key)
 
     if not wanted.profile:
         return await ask(wanted)
-    return await operated(scene, runs, wanted, ask)
+    return await run_with_operations(scene, runs, wanted, ask)
 
 
 async def _reply(scene: Scene, runs: Runs, wanted: ModelRequestDraft, *, key: str) -> tuple[str, int]:
@@ -107,7 +109,7 @@ async def charged_aside(
         data = event.decode()
         if event.at_us == scene.tick and isinstance(data, ArtifactCharged):
             paid.add((data.step, data.id, data.action))
-    due = [one for one in stamped(charges, key) if (key, one.id, one.action) not in paid]
+    due = [one for one in stamp_charges(charges, key) if (key, one.id, one.action) not in paid]
     if not due:
         return []
     return [StreamAppend(stream, [Draft(one, scene.tick, agent) for one in due])]
@@ -125,7 +127,7 @@ async def pay_alone(scene: Scene, charges: Mapping[str, Sequence[ArtifactCharged
         await scene.stage.store.append(Batch(appends=appends))
 
 
-def _failed(
+def _failed_thought(
     wanted: ModelRequestDraft,
     key: str,
     error: Exception,

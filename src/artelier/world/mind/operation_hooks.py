@@ -15,7 +15,7 @@ from artelier.errors import AccessDenied, ArtelierError, InvalidConfig, InvalidR
 from artelier.kernel import Run, run_row
 from artelier.kernel.events import ModelCompleted
 from artelier.log import decode_stored
-from artelier.operations.graph.failures import StepFailed
+from artelier.operations.graph.failures import OperationStepFailed
 from artelier.world.events import reader_of
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind import prompt_sections
@@ -32,7 +32,7 @@ TICK_US = 1_000_000
 REFUSED = frozenset(("tool", "turn.user_variant.upsert_and_select", "turn.assistant_blocks.update"))
 """Without a place in a world: tools act outside of it, and an agent's tick has no words of people."""
 
-_OWN = (StepFailed, InvalidRequest, NotFound, AccessDenied, InvalidConfig)
+_OWN = (OperationStepFailed, InvalidRequest, NotFound, AccessDenied, InvalidConfig)
 """What a profile, or what it needs, can be the cause of."""
 
 Ask = Callable[[ModelRequestDraft], Awaitable[tuple[str, int]]]
@@ -44,7 +44,9 @@ class OperationsFailed(ArtelierError):
     code = "operations_failed"
 
 
-async def operated(scene: Scene, runs: Runs, wanted: ModelRequestDraft, ask: Ask) -> tuple[str, int]:
+async def run_with_operations(
+    scene: Scene, runs: Runs, wanted: ModelRequestDraft, ask: Ask
+) -> tuple[str, int]:
     """The reply as the operations leave it, and the tokens of all that was asked.
 
     Errors: `OperationsFailed`, with `tokens`; those of `ask`.
@@ -54,12 +56,12 @@ async def operated(scene: Scene, runs: Runs, wanted: ModelRequestDraft, ask: Ask
         shown = await operating.before()
         text, _ = await ask(shown)
         return await operating.after(text), await operating.tokens()
-    except _Failed as failed:
+    except _HookFailed as failed:
         error = failed.error
         raise OperationsFailed(error.message, tokens=await operating.tokens()) from error
 
 
-class _Failed(Exception):
+class _HookFailed(Exception):
     def __init__(self, error: ArtelierError) -> None:
         super().__init__(str(error))
         self.error = error
@@ -136,14 +138,14 @@ class _Operating:
 
     async def _within(self, work: Callable[[Run], Awaitable[Any]]) -> Any:
         """Work in the agent's run. Whatever came of it is durable before the tick is: no tick stands in the
-        log whose operations are not there. Errors: `_Failed`."""
+        log whose operations are not there. Errors: `_HookFailed`."""
 
         async def durable(run: Run) -> Any:
             try:
                 found = await work(run)
             except _OWN as error:
                 await run.core.writer.commit()
-                raise _Failed(error) from error
+                raise _HookFailed(error) from error
             await run.core.writer.commit()
             return found
 

@@ -28,8 +28,8 @@ from artelier.world.mind_artifacts import (
     MindState,
     Reading,
     Skip,
-    Step,
     Workflow,
+    WorkflowStep,
     built_in,
     facts_of,
     memory_facts,
@@ -89,12 +89,14 @@ class ModelRequestDraft:
         return msgspec.structs.replace(prompt, prices=invoice(charges)), charges
 
 
-async def wanted(reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow) -> ModelRequestDraft:
+async def build_request(
+    reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow
+) -> ModelRequestDraft:
     """Read what an agent thinks with, and make the sections of its prompt of it.
 
     Errors: none of what agents can bring about.
     """
-    return await _Making(reader, sight, spec, row).wanted()
+    return await _Making(reader, sight, spec, row).build()
 
 
 class _Making:
@@ -110,14 +112,14 @@ class _Making:
         self.is_own_word = False
         """Whether the agent wrote these itself."""
 
-    async def wanted(self) -> ModelRequestDraft:
+    async def build(self) -> ModelRequestDraft:
         reader, scene, spec, row = self.reader, self.scene, self.spec, self.row
         at = await position(reader, spec, row)
         step = at.workflow.step(at.state.state) if at.workflow and at.state else None
         first = None
         if step is None or step.prompts is None:
-            first = await self._adopted(step.prompt_artifact_id if step else None, "step")
-        persona_reading = await self._adopted(spec.ref("personality_prompt_artifact_id"), "personality")
+            first = await self._read_adopted(step.prompt_artifact_id if step else None, "step")
+        persona_reading = await self._read_adopted(spec.ref("personality_prompt_artifact_id"), "personality")
         memory = await self._memory()
         facts = await self._facts()
         facts = with_position(facts, at.workflow, at.state) | {
@@ -125,21 +127,21 @@ class _Making:
             "consecutive_failures": row.failures,
         }
         is_silent = step is not None and step.prompts == ()
-        recalled = _RecalledMemories() if is_silent else await self._recalled(facts, memory)
+        recalled = _RecalledMemories() if is_silent else await self._recall(facts, memory)
         facts["recent_memories"] = recalled.text or "none"
-        computed = await self._computed(at, step, facts, memory)
+        computed = await self._compute(at, step, facts, memory)
         if computed.closed and at.workflow is not None and step is not None:
             step = step.with_closed(computed.closed)
             at = replace(at, workflow=at.workflow.with_step(step))
-        asked = _asked(at, step, facts, computed)
+        asked = _prompts_to_show(at, step, facts, computed)
         if computed.failed or (asked == () and step is not None):
-            return self._unasked(at, facts, computed)
+            return self._draft_unasked(at, facts, computed)
         values = self._values(facts)
         persona = prompt_sections.say(values, persona_reading, inline=spec.system_prompt or None)
         plain = values
         values = {**plain, **computed.shown}
         said = [
-            await self._said(
+            await self._build_prompt(
                 one,
                 first,
                 {**plain, **computed.seen_by(one)[1]},
@@ -154,7 +156,7 @@ class _Making:
             *prompt_sections.standing_sections(row.id, actions=scene.config.actions),
             *prompt_sections.left_out("workflow", at.skipped),
             *prompt_sections.personality_sections(persona, recalled.shown_in(persona)),
-            *await self._subscribed(),
+            *await self._subscribed_sections(),
             *prompt_sections.memory_sections(memory),
             *_step_sections(said, state, recalled),
             *recalled.sections(is_shown=prompt_sections.MEMORIES in shown),
@@ -163,10 +165,10 @@ class _Making:
         sections.append(prompt_sections.now_section(values, missing))
         result = "" if prompt_sections.RESULT in shown else str(values[prompt_sections.RESULT])
         sections += prompt_sections.news_sections(result, self.sight.inbox(row.id), self.sight.offers(row.id))
-        return self._wanted(at, facts, computed, sections=_in_order(sections))
+        return self._draft(at, facts, computed, sections=_in_order(sections))
 
-    async def _computed(
-        self, at: Position, step: Step | None, facts: dict[str, Any], memory: Reading | Skip | None
+    async def _compute(
+        self, at: Position, step: WorkflowStep | None, facts: dict[str, Any], memory: Reading | Skip | None
     ) -> Computed:
         """Run the code of the state; `facts` then hold what it may know beside the others."""
         if at.workflow is None or step is None:
@@ -179,7 +181,7 @@ class _Making:
         strict = at.workflow.is_decided_before_action
         return await compute(self.reader, step, facts, strict=strict)
 
-    async def _said(
+    async def _build_prompt(
         self,
         asked: StepPrompt,
         first: Reading | Skip | None,
@@ -188,16 +190,16 @@ class _Making:
         has_step: bool,
         persona: str,
     ) -> prompt_sections.SaidPrompt:
-        reading = first or await self._adopted(asked.artifact_id, "step")
+        reading = first or await self._read_adopted(asked.artifact_id, "step")
         stand_in = _stand_in(asked.artifact_id, has_step=has_step, has_persona=bool(persona))
         return prompt_sections.say(values, reading, inline=asked.inline, shipped=stand_in)
 
-    def _unasked(self, at: Position, facts: dict[str, Any], computed: Computed) -> ModelRequestDraft:
+    def _draft_unasked(self, at: Position, facts: dict[str, Any], computed: Computed) -> ModelRequestDraft:
         """Return what an agent does that is not asked: its code failed, or no prompt is to be shown."""
         instead = Rejected(computed.failed) if computed.failed else Noop()
-        return self._wanted(at, facts, computed, instead=instead)
+        return self._draft(at, facts, computed, instead=instead)
 
-    def _wanted(
+    def _draft(
         self,
         at: Position,
         facts: dict[str, Any],
@@ -221,7 +223,7 @@ class _Making:
             instead=instead,
         )
 
-    async def _adopted(self, ref: str | None, why: str) -> Reading | Skip | None:
+    async def _read_adopted(self, ref: str | None, why: str) -> Reading | Skip | None:
         """A prompt that the agent's own artifact, or the workflow that it names, refers to."""
         if ref is None:
             return None
@@ -243,7 +245,7 @@ class _Making:
             agent_id=agent,
             tick=scene.tick,
             balance=scene.balance(agent),
-            my_artifacts=scene.changed.owned(agent),
+            my_artifacts=scene.changed.owned_ids(agent),
             last_action=await self.sight.last_action(self.row),
             own=self.own,
         )
@@ -270,7 +272,7 @@ class _Making:
             "last_action_type": facts["last_action_type"] or None,
         }
 
-    async def _recalled(self, facts: Mapping[str, Any], memory: Reading | Skip | None) -> _RecalledMemories:
+    async def _recall(self, facts: Mapping[str, Any], memory: Reading | Skip | None) -> _RecalledMemories:
         """Return what the long-term memory holds on state, goal and last result."""
         store = self.spec.ref("longterm_memory_artifact_id")
         if store is None:
@@ -284,13 +286,13 @@ class _Making:
         shown = prompt_sections.data(text, source=store)
         return _RecalledMemories(text=shown, sources=tuple(sources), skipped=why)
 
-    async def _subscribed(self) -> list[Section]:
+    async def _subscribed_sections(self) -> list[Section]:
         ids, limits = self.spec.subscribed, self.scene.config.limits
         readings: dict[str, Reading | Skip] = {
             id_: await self.reader.read(id_, why=f"subscribed:{id_}")
             for id_ in wanted_ids(ids, limits=limits)
         }
-        return prompt_sections.named(subscribed_sections(ids, readings, limits=limits))
+        return prompt_sections.sanitise_tags(subscribed_sections(ids, readings, limits=limits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,8 +314,8 @@ class _RecalledMemories:
         return prompt_sections.left_out(prompt_sections.MEMORIES, self.skipped)
 
 
-def _asked(
-    at: Position, step: Step | None, facts: Mapping[str, Any], computed: Computed
+def _prompts_to_show(
+    at: Position, step: WorkflowStep | None, facts: Mapping[str, Any], computed: Computed
 ) -> tuple[StepPrompt, ...]:
     """Return the prompts of the state that are to be shown, each by what is known at its place."""
     if at.workflow is None or step is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from artelier.context import Section, Source, fenced
+from artelier.context import Section, Source, fence
 from artelier.errors import InvalidRequest
 from artelier.kernel.prompt.delimiters import balance_fences
 from artelier.world.actions import actions_prompt
@@ -76,8 +76,8 @@ def data(text: str, *, source: str, limit_bytes: int = VALUE_BYTES_MAX) -> str:
     if not text:
         return ""
     # Marks in the text are made harmless before it is measured, because that makes it longer.
-    inside = fenced(text, source="").partition("\n")[2].rpartition("\n")[0]
-    return fenced(clip(inside, limit_bytes=limit_bytes).text, source=source)
+    inside = fence(text, source="").partition("\n")[2].rpartition("\n")[0]
+    return fence(clip(inside, limit_bytes=limit_bytes).text, source=source)
 
 
 def result_text(result: object) -> str:
@@ -217,7 +217,7 @@ def left_out(tag: str, why: str) -> list[Section]:
     return [Section(tag=tag, dropped=why)] if why else []
 
 
-def named(sections: Iterable[Section]) -> list[Section]:
+def sanitise_tags(sections: Iterable[Section]) -> list[Section]:
     """Sections with tags that are names, as events hold them: a list written by hand may hold any text."""
     return [replace(one, tag=_NO_NAME.sub("?", one.tag)) for one in sections]
 

@@ -113,7 +113,7 @@ class _Reflexes:
             action=outcome.action,
             source="reflex",
             key=one.reading.ref,
-            facts=_known(one.facts),
+            facts=_facts_for_transition(one.facts),
             wall=one.wall,
         )
 
@@ -129,7 +129,7 @@ class _Reflexes:
         scene = self.scene
         await pay_alone(scene, self.charges, key=f"t{scene.tick}/reflex")
         if self.charges:
-            paid = await scene.stage.paid()
+            paid = await scene.stage.read_paid()
             scene.take_paid(paid, agents=self.charges, steps=("reflex",))
 
 
@@ -141,7 +141,7 @@ def _id_of(ref: str) -> str:
         return ""
 
 
-def _known(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _facts_for_transition(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a transition may know, from what the reflex was given."""
     return facts_of(
         agent_id=facts["agent_id"],

@@ -28,7 +28,7 @@ class Purse:
         copied._spent = dict(self._spent)
         return copied
 
-    def left(self, account: str) -> int:
+    def remaining(self, account: str) -> int:
         """Scrip, never below zero: the least that it had since the tick began, without what is spent."""
         scene = self._scene
         before = scene.stage.balance_now(account.removeprefix(account_of("")))
@@ -37,15 +37,15 @@ class Purse:
 
     def take(self, postings: Iterable[Posting]) -> None:
         """Count as spent what one event takes from accounts, all in all; what it gives counts for nobody."""
-        for account, amount in spent(postings).items():
+        for account, amount in net_spending(postings).items():
             self._spent[account] = self._spent.get(account, 0) + amount
 
     def covers(self, postings: Iterable[Posting]) -> bool:
         """Return True if everybody who pays here can."""
-        return all(self.left(account) >= amount for account, amount in spent(postings).items())
+        return all(self.remaining(account) >= amount for account, amount in net_spending(postings).items())
 
 
-def spent(postings: Iterable[Posting]) -> dict[str, int]:
+def net_spending(postings: Iterable[Posting]) -> dict[str, int]:
     """Return what postings that move together take from accounts; whoever hands on what it gets pays
     nothing.
     """
@@ -69,4 +69,4 @@ class Bounded(Working):
     async def balance(self, account: str, asset: str = SCRIP) -> int:
         if asset != SCRIP:
             return await super().balance(account, asset)
-        return self._purse.left(account)
+        return self._purse.remaining(account)

@@ -16,7 +16,7 @@ from artelier.world.mind import prompt_sections
 from artelier.world.mind.billed_reads import BilledReader, invoice
 from artelier.world.mind.model_calls import FILL, REASON_CHARS_MAX, charged_aside
 from artelier.world.mind.shipped_texts import template
-from artelier.world.mind_artifacts import Reply, built_in
+from artelier.world.mind_artifacts import TransitionAnswer, built_in
 from artelier.world.tick.tick_context import Scene
 
 SHIPPED = "transition_base"
@@ -34,7 +34,7 @@ class TransitionRequest(NamedTuple):
 class TransitionReply(NamedTuple):
     """The result of a request."""
 
-    reply: Reply
+    reply: TransitionAnswer
     step: str = ""
     """Key of the model step; empty if there was none."""
     tokens: int = 0
@@ -82,14 +82,14 @@ async def choose(scene: Scene, runs: Runs, asked: TransitionRequest) -> Transiti
     try:
         return await _reply(scene, runs, asked, key)
     except (Refused, RunEnded, UnknownModel, MissingKey, ContextTooLong) as error:
-        return TransitionReply(_failed(error))  # not even asked: nothing is recorded or paid
+        return TransitionReply(_failed_reply(error))  # not even asked: nothing is recorded or paid
     except Flow:
         raise
     except Exception as error:
         # As for actions: what the log has as the end of the step stands; all else is a fault of ours.
         if not await runs.has_failed(asked.agent, key):
             raise
-        return TransitionReply(_failed(error), key)
+        return TransitionReply(_failed_reply(error), key)
 
 
 async def _reply(scene: Scene, runs: Runs, asked: TransitionRequest, key: str) -> TransitionReply:
@@ -110,11 +110,11 @@ async def _reply(scene: Scene, runs: Runs, asked: TransitionRequest, key: str) -
         params={"max_output_tokens": settings.max_output_tokens},
     )
     tokens = result.usage.input_tokens + result.usage.output_tokens
-    return TransitionReply(Reply(text=result.text), key, tokens)
+    return TransitionReply(TransitionAnswer(text=result.text), key, tokens)
 
 
-def _failed(error: Exception) -> Reply:
-    return Reply(failed=" ".join(str(error).split())[:REASON_CHARS_MAX])
+def _failed_reply(error: Exception) -> TransitionAnswer:
+    return TransitionAnswer(failed=" ".join(str(error).split())[:REASON_CHARS_MAX])
 
 
 def _values(facts: Mapping[str, Any]) -> dict[str, object]:

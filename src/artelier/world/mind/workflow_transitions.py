@@ -33,7 +33,7 @@ from artelier.world.mind_artifacts import (
     with_position,
 )
 from artelier.world.tick.agent_decision import Thought
-from artelier.world.tick.agent_facts import decoded
+from artelier.world.tick.agent_facts import decode_result
 from artelier.world.tick.deciders import Cast
 from artelier.world.tick.tick_context import Scene
 
@@ -74,7 +74,7 @@ async def move(scene: Scene, thoughts: Sequence[Thought], cast: Cast, done: Mapp
             way = way_asked(one.workflow, one.state, one.facts)
             ref = way.ask if way is not None else None
             reader = BilledReader(scene, one.thought.agent, purse)
-            placed = with_position(one.facts, one.workflow, _seen(one))
+            placed = with_position(one.facts, one.workflow, _position_seen(one))
             facts = {**placed, **one.thought.computed}
             asking.append(await question(reader, spec, ref, one.state.state, facts))
             one.wall.update(reader.wall)
@@ -120,7 +120,7 @@ async def _write(scene: Scene, one: _Mover, moved: Transition, *, step: str, tok
     await scene.working.apply(event, actor=agent, blobs=(blob,))
 
 
-def _seen(one: _Mover) -> MindState:
+def _position_seen(one: _Mover) -> MindState:
     """The place as the model is told: this tick counts, as it does for conditions."""
     failed = one.facts["last_action_success"] is False
     return msgspec.structs.replace(
@@ -161,7 +161,7 @@ async def _movers(
             agent_id=agent,
             tick=scene.tick,
             balance=scene.balance(agent),
-            my_artifacts=scene.changed.owned(agent),
+            my_artifacts=scene.changed.owned_ids(agent),
             last_action=last,
             recent_memories=str(thought.facts.get("recent_memories", "none")),
             own={**own, **thought.computed},
@@ -196,7 +196,7 @@ async def _result(scene: Scene, ref: BlobRef | None) -> Any:
     if ref is None:
         return None
     try:
-        return decoded(await scene.working.blob(ref))
+        return decode_result(await scene.working.blob(ref))
     except (NotFound, CorruptStore):
         return None
 

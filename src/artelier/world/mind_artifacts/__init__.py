@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     )
     from artelier.world.mind_artifacts.template import MissingVariable
     from artelier.world.mind_artifacts.transition import (
-        Reply,
         Transition,
+        TransitionAnswer,
         asks_model,
         begin,
         next_state,
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from artelier.world.mind_artifacts.workflow import (
         InvalidWorkflow,
         MindState,
-        Step,
         Workflow,
+        WorkflowStep,
         read_workflow,
     )
     from artelier.world.mind_artifacts.working_memory import memory_facts, memory_text
@@ -55,9 +55,9 @@ _HOMES = {
     "Reading": "artifact_lookup",
     "ReflexJob": "reflex",
     "ReflexOutcome": "reflex",
-    "Reply": "transition",
+    "TransitionAnswer": "transition",
     "Skip": "artifact_lookup",
-    "Step": "workflow",
+    "WorkflowStep": "workflow",
     "SubscriptionLimits": "subscriptions",
     "Transition": "transition",
     "Workflow": "workflow",
@@ -99,12 +99,12 @@ __all__ = [
     "Reading",
     "ReflexJob",
     "ReflexOutcome",
-    "Reply",
     "Skip",
-    "Step",
     "SubscriptionLimits",
     "Transition",
+    "TransitionAnswer",
     "Workflow",
+    "WorkflowStep",
     "asks_model",
     "begin",
     "built_in",

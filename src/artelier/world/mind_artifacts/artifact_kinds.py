@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact
 from artelier.world.mind_artifacts.prompt import read_library, read_prompt
 from artelier.world.mind_artifacts.reflex import check_reflex
@@ -52,7 +52,7 @@ def _check_workflows(content: Any) -> None:
     if isinstance(content, dict):
         given = cast("dict[str, object]", content).get("workflows")
     if not isinstance(given, dict):
-        raise InvalidArtifact("invalid workflows", expected="an object", got=shown(given))
+        raise InvalidArtifact("invalid workflows", expected="an object", got=safe_repr(given))
     for name, workflow in cast("dict[str, Any]", given).items():
         try:
             read_workflow(workflow)

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact
 from artelier.sandbox.dialect_check import parse_expression
 
@@ -120,11 +120,11 @@ class _Unknown:
 _UNKNOWN = _Unknown()
 
 
-class _Undecided(Exception):
+class _UndecidedCondition(Exception):
     """The operands do not fit the operation."""
 
 
-class _Strict(dict[str, Any]):
+class _StrictFacts(dict[str, Any]):
     """Facts of which an unknown name ends the evaluation."""
 
 
@@ -152,12 +152,12 @@ class Condition:
         `strict`: one that stumbles over an unknown name does not hold; else such a name counts as false.
         """
         # Also names in a branch that is not reached: a misspelt one is reported at once.
-        found = ((".".join(path), _found(path, facts)) for path in self._paths)
+        found = ((".".join(path), _find(path, facts)) for path in self._paths)
         unknown = tuple(name for name, value in found if value is _UNKNOWN)
         try:
-            known = _Strict(facts) if strict else facts
+            known = _StrictFacts(facts) if strict else facts
             return ConditionVerdict(bool(_value(self._tree, known)), unknown)
-        except _Undecided as error:
+        except _UndecidedCondition as error:
             return ConditionVerdict(False, unknown, str(error)[:200])
         except RecursionError:
             return ConditionVerdict(False, unknown, "the facts are nested too deeply")
@@ -179,13 +179,13 @@ class Valued:
         """
         try:
             value = _value(self._tree, facts)
-        except _Undecided as error:
+        except _UndecidedCondition as error:
             return Worth(None, str(error)[:200])
         except RecursionError:
             return Worth(None, "the facts are nested too deeply")
         if value is None or isinstance(value, bool | int | float | str):
             return Worth(value)
-        return Worth(None, "" if value is _UNKNOWN else f"no single value: {shown(value)}"[:200])
+        return Worth(None, "" if value is _UNKNOWN else f"no single value: {safe_repr(value)}"[:200])
 
 
 @lru_cache(maxsize=2048)
@@ -206,7 +206,7 @@ def read_condition(text: str) -> Condition:
         tree = parse_expression(text.strip())
     except SyntaxError as error:
         raise InvalidArtifact(
-            f"not a condition: {error.msg}"[:200], expected=_EXPECTED, got=shown(text)
+            f"not a condition: {error.msg}"[:200], expected=_EXPECTED, got=safe_repr(text)
         ) from None
     return Condition(text, tree.body, tuple(dict.fromkeys(_checked_paths(tree, text))))
 
@@ -237,7 +237,7 @@ def _checked_paths(tree: ast.Expression, text: str) -> list[tuple[str, ...]]:
         elif not isinstance(node, _PLAIN):
             name = type(node).__name__
             raise InvalidArtifact(
-                f"a condition cannot hold {_WORDS.get(name, name)}", expected=_EXPECTED, got=shown(text)
+                f"a condition cannot hold {_WORDS.get(name, name)}", expected=_EXPECTED, got=safe_repr(text)
             )
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
     return paths
@@ -273,16 +273,16 @@ def _check_keys(path: tuple[str, ...]) -> None:
         raise InvalidArtifact(
             "a key in the condition is no name",
             expected=f"at most {KEY_CHARS_MAX} printable characters",
-            got=shown(strange[0]),
+            got=safe_repr(strange[0]),
         )
 
 
-def _found(path: tuple[str, ...], facts: Mapping[str, Any]) -> Any:
+def _find(path: tuple[str, ...], facts: Mapping[str, Any]) -> Any:
     value: Any = facts
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
-            if isinstance(facts, _Strict):
-                raise _Undecided(f"nothing is known of {'.'.join(path)[:100]}")
+            if isinstance(facts, _StrictFacts):
+                raise _UndecidedCondition(f"nothing is known of {'.'.join(path)[:100]}")
             return _UNKNOWN
         value = cast("Mapping[str, Any]", value)[key]
     return value
@@ -301,14 +301,14 @@ def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
         path = _path(node)
         constant = len(path) == 1 and path[0].lower() in _CONSTANTS
-        return _CONSTANTS[path[0].lower()] if constant else _found(path, facts)
+        return _CONSTANTS[path[0].lower()] if constant else _find(path, facts)
     if isinstance(node, ast.BoolOp):
         values = (bool(_value(item, facts)) for item in node.values)
         return all(values) if isinstance(node.op, ast.And) else any(values)
     if isinstance(node, ast.UnaryOp):
-        return _signed(node.op, _value(node.operand, facts))
+        return _apply_sign(node.op, _value(node.operand, facts))
     if isinstance(node, ast.BinOp):
-        return _calculated(node.op, _value(node.left, facts), _value(node.right, facts))
+        return _calculate(node.op, _value(node.left, facts), _value(node.right, facts))
     if isinstance(node, ast.Compare):
         values = [_value(item, facts) for item in (node.left, *node.comparators)]
         return all(_holds(op, a, b) for op, (a, b) in zip(node.ops, pairwise(values), strict=True))
@@ -316,19 +316,19 @@ def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
     return [_value(item, facts) for item in cast("ast.List | ast.Tuple", node).elts]
 
 
-def _signed(op: ast.unaryop, value: Any) -> Any:
+def _apply_sign(op: ast.unaryop, value: Any) -> Any:
     if isinstance(op, ast.Not):
         return not value
     return value if value is _UNKNOWN else _SIGNS[type(op)](_number(value))
 
 
-def _calculated(op: ast.operator, left: Any, right: Any) -> Any:
+def _calculate(op: ast.operator, left: Any, right: Any) -> Any:
     if left is _UNKNOWN or right is _UNKNOWN:
         return _UNKNOWN
     try:
-        return _bounded(_ARITHMETIC[type(op)](_number(left), _number(right)))
+        return _check_range(_ARITHMETIC[type(op)](_number(left), _number(right)))
     except ZeroDivisionError:
-        raise _Undecided("division by zero") from None
+        raise _UndecidedCondition("division by zero") from None
 
 
 def _holds(op: ast.cmpop, left: Any, right: Any) -> bool:
@@ -339,7 +339,7 @@ def _holds(op: ast.cmpop, left: Any, right: Any) -> bool:
         if isinstance(left, str) and isinstance(right, str):
             return order(left, right)
         return order(_number(left), _number(right))
-    left, right = _known(left), _known(right)
+    left, right = _known_or_false(left), _known_or_false(right)
     if isinstance(op, ast.Eq):
         return _same(left, right)
     if isinstance(op, ast.NotEq):
@@ -352,13 +352,13 @@ def _contains(holder: Any, item: Any) -> bool:
         return False  # an unknown name holds nothing
     if isinstance(holder, str):
         if not isinstance(item, str):
-            raise _Undecided("only text can be in a text")
+            raise _UndecidedCondition("only text can be in a text")
         return item in holder
     if isinstance(holder, list | tuple):
         return any(_same(item, member) for member in cast("list[Any]", holder))
     if isinstance(holder, Mapping):
         return isinstance(item, str) and item in holder
-    raise _Undecided(f"nothing can be in a value of type {type(holder).__name__}")
+    raise _UndecidedCondition(f"nothing can be in a value of type {type(holder).__name__}")
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -368,17 +368,17 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-def _known(value: Any) -> Any:
+def _known_or_false(value: Any) -> Any:
     return False if value is _UNKNOWN else value
 
 
 def _number(value: Any) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Undecided(f"expected a number, got {shown(value)}")
-    return _bounded(value)
+        raise _UndecidedCondition(f"expected a number, got {safe_repr(value)}")
+    return _check_range(value)
 
 
-def _bounded(value: Any) -> int | float:
+def _check_range(value: Any) -> int | float:
     if not abs(value) <= NUMBER_MAX:  # so, because NaN is not larger either
-        raise _Undecided("a number is too large")
+        raise _UndecidedCondition("a number is too large")
     return value

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast, get_args
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.world.mind_artifacts.template import MissingVariable, PromptTemplate, read_template
 
@@ -98,7 +98,7 @@ def read_prompt(content: object) -> PromptArtifact:
     _only(given, ("template", "variables", "description"), "prompt")
     text = given.get("template")
     if not isinstance(text, str):
-        raise InvalidArtifact("invalid template", expected="text", got=shown(text))
+        raise InvalidArtifact("invalid template", expected="text", got=safe_repr(text))
     variables = _variables(given.get("variables") or [])
     template = read_template(text)
     declared = {variable.name for variable in variables}
@@ -129,7 +129,7 @@ def read_library(content: object) -> dict[str, PromptArtifact]:
         raise InvalidArtifact(
             "invalid prompts",
             expected=f"an object of at most {PARTS_MAX}",
-            got=shown(cast("object", prompts)),
+            got=safe_repr(cast("object", prompts)),
         )
     result: dict[str, PromptArtifact] = {}
     for name, part in cast("dict[str, Any]", prompts).items():
@@ -150,7 +150,7 @@ def _variables(given: object) -> tuple[Variable, ...]:
         raise InvalidArtifact(
             "invalid variables",
             expected=f"a list of at most {VARIABLES_MAX}",
-            got=shown(cast("object", given)),
+            got=safe_repr(cast("object", given)),
         )
     variables = tuple(_variable(item) for item in cast("list[Any]", given))
     names = [variable.name for variable in variables]
@@ -165,7 +165,7 @@ def _variable(given: object) -> Variable:
     name = item.get("name")
     if not isinstance(name, str) or read_template(f"{{{name}}}").names != (name,):
         raise InvalidArtifact(
-            "invalid name of a variable", expected="A-Z a-z 0-9 _, at most 64", got=shown(name)
+            "invalid name of a variable", expected="A-Z a-z 0-9 _, at most 64", got=safe_repr(name)
         )
     kind = _type(item.get("type", "any"), name)
     variable = Variable(
@@ -195,16 +195,16 @@ def _type(given: object, name: str) -> Type:
         if wanted == kind:
             return kind
     raise InvalidArtifact(
-        f"invalid type of the variable {name}", expected=", ".join(get_args(Type)), got=shown(given)
+        f"invalid type of the variable {name}", expected=", ".join(get_args(Type)), got=safe_repr(given)
     )
 
 
 def _object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidArtifact("invalid content", expected="text or a JSON object", got=shown(value))
+        raise InvalidArtifact("invalid content", expected="text or a JSON object", got=safe_repr(value))
     return cast("dict[str, Any]", value)
 
 
 def _only(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     if unknown := sorted(set(given) - set(known)):
-        raise InvalidArtifact(f"a {what} has no field {shown(unknown[0])}", expected=", ".join(known))
+        raise InvalidArtifact(f"a {what} has no field {safe_repr(unknown[0])}", expected=", ".join(known))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 from artelier.artifacts import Interpreter
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError, check_code
@@ -58,11 +58,11 @@ async def run_reflex(
     try:
         result = await sandbox.run(text + _CALL, inputs={"context": dict(facts)}, limits=LIMITS)
     except (SandboxError, InvalidRequest) as error:
-        return _failed(error)
+        return _failed_outcome(error)
     return _outcome(result.value, allowed)
 
 
-def _failed(error: SandboxError | InvalidRequest) -> ReflexOutcome:
+def _failed_outcome(error: SandboxError | InvalidRequest) -> ReflexOutcome:
     if isinstance(error, SandboxError):
         return ReflexOutcome(why=_why(error), detail=_sentence(error))
     # Facts that are too large or no JSON data: the world's doing, and still no reason to stop a tick.
@@ -118,7 +118,7 @@ async def _in_batches(sandbox: Batching, jobs: list[ReflexJob]) -> list[ReflexOu
         if isinstance(result, SandboxResult):
             outcomes[n] = _outcome(result.value, jobs[n].allowed)
         else:
-            outcomes[n] = _failed(result)
+            outcomes[n] = _failed_outcome(result)
     return outcomes
 
 
@@ -143,7 +143,7 @@ def check_reflex(content: object) -> None:
         raise InvalidArtifact(
             "the reflex defines no function that can be called",
             expected="def reflex(context)",
-            got=shown(code),
+            got=safe_repr(code),
         )
 
 

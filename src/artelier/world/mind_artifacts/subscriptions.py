@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from artelier.artifacts.ref import shown
-from artelier.context import Section, Source, fenced
+from artelier.artifacts.ref import safe_repr
+from artelier.context import Section, Source, fence
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.ids import check_artifact_id
 from artelier.world.mind_artifacts.artifact_lookup import Reading, Skip
@@ -74,7 +74,7 @@ def unsubscribe(ids: Sequence[object], artifact_id: str) -> Subscribed:
     """Take an artifact off the list, also one that is gone."""
     kept = known_ids(ids)
     if artifact_id not in kept:
-        return Subscribed(kept, f"{shown(artifact_id)} is not subscribed to")
+        return Subscribed(kept, f"{safe_repr(artifact_id)} is not subscribed to")
     return Subscribed(tuple(id_ for id_ in kept if id_ != artifact_id))
 
 
@@ -103,11 +103,11 @@ def subscribed_sections(
     seen: set[str] = set()
     for id_ in ids:
         if not isinstance(id_, str):
-            sections.append(_skipped(shown(id_), "invalid"))
+            sections.append(_skipped_section(safe_repr(id_), "invalid"))
         elif id_ in seen:
-            sections.append(_skipped(id_, "duplicate"))
+            sections.append(_skipped_section(id_, "duplicate"))
         elif len(seen) >= limits.max_count:
-            sections.append(_skipped(id_, "over_limit"))
+            sections.append(_skipped_section(id_, "over_limit"))
         else:
             seen.add(id_)
             sections.append(_section(id_, readings.get(id_, "missing"), limits.max_size_bytes))
@@ -116,14 +116,14 @@ def subscribed_sections(
 
 def _section(id_: str, reading: Reading | Skip, limit_bytes: int) -> Section:
     if not isinstance(reading, Reading):
-        return _skipped(id_, reading)
+        return _skipped_section(id_, reading)
     if isinstance(reading.content, bytes):
-        return _skipped(id_, "not_text")
+        return _skipped_section(id_, "not_text")
     try:
         text = as_text(reading.content)
     except InvalidRequest:
-        return _skipped(id_, "not_text")
-    shown_text = _shown(text, reading, limit_bytes)
+        return _skipped_section(id_, "not_text")
+    shown_text = _clip_text(text, reading, limit_bytes)
     return Section(
         tag=_tag(id_),
         text=f"## Subscribed: {id_}\n{shown_text}",
@@ -135,16 +135,16 @@ def _section(id_: str, reading: Reading | Skip, limit_bytes: int) -> Section:
     )
 
 
-def _shown(text: str, reading: Reading, limit_bytes: int) -> str:
+def _clip_text(text: str, reading: Reading, limit_bytes: int) -> str:
     if reading.trust == "trusted":
         return clip(text, limit_bytes=limit_bytes).text
     # Marks in the text are made harmless before it is measured, because that makes it longer.
-    inside = fenced(text, source="").partition("\n")[2].rpartition("\n")[0]
+    inside = fence(text, source="").partition("\n")[2].rpartition("\n")[0]
     inside = clip(inside, limit_bytes=limit_bytes).text
-    return fenced(inside, source=reading.ref, trust=reading.trust)
+    return fence(inside, source=reading.ref, trust=reading.trust)
 
 
-def _skipped(id_: str, why: str) -> Section:
+def _skipped_section(id_: str, why: str) -> Section:
     return Section(tag=_tag(id_), dropped=why, sources=(Source(ref=id_[:200], why="subscribed"),))
 
 

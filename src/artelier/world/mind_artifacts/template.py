@@ -87,7 +87,7 @@ class PromptTemplate:
         texts: list[str] = []
         size = 0
         for piece in self.pieces:
-            text = piece if isinstance(piece, str) else _filled(piece, values, keeps_unknown)
+            text = piece if isinstance(piece, str) else _fill(piece, values, keeps_unknown)
             size += len(text)
             if size > RENDERED_CHARS_MAX:
                 raise InvalidRequest(
@@ -128,7 +128,7 @@ class _TemplateReader:
             self._out.append(self._text[at : match.start()])
             at = self._token(match)
         self._out.append(self._text[at:])
-        return _joined(self._out)
+        return _join_texts(self._out)
 
     def _token(self, match: re.Match[str]) -> int:
         """Return what to do about a token; returns where to read on."""
@@ -157,7 +157,7 @@ class _TemplateReader:
             self._open.append(-1)
 
 
-def _joined(out: Sequence[Piece]) -> tuple[Piece, ...]:
+def _join_texts(out: Sequence[Piece]) -> tuple[Piece, ...]:
     pieces: list[Piece] = []
     texts: list[str] = []
     for piece in out:
@@ -170,7 +170,7 @@ def _joined(out: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(piece for piece in pieces if piece != "")
 
 
-def _filled(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool) -> str:
+def _fill(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool) -> str:
     value: object = values
     for key in (hole.name, *hole.keys):
         inner = _mapping(value)

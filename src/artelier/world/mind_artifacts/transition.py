@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.world.actions import NoObject, one_object
 from artelier.world.mind_artifacts.prompt_variables import with_position
-from artelier.world.mind_artifacts.workflow import Branch, MindState, Step, Workflow
+from artelier.world.mind_artifacts.workflow import MindState, Workflow, WorkflowBranch, WorkflowStep
 
 REASON_CHARS_MAX = 300
 
@@ -39,14 +39,14 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
         return self.origin != self.to
 
 
-class Reply(NamedTuple):
+class TransitionAnswer(NamedTuple):
     """The model's reply to the question for a transition: its text, or the reason for having none."""
 
     text: str = ""
     failed: str = ""
 
 
-class Choice(NamedTuple):
+class StateChoice(NamedTuple):
     """A state that a model chose."""
 
     state: str
@@ -59,7 +59,7 @@ class NoChoice(NamedTuple):
     reason: str
 
 
-def parse_choice(text: str, *, states: Sequence[str]) -> Choice | NoChoice:
+def parse_choice(text: str, *, states: Sequence[str]) -> StateChoice | NoChoice:
     """Return what a model's reply chooses: `{"next_state", "reason"?}`, plain, fenced or wrapped in prose.
 
     Cost: O(n); never raises, whatever the text.
@@ -73,8 +73,8 @@ def parse_choice(text: str, *, states: Sequence[str]) -> Choice | NoChoice:
     if not isinstance(state, str):
         return NoChoice("the reply names no `next_state`")
     if state not in states:
-        return NoChoice(f"unknown state {shown(state)}"[:REASON_CHARS_MAX])
-    return Choice(state, reason[:REASON_CHARS_MAX] if isinstance(reason, str) else "")
+        return NoChoice(f"unknown state {safe_repr(state)}"[:REASON_CHARS_MAX])
+    return StateChoice(state, reason[:REASON_CHARS_MAX] if isinstance(reason, str) else "")
 
 
 def begin(workflow: Workflow, state: MindState | None) -> tuple[MindState, Transition | None]:
@@ -89,7 +89,7 @@ def begin(workflow: Workflow, state: MindState | None) -> tuple[MindState, Trans
 
 
 def next_state(
-    workflow: Workflow, state: MindState, facts: Mapping[str, Any], reply: Reply | None = None
+    workflow: Workflow, state: MindState, facts: Mapping[str, Any], reply: TransitionAnswer | None = None
 ) -> tuple[MindState, Transition]:
     """The state for the next tick, chosen after the action, and the event that tells about it.
 
@@ -103,14 +103,14 @@ def next_state(
         assert event is not None, "a state that is gone always moves"
         failures = failures_after(state.failure_count, facts.get("last_action"))
         return msgspec.structs.replace(moved, failure_count=failures), event
-    stayed = _stayed(state, facts)
-    event = _chosen(workflow, stayed, _facts(workflow, stayed, facts), reply)
+    stayed = _stay(state, facts)
+    event = _choose(workflow, stayed, _facts(workflow, stayed, facts), reply)
     if not event.is_move:
         return stayed, event
     return MindState(state=event.to, failure_count=stayed.failure_count), event
 
 
-def _stayed(state: MindState, facts: Mapping[str, Any]) -> MindState:
+def _stay(state: MindState, facts: Mapping[str, Any]) -> MindState:
     return MindState(
         state=state.state,
         ticks_in_state=state.ticks_in_state + 1,
@@ -129,11 +129,11 @@ def asks_model(workflow: Workflow, state: MindState, facts: Mapping[str, Any] | 
     return way_asked(workflow, state, facts or {}) is not None
 
 
-def way_asked(workflow: Workflow, state: MindState, facts: Mapping[str, Any]) -> Branch | None:
+def way_asked(workflow: Workflow, state: MindState, facts: Mapping[str, Any]) -> WorkflowBranch | None:
     """Return the way out by which a model is asked; None if nobody asks one."""
     if state.state not in workflow.states:
         return None
-    known = _facts(workflow, _stayed(state, facts), facts)
+    known = _facts(workflow, _stay(state, facts), facts)
     return workflow.step(state.state).asking(known, strict=workflow.is_decided_before_action)
 
 
@@ -147,8 +147,8 @@ def failures_after(count: int, last_action: object) -> int:
     return count + 1 if success is False else count
 
 
-def _chosen(
-    workflow: Workflow, state: MindState, facts: Mapping[str, Any], reply: Reply | None
+def _choose(
+    workflow: Workflow, state: MindState, facts: Mapping[str, Any], reply: TransitionAnswer | None
 ) -> Transition:
     here, step = state.state, workflow.step(state.state)
     strict = workflow.is_decided_before_action
@@ -159,18 +159,18 @@ def _chosen(
         return Transition(origin=here, to=step.to or here, how="auto" if step.to else "none")
     if reply is None or reply.failed:
         why = reply.failed if reply is not None else "no model was asked"
-        return _refused(here, f"the reply failed: {why}")
+        return _refuse(here, f"the reply failed: {why}")
     choice = parse_choice(reply.text, states=workflow.states)
     if isinstance(choice, NoChoice):
-        return _refused(here, choice.reason)
+        return _refuse(here, choice.reason)
     needed = asked.allowed.get(choice.state) if asked is not None else None
     if needed and not any(one.check(facts, strict=strict).holds for one in needed):
         texts = " or ".join(one.text for one in needed)
-        return _refused(here, f"the state {choice.state} is not open now: {texts}")
+        return _refuse(here, f"the state {choice.state} is not open now: {texts}")
     return Transition(origin=here, to=choice.state, how="llm", reason=choice.reason)
 
 
-def _by_condition(step: Step, facts: Mapping[str, Any], *, strict: bool) -> Transition:
+def _by_condition(step: WorkflowStep, facts: Mapping[str, Any], *, strict: bool) -> Transition:
     unknown: dict[str, None] = {}
     errors: list[str] = []
     for branch in step.branches:
@@ -196,5 +196,5 @@ def _by_condition(step: Step, facts: Mapping[str, Any], *, strict: bool) -> Tran
     )
 
 
-def _refused(here: str, reason: str) -> Transition:
+def _refuse(here: str, reason: str) -> Transition:
     return Transition(origin=here, to=here, how="llm", reason=reason[:REASON_CHARS_MAX], refused=True)

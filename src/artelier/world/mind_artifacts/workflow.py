@@ -9,7 +9,7 @@ from typing import Any, Literal, cast, get_args
 import msgspec
 
 from artelier.artifacts import Ref
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.world.mind_artifacts.condition import Condition, read_condition
 from artelier.world.mind_artifacts.prompt import read_plain_prompt
@@ -25,7 +25,7 @@ Mode = Literal["auto", "condition", "llm"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
+class WorkflowBranch:
     """A way out of a state, taken if its condition is the first that holds."""
 
     to: str = ""
@@ -70,7 +70,7 @@ class StepPrompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class WorkflowStep:
     """The action of an agent in a state, and the way out of the state."""
 
     state: str
@@ -80,7 +80,7 @@ class Step:
     mode: Mode = "auto"
     to: str | None = None
     """Of `auto`. None: the state is never left."""
-    branches: tuple[Branch, ...] = ()
+    branches: tuple[WorkflowBranch, ...] = ()
     transition_prompt_artifact_id: str | None = None
     """Of `llm`. None, or one that dangles: the shipped `transition_base`."""
     code: tuple[CodeStep, ...] = ()
@@ -99,16 +99,16 @@ class Step:
         """Return whether one of the first so many ways out is open."""
         return any(branch.holds(facts) for branch in self.branches[:first])
 
-    def with_closed(self, first: int) -> Step:
+    def with_closed(self, first: int) -> WorkflowStep:
         """Return the step with the first so many ways out closed, whatever becomes known later."""
         closed = tuple(replace(one, condition=read_condition("false")) for one in self.branches[:first])
         return replace(self, branches=closed + self.branches[first:])
 
-    def asking(self, facts: Mapping[str, Any], *, strict: bool) -> Branch | None:
+    def asking(self, facts: Mapping[str, Any], *, strict: bool) -> WorkflowBranch | None:
         """Return the way out by which a model is asked, if that is the first that is open."""
         if self.mode == "llm":
             always = read_condition("true")
-            return Branch(condition=always, ask=self.transition_prompt_artifact_id)
+            return WorkflowBranch(condition=always, ask=self.transition_prompt_artifact_id)
         open_ways = (one for one in self.branches if one.holds(facts, strict=strict))
         found = next(open_ways, None) if self.mode == "condition" else None
         return None if found is None or found.to else found
@@ -120,20 +120,20 @@ class Workflow:
 
     states: tuple[str, ...]
     initial_state: str
-    steps: Mapping[str, Step]
+    steps: Mapping[str, WorkflowStep]
     """By state. A state without a step has no prompt of its own and is not left."""
     is_decided_before_action: bool = False
     """Transitions see the facts that the prompt was made of, and the results of code; an agent without a
     valid action stays. Else they see what came of the action."""
 
-    def with_step(self, step: Step) -> Workflow:
+    def with_step(self, step: WorkflowStep) -> Workflow:
         """Return the workflow with another step in its state."""
         return replace(self, steps={**self.steps, step.state: step})
 
-    def step(self, state: str) -> Step:
+    def step(self, state: str) -> WorkflowStep:
         """Return what to do in a state; one that is gone counts as the initial one."""
         known = state if state in self.states else self.initial_state
-        return self.steps.get(known, Step(state=known))
+        return self.steps.get(known, WorkflowStep(state=known))
 
 
 class InvalidWorkflow(InvalidArtifact):
@@ -169,7 +169,7 @@ class _WorkflowReader:
             return None
         self.states = self._states(given.get("states"))
         initial = self._state(given.get("initial_state"), "initial_state")
-        steps: dict[str, Step] = {}
+        steps: dict[str, WorkflowStep] = {}
         for number, item in enumerate(self._list(given.get("steps", []), "steps", STATES_MAX)):
             step = self._step(item, f"steps[{number}]")
             if step is None:
@@ -203,7 +203,7 @@ class _WorkflowReader:
             self._wrong("states", "at least one state", cast("object", given))
         return tuple(names)
 
-    def _step(self, item: object, path: str) -> Step | None:
+    def _step(self, item: object, path: str) -> WorkflowStep | None:
         given = self._object(item, path, _STEP)
         if given is None:
             return None
@@ -219,7 +219,7 @@ class _WorkflowReader:
         branches = self._branches(conditions, path)
         if mode == "condition" and conditions == []:
             self._wrong(f"{path}.transition_conditions", "at least one {to, condition}", [])
-        return Step(
+        return WorkflowStep(
             state=self._state(given.get("state"), f"{path}.state"),
             prompt_artifact_id=self._ref(given, "prompt_artifact_id", path),
             prompt_inline=self._inline(given.get("prompt_inline"), path),
@@ -303,8 +303,8 @@ class _WorkflowReader:
             self.errors.append(f"{path}: {error}")
             return None
 
-    def _branches(self, given: object, path: str) -> tuple[Branch, ...]:
-        branches: list[Branch] = []
+    def _branches(self, given: object, path: str) -> tuple[WorkflowBranch, ...]:
+        branches: list[WorkflowBranch] = []
         where = f"{path}.transition_conditions"
         for number, item in enumerate(self._list(given, where, BRANCHES_MAX)):
             branch = self._object(item, f"{where}[{number}]", _BRANCH)
@@ -319,11 +319,11 @@ class _WorkflowReader:
             if text is None:
                 self._wrong(place, "an expression as text", text)
             elif (condition := self._condition(text, place)) is not None:
-                allowed = self._allowed(branch.get("allowed") or {}, f"{where}[{number}].allowed")
-                branches.append(Branch(to=to, condition=condition, ask=ask, allowed=allowed))
+                allowed = self._read_allowed(branch.get("allowed") or {}, f"{where}[{number}].allowed")
+                branches.append(WorkflowBranch(to=to, condition=condition, ask=ask, allowed=allowed))
         return tuple(branches)
 
-    def _allowed(self, given: object, path: str) -> dict[str, tuple[Condition, ...]]:
+    def _read_allowed(self, given: object, path: str) -> dict[str, tuple[Condition, ...]]:
         if not isinstance(given, dict):
             self._wrong(path, "an object of states and conditions", given)
             return {}
@@ -381,7 +381,7 @@ class _WorkflowReader:
         return []
 
     def _wrong(self, path: str, expected: str, got: object) -> None:
-        self.errors.append(f"{path}: expected {expected}; got {shown(got)}")
+        self.errors.append(f"{path}: expected {expected}; got {safe_repr(got)}")
 
 
 _NOTES = ("description", "title")

@@ -10,10 +10,16 @@ from functools import lru_cache
 
 from artelier.artifacts import Service
 from artelier.world.services.action_stub import Described
-from artelier.world.services.embedder import Embedder
+from artelier.world.services.embedder import EmbedderService
 from artelier.world.services.event_log import EventLog
 from artelier.world.services.ledger import Ledger
-from artelier.world.services.memory import MEMORY_ADD, MEMORY_SEARCH, MemoryAdd, MemorySearch, search_memory
+from artelier.world.services.memory import (
+    MEMORY_ADD,
+    MEMORY_SEARCH,
+    MemoryAdd,
+    MemorySearchService,
+    search_memory,
+)
 from artelier.world.services.memory_injection import recent_memories
 from artelier.world.services.store_search import ArtifactStore
 
@@ -24,12 +30,12 @@ __all__ = ["recent_memories", "search_memory", "shipped_services"]
 def shipped_services() -> Mapping[str, Service]:
     """Return the shipped services by the id of their artifact."""
     return {
-        "genesis_embedder": Embedder(),
+        "genesis_embedder": EmbedderService(),
         "genesis_escrow": Described("genesis_escrow", "offer", "accept", "cancel_offer"),
         "genesis_event_log": EventLog(),
         "genesis_ledger": Ledger(),
         MEMORY_ADD: MemoryAdd(),
-        MEMORY_SEARCH: MemorySearch(),
+        MEMORY_SEARCH: MemorySearchService(),
         "genesis_mint": Described("genesis_mint", "bid"),
         "genesis_store": ArtifactStore(),
     }

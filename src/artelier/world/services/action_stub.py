@@ -17,12 +17,12 @@ class Described:
         self._actions = actions
 
     def units(self, args: Mapping[str, Any], /) -> int:
-        raise self._refused()
+        raise self._refused_error()
 
     async def run(self, working: Working, call: Call, tree: Tree, /) -> Any:
-        raise self._refused()
+        raise self._refused_error()
 
-    def _refused(self) -> InvalidArguments:
+    def _refused_error(self) -> InvalidArguments:
         return InvalidArguments(
             f"{self._id} is not invoked", expected=f"the action {' or '.join(self._actions)}"
         )

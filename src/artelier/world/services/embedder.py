@@ -21,7 +21,7 @@ class _Texts(Arguments, frozen=True, kw_only=True):
     texts: list[str] | None = None
 
 
-class Embedder:
+class EmbedderService:
     """`{text}` gives `{embedding, dims}`; `{texts}` gives `{embeddings, dims}`, each at the posted price."""
 
     def units(self, args: Mapping[str, Any], /) -> int:

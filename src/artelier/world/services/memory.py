@@ -17,14 +17,14 @@ from artelier.artifacts.invoke.invocation_tree import Free
 from artelier.errors import InvalidArguments, NotFound
 from artelier.world.services.arguments import Arguments, arguments, ref_of
 from artelier.world.stores.entry_writer import add_entry
-from artelier.world.stores.search import search_entries, told
+from artelier.world.stores.search import hits_as_json, search_entries
 from artelier.world.tick.world_state import as_stage
 
 MEMORY_SEARCH = "genesis_memory_search"
 MEMORY_ADD = "genesis_memory_add"
 
 
-class _Search(Arguments, frozen=True, kw_only=True):
+class _MemorySearchArguments(Arguments, frozen=True, kw_only=True):
     memory_artifact_id: str
     query: str
     limit: int = 5
@@ -37,15 +37,15 @@ class _Add(Arguments, frozen=True, kw_only=True):
     importance: Annotated[float, Meta(ge=0, le=1)] = 0.5
 
 
-class MemorySearch:
+class MemorySearchService:
     """`{memory_artifact_id, query, limit}` gives `{results: [...]}`, the best first; free without any."""
 
     def units(self, args: Mapping[str, Any], /) -> int:
-        arguments(args, _Search)
+        arguments(args, _MemorySearchArguments)
         return 1
 
     async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any] | Free:
-        results = await _found(working, call, tree, arguments(call.args, _Search))
+        results = await _search(working, call, tree, arguments(call.args, _MemorySearchArguments))
         is_free = not results and await as_stage(working.ground).asks_consent()
         return Free({"results": []}) if is_free else {"results": results}
 
@@ -87,7 +87,7 @@ async def search_memory(
         bound = names.bind(*args, **kwargs)
     except TypeError as error:
         raise InvalidArguments(f"search_memory(): {error}") from None
-    given = arguments(bound.arguments, _Search)
+    given = arguments(bound.arguments, _MemorySearchArguments)
     service = await judge(working, tree.gate(working), Ref(MEMORY_SEARCH), "invoke", principal)
     if service.refusal == "missing" or not is_service(service):
         raise NotFound("this world offers no search in memories")
@@ -95,7 +95,7 @@ async def search_memory(
     inner = Working(working)
     await charge(inner, [service])
     call = Call(caller=principal, id=MEMORY_SEARCH, args={})
-    results = await _found(inner, call, tree, given)
+    results = await _search(inner, call, tree, given)
     if results or not await as_stage(working.ground).asks_consent():
         working.absorb(inner)
     return results
@@ -109,7 +109,9 @@ def is_service(verdict: Verdict) -> bool:
 def _parameters(memory_artifact_id: Any, query: Any, limit: Any = 5) -> None: ...
 
 
-async def _found(working: Working, call: Call, tree: Tree, given: _Search) -> list[dict[str, Any]]:
+async def _search(
+    working: Working, call: Call, tree: Tree, given: _MemorySearchArguments
+) -> list[dict[str, Any]]:
     """Search as the caller. Errors: `NotFound`, `AccessDenied`, `InsufficientFunds`, `InvalidArguments`."""
     ref = ref_of(given.memory_artifact_id)
     verdict = await judge(
@@ -123,15 +125,15 @@ async def _found(working: Working, call: Call, tree: Tree, given: _Search) -> li
     found = await search_entries(working, verdict.granted(), given.query, limit=given.limit)
     if found:
         await charge(working, [verdict])
-    return told(found)
+    return hits_as_json(found)
 
 
 async def _left_of(working: Working, call: Call, tree: Tree, ref: Ref) -> int | None:
     """Return what the caller agrees to pay for the store, beyond the price of the search itself."""
     if call.price_max is None:
-        return await tree.agreed(call, "read", ref.id)
+        return await tree.agreed_price(call, "read", ref.id)
     service = await working.standing(call.id)
-    posted = Bill.posted("invoke", service) if service is not None else 0
+    posted = Bill.posted_price("invoke", service) if service is not None else 0
     return max(0, call.price_max - posted)
 
 

@@ -12,7 +12,7 @@ from artelier.artifacts.write.space_session import Door
 from artelier.world.clock import TickClock
 from artelier.world.services.arguments import Arguments, arguments
 from artelier.world.stores.entries import store_of
-from artelier.world.tick.search import listed
+from artelier.world.tick.search import list_found
 from artelier.world.tick.world_state import WorldStage
 
 LIMIT_MAX = 50
@@ -20,7 +20,7 @@ LIMIT_MAX = 50
 Text = Annotated[str, Meta(max_length=500)]
 
 
-class _Wanted(Arguments, frozen=True, kw_only=True):
+class _StoreSearchArguments(Arguments, frozen=True, kw_only=True):
     text: Text = ""
     kind: Text | None = None
     owner: Text | None = None
@@ -34,11 +34,11 @@ class ArtifactStore:
     """
 
     def units(self, args: Mapping[str, Any], /) -> int:
-        arguments(args, _Wanted)
+        arguments(args, _StoreSearchArguments)
         return 1
 
     async def run(self, working: Working, call: Call, tree: Tree, /) -> dict[str, Any]:
-        given = arguments(call.args, _Wanted)
+        given = arguments(call.args, _StoreSearchArguments)
         door = Door(
             store_of(working),
             TickClock.at(working.at_us),
@@ -49,5 +49,5 @@ class ArtifactStore:
             tree.decisions,
             WorldStage,
         )
-        found = await listed(door, text=given.text, kind=given.kind, owner=given.owner, limit=given.limit)
+        found = await list_found(door, text=given.text, kind=given.kind, owner=given.owner, limit=given.limit)
         return {"artifacts": found}

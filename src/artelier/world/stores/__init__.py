@@ -4,13 +4,13 @@ Read next: `kind.py` for what a store says of itself, `entry_writer.py`, `search
 """
 
 from artelier.memory.embedders.registry import register_embedder
-from artelier.world.stores.entry_writer import Added, add_entry, copy_entries
+from artelier.world.stores.entry_writer import AddedEntry, add_entry, copy_entries
 from artelier.world.stores.kind import MEMORY_STORE, StoreConfig, register_stores
 from artelier.world.stores.search import search_entries
 
 __all__ = [
     "MEMORY_STORE",
-    "Added",
+    "AddedEntry",
     "StoreConfig",
     "add_entry",
     "copy_entries",

@@ -29,7 +29,7 @@ def embedder_of(config: StoreConfig) -> Embedder:
     for vectors of another length.
     """
     try:
-        embedder = _known(config.embedder)
+        embedder = _embedder_of(config.embedder)
     except InvalidRequest as error:
         raise InvalidArguments(
             "this world offers no such embedder",
@@ -52,8 +52,8 @@ def embedder_of(config: StoreConfig) -> Embedder:
     return embedder
 
 
-def _known(name: str) -> Embedder:
-    return _registered[name] if name in _registered else _shipped(name)
+def _embedder_of(name: str) -> Embedder:
+    return _registered[name] if name in _registered else _load_shipped(name)
 
 
 def _costs(name: str) -> bool:
@@ -61,7 +61,7 @@ def _costs(name: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _shipped(name: str) -> Embedder:
+def _load_shipped(name: str) -> Embedder:
     """Return a shipped embedder, made once: a local model is loaded once, a length is learnt once."""
     return embedder_named(name)
 
@@ -87,10 +87,10 @@ async def embed(embedder: Embedder, texts: Sequence[str], *, dims: int = 0) -> l
             got=len(vectors),
             hint="Nothing was stored.",
         )
-    return [_checked(embedder.name, vector, dims or embedder.dims) for vector in vectors]
+    return [_check_vector(embedder.name, vector, dims or embedder.dims) for vector in vectors]
 
 
-def _checked(name: str, vector: Any, dims: int) -> Vector:
+def _check_vector(name: str, vector: Any, dims: int) -> Vector:
     import numpy as np
 
     try:

@@ -203,14 +203,14 @@ async def whole(
     mark = Erased.mark
     if gone is not None:
         mark = await missing_mark(store_of(stage), stage.tenant, blob_name(gone))
-    told = [shown(entry, found, mark=mark) for entry in entries]
+    told = [entry_as_read(entry, found, mark=mark) for entry in entries]
     if not has_vectors:
         for one in told:
             del one["embedding"]
     return {**said, "entries": told}
 
 
-def shown(entry: StoreEntry, found: Mapping[str, bytes], *, mark: str) -> dict[str, Any]:
+def entry_as_read(entry: StoreEntry, found: Mapping[str, bytes], *, mark: str) -> dict[str, Any]:
     """An entry as it is read; `mark` stands for a text that is gone."""
     vector = found.get(entry.vector)
     return {

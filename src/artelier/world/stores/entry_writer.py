@@ -11,8 +11,8 @@ from artelier.artifacts.queries import Standing
 from artelier.artifacts.write.state import PENDING
 from artelier.errors import Conflict, InvalidArguments, InvalidRequest
 from artelier.log import Blob, make_blob
-from artelier.memory.entries import checked
-from artelier.memory.index.near_duplicates import said
+from artelier.memory.entries import check_entry
+from artelier.memory.index.near_duplicates import duplicate_key
 from artelier.world.stores.embedding import embed, embedder_of, to_bytes
 from artelier.world.stores.entries import (
     MILLION,
@@ -36,7 +36,7 @@ PRUNED_MAX = 1_000
 _PREFIX = "world:"
 
 
-class Added(NamedTuple):
+class AddedEntry(NamedTuple):
     """The result of adding an entry."""
 
     entry: str
@@ -66,7 +66,7 @@ async def config_of(working: Working, standing: Standing) -> StoreConfig:
 
 async def add_entry(
     working: Working, standing: Standing, *, text: str, tags: Any = (), importance: float = 0.5, actor: str
-) -> Added:
+) -> AddedEntry:
     """Add an entry with its vector, unless one says the same. Whether `actor` may is the caller's to ask.
 
     Shapes: `standing` is that of the store.
@@ -75,7 +75,7 @@ async def add_entry(
     """
     config = await config_of(working, standing)
     try:
-        wanted = checked(text, tags, importance, "", "", "trusted")
+        wanted = check_entry(text, tags, importance, "", "", "trusted")
     except InvalidRequest as error:
         raise InvalidArguments(error.message, expected=error.expected, got=error.got) from None
     store, key = standing.id, await working.key()
@@ -86,10 +86,10 @@ async def add_entry(
         blobs.append(blob)
         return ref
 
-    mark = keep(sha256(said(wanted.text)).digest())
+    mark = keep(sha256(duplicate_key(wanted.text)).digest())
     pending = pending_of(working, store)
     if (same := await _same(working, store, pending, mark, wanted.tags)) is not None:
-        return Added(same, deduplicated=True)
+        return AddedEntry(same, deduplicated=True)
     embedder = embedder_of(config)
     (vector,) = await embed(embedder, [wanted.text], dims=config.dims)
     counts = await _counts(working, store, pending)
@@ -108,7 +108,7 @@ async def add_entry(
     for id_ in going:
         await remove(working, store, id_, why="pruned", actor=actor)
     await add(working, store, entry, actor=actor, blobs=blobs)
-    return Added(entry.id, pruned=going)
+    return AddedEntry(entry.id, pruned=going)
 
 
 async def copy_entries(working: Working, source_id: str, target_id: str) -> int:

@@ -120,7 +120,7 @@ class StoreIndex:
                     self._put(card)
                 self.seen = new[-1].n if len(new) == PAGE else changed
 
-    def grown(self) -> int:
+    def take_growth(self) -> int:
         """Return by how much the weight has changed since the last call."""
         before, self.weight = self.weight, max(len(self.cards), ENTRIES_LEAST)
         return self.weight - before
@@ -185,7 +185,7 @@ class Shelves:
         self._shelves.clear()
         self._held = 0
 
-    async def filled(self, stage: Stage, store: str, *, embedder: str) -> StoreIndex:
+    async def fill(self, stage: Stage, store: str, *, embedder: str) -> StoreIndex:
         """The shelf of a memory store, with all its durable entries."""
         key = (stage.tenant, stage.space, store, embedder)
         shelf = self._shelves.get(key)
@@ -195,7 +195,7 @@ class Shelves:
         self._shelves.move_to_end(key)
         await shelf.fill(stage, store)
         if self._shelves.get(key) is shelf:  # else it was forgotten meanwhile
-            self._held += shelf.grown()
+            self._held += shelf.take_growth()
             self._make_room()
         return shelf
 
@@ -221,4 +221,4 @@ def shelves_of(store: Store) -> Shelves:
 
 async def shelf_of(stage: Stage, store: str, *, embedder: str) -> StoreIndex:
     """The shelf of a memory store, with all its durable entries."""
-    return await shelves_of(store_of(stage)).filled(stage, store, embedder=embedder)
+    return await shelves_of(store_of(stage)).fill(stage, store, embedder=embedder)

@@ -8,7 +8,7 @@ import msgspec
 
 from artelier.artifacts import Kind, register_kind
 from artelier.artifacts.content import Media
-from artelier.artifacts.ref import shown
+from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact
 from artelier.memory.index.index_entry import DIMS_MAX
 
@@ -66,7 +66,7 @@ def check_store(content: Any) -> None:
     by one; an empty list says nothing. Errors: `InvalidArtifact`.
     """
     if not isinstance(content, dict):
-        raise _refused("content", "{config: {...}}", cast(object, content))
+        raise _refused_error("content", "{config: {...}}", cast(object, content))
     given = cast("dict[str, Any]", content)
     if given.get("entries", []) != []:
         raise InvalidArtifact(
@@ -75,29 +75,29 @@ def check_store(content: Any) -> None:
             hint="Add each by genesis_memory_add, which pays for its vector.",
         )
     if unknown := sorted(set(given) - {"config", "description", "entries"}):
-        raise _refused("content", "config, description", unknown[0])
+        raise _refused_error("content", "config, description", unknown[0])
     if not isinstance(given.get("description", ""), str):
-        raise _refused("description", "text", given["description"])
+        raise _refused_error("description", "text", given["description"])
     config = given.get("config", {})
     if not isinstance(config, dict):
-        raise _refused("config", "a JSON object", cast(object, config))
+        raise _refused_error("config", "a JSON object", cast(object, config))
     _check_settings(cast("dict[str, Any]", config))
 
 
 def _check_settings(config: dict[str, Any]) -> None:
     if unknown := sorted(set(config) - set(_SETTINGS)):
-        raise _refused("config", ", ".join(_SETTINGS), unknown[0])
+        raise _refused_error("config", ", ".join(_SETTINGS), unknown[0])
     for name, low, high in (("max_entries", 1, _MAX_ENTRIES_MAX), ("dims", 0, DIMS_MAX)):
         value = config.get(name, 1)
         if type(value) is not int or not low <= value <= high:
-            raise _refused(f"config.{name}", f"a number from {low} to {high}", value)
+            raise _refused_error(f"config.{name}", f"a number from {low} to {high}", value)
     pruning = config.get("auto_prune", "oldest")
     if pruning not in PRUNINGS:
-        raise _refused("config.auto_prune", " or ".join(PRUNINGS), pruning)
+        raise _refused_error("config.auto_prune", " or ".join(PRUNINGS), pruning)
     embedder = config.get("embedder", "")
     if not isinstance(embedder, str) or len(embedder) > _EMBEDDER_CHARS_MAX:
-        raise _refused("config.embedder", "the name of an embedder", embedder)
+        raise _refused_error("config.embedder", "the name of an embedder", embedder)
 
 
-def _refused(what: str, expected: str, got: object) -> InvalidArtifact:
-    return InvalidArtifact(f"invalid {what} of a memory store", expected=expected, got=shown(got))
+def _refused_error(what: str, expected: str, got: object) -> InvalidArtifact:
+    return InvalidArtifact(f"invalid {what} of a memory store", expected=expected, got=safe_repr(got))

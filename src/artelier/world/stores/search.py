@@ -42,12 +42,12 @@ async def search_entries(working: Working, standing: Standing, query: str, *, li
     return shelf.search(query, vector, pending=pending, removed=changes.removed, limit=limit)
 
 
-def told(found: list[Scored]) -> list[dict[str, Any]]:
+def hits_as_json(found: list[Scored]) -> list[dict[str, Any]]:
     """Hits as JSON: `{entry_id, text, tick, tags, importance, score}`; as many of the best as fit."""
     results: list[dict[str, Any]] = []
     size = 0
     for one in found:
-        result = _told(one.card, one.score)
+        result = _hit_as_json(one.card, one.score)
         size += len(canonical_json(result)) + 1
         if size > RESULT_BYTES_MAX:
             break
@@ -55,7 +55,7 @@ def told(found: list[Scored]) -> list[dict[str, Any]]:
     return results
 
 
-def _told(card: StoreEntryCard, score: float) -> dict[str, Any]:
+def _hit_as_json(card: StoreEntryCard, score: float) -> dict[str, Any]:
     return {
         "entry_id": card.id,
         "text": card.text,

@@ -16,7 +16,7 @@ import msgspec
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.world.agent import AgentRow
 from artelier.world.tick.tick_context import Scene
-from artelier.world.tick.tick_diff import previewed
+from artelier.world.tick.tick_diff import read_preview
 
 OFFERS_SHOWN = 20
 """Newest open offers among the facts."""
@@ -67,7 +67,7 @@ class Sight:
         )
         await scene.stage.preload_contents(row[-2] for row in rows)
         for *shown, preview, n in rows:
-            fact = dict(zip(_NAMES, shown, strict=True)) | await previewed(scene.stage, preview)
+            fact = dict(zip(_NAMES, shown, strict=True)) | await read_preview(scene.stage, preview)
             sight._offers.setdefault(fact["to"], []).append(fact)
             sight._places[fact["offer"]] = n
         scene.stage.forget_contents()
@@ -130,7 +130,7 @@ class Sight:
         result: Any = None
         if row.last_result is not None:
             try:
-                result = decoded(await self.scene.stage.blob(row.last_result))
+                result = decode_result(await self.scene.stage.blob(row.last_result))
             except (NotFound, CorruptStore, InvalidRequest):
                 result = None  # erased, or damaged: `verify` is who names it
         return {"type": row.last_action, "success": row.last_ok, "result": result}
@@ -146,7 +146,7 @@ class Sight:
             "agent_id": agent,
             "tick": scene.tick,
             "balance": scene.balance(agent),
-            "my_artifacts": list(scene.changed.owned(agent)),
+            "my_artifacts": list(scene.changed.owned_ids(agent)),
             "last_action": await self.last_action(row),
             "current_state": row.state,
             "ticks_in_state": row.ticks_in_state,
@@ -157,7 +157,7 @@ class Sight:
         }
 
 
-def decoded(content: bytes) -> Any:
+def decode_result(content: bytes) -> Any:
     """The result of an action as facts have it: JSON where it is some, otherwise text."""
     text = content.decode(errors="replace")
     if text[:1] in "{[" and text:

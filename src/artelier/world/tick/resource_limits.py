@@ -33,7 +33,7 @@ async def check_storage(scene: Scene, working: Working) -> None:
         if more <= 0 or owner not in scene.agents:
             continue
         used = scene.stored.get(owner, 0) + scene.stage.stored_bytes(owner)
-        used += await _offered(scene, owner)
+        used += await _sum_offered(scene, owner)
         if used + more > cap:
             raise LimitReached(
                 f"{owner} would store more than it may",
@@ -49,7 +49,7 @@ async def check_storage(scene: Scene, working: Working) -> None:
         scene.stored[owner] = scene.stored.get(owner, 0) + more
 
 
-async def _offered(scene: Scene, seller: str) -> int:
+async def _sum_offered(scene: Scene, seller: str) -> int:
     """Bytes of what the escrow held for a seller when the tick began."""
     rows = await scene.stage.store.query(
         "SELECT COALESCE(SUM(v.size_bytes), 0) FROM world_offers o"

@@ -26,10 +26,10 @@ async def find(
         step.decisions,
         WorldStage,
     )
-    return await listed(door, text=text, kind=kind, owner=owner, limit=limit)
+    return await list_found(door, text=text, kind=kind, owner=owner, limit=limit)
 
 
-async def listed(
+async def list_found(
     door: Door, *, text: str, kind: str | None, owner: str | None, limit: int
 ) -> list[dict[str, Any]]:
     """`{id, kind, version, owner, prices}` of what the principal of a door finds."""

@@ -58,7 +58,7 @@ async def pass_tick(scene: Scene, cast: Cast, store: Store, *, head: int) -> tup
     for wave in waves(scene, order):
         rejected += await _wave(scene, sight, cast, wave)
     # Of agents that have left, or ask no more, since a tick that broke off.
-    scene.take_paid(await scene.stage.paid())
+    scene.take_paid(await scene.stage.read_paid())
     await mint.close_round(scene)
     passed = Passed(scene.tick, len(order), rejected)
     event = TickPassed(tick=passed.tick, acted=passed.acted, rejected=passed.rejected)
@@ -96,7 +96,7 @@ async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]
     if others:
         thoughts |= await mind.think(scene, sight, others, cast)
         thinking = {row.id for row in others}
-        scene.take_paid(await scene.stage.paid(), agents=thinking, steps=THINKING)
+        scene.take_paid(await scene.stage.read_paid(), agents=thinking, steps=THINKING)
     await scene.stage.preload(_targets(thoughts.values()))
     rejected = 0
     done: dict[str, bool] = {}
@@ -112,7 +112,7 @@ async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]
     if moving:
         await mind.move(scene, moving, cast, done)
         movers = {thought.agent for thought in moving}
-        scene.take_paid(await scene.stage.paid(), agents=movers)
+        scene.take_paid(await scene.stage.read_paid(), agents=movers)
     return rejected
 
 

@@ -106,16 +106,16 @@ class Scene:
                 self._stood[id_] = await self.working.standing(id_)
         self.working.absorb(done)
 
-    async def seen(self, id: str) -> Standing | None:
+    async def standing_seen(self, id: str) -> Standing | None:
         """Return an artifact as it stood when this wave thought; None for one that was not there."""
         return self._stood[id] if id in self._stood else await self.working.standing(id)
 
     async def price_seen(self, agent: str, id: str, *actions: str) -> int:
         """Return what accesses cost an agent in the state that its thought saw; 0 if it saw no price."""
-        stood = await self.seen(id)
+        stood = await self.standing_seen(id)
         if stood is None or stood.deleted or stood.owner in (agent, ESCROW):
             return 0
-        return sum(Bill.posted(action, stood) for action in actions)
+        return sum(Bill.posted_price(action, stood) for action in actions)
 
     @property
     def tenant(self) -> str:

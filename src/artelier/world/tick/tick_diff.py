@@ -51,9 +51,9 @@ class Changed:
                     self.closed.add(data.offer)
         self._read = len(changes)
 
-    def owned(self, principal: str) -> Sequence[str]:
+    def owned_ids(self, principal: str) -> Sequence[str]:
         """Ids of what a principal owns now, sorted. Cost: O(1) for one that has neither got nor lost any."""
-        before = self._stage.owned(principal)
+        before = self._stage.owned_ids(principal)
         gained, lost = self._gained.get(principal), self._lost.get(principal)
         if not gained and not lost:
             return before
@@ -85,10 +85,10 @@ class Changed:
             "sells": made.sells,
             "to": made.to,
             "royalty_percent": made.royalty_percent,
-        } | await previewed(self._working, made.preview)
+        } | await read_preview(self._working, made.preview)
 
 
-async def previewed(stage: Stage, ref: str | None) -> dict[str, Any]:
+async def read_preview(stage: Stage, ref: str | None) -> dict[str, Any]:
     """Return what a preview tells before buying, `{title, summary, users, access}`; nothing if it cannot be
     read.
     """

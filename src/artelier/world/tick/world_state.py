@@ -131,7 +131,7 @@ class WorldStage(StoreStage):
         """Scrip of a principal. Shapes: `load` was called."""
         return self._balances.get((account_of(principal), SCRIP), 0)
 
-    def owned(self, principal: str) -> tuple[str, ...]:
+    def owned_ids(self, principal: str) -> tuple[str, ...]:
         """Ids of what a principal owns, sorted. Shapes: `load` was called."""
         known = self._sorted.get(principal)
         if known is None:
@@ -193,7 +193,7 @@ class WorldStage(StoreStage):
         known = self._contents.get(ref)
         return await super().blob(ref) if known is None else known
 
-    async def paid(self) -> list[PaidSteps]:
+    async def read_paid(self) -> list[PaidSteps]:
         """Return what the prompts of the tick at hand have moved so far."""
         rows = await self._store.query(
             "SELECT agent, step, account, asset, moved FROM world_paid WHERE tenant = ? AND space = ?",
@@ -268,7 +268,7 @@ class WorldStage(StoreStage):
         origin = await (over or self).standing(rows[0][0])
         return Royalty(origin.owner, rows[0][1]) if origin is not None else None
 
-    def locked(self, standing: Standing) -> str:
+    def lock_reason(self, standing: Standing) -> str:
         """Return what is in escrow stays as it was offered, whatever its policy says."""
         if standing.owner != ESCROW or standing.id == ESCROW:
             return ""

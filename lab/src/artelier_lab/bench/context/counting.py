@@ -229,5 +229,5 @@ async def _errors(path: Path, model: CountingModel, *, turns: int) -> list[float
             billed = model.count(request)
             if estimate.raw:
                 errors.append(abs(estimate.tokens(raw) - billed) / billed)
-            estimate = estimate.learned(raw=raw, billed=billed)
+            estimate = estimate.learn_from_bill(raw=raw, billed=billed)
     return errors

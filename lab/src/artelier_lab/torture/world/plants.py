@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 import artelier.world.tick.tick
-from artelier.artifacts.access.rules import Access, Decision
+from artelier.artifacts.access.rules import Access, AccessDecision
 from artelier.artifacts.write.state import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
@@ -70,11 +70,11 @@ def _open_secrets() -> AbstractContextManager[None]:
     """Return what is private is readable for everybody."""
 
     def wrap(check: Any) -> Any:
-        def check_others(action: str, principal: str, target: Any) -> Decision:
+        def check_others(action: str, principal: str, target: Any) -> AccessDecision:
             decision = check.__func__(action, principal, target)
             is_private = target.access is not None and target.access.policy == "private"
             if action == "read" and is_private and not decision.allowed:
-                return Decision(True, "planted")
+                return AccessDecision(True, "planted")
             return decision
 
         return staticmethod(check_others)

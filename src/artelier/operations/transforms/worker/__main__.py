@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.child_loop import MIB, serve
 from artelier.operations.transforms.steps import Extract, Step
-from artelier.operations.transforms.worker.failure import Failure
+from artelier.operations.transforms.worker.failure import TransformFailure
 from artelier.operations.transforms.worker.pattern_match import matches
 from artelier.operations.transforms.worker.step_runner import run
 
@@ -38,42 +38,42 @@ def _answer(message: dict[str, Any]) -> tuple[bytes, bool]:
     if (asked := message.get("match")) is not None:
         if asked["dialect"] == "regex":
             importlib.import_module("regex")  # which is not the user's time
-        return _timed(message["time_s"], lambda: msgspec.json.encode({"value": matches(asked)}))
+        return _run_timed(message["time_s"], lambda: msgspec.json.encode({"value": matches(asked)}))
     steps = msgspec.convert(message["steps"], tuple[Step, ...])
     if any(isinstance(step, Extract) and step.path is not None for step in steps):
         # Its import takes a while, which is not the user's time.
         importlib.import_module("jsonpath")
-    return _timed(
-        message["time_s"], lambda: _encoded(run(steps, message["value"]), bytes_max=message["bytes_max"])
+    return _run_timed(
+        message["time_s"], lambda: _encode(run(steps, message["value"]), bytes_max=message["bytes_max"])
     )
 
 
-def _timed(time_s: float, work: Callable[[], bytes]) -> tuple[bytes, bool]:
+def _run_timed(time_s: float, work: Callable[[], bytes]) -> tuple[bytes, bool]:
     try:
         try:
             signal.setitimer(signal.ITIMER_PROF, time_s)
             answer = work()
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    except Failure as failure:
-        return _failed(failure.code, str(failure), failure.step), True
+    except TransformFailure as failure:
+        return _encode_failure(failure.code, str(failure), failure.step), True
     except TimeUp:
-        return _failed("timeout", "it took too long", None), False
+        return _encode_failure("timeout", "it took too long", None), False
     except (MemoryError, OverflowError):
-        return _failed("too_large", "it needs too much memory", None), False
+        return _encode_failure("too_large", "it needs too much memory", None), False
     except RecursionError:
-        return _failed("error", "the value is nested too deeply", None), True
+        return _encode_failure("error", "the value is nested too deeply", None), True
     return answer, True
 
 
-def _encoded(value: Any, *, bytes_max: int) -> bytes:
+def _encode(value: Any, *, bytes_max: int) -> bytes:
     encoded = msgspec.json.encode({"value": value})
     if len(encoded) - len(b'{"value":}') > bytes_max:
-        raise Failure("too_large", "the result is too large")
+        raise TransformFailure("too_large", "the result is too large")
     return encoded
 
 
-def _failed(code: str, message: str, step: int | None) -> bytes:
+def _encode_failure(code: str, message: str, step: int | None) -> bytes:
     return msgspec.json.encode({"failed": code, "message": message, "step": step})
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Failure(Exception):
+class TransformFailure(Exception):
     """`code` is `no_match`, `error`, `timeout` or `too_large`; the message holds nothing of the value."""
 
     def __init__(self, code: str, message: str) -> None:

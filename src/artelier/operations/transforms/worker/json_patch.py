@@ -11,59 +11,59 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from artelier.operations.transforms.worker.failure import Failure
+from artelier.operations.transforms.worker.failure import TransformFailure
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 
 
-def patched(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
+def apply_patch(document: Any, patch: Sequence[Mapping[str, Any]]) -> Any:
     """The document after all operations. Errors: `Failure` that says which can't be done."""
     for at, operation in enumerate(patch):
         try:
-            document = _applied(document, operation)
-        except Failure as failure:
-            raise Failure(failure.code, f"operation {at} of the patch: {failure}") from None
+            document = _apply(document, operation)
+        except TransformFailure as failure:
+            raise TransformFailure(failure.code, f"operation {at} of the patch: {failure}") from None
     return document
 
 
-def _applied(document: Any, operation: Mapping[str, Any]) -> Any:
+def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
     name, path = operation["op"], _tokens(operation["path"])
     match name:
         case "add":
-            return _added(document, path, operation["value"])
+            return _add(document, path, operation["value"])
         case "replace":
-            _found(document, path)
-            return _replaced(document, path, operation["value"])
+            _find(document, path)
+            return _replace(document, path, operation["value"])
         case "remove":
             _remove(document, path)
             return document
         case "test":
-            if not _same(_found(document, path), operation["value"]):
-                raise Failure("error", "the test failed")
+            if not _same(_find(document, path), operation["value"]):
+                raise TransformFailure("error", "the test failed")
             return document
         case "copy":
-            source = _found(document, _tokens(operation["from"]))
-            return _added(document, path, copy.deepcopy(source))
+            source = _find(document, _tokens(operation["from"]))
+            return _add(document, path, copy.deepcopy(source))
         case _:
-            return _moved(document, _tokens(operation["from"]), path)
+            return _move(document, _tokens(operation["from"]), path)
 
 
-def _moved(document: Any, source: list[str], path: list[str]) -> Any:
+def _move(document: Any, source: list[str], path: list[str]) -> Any:
     if path[: len(source)] == source and len(path) > len(source):
-        raise Failure("error", "a value can't move into itself")
-    value = _found(document, source)
+        raise TransformFailure("error", "a value can't move into itself")
+    value = _find(document, source)
     if source == path:
         return document
     _remove(document, source)
-    return _added(document, path, value)
+    return _add(document, path, value)
 
 
 def _tokens(pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
-def _missing() -> Failure:
-    return Failure("error", "there is nothing at this place")
+def _missing() -> TransformFailure:
+    return TransformFailure("error", "there is nothing at this place")
 
 
 def _at(items: list[Any], token: str, *, end: int) -> int:
@@ -72,7 +72,7 @@ def _at(items: list[Any], token: str, *, end: int) -> int:
     return int(token)
 
 
-def _found(document: Any, path: list[str]) -> Any:
+def _find(document: Any, path: list[str]) -> Any:
     for token in path:
         if isinstance(document, dict) and token in document:
             document = cast("dict[str, Any]", document)[token]
@@ -84,10 +84,10 @@ def _found(document: Any, path: list[str]) -> Any:
     return document
 
 
-def _added(document: Any, path: list[str], value: Any) -> Any:
+def _add(document: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
-    parent, last = _found(document, path[:-1]), path[-1]
+    parent, last = _find(document, path[:-1]), path[-1]
     if isinstance(parent, dict):
         parent[last] = value
     elif isinstance(parent, list):
@@ -98,19 +98,19 @@ def _added(document: Any, path: list[str], value: Any) -> Any:
     return document
 
 
-def _replaced(document: Any, path: list[str], value: Any) -> Any:
+def _replace(document: Any, path: list[str], value: Any) -> Any:
     if not path:
         return value
-    parent = _found(document, path[:-1])
+    parent = _find(document, path[:-1])
     parent[path[-1] if isinstance(parent, dict) else int(path[-1])] = value
     return document
 
 
 def _remove(document: Any, path: list[str]) -> None:
     if not path:
-        raise Failure("error", "the whole can't be removed")
-    _found(document, path)
-    parent = _found(document, path[:-1])
+        raise TransformFailure("error", "the whole can't be removed")
+    _find(document, path)
+    parent = _find(document, path[:-1])
     del parent[path[-1] if isinstance(parent, dict) else int(path[-1])]
 
 

@@ -7,18 +7,18 @@ import warnings
 from functools import lru_cache
 from typing import Any
 
-from artelier.operations.transforms.worker.failure import Failure
+from artelier.operations.transforms.worker.failure import TransformFailure
 
 
 def matches(asked: dict[str, Any]) -> bool:
     """Return whether the text matches. Errors: `Failure` for what is no pattern."""
-    compiled = _compiled(asked["pattern"], asked["dialect"], asked["flags"])
+    compiled = _compile(asked["pattern"], asked["dialect"], asked["flags"])
     found = compiled.fullmatch if asked["whole"] else compiled.search
     return found(asked["text"]) is not None
 
 
 @lru_cache(maxsize=64)
-def _compiled(pattern: str, dialect: str, flags: int) -> Any:
+def _compile(pattern: str, dialect: str, flags: int) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -26,7 +26,7 @@ def _compiled(pattern: str, dialect: str, flags: int) -> Any:
                 return re.compile(pattern, flags)
             return _other(pattern, flags)
     except (re.error, ValueError, OverflowError, RecursionError) as error:
-        raise Failure("error", f"not a regular expression: {str(error)[:200]}") from None
+        raise TransformFailure("error", f"not a regular expression: {str(error)[:200]}") from None
 
 
 def _other(pattern: str, flags: int) -> Any:

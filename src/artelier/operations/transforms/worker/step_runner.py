@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, cast
 
 from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex, Step, Trim
-from artelier.operations.transforms.worker.failure import Failure
-from artelier.operations.transforms.worker.json_patch import patched
+from artelier.operations.transforms.worker.failure import TransformFailure
+from artelier.operations.transforms.worker.json_patch import apply_patch
 
 _FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 _WORD = re.compile(r"\S+")
@@ -22,7 +22,7 @@ def run(steps: Sequence[Step], value: Any) -> Any:
     for at, step in enumerate(steps):
         try:
             value = _run(step, value)
-        except Failure as failure:
+        except TransformFailure as failure:
             failure.step = at
             raise
     return value
@@ -31,21 +31,21 @@ def run(steps: Sequence[Step], value: Any) -> Any:
 def _run(step: Step, value: Any) -> Any:
     match step:
         case JsonPatch():
-            return patched(_document(value), step.patch)
+            return apply_patch(_document(value), step.patch)
         case Regex():
-            return _replaced(step, _text(value))
+            return _replace(step, _text(value))
         case Case():
-            return _cased(_text(value), step.to)
+            return _change_case(_text(value), step.to)
         case Trim():
             trimmed = _text(value).strip(step.chars)
             return trimmed if step.max_chars is None else trimmed[: step.max_chars]
         case Extract():
-            return _extracted(step, value)
+            return _extract(step, value)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Failure("error", f"a text is needed, not {_kind(value)}")
+        raise TransformFailure("error", f"a text is needed, not {_kind(value)}")
     return value
 
 
@@ -74,10 +74,10 @@ def _document(value: Any) -> Any:
     try:
         return json.loads(value, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise Failure("error", "the text is no JSON") from None
+        raise TransformFailure("error", "the text is no JSON") from None
 
 
-def _compiled(pattern: str, flags: str = "") -> re.Pattern[str]:
+def _compile(pattern: str, flags: str = "") -> re.Pattern[str]:
     chosen = re.RegexFlag(0)
     for letter in flags:
         chosen |= _FLAGS[letter]
@@ -86,18 +86,18 @@ def _compiled(pattern: str, flags: str = "") -> re.Pattern[str]:
             warnings.simplefilter("ignore")
             return re.compile(pattern, chosen)
     except (re.error, OverflowError, RecursionError) as error:
-        raise Failure("error", f"not a regular expression: {str(error)[:200]}") from None
+        raise TransformFailure("error", f"not a regular expression: {str(error)[:200]}") from None
 
 
-def _replaced(step: Regex, text: str) -> str:
-    pattern = _compiled(step.pattern, step.flags)
+def _replace(step: Regex, text: str) -> str:
+    pattern = _compile(step.pattern, step.flags)
     try:
         return pattern.sub(step.replace, text, count=step.count)
     except (re.error, IndexError) as error:
-        raise Failure("error", f"the replacement does not fit: {str(error)[:200]}") from None
+        raise TransformFailure("error", f"the replacement does not fit: {str(error)[:200]}") from None
 
 
-def _cased(text: str, to: str) -> str:
+def _change_case(text: str, to: str) -> str:
     match to:
         case "lower":
             return text.lower()
@@ -109,21 +109,21 @@ def _cased(text: str, to: str) -> str:
             return _SENTENCE.sub(lambda found: found[1] + found[2].upper(), text.lower())
 
 
-def _extracted(step: Extract, value: Any) -> Any:
+def _extract(step: Extract, value: Any) -> Any:
     found = _groups(step, _text(value)) if step.regex is not None else _nodes(step, value)
     if step.many:
         return list(found)
     for first in found:
         return first
-    raise Failure("no_match", "nothing matches")
+    raise TransformFailure("no_match", "nothing matches")
 
 
 def _groups(step: Extract, text: str) -> Iterator[str]:
-    for found in _compiled(step.regex or "").finditer(text):
+    for found in _compile(step.regex or "").finditer(text):
         try:
             yield found[step.group] or ""
         except IndexError:
-            raise Failure("error", "the pattern has no such group") from None
+            raise TransformFailure("error", "the pattern has no such group") from None
 
 
 def _nodes(step: Extract, value: Any) -> Iterator[Any]:
@@ -142,4 +142,4 @@ def _nodes(step: Extract, value: Any) -> Iterator[Any]:
             yield node.obj
     except (JSONPathError, RecursionError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise Failure("error", f"the path can't be followed: {lines[0][:200]}") from None
+        raise TransformFailure("error", f"the path can't be followed: {lines[0][:200]}") from None

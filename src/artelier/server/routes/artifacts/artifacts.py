@@ -12,13 +12,13 @@ import msgspec
 from fastapi import Query, Response
 
 from artelier.agents.export.fork_adoption import adopt as bring_home
-from artelier.artifacts import Access, Artifacts, Prices, Provenance
+from artelier.artifacts import Access, AccessPrices, Artifacts, Provenance
 from artelier.artifacts.content import encode_content
 from artelier.artifacts.kinds import known_kinds
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
 from artelier.server.deps import Actor, Desk, Who
-from artelier.server.pii import sought
+from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
 from artelier.server.routes.operator import Signed, artifacts_of
 from artelier.server.wire.artifacts import artifacts as wire
@@ -66,7 +66,7 @@ async def list_(
     if q is not None:
         if after is not None:
             raise InvalidRequest("a search has one page", expected="q without after")
-        words = await sought(desk, who, q)
+        words = await scrub_query(desk, who, q)
         found = await artifacts.search(words, kind=kind, owner=owner, limit=limit)
         return wire.ArtifactsPage.model_validate({"items": found, "kinds": known_kinds()})
     found = await artifacts.list(kind=kind, owner=owner, after=after, limit=limit + 1)
@@ -93,7 +93,7 @@ async def write(desk: Desk, actor: Actor, body: wire.ArtifactWrite) -> wire.Arti
         expected_version=body.expected_version,
         provenance=Provenance(derived_from=tuple(body.derived_from)),
     )
-    return wire.shown(artifact)
+    return wire.artifact_shown(artifact)
 
 
 @router.get("/{id}", operation_id="artifacts_show")
@@ -102,7 +102,7 @@ async def show(
 ) -> wire.ArtifactShown:
     """One version with its content, if reading it is free; `/read` agrees to a price."""
     artifacts = await _of(desk, actor, world)
-    return wire.shown(await artifacts.look(_ref(id, version), price_max=0))
+    return wire.artifact_shown(await artifacts.look(_ref(id, version), price_max=0))
 
 
 @router.post("/{id}/read", operation_id="artifacts_read")
@@ -113,7 +113,7 @@ async def read(desk: Desk, actor: Actor, id: str, body: wire.Paid) -> wire.Artif
 
 
 async def _read(artifacts: Artifacts, id: str, version: int | None, *, price_max: int) -> wire.ArtifactShown:
-    return wire.shown(await artifacts.read(_ref(id, version), price_max=price_max))
+    return wire.artifact_shown(await artifacts.read(_ref(id, version), price_max=price_max))
 
 
 def _ref(id: str, version: int | None) -> str:
@@ -127,7 +127,7 @@ def _ref(id: str, version: int | None) -> str:
 async def change(desk: Desk, actor: Actor, id: str, body: wire.ArtifactChange) -> wire.ArtifactShown:
     """Write a version in which some things are other: content, access, prices, metadata."""
     artifacts = artifacts_of(desk, actor)
-    wished = body.given("media", "content", "expected_version")
+    wished = body.given_fields("media", "content", "expected_version")
     if "content" in body.model_fields_set:
         content = wire.content_of(body.content, body.media)
     elif wished:
@@ -135,7 +135,7 @@ async def change(desk: Desk, actor: Actor, id: str, body: wire.ArtifactChange) -
     else:
         raise InvalidRequest("nothing to change", expected="content, access, prices or metadata")
     artifact = await artifacts.write(id, content=content, expected_version=body.expected_version, **wished)
-    return wire.shown(artifact)
+    return wire.artifact_shown(artifact)
 
 
 @router.post("/{id}/adopt", status_code=201, operation_id="artifacts_adopt")
@@ -150,7 +150,7 @@ async def adopt(desk: Desk, who: Who, actor: Actor, id: str, body: wire.Adoption
         )
     artifacts = Signed(desk, actor).as_principal(body.principal).artifacts
     ref = _ref(id, body.version)
-    return wire.shown(await bring_home(desk.services, desk.id, artifacts, ref, to=body.to))
+    return wire.artifact_shown(await bring_home(desk.services, desk.id, artifacts, ref, to=body.to))
 
 
 @router.delete("/{id}", status_code=204, operation_id="artifacts_delete")
@@ -203,7 +203,7 @@ async def access(desk: Desk, actor: Actor, id: str, world: World = None) -> wire
     standing = verdicts[0].standing
     assert standing is not None, "whatever may be read is there"
     rules: Access | None = standing.access
-    prices: Prices = standing.prices
+    prices: AccessPrices = standing.prices
     return wire.ArtifactAccess.model_validate(
         {
             "id": id,

@@ -26,7 +26,7 @@ from artelier.artifacts.content import CONTENT_BYTES_MAX, Media, check_json, enc
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
 from artelier.server.deps import Actor, Desk
-from artelier.server.pii import cleaned, disarmer, typed
+from artelier.server.pii import disarmer, escape_placeholders, scrub_content
 from artelier.server.routes import resource
 from artelier.server.routes.operator import artifacts_of
 from artelier.server.wire.artifacts.uploads import Uploaded, Uploads
@@ -97,7 +97,7 @@ class File(NamedTuple):
 async def create(desk: Desk, actor: Actor, request: Request) -> Uploads:
     """Store files as artifacts `uploads/<name>`; the same file again is the artifact that is there."""
     with _place(request, desk):
-        return await _stored(desk, actor, request)
+        return await _store_files(desk, actor, request)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _place(request: Request, desk: TenantKernel) -> Generator[None]:
         counts[desk.id] -= 1
 
 
-async def _stored(desk: TenantKernel, actor: str, request: Request) -> Uploads:
+async def _store_files(desk: TenantKernel, actor: str, request: Request) -> Uploads:
     form = await _form(request)
     try:
         kind, subject = _kind(form), _subject(form)
@@ -175,14 +175,14 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
     if subject:
         artifacts = artifacts.about(subject)
     digest = await _aside(file, lambda: sha256(file.content).hexdigest()[:8])
-    name = named(desk, file, digest)
+    name = upload_name(desk, file, digest)
     chosen = kind or ("dataset" if _suffix(name) in DATASETS else "document")
     disarm = disarmer(desk)
     content, media, stored = await _aside(file, lambda: _read(disarm, file, name))
-    kept = await cleaned(desk, stored)
+    kept = await scrub_content(desk, stored)
     found = False
     artifact = None
-    for id in (f"uploads/{name}", f"uploads/{_numbered(name, digest)}"):
+    for id in (f"uploads/{name}", f"uploads/{_with_digest(name, digest)}"):
         before = await _standing(artifacts, id)
         # Encoded: to Python, 1 and true are the same.
         if before is not None and await _aside(file, partial(_is_same, before, media, kept)):
@@ -195,7 +195,7 @@ async def _keep(desk: TenantKernel, actor: str, file: File, kind: str, subject: 
                     kind=chosen,
                     content=content,
                     expected_version=0,
-                    metadata={"name": typed(desk, file.name[:200]), "type": file.type[:100]},
+                    metadata={"name": escape_placeholders(desk, file.name[:200]), "type": file.type[:100]},
                 )
                 break
     if artifact is None:
@@ -233,7 +233,7 @@ async def _standing(artifacts: Artifacts, id: str) -> Artifact | None:
     return None
 
 
-def named(desk: TenantKernel, file: File, digest: str) -> str:
+def upload_name(desk: TenantKernel, file: File, digest: str) -> str:
     """The last piece of the id. Ids are no secret: a name that tells of a person is left out."""
     name = slug(file.name)
     personal = desk.services.personal
@@ -256,7 +256,7 @@ def _suffix(name: str) -> str:
     return found.group().lower() if found and found.start() > 0 else ""
 
 
-def _numbered(name: str, digest: str) -> str:
+def _with_digest(name: str, digest: str) -> str:
     suffix = _suffix(name)
     stem = name[: -len(suffix)] if suffix else name
     return f"{stem}-{digest}{suffix}"

@@ -41,7 +41,7 @@ async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.Tu
     """Say something; the reply is a run."""
     session = await session_of(desk, id, body.branch, by=actor)
     return await start_turn(
-        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given()
+        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given_fields()
     )
 
 
@@ -58,7 +58,7 @@ async def say_stream(
     """Say something, and follow the reply. Who leaves early misses it only here: the turn goes on."""
     session = await session_of(desk, id, body.branch, by=actor)
     started = await start_turn(
-        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given()
+        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given_fields()
     )
     return _stream(session, hub, started.run_id, after=0)
 
@@ -83,7 +83,11 @@ async def continue_(
 
 async def _again(request: Request, session: Session, body: wire.TurnAgain, trigger: str) -> wire.TurnStarted:
     return await start_turn(
-        session, errands_of(request.app), trigger=trigger, deadline_s=body.deadline_s, **body.params.given()
+        session,
+        errands_of(request.app),
+        trigger=trigger,
+        deadline_s=body.deadline_s,
+        **body.params.given_fields(),
     )
 
 
@@ -152,11 +156,11 @@ async def _newest(session: Session) -> str:
 
 
 def _stream(session: Session, hub: Hub, run_id: str, *, after: int) -> EventStream:
-    frames = _followed(session, run_id, after=after)
+    frames = _follow(session, run_id, after=after)
     return EventStream(beating(frames, session.desk.services.clock, is_over=lambda: hub.is_closed))
 
 
-async def _followed(session: Session, run_id: str, *, after: int) -> AsyncGenerator[bytes]:
+async def _follow(session: Session, run_id: str, *, after: int) -> AsyncGenerator[bytes]:
     """First which run it is, then its events up to its end."""
     yield _frame({"type": "run", "run_id": run_id})
     async with aclosing(session.watch(run_id, after=after)) as items:

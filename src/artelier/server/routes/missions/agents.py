@@ -15,7 +15,7 @@ from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk
 from artelier.server.inspector.prompt_preview import looked_ahead
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import check_mission, key_of, named
+from artelier.server.routes.missions.mission_common import check_mission, key_of, new_id
 from artelier.server.wire import runs
 from artelier.server.wire.missions import agents as wire
 from artelier.server.wire.models import ID_CHARS_MAX, After, Limit, Nothing, Page
@@ -39,7 +39,7 @@ async def list_(
 async def create(desk: Desk, by: Actor, asked: wire.AgentNew) -> wire.AgentShown:
     """Make an agent that tasks can be assigned to, with steering of its own."""
     await check_mission(desk, asked.mission)
-    id = named(asked.id, asked.name, mission=asked.mission, folder="")
+    id = new_id(asked.id, asked.name, mission=asked.mission, folder="")
     if id.startswith(CARDS) or (asked.mission and not id.startswith(f"{asked.mission}/")):
         raise InvalidRequest(
             "that is no id for this agent",
@@ -55,16 +55,16 @@ async def create(desk: Desk, by: Actor, asked: wire.AgentNew) -> wire.AgentShown
         budget_usd=asked.budget_usd,
         by=by,
     )
-    return await _shown(desk, id)
+    return await _show_agent(desk, id)
 
 
 @router.get("/{id}", operation_id="agents_show")
 async def show(desk: Desk, id: str) -> wire.AgentShown:
     """One agent with its tools, steering and memory; with its card if it has runs."""
-    return await _shown(desk, id)
+    return await _show_agent(desk, id)
 
 
-async def _shown(desk: Any, id: str) -> wire.AgentShown:
+async def _show_agent(desk: Any, id: str) -> wire.AgentShown:
     comes = await upcoming(desk, id)
     shown = wire.AgentShown.model_validate(await agent_facts(desk, id))
     if comes is not None:
@@ -76,9 +76,9 @@ async def _shown(desk: Any, id: str) -> wire.AgentShown:
 async def change(desk: Desk, by: Actor, id: str, asked: wire.AgentChange) -> wire.AgentShown:
     """Change who it is, its model, or the memory that is attached to it."""
     await change_agent(
-        desk, id, asked.given("expected_version"), by=by, expected_version=asked.expected_version
+        desk, id, asked.given_fields("expected_version"), by=by, expected_version=asked.expected_version
     )
-    return await _shown(desk, id)
+    return await _show_agent(desk, id)
 
 
 @router.get("/{id}/next-prompt", operation_id="agents_next_prompt")
@@ -90,7 +90,7 @@ async def next_prompt(desk: Desk, id: str) -> wire.Ahead:
 # What people tell it
 
 
-async def _told(desk: Any, id: str, verb: str, **command: Any) -> wire.AgentEffects:
+async def _command_agent(desk: Any, id: str, verb: str, **command: Any) -> wire.AgentEffects:
     """Give each of its open runs a command. Errors: `NotFound`; `Conflict` if it has none."""
     if await upcoming(desk, id) is None:
         await agent_facts(desk, id)
@@ -105,31 +105,31 @@ async def _told(desk: Any, id: str, verb: str, **command: Any) -> wire.AgentEffe
 @router.post("/{id}/pause", operation_id="agents_pause")
 async def pause(desk: Desk, by: Actor, id: str, asked: runs.Note) -> wire.AgentEffects:
     """Let its runs hold after the step at hand."""
-    return await _told(desk, id, "pause", by=by, note=asked.note)
+    return await _command_agent(desk, id, "pause", by=by, note=asked.note)
 
 
 @router.post("/{id}/resume", operation_id="agents_resume")
 async def resume(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.AgentEffects:
     """Let its paused runs go on."""
-    return await _told(desk, id, "resume", by=by)
+    return await _command_agent(desk, id, "resume", by=by)
 
 
 @router.post("/{id}/step", operation_id="agents_step")
 async def step(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.AgentEffects:
     """Let its runs go on for one iteration, and hold again."""
-    return await _told(desk, id, "step", by=by)
+    return await _command_agent(desk, id, "step", by=by)
 
 
 @router.post("/{id}/stop", operation_id="agents_stop")
 async def stop(desk: Desk, by: Actor, id: str, asked: runs.Note) -> wire.AgentEffects:
     """Pause its runs now, their calls in flight cancelled."""
-    return await _told(desk, id, "stop", by=by, note=asked.note)
+    return await _command_agent(desk, id, "stop", by=by, note=asked.note)
 
 
 @router.post("/{id}/note", operation_id="agents_note")
 async def note(desk: Desk, by: Actor, id: str, asked: runs.Injection) -> wire.AgentEffects:
     """Tell it something before its next decision."""
-    return await _told(desk, id, "inject", note=asked.note, by=by)
+    return await _command_agent(desk, id, "inject", note=asked.note, by=by)
 
 
 @router.post("/{id}/run", status_code=202, operation_id="agents_run")
@@ -146,7 +146,7 @@ async def run(request: Request, desk: Desk, id: str, asked: Nothing) -> wire.Age
     else:
         wish = _WorkRequest()
         errands.start(key, _work(desk, id, wish), about=wish)
-    return await _shown(desk, id)
+    return await _show_agent(desk, id)
 
 
 @dataclass(slots=True)

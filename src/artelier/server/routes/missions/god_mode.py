@@ -15,7 +15,7 @@ from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import (
     check,
     key_of,
-    sent,
+    send_work,
     with_shown_workspace,
     workspace_of,
 )
@@ -56,32 +56,32 @@ async def plan(
         subject=asked.subject,
         at_most=asked.at_most,
     )
-    errand = await sent(errands, key, work, desk, run_id=mission)
+    errand = await send_work(errands, key, work, desk, run_id=mission)
     if wait:
         await asyncio.wait({errand.task}, timeout=wait)
     check(errands, key, errand)
-    found = await _planned(desk, mission)
+    found = await _show_plan(desk, mission)
     response.status_code = 202 if found.status in PLANNING else 200
     return found
 
 
-async def _planned(desk: Any, mission: str) -> wire.Planned:
+async def _show_plan(desk: Any, mission: str) -> wire.Planned:
     return wire.Planned.model_validate({"mission": mission, **await mission_object(desk, mission)})
 
 
 @router.post("/launch")
 async def launch_named(desk: Desk, by: Actor, who: Who, asked: wire.LaunchNamed) -> wire.MissionShown:
     """Say yes to a mission's plan, or to an edited one: it begins."""
-    return await _launched(desk, asked.mission, asked, by=by, who=who)
+    return await _launch(desk, asked.mission, asked, by=by, who=who)
 
 
 @router.post("/{mission}/launch")
 async def launch(desk: Desk, by: Actor, who: Who, mission: str, asked: wire.LaunchAsk) -> wire.MissionShown:
     """Say yes to a mission's plan, or to an edited one: it begins."""
-    return await _launched(desk, mission, asked, by=by, who=who)
+    return await _launch(desk, mission, asked, by=by, who=who)
 
 
-async def _launched(
+async def _launch(
     desk: Any, mission: str, asked: wire.LaunchAsk, *, by: str, who: Identity
 ) -> wire.MissionShown:
     edited = None if asked.plan is None else asked.plan.model_dump(mode="json")

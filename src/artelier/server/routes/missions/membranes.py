@@ -11,7 +11,7 @@ from artelier.ids import OPERATOR
 from artelier.missions.agents.agent_updates import change_membrane
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import check_mission, named
+from artelier.server.routes.missions.mission_common import check_mission, new_id
 from artelier.server.wire.missions import membranes as wire
 from artelier.server.wire.models import ID_CHARS_MAX, After, Limit, Page
 
@@ -40,7 +40,7 @@ async def list_(
 async def create(desk: Desk, by: Actor, asked: wire.MembraneNew) -> wire.MembraneShown:
     """Make a membrane with its members."""
     await check_mission(desk, asked.mission)
-    id = named(asked.id, asked.name, mission=asked.mission, folder="membranes")
+    id = new_id(asked.id, asked.name, mission=asked.mission, folder="membranes")
     if asked.mission and not id.startswith(f"{asked.mission}/"):
         raise InvalidRequest(
             "what belongs to a mission is named after it", expected=f"{asked.mission}/<slug>", got=id[:140]
@@ -48,16 +48,16 @@ async def create(desk: Desk, by: Actor, asked: wire.MembraneNew) -> wire.Membran
     await desk.membranes.create(
         id, name=asked.name, members=asked.members, budget_usd=asked.budget_usd, by=by
     )
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)
 
 
 @router.get("/{id}", operation_id="membranes_show")
 async def show(desk: Desk, id: str) -> wire.MembraneShown:
     """A membrane with its members and the first of what it shares."""
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)
 
 
-async def _shown(desk: Any, id: str) -> wire.MembraneShown:
+async def _show_membrane(desk: Any, id: str) -> wire.MembraneShown:
     return wire.MembraneShown.model_validate(await desk.membranes.show(id))
 
 
@@ -65,9 +65,9 @@ async def _shown(desk: Any, id: str) -> wire.MembraneShown:
 async def change(desk: Desk, by: Actor, id: str, asked: wire.MembraneChange) -> wire.MembraneShown:
     """Change its name, or its budget, which is a cap at once."""
     await change_membrane(
-        desk, id, asked.given("expected_version"), by=by, expected_version=asked.expected_version
+        desk, id, asked.given_fields("expected_version"), by=by, expected_version=asked.expected_version
     )
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)
 
 
 @router.get("/{id}/shared", operation_id="membranes_shared")
@@ -82,25 +82,25 @@ async def shared(desk: Desk, id: str, after: After = None, limit: Limit = 100) -
 async def join(desk: Desk, by: Actor, id: str, asked: wire.Member) -> wire.MembraneShown:
     """Let an agent read what is shared, from its next step on."""
     await desk.membranes.join(id, asked.agent, by)
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)
 
 
 @router.post("/{id}/leave", operation_id="membranes_leave")
 async def leave(desk: Desk, by: Actor, id: str, asked: wire.Member) -> wire.MembraneShown:
     """Take that right away, at once."""
     await desk.membranes.leave(id, asked.agent, by)
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)
 
 
 @router.post("/{id}/share", operation_id="membranes_share")
 async def share(desk: Desk, by: Actor, id: str, asked: wire.SharedOne) -> wire.MembraneShown:
     """Let the members read an artifact."""
     await desk.membranes.share(id, asked.artifact, by)
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)
 
 
 @router.post("/{id}/unshare", operation_id="membranes_unshare")
 async def unshare(desk: Desk, by: Actor, id: str, asked: wire.SharedOne) -> wire.MembraneShown:
     """Take the members' right to read an artifact away."""
     await desk.membranes.unshare(id, asked.artifact, by)
-    return await _shown(desk, id)
+    return await _show_membrane(desk, id)

@@ -19,7 +19,7 @@ def key_of(kind: str, desk: Any, id: str) -> Key:
     return (kind, desk.id, id)
 
 
-async def sent(
+async def send_work(
     errands: Errands, key: Key, work: Coroutine[Any, Any, Any], desk: Any, *, run_id: str
 ) -> Errand:
     """Let work go on beside the answer, and wait until its run has begun.
@@ -34,12 +34,12 @@ async def sent(
     errand = errands.start(key, work)
     loop, came = asyncio.get_running_loop(), asyncio.Event()
 
-    def committed(position: int, abroad: bool) -> None:
+    def on_commit(position: int, abroad: bool) -> None:
         with suppress(RuntimeError):  # the loop was closed in between
             loop.call_soon_threadsafe(came.set)
 
     errand.task.add_done_callback(lambda _: came.set())
-    unlisten = desk.services.store.listen(committed)
+    unlisten = desk.services.store.listen(on_commit)
     try:
         while not errand.task.done() and not await has_begun(desk, run_id):
             await came.wait()
@@ -77,7 +77,7 @@ async def has_begun(desk: Any, run_id: str) -> bool:
     return True
 
 
-def named(id: str | None, name: str, *, mission: str | None, folder: str) -> str:
+def new_id(id: str | None, name: str, *, mission: str | None, folder: str) -> str:
     """The id of something new: as it was asked for, or made from its name."""
     if id is not None:
         return id
@@ -116,4 +116,4 @@ def with_shown_workspace(found: dict[str, Any], *, desk: Any, who: Identity) -> 
     """Return a record with its workspace as the person may see it: only on their own machine as a path."""
     if who.is_local or not found.get("workspace"):
         return found
-    return {**found, "workspace": desk.services.workspaces.shown(desk.id, found["workspace"])}
+    return {**found, "workspace": desk.services.workspaces.display_path(desk.id, found["workspace"])}

@@ -9,7 +9,7 @@ from fastapi import Query
 
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
-from artelier.missions.prompt.next_iteration import upcoming, written
+from artelier.missions.prompt.next_iteration import find_written, upcoming
 from artelier.missions.steering.document import Steering
 from artelier.missions.steering.policy import bias
 from artelier.missions.steering.store import SUFFIX, SteeringStore
@@ -34,7 +34,7 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wir
     items: list[wire.SteeringShown] = []
     for one in page[:limit]:
         with suppress(NotFound, AccessDenied, InvalidRequest):
-            items.append(await _shown(desk, one.id))
+            items.append(await _show_steering(desk, one.id))
     following = page[limit - 1].id if len(page) > limit else None
     return Page[wire.SteeringShown](items=items, next=following)
 
@@ -48,24 +48,24 @@ async def preview(x: Place = 0.5, y: Place = 0.5, safety: wire.Safety = "open") 
 @router.get("/{id}", operation_id="steering_show")
 async def show(desk: Desk, id: str) -> wire.SteeringShown:
     """Steering of an agent or a membrane, by its id or that of its steering."""
-    return await _shown(desk, id)
+    return await _show_steering(desk, id)
 
 
 @router.patch("/{id}", operation_id="steering_change")
 async def change(desk: Desk, by: Actor, id: str, asked: wire.SteeringPatch) -> wire.SteeringShown:
     """Steer: a new version, in force from the iteration that the answer names."""
-    patch = asked.given("expected_version")
+    patch = asked.given_fields("expected_version")
     await SteeringStore(desk).change(id, patch, by=by, expected_version=asked.expected_version)
-    return await _shown(desk, id)
+    return await _show_steering(desk, id)
 
 
 def _policy(steering: Steering) -> wire.Policy:
     return wire.Policy.model_validate(bias(steering))
 
 
-async def _shown(desk: Any, id: str) -> wire.SteeringShown:
+async def _show_steering(desk: Any, id: str) -> wire.SteeringShown:
     found = await SteeringStore(desk).show(id)
-    changed = await written(desk, found["id"], found["version"]) or (None, None)
+    changed = await find_written(desk, found["id"], found["version"]) or (None, None)
     in_force = Steering.parse(found["in_force"])
     return wire.SteeringShown.model_validate(
         {

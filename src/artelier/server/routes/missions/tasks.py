@@ -10,7 +10,7 @@ from artelier.missions.task.task_handle import check_start
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk, Setup, Who
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import key_of, sent, workspace_of
+from artelier.server.routes.missions.mission_common import key_of, send_work, workspace_of
 from artelier.server.wire import runs
 from artelier.server.wire.missions import tasks as wire
 from artelier.server.wire.models import ID_CHARS_MAX, AfterNumber, Limit, Nothing, Page
@@ -66,7 +66,7 @@ async def show(desk: Desk, id: str) -> wire.TaskShown:
 @router.patch("/{id}", operation_id="tasks_change")
 async def change(desk: Desk, by: Actor, id: str, asked: wire.TaskChange) -> wire.TaskShown:
     """Change a task that nobody works on: assign it, or change criteria, inputs and limits."""
-    return wire.TaskShown.model_validate(await desk.tasks.change(id, **asked.given(), by=by))
+    return wire.TaskShown.model_validate(await desk.tasks.change(id, **asked.given_fields(), by=by))
 
 
 @router.get("/{id}/iterations", operation_id="tasks_iterations")
@@ -80,7 +80,7 @@ async def start(request: Request, desk: Desk, id: str, asked: Nothing) -> wire.T
     """Let its agent begin with it, or go on, while the answer is on its way."""
     await check_start(desk, id)
     key = key_of("task", desk, id)
-    await sent(errands_of(request.app), key, desk.tasks.start(id, on_wait="suspend"), desk, run_id=id)
+    await send_work(errands_of(request.app), key, desk.tasks.start(id, on_wait="suspend"), desk, run_id=id)
     return wire.TaskShown.model_validate(await desk.tasks.show(id))
 
 

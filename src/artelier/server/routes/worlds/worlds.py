@@ -44,7 +44,7 @@ async def create(request: Request, desk: Desk, actor: Actor, body: wire.WorldNew
     await found(
         desk, body.id, entry, seed=body.seed, by=actor, policies=shipped_policies(), made_max=MADE_MAX
     )
-    return await _shown(desk, body.id, errands_of(request.app))
+    return await _show_world(desk, body.id, errands_of(request.app))
 
 
 def _entry(body: wire.WorldNew) -> WorldEntry:
@@ -70,10 +70,10 @@ def _spec(body: wire.WorldNew) -> dict[str, Any]:
 @router.get("/{id}", operation_id="worlds_show")
 async def show(request: Request, desk: Desk, id: str) -> wire.WorldShown:
     """Tick, money, market, settings, and the ticks that are being passed."""
-    return await _shown(desk, id, errands_of(request.app))
+    return await _show_world(desk, id, errands_of(request.app))
 
 
-async def _shown(desk: Any, id: str, errands: Errands) -> wire.WorldShown:
+async def _show_world(desk: Any, id: str, errands: Errands) -> wire.WorldShown:
     world = world_of(desk, id)
     row, settings, key = await world.row(), await world.config(), key_of(desk, id)
     errand, failure = errands.at_work(key), errands.failure(key)
@@ -109,14 +109,14 @@ async def run(request: Request, desk: Desk, id: str, body: wire.RunAsk) -> wire.
 async def pause(request: Request, desk: Desk, actor: Actor, id: str, body: Nothing) -> wire.WorldShown:
     """Let no further tick begin."""
     await world_of(desk, id).pause(by=actor)
-    return await _shown(desk, id, errands_of(request.app))
+    return await _show_world(desk, id, errands_of(request.app))
 
 
 @router.post("/{id}/resume", operation_id="worlds_resume")
 async def resume(request: Request, desk: Desk, actor: Actor, id: str, body: Nothing) -> wire.WorldShown:
     """Let ticks begin again; none is passed unasked."""
     await world_of(desk, id).resume(by=actor)
-    return await _shown(desk, id, errands_of(request.app))
+    return await _show_world(desk, id, errands_of(request.app))
 
 
 @router.post("/{id}/fork", status_code=201, operation_id="worlds_fork")
@@ -125,7 +125,7 @@ async def fork(request: Request, desk: Desk, actor: Actor, id: str, body: wire.F
     made = await world_of(desk, id).fork(
         at=body.at, new_id=body.id, with_=body.artifacts, config=body.settings, by=actor
     )
-    return await _shown(desk, made.id, errands_of(request.app))
+    return await _show_world(desk, made.id, errands_of(request.app))
 
 
 @router.post("/{id}/inject", operation_id="worlds_inject")
@@ -134,4 +134,4 @@ async def inject(
 ) -> wire.WorldShown:
     """Tell agents of something: they learn of it in the next tick."""
     await world_of(desk, id).inject(body.text, to=body.to, by=actor)
-    return await _shown(desk, id, errands_of(request.app))
+    return await _show_world(desk, id, errands_of(request.app))

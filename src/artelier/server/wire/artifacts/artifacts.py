@@ -14,7 +14,7 @@ from artelier.artifacts import Artifact
 from artelier.artifacts.content import encode_content, media_of
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.server.wire.models import Asked, Id, Page, Told
+from artelier.server.wire.models import CheckedRequestBody, Id, Page, Told
 
 INLINE_BYTES_MAX = 2 * 1024 * 1024
 """Content that an answer holds in place; more is downloaded (a guess: what a page can show)."""
@@ -99,7 +99,7 @@ class ArtifactShown(Told):
     written_us: int
 
 
-class ArtifactWrite(Asked):
+class ArtifactWrite(CheckedRequestBody):
     """A new artifact, or a new version of one."""
 
     id: Id
@@ -123,7 +123,7 @@ class ArtifactWrite(Asked):
     """Whom it is about: it is erased with that."""
 
 
-class ArtifactChange(Asked):
+class ArtifactChange(CheckedRequestBody):
     """The changes for a new version; fields that are left out stay."""
 
     expected_version: int = Field(ge=1, le=2**53)
@@ -136,7 +136,7 @@ class ArtifactChange(Asked):
     metadata: dict[str, Any] | None = None
 
 
-class Paid(Asked):
+class Paid(CheckedRequestBody):
     """A reading that may cost something."""
 
     version: int | None = Field(default=None, ge=1, le=2**53)
@@ -215,7 +215,7 @@ class ArtifactAccess(Told):
     """What people of this tenant may do, who act as `operator`."""
 
 
-class Adoption(Asked):
+class Adoption(CheckedRequestBody):
     """What a fork has written is brought home."""
 
     version: int | None = Field(default=None, ge=1, le=2**53)
@@ -226,7 +226,7 @@ class Adoption(Asked):
     """In whose name it is written, such as the owner of what it replaces; only admins may name another."""
 
 
-class Invocation(Asked):
+class Invocation(CheckedRequestBody):
     """A call of an executable artifact."""
 
     args: dict[str, Any] = {}
@@ -261,7 +261,7 @@ def content_of(content: Any, media: Media | None) -> Any:
     return content
 
 
-def shown(artifact: Artifact) -> ArtifactShown:
+def artifact_shown(artifact: Artifact) -> ArtifactShown:
     """An artifact with as much of its content as an answer holds."""
     media, stored = encode_content(artifact.content)
     is_cut = len(stored) > INLINE_BYTES_MAX

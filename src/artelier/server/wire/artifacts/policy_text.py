@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from artelier.artifacts import Access, Prices
+from artelier.artifacts import Access, AccessPrices
 
 _OTHERS = {
     "private": "Nobody else may read, invoke or change it.",
@@ -25,7 +25,7 @@ _PRICED = (("read", "Reading it"), ("invoke", "Invoking it"), ("inclusion", "A p
 NAMED_MAX = 20
 
 
-def in_words(owner: str, access: Access | None, prices: Prices) -> list[str]:
+def in_words(owner: str, access: Access | None, prices: AccessPrices) -> list[str]:
     """A sentence for each rule, the owner's first."""
     return [f"{owner} owns it, and decides who else may use it.", *_policy(access), *_prices(prices)]
 
@@ -50,19 +50,19 @@ def _policy(access: Access | None) -> list[str]:
 def _who(principals: Sequence[str]) -> str:
     if "*" in principals:
         return "Everybody"
-    named = [_named(one) for one in principals[:NAMED_MAX]]
+    named = [_name_principal(one) for one in principals[:NAMED_MAX]]
     more = len(principals) - NAMED_MAX
     if more > 0:
         named.append(f"{more} more")
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
-def _named(principal: str) -> str:
+def _name_principal(principal: str) -> str:
     kind, _, rest = principal.partition(":")
     return f"every member of {rest}" if kind == "membrane" and rest else principal
 
 
-def _prices(prices: Prices) -> list[str]:
+def _prices(prices: AccessPrices) -> list[str]:
     return [
         f"{what} costs others {amount} scrip." for name, what in _PRICED if (amount := getattr(prices, name))
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.server.wire.models import Asked, Told
+from artelier.server.wire.models import CheckedRequestBody, Told
 
 
 class ProfileLine(Told):
@@ -56,7 +56,7 @@ class Validated(Told):
     errors: list[Mistake]
 
 
-class ProfileBody(Asked):
+class ProfileBody(CheckedRequestBody):
     """A profile to look at, or to store."""
 
     profile: Any

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from artelier.server.wire.models import Asked, Id, Told
+from artelier.server.wire.models import CheckedRequestBody, Id, Told
 
 TEXT_CHARS_MAX = 1_000_000
 
 
-class Params(Asked):
+class Params(CheckedRequestBody):
     """Parameters of a main call; null takes one back."""
 
     temperature: float | None = None
@@ -26,7 +26,7 @@ class Params(Asked):
     timeout_s: float | None = Field(default=None, gt=0)
 
 
-class ChatWish(Asked):
+class ChatWish(CheckedRequestBody):
     """Settings of a chat; what is not given stays as it is."""
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
@@ -45,7 +45,7 @@ class ChatWish(Asked):
 
     def settings(self) -> dict[str, Any]:
         """Return what was given, as `Session.open` and `Session.change` take it."""
-        given = {**self.given("params", "id", "greetings", "subject"), **self.params.given()}
+        given = {**self.given_fields("params", "id", "greetings", "subject"), **self.params.given_fields()}
         if given.get("model", "") is None:
             del given["model"]
         return given
@@ -200,7 +200,7 @@ class ChatShown(Told):
     sessions: list[ProfileSession]
 
 
-class TurnAsk(Asked):
+class TurnAsk(CheckedRequestBody):
     """Something said."""
 
     text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
@@ -210,7 +210,7 @@ class TurnAsk(Asked):
     """For this one main call."""
 
 
-class TurnAgain(Asked):
+class TurnAgain(CheckedRequestBody):
     """Another reply, or more of one."""
 
     branch: str = Field(default="main", max_length=64)
@@ -218,7 +218,7 @@ class TurnAgain(Asked):
     params: Params = Params()
 
 
-class OnBranch(Asked):
+class OnBranch(CheckedRequestBody):
     """The branch of a chat that a request is about."""
 
     branch: str = Field(default="main", max_length=64)

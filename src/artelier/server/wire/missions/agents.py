@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from artelier.missions.definition import TEXT_CHARS_MAX
-from artelier.server.wire.models import Asked, Id, Told
+from artelier.server.wire.models import CheckedRequestBody, Id, Told
 from artelier.server.wire.runs import Effect
 
 
@@ -142,7 +142,7 @@ class AgentEffects(Told):
 # Requests
 
 
-class AgentNew(Asked):
+class AgentNew(CheckedRequestBody):
     """An agent that tasks can be assigned to."""
 
     name: str = Field(min_length=1, max_length=80)
@@ -159,7 +159,7 @@ class AgentNew(Asked):
     budget_usd: str | None = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$")
 
 
-class AgentChange(Asked):
+class AgentChange(CheckedRequestBody):
     """A change to an agent; fields that are left out stay. It counts for tasks that begin afterwards."""
 
     name: str | None = Field(default=None, min_length=1, max_length=80)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from artelier.missions.membranes import NAME_CHARS_MAX
-from artelier.server.wire.models import Asked, Id, Micro, Told
+from artelier.server.wire.models import CheckedRequestBody, Id, Micro, Told
 
 
 class MembraneLine(Told):
@@ -49,7 +49,7 @@ Budget = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such
 Name = Field(min_length=1, max_length=NAME_CHARS_MAX)
 
 
-class MembraneNew(Asked):
+class MembraneNew(CheckedRequestBody):
     """A membrane to be made."""
 
     name: str = Name
@@ -62,7 +62,7 @@ class MembraneNew(Asked):
     budget_usd: str | None = Budget
 
 
-class MembraneChange(Asked):
+class MembraneChange(CheckedRequestBody):
     """A change to a membrane; fields that are left out stay."""
 
     name: str | None = Field(default=None, min_length=1, max_length=NAME_CHARS_MAX)
@@ -72,10 +72,10 @@ class MembraneChange(Asked):
     """Refused with 409 if somebody has changed it since."""
 
 
-class Member(Asked):
+class Member(CheckedRequestBody):
     agent: Id = Field(min_length=1)
 
 
-class SharedOne(Asked):
+class SharedOne(CheckedRequestBody):
     artifact: Id = Field(min_length=1)
     """Its id, without a version."""

@@ -10,7 +10,7 @@ from artelier.missions.definition import Plan
 from artelier.server.wire.missions.agents import MissionAgent
 from artelier.server.wire.missions.membranes import MembraneLine
 from artelier.server.wire.missions.tasks import TaskLine
-from artelier.server.wire.models import Asked, Id, Micro, Told
+from artelier.server.wire.models import CheckedRequestBody, Id, Micro, Told
 from artelier.server.wire.runs import Approval, Usage
 
 
@@ -115,7 +115,7 @@ class MissionShown(Told):
 # Requests
 
 
-class PlanAsk(Asked):
+class PlanAsk(CheckedRequestBody):
     """A goal to take apart."""
 
     goal: str = Field(min_length=1, max_length=100_000)
@@ -133,7 +133,7 @@ class PlanAsk(Asked):
     """Whom it is about: what its runs store and write is erased with that."""
 
 
-class LaunchAsk(Asked):
+class LaunchAsk(CheckedRequestBody):
     """Yes to a plan."""
 
     plan: Plan | None = None

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from artelier.server.wire.models import Asked, Told
+from artelier.server.wire.models import CheckedRequestBody, Told
 
 Safety = Literal["open", "approve_high", "approve_medium", "read_only"]
 
@@ -90,7 +90,7 @@ class SteeringShown(Document):
     """Who wrote this version."""
 
 
-class SteeringPatch(Asked):
+class SteeringPatch(CheckedRequestBody):
     """A JSON merge patch of the document: what is left out stays, null puts a default back."""
 
     xy: dict[str, Any] | None = None

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Ref, Text
-from artelier.server.wire.models import Asked, Id, Micro, Told
+from artelier.server.wire.models import CheckedRequestBody, Id, Micro, Told
 from artelier.server.wire.runs import Approval
 
 
@@ -107,7 +107,7 @@ class IterationList(Told):
 # Requests
 
 
-class TaskNew(Asked):
+class TaskNew(CheckedRequestBody):
     """A task to be done."""
 
     goal: Text
@@ -132,7 +132,7 @@ class TaskNew(Asked):
     """For a task without a mission; without it the server's own."""
 
 
-class Judging(Asked):
+class Judging(CheckedRequestBody):
     """A person's word on an output."""
 
     output: Ref | None = None
@@ -141,7 +141,7 @@ class Judging(Asked):
     """Why; of a rejected output, its agent reads it when the task is retried."""
 
 
-class TaskChange(Asked):
+class TaskChange(CheckedRequestBody):
     """A change to a task that is not being worked on; fields that are left out stay."""
 
     assigned_agent_id: Id | None = None

@@ -173,10 +173,10 @@ def suspicions(text: str) -> tuple[str, ...]:
 
     Cost: O(n), with patterns whose gaps are bounded.
     """
-    return tuple(dict.fromkeys(_found(text)))[:REASONS_MAX]
+    return tuple(dict.fromkeys(_find_reasons(text)))[:REASONS_MAX]
 
 
-def _found(text: str) -> Iterator[str]:
+def _find_reasons(text: str) -> Iterator[str]:
     if hidden := invisible(text):
         names = ", ".join(sorted({f"U+{ord(one):04X}" for one in hidden})[:5])
         yield f"invisible, bidirectional or control characters: {names}"

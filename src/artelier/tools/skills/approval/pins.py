@@ -132,7 +132,7 @@ async def settle(
     heard = frozenset(asked)
     for _ in range(ATTEMPTS_MAX):
         pins = {(pin.source, pin.name): pin for pin in await pins_of(services.store, tenant)}
-        gone = _gone(pins, candidates, heard)
+        gone = _find_gone(pins, candidates, heard)
         verdicts: dict[Key, PinVerdict] = {}
         new: list[tuple[Candidate, PinVerdict, Pin | None]] = []
         for one in candidates:
@@ -148,7 +148,7 @@ async def settle(
             verdicts[key] = verdict
             if verdict.is_new:
                 new.append((one, verdict, pin))
-        if not new or await _written(services, tenant, new):
+        if not new or await _append_verdicts(services, tenant, new):
             return verdicts
     raise Conflict("the skills of this tenant are changed by others all the time", hint="Try again.")
 
@@ -167,7 +167,9 @@ async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | 
     return reasons == (before.broken,)
 
 
-def _gone(pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: frozenset[str]) -> dict[Key, str]:
+def _find_gone(
+    pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: frozenset[str]
+) -> dict[Key, str]:
     """Return, by source and shape, the tools that servers no longer have, for servers that answered."""
     here = {(one.source, one.found.definition.name) for one in candidates}
     return {
@@ -177,7 +179,7 @@ def _gone(pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: froze
     }
 
 
-async def _written(
+async def _append_verdicts(
     services: Services, tenant: str, new: Sequence[tuple[Candidate, PinVerdict, Pin | None]]
 ) -> bool:
     """Append the events of new verdicts; False if somebody else was faster."""
@@ -195,7 +197,9 @@ async def _written(
         for one, _, pin in new
     }
     batch = Batch(
-        appends=[StreamAppend(tenant_stream(tenant), drafts)], blobs=blobs, guard=unchanged(tenant, known)
+        appends=[StreamAppend(tenant_stream(tenant), drafts)],
+        blobs=blobs,
+        guard=guard_unchanged(tenant, known),
     )
     try:
         await services.store.append(batch)
@@ -236,7 +240,7 @@ def _event(
     return parked, [blob, why_blob]
 
 
-def unchanged(tenant: str, known: Mapping[Key, tuple[str, str] | None]) -> Callable[[Tx], None]:
+def guard_unchanged(tenant: str, known: Mapping[Key, tuple[str, str] | None]) -> Callable[[Tx], None]:
     """A guard: these skills still have the hash and status that a decision was made on."""
 
     def guard(tx: Tx) -> None:

@@ -56,7 +56,7 @@ class _ExampleMaker:
         self._optional = optional
 
     def make(self, schema: Schema, *, name: str, depth: int) -> Any:
-        schema = self._resolved(schema)
+        schema = self._resolve(schema)
         for key in ("const", "default"):
             if schema.get(key) is not None:
                 return schema[key]
@@ -73,9 +73,9 @@ class _ExampleMaker:
             kind = kinds[0] if kinds else "null"
         if kind is None:
             kind = "object" if "properties" in schema else "string"
-        return self._typed(str(kind), schema, name=name, depth=depth)
+        return self._value_of_kind(str(kind), schema, name=name, depth=depth)
 
-    def _typed(self, kind: str, schema: Schema, *, name: str, depth: int) -> Any:
+    def _value_of_kind(self, kind: str, schema: Schema, *, name: str, depth: int) -> Any:
         if kind == "object":
             return self._object(schema, depth=depth)
         if kind == "array":
@@ -113,7 +113,7 @@ class _ExampleMaker:
                 made.append(self.make(item, name=name.removesuffix("s"), depth=depth + 1))
         return made
 
-    def _resolved(self, schema: Schema) -> Schema:
+    def _resolve(self, schema: Schema) -> Schema:
         """Without references and choices: the first that is not null."""
         for _ in range(DEPTH_MAX):
             reference = schema.get("$ref")

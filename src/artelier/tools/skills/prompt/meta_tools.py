@@ -118,7 +118,7 @@ class _SkillLookup:
         name = substitute(name)
         skill = shelf.skills.get(name)
         if skill is None:
-            raise _unknown(name, [one.name for one in shelf.skills.values() if _shown(one)])
+            raise _unknown(name, [one.name for one in shelf.skills.values() if _is_shown(one)])
         status = skill.status
         if skill.source != "functions" or status != "active":
             # A person may have decided since the listing.
@@ -142,7 +142,7 @@ class _SkillLookup:
         return skill.value(usable=usable)
 
 
-def _shown(skill: Skill) -> bool:
+def _is_shown(skill: Skill) -> bool:
     return skill.status != "refused"
 
 
@@ -190,7 +190,7 @@ def _unload(desk: _SkillLookup) -> Tool[..., Any]:
         """Forget a loaded skill that is no longer needed."""
         shelf = await desk.catalog.shelf(desk.services, context.tenant_id)
         if skill_name not in shelf.skills:
-            raise _unknown(skill_name, [one.name for one in shelf.skills.values() if _shown(one)])
+            raise _unknown(skill_name, [one.name for one in shelf.skills.values() if _is_shown(one)])
         return {"skill": skill_name, "unloaded": True}
 
     return unload_skill

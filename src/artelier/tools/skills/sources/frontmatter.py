@@ -167,7 +167,7 @@ def _matter(found: dict[str, Any], body: str) -> Matter:
     metadata: Any = found.get("metadata", {})
     if not isinstance(metadata, dict):
         raise _bad("its metadata is no mapping")
-    allowed = _allowed(found.get("allowed-tools"))
+    allowed = _parse_allowed(found.get("allowed-tools"))
     unknown = tuple(sorted(found.keys() - KNOWN_KEYS))
     return Matter(
         name=name,
@@ -189,7 +189,7 @@ def _text(found: dict[str, Any], key: str) -> str:
     return value.strip()
 
 
-def _allowed(value: Any) -> tuple[str, ...] | None:
+def _parse_allowed(value: Any) -> tuple[str, ...] | None:
     if value is None:
         return None
     texts = cast("list[Any]", value) if isinstance(value, list) else [value]

@@ -75,9 +75,9 @@ class Functions:
 
     async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """All of them."""
-        return self.found()
+        return self.find_all()
 
-    def found(self) -> tuple[FoundSkill, ...]:
+    def find_all(self) -> tuple[FoundSkill, ...]:
         """All of them, asked of nobody."""
         return tuple(
             FoundSkill(definition=define(tool, origin="function"), tool=tool, trust="trusted")
@@ -99,11 +99,11 @@ class ServedTools:
     async def find(self, services: Services, tenant: str) -> Sequence[FoundSkill]:
         """Return what the server has now."""
         tools = await self._source.tools()
-        found = [self._found(tool) for tool in tools[:TOOLS_MAX]]
+        found = [self._make_found(tool) for tool in tools[:TOOLS_MAX]]
         self._judged = {one.definition.hash: one.reasons for one in found}
         return found
 
-    def _found(self, tool: ToolPort) -> FoundSkill:
+    def _make_found(self, tool: ToolPort) -> FoundSkill:
         definition = define(tool, origin="tool")
         known = self._judged.get(definition.hash)
         if known is not None:

@@ -111,7 +111,7 @@ async def reject(
 
     `wall`: what ended by the wall clock in the action, if it began.
     """
-    ref, blob = scene.keep(_bounded(reason))
+    ref, blob = scene.keep(_shorten(reason))
     blobs, reasoning, name = [blob], None, ""
     if isinstance(thought.action, Action):
         name = thought.action.name
@@ -136,7 +136,7 @@ async def _record_failure(
 ) -> None:
     """An artifact's code failed: nothing of what it did is left, its price was not paid."""
     step = ActionStep(scene, thought, action, n=n)
-    said = step.keep(_bounded(failed.message))
+    said = step.keep(_shorten(failed.message))
     await step.apply(
         ArtifactInvoked(
             id=getattr(action, "artifact_id", ""),
@@ -160,6 +160,6 @@ def _sentence(error: ArtelierError) -> str:
     return text
 
 
-def _bounded(text: str) -> str:
+def _shorten(text: str) -> str:
     text = text.encode(errors="replace").decode()
     return text if len(text) <= REASON_CHARS_MAX else text[: REASON_CHARS_MAX - 1] + "…"

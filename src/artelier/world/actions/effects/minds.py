@@ -60,7 +60,7 @@ async def configure(step: ActionStep, action: Configure) -> None:
     changes = action.changes
     kept = {name: value for name, value in content.items() if name not in changes}
     named = {
-        name: await _pinned(step, name, Ref.parse(value, main_allowed=True))
+        name: await _pin_version(step, name, Ref.parse(value, main_allowed=True))
         for name, value in changes.items()
         if value is not None
     }
@@ -79,13 +79,13 @@ INSTRUCTING = (
 """References whose content tells the agent what to do; memories are data and stay current."""
 
 
-async def _pinned(step: ActionStep, field: str, ref: Ref) -> Ref:
+async def _pin_version(step: ActionStep, field: str, ref: Ref) -> Ref:
     if field not in INSTRUCTING or ref.version is not None or ref.space is not None:
         return ref
     standing = await step.working.standing(ref.id)
     if standing is None or standing.owner == step.agent:
         return ref
-    seen = await step.scene.seen(ref.id) if step.scene.config.asks_consent else None
+    seen = await step.scene.standing_seen(ref.id) if step.scene.config.asks_consent else None
     return ref._replace(version=(seen or standing).version)
 
 
@@ -146,7 +146,7 @@ async def _agreed_now(
         standing = await step.working.standing(id_)
         agreed.pop(id_, None)
         if standing is not None and standing.owner != step.agent:
-            agreed[id_] = Bill.posted("read", standing) + Bill.posted("include", standing)
+            agreed[id_] = Bill.posted_price("read", standing) + Bill.posted_price("include", standing)
     return {AGREED: agreed} if agreed else {}
 
 

@@ -33,7 +33,7 @@ async def check_recipient(scene: Scene, working: Working, to: str) -> None:
 
     Errors: `NotFound` for a name that is neither a principal of this world nor a program's account.
     """
-    is_known = to in scene.agents or bool(scene.changed.owned(to))
+    is_known = to in scene.agents or bool(scene.changed.owned_ids(to))
     await check_account(working, scene.stage, to, is_known=is_known)
 
 
