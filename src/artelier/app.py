@@ -472,7 +472,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return self._kernel.memory
 
     def _artifacts(self, principal: str) -> Artifacts:
-        from artelier.missions.delete_guard import HeldStage
+        from artelier.missions.membranes.membranes import HeldStage
 
         return Artifacts(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,

@@ -10,7 +10,7 @@ from artelier import Kernel, ModelRequest
 from artelier.agents.loop_registry import replay_run, settings_of
 from artelier.app import TenantKernel
 from artelier.kernel import Replayed
-from artelier.missions.shipped_texts import template
+from artelier.missions.definition import template
 from artelier.testing import ScriptedModel
 from tests.missions.task_stage import approve, decide, sales_of, text_of, title_of, write
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from artelier import Price
 from artelier.agents import Worker
 from artelier.errors import Conflict
-from artelier.missions.mission.goal_status import goal_status
-from artelier.missions.queries import STATUSES
+from artelier.missions.queries import STATUSES, goal_status
 from tests.missions.mission_stage import FORK, MISSION, Team, launched, opened, planned, statuses
 from tests.missions.task_stage import DONE, THINK, approve, play, reject, write
 

@@ -78,7 +78,7 @@ ALLOWED: dict[str, str] = {
     """,
     "quoted words of the text or of names, each of which matches itself": """
         artelier_offline/state.py:_stated re.search
-        missions/verdict/evidence_check.py:_is_figure re.search
+        missions/task/verdict/declared_checks.py:_is_figure re.search
         tools/http/secret_redaction.py:Veil._pattern re.compile
     """,
     "one of our own patterns, handed on": """
@@ -143,7 +143,7 @@ ALLOWED: dict[str, str] = {
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
         missions/task/artifact_writer.py:check_content msgspec.json.decode
         missions/task/decision.py:json_of msgspec.json.decode
-        missions/verdict/output_lint.py:json_in msgspec.json.decode
+        missions/task/verdict/output_lint.py:json_in msgspec.json.decode
         models/output.py:parse_output msgspec.json.decode
         models/output.py:parse_arguments msgspec.json.decode
         operations/kinds/shared_values.py:_decode msgspec.json.decode
@@ -237,10 +237,10 @@ ALLOWED: dict[str, str] = {
         memory/message_history.py:Transcript.value msgspec.json.decode
         memory/message_history.py:Transcript._outcome msgspec.json.decode
         missions/task/task_runner.py:_refs msgspec.json.decode
-        missions/prompt/context_sources.py:outputs_of msgspec.json.decode
+        missions/task/prompt/context_sources.py:outputs_of msgspec.json.decode
         missions/queries.py:_item msgspec.json.decode
         missions/queries.py:iterations_of msgspec.json.decode
-        missions/task/task_status.py:standing_of msgspec.json.decode
+        missions/queries.py:standing_of msgspec.json.decode
         chat/files/chat_file.py:ChatFile.settings msgspec.json.decode
         chat/files/chat_file.py:ChatFile.job msgspec.json.decode
         chat/files/chat_file.py:_is_text msgspec.json.decode

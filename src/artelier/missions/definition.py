@@ -1,17 +1,19 @@
 """The allowed content of plans, tasks and agents: checked on entry, as models, people and the API give them.
 
-Read next: `events.py` for what is recorded, `view.py` for where a task stands. Steering and membranes have
-modules of their own.
+The names that actors have, and the shipped texts of the prompts, stand here too. Read next: `events.py` for
+what is recorded, `view.py` for where a task stands. Steering and membranes have modules of their own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from artelier.context.builder import shipped_text
 from artelier.errors import InvalidRequest
 
 ITERATIONS_DEFAULT = 5
@@ -275,3 +277,39 @@ def slug_of(text: str, *, fallback: str = "item") -> str:
     """A name that can stand in ids, from a title."""
     words = "-".join(re.findall(r"[a-z0-9]+", text.lower()))
     return words[:40].strip("-") or fallback
+
+
+template = partial(shipped_text, "artelier.missions")
+"""The text of a template of this package, by its name."""
+
+
+_PEOPLE = ("operator", "system", "kernel", "host", "world")
+"""Actors that are no id of anything."""
+
+_PREFIXES = (
+    "user:",
+    "system:",
+    "tenant:",
+    "membrane:",
+    "main:",
+    "mission:",
+    "chat:",
+    "run:",
+    "artifact:",
+    "session:",
+    "world:",
+    "schedule:",
+)
+"""With which actors, groups and streams begin."""
+
+
+def check_name(id: str, *, what: str) -> str:
+    """The id itself. Errors: `InvalidRequest` for one that is somebody else's name."""
+    if id in _PEOPLE or id.startswith(_PREFIXES):
+        raise InvalidRequest(
+            f"{what} cannot be called that: the name is reserved",
+            got=id[:128],
+            expected=f"none of {', '.join(_PEOPLE)}; no beginning {' '.join(_PREFIXES)}",
+            hint="Ids like team/ana are free.",
+        )
+    return id

@@ -1,9 +1,9 @@
-"""Tasks as objects of the API: facts of the log, put together for people and programs."""
+"""Queries of missions and tasks: their status, their objects of the API, the report of a goal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -13,10 +13,8 @@ from artelier.ids import OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import totals
-from artelier.missions.iteration_limit import counted_from, last_iteration
-from artelier.missions.mission.goal_status import STATUS
-from artelier.missions.task.task_status import reason_of
-from artelier.missions.verdict.human_verdict import judgements_of
+from artelier.kernel.run.results import FINAL
+from artelier.missions.task.loop_state import counted_from, last_iteration
 from artelier.missions.view import status_of
 
 PAGE_MAX = 1_000
@@ -276,3 +274,158 @@ async def agent_ids(desk: Any, mission: str) -> list[str]:
         (desk.id, MAIN_SPACE, f"{mission}/", f"{mission}0", PAGE_MAX),
     )
     return [row[0] for row in rows]
+
+
+async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return by task `{output, accepted, by, at_us, note}` of each judgement of a person, oldest first."""
+    import msgspec
+
+    rows = await desk.services.store.query(
+        "SELECT task, ref, accepted, by, at_us, note FROM judgements WHERE tenant = ?"
+        " AND task IN (SELECT value FROM json_each(?)) ORDER BY position",
+        (desk.id, msgspec.json.encode(tasks).decode()),
+    )
+    found: dict[str, list[dict[str, Any]]] = {}
+    for task, ref, accepted, by, at_us, note in rows:
+        said = await shown_json(desk.services, desk.id, note)
+        found.setdefault(task, []).append(
+            {"output": ref, "accepted": bool(accepted), "by": by, "at_us": at_us, "note": said or ""}
+        )
+    return found
+
+
+TEXT_CHARS_MAX = 1_000_000
+"""Of one report; the outputs themselves are whole."""
+
+
+async def report_of(desk: Any, refs: Sequence[str]) -> str:
+    """The outputs, one after the other. What cannot be read any more is named instead."""
+    artifacts = desk.as_principal(OPERATOR).artifacts
+    texts: list[str] = []
+    for ref in refs:
+        try:
+            texts.append(text_of((await artifacts.read(ref)).content))
+        except ArtelierError as error:
+            texts.append(f"({ref}: {error.message})")
+    return "\n\n".join(text.strip("\n") for text in texts)[:TEXT_CHARS_MAX]
+
+
+def text_of(content: Any) -> str:
+    """Content as people read it."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, bytes):
+        return f"({len(content)} bytes)"
+    return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+
+
+ADDED_MAX = 100
+"""Tasks that one look takes up."""
+
+
+class TaskStanding(NamedTuple):
+    """One task."""
+
+    task: str
+    status: str
+    """`pending`, `active`, `blocked`, `done`, `failed` or `cancelled`."""
+    reason: str = ""
+    outputs: tuple[str, ...] = ()
+    """Refs with versions."""
+    run_status: str | None = None
+    """None before its run has begun."""
+    run_reason: str = ""
+    mission: str = ""
+    agent: str = ""
+    parent: str = ""
+    alone: bool = False
+    """Whether it is worked on without its mission."""
+
+
+async def standing_of(desk: Any, task: str) -> TaskStanding:
+    """Errors: `NotFound`."""
+    rows = await desk.services.store.query(
+        "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, r.status, r.reason, t.alone"
+        " FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
+        " WHERE t.tenant = ? AND t.task = ?",
+        (desk.id, task),
+    )
+    if not rows:
+        raise NotFound(f"no task {task!r}", hint="`artelier tasks list` shows the tasks there are.")
+    ended, reason, outputs, mission, agent, parent, run_status, run_reason, alone = rows[0]
+    return TaskStanding(
+        task=task,
+        status=status_of(ended, run_status),
+        reason=reason_of(reason, run_status, run_reason),
+        outputs=tuple(msgspec.json.decode(outputs)),
+        run_status=run_status,
+        run_reason=run_reason or "",
+        mission=mission,
+        agent=agent,
+        parent=parent,
+        alone=bool(alone),
+    )
+
+
+def reason_of(reason: str, run_status: str | None, run_reason: str | None) -> str:
+    """Return why a task stands where it stands: what its loop said, else its run."""
+    if run_status == "cancelled":
+        return "cancelled"
+    if run_status == "budget_exhausted":
+        return "budget_exhausted"
+    return reason or (run_reason if run_status == "failed" and run_reason else "")
+
+
+async def fresh_tasks(desk: Any, mission: str, *, known: Collection[str]) -> list[dict[str, Any]]:
+    """`{task, depends_on}` of the mission's own tasks that are not known yet, oldest first."""
+    rows = await desk.services.store.query(
+        "SELECT task FROM tasks WHERE tenant = ? AND mission = ? AND parent = '' AND agent <> ''"
+        " ORDER BY position LIMIT ?",
+        (desk.id, mission, len(known) + ADDED_MAX),
+    )
+    found: list[dict[str, Any]] = []
+    for (task,) in rows:
+        if task not in known:
+            found.append({"task": task, "depends_on": await needed_by(desk, task)})
+    return found
+
+
+async def needed_by(desk: Any, task: str) -> list[str]:
+    """The tasks that a task depends on."""
+    rows = await desk.services.store.query(
+        "SELECT before FROM task_dependencies WHERE tenant = ? AND task = ? ORDER BY before", (desk.id, task)
+    )
+    return [before for (before,) in rows]
+
+
+STATUS = """CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status = 'cancelled')
+ THEN 'cancelled' WHEN t.ended <> '' THEN t.ended WHEN r.status IS NULL THEN 'pending'
+ WHEN r.status = 'budget_exhausted' THEN 'blocked' WHEN r.status IN ('failed', 'completed') THEN 'failed'
+ ELSE 'active' END"""
+"""Where a task stands, as `view.status_of` says, over tasks `t`, their runs `r` and their missions `m`."""
+
+GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
+ ELSE coalesce((SELECT CASE WHEN sum(s.status <> 'done') = 0 THEN 'completed'
+  WHEN sum(s.status = 'active') THEN 'running' WHEN sum(s.status = 'pending') THEN 'pending'
+  WHEN sum(s.status IN ('failed', 'blocked')) THEN 'failed' WHEN count(*) THEN 'cancelled' END
+  FROM (SELECT {STATUS} AS status FROM tasks t
+   LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task
+   LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission
+   WHERE t.tenant = g.tenant AND t.mission = g.run AND t.parent = '' AND t.agent <> '') s), g.status) END"""
+"""As `goal_status` for the mission whose run is `g`."""
+
+
+def goal_status(tasks: Iterable[str], *, run_status: str) -> str:
+    """Return where a goal stands, from where its own tasks stand. Pure; their order does not matter.
+
+    While the run of the goal has not ended, that says what it is at; a goal without tasks is its run.
+    """
+    found = set(tasks)
+    if run_status not in FINAL or not found:
+        return run_status
+    if found == {"done"}:
+        return "completed"
+    for status, goal in (("active", "running"), ("pending", "pending")):
+        if status in found:
+            return goal
+    return "failed" if found & {"failed", "blocked"} else "cancelled"

@@ -17,7 +17,7 @@ from artelier.server import pages, routes
 from artelier.server.security.guard import API
 
 LAST = (
-    "artelier.missions.delete_guard",
+    "artelier.missions.membranes.membranes",
     "artelier_offline",
     "genai_prices.data",
     "artelier.operations.kinds.guard",

@@ -57,7 +57,7 @@ function mark(draft: Draft, event: WireEvent, id: string, changed: Partial<Mark>
   put(draft, id, { marks: [...marks, { ...(marks.at(-1) ?? START), ...changed, seq: event.seq }] });
 }
 
-/** Whether the limit counts from where a task had ended. As the server's `missions/iteration_limit.py` does it. */
+/** Whether the limit counts from where a task had ended. As the server's `missions/task/loop_state.py` does it. */
 function countsAnew({ ended, reason, iteration }: Mark): boolean {
   const goesOn = ended === "done" || GOES_ON.has(reason);
   return goesOn && !(reason === "missing_input" && iteration === 0);

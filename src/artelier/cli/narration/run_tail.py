@@ -13,7 +13,7 @@ from artelier.cli.narration.run_events import Narration, NarrationLine
 from artelier.cli.screen import Screen
 from artelier.kernel.events import ApprovalGiven, ApprovalRequested, RunStarted
 from artelier.log import Event, Stream, blob_name, run_stream
-from artelier.missions.loop_registration import TASK
+from artelier.missions.handle import TASK
 
 RECALLED = 200
 """Events before the beginning that are looked through for calls in flight."""

@@ -136,8 +136,8 @@ async def _conduct_mission(
 ) -> AgentResult:
     """A mission, from its plan on. `asks`: it waits for a person's answer before it is launched."""
     from artelier.cli.run_driver import drive
-    from artelier.missions.mission.mission_runner import check_mission_id, conduct
     from artelier.missions.plan.commands import mission_job
+    from artelier.missions.plan.mission_runner import check_mission_id, conduct
 
     desk = kernel.for_tenant(call.tenant)
     kernel.models.resolve(wish.model)  # before anything is recorded

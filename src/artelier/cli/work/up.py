@@ -280,7 +280,7 @@ async def free_mission(desk: TenantKernel, name: str, goal: str) -> tuple[str, b
 
     Errors: `Conflict` if all numbers are taken.
     """
-    from artelier.missions.mission.mission_runner import recorded_job
+    from artelier.missions.plan.mission_runner import recorded_job
 
     for number in range(1, MISSIONS_MAX + 1):
         mission = name if number == 1 else f"{name}-{number}"

@@ -14,9 +14,9 @@ from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.run.context import is_final
 from artelier.missions.definition import TEXT_CHARS_MAX
-from artelier.missions.mission.mission_loop import LAUNCH
-from artelier.missions.mission.mission_queries import checked_plan, mission_object
-from artelier.missions.mission.mission_runner import check_mission_id, conduct, kit, recorded_job
+from artelier.missions.plan.mission_loop import LAUNCH
+from artelier.missions.plan.mission_queries import checked_plan, mission_object
+from artelier.missions.plan.mission_runner import check_mission_id, conduct, kit, recorded_job
 from artelier.missions.plan.planner import MissionJob, usable
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.task_config import LOOP as TASK_LOOP

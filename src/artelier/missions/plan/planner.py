@@ -10,8 +10,8 @@ import msgspec
 from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, OutputInvalid
 from artelier.kernel import Run
 from artelier.kernel.run.services import Services
-from artelier.missions.shipped_texts import template
-from artelier.missions.verdict.declared_checks import pattern_problem
+from artelier.missions.definition import template
+from artelier.missions.task.verdict.declared_checks import pattern_problem
 from artelier.ports.model import ToolSchema
 
 LOOP = "mission"

@@ -1,7 +1,7 @@
 """Steering: where the puck stands, hard limits, and which tools are on; of an agent or of a membrane.
 
-`policy.py` says what the puck means. Limits are kept by the kernel: `apply` sets them on a run, budgets are
-caps of the scopes `agent:<id>` and `membrane:<id>`. Where steering is kept and changed: `store.py`.
+`directives.py` says what the puck means. Limits are kept by the kernel: `apply` sets them on a run, budgets
+are caps of the scopes `agent:<id>` and `membrane:<id>`. Where steering is kept and changed: `store.py`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.limits.scopes import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
+from artelier.missions.steering.directives import bias
 from artelier.missions.steering.document import Steering, effective
-from artelier.missions.steering.policy import bias
 
 SUFFIX = "/steering"
 KINDS = ("agent", "membrane")

@@ -15,7 +15,7 @@ from artelier.errors import AccessDenied, InvalidArtifact, LimitReached, NotFoun
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
 from artelier.missions.definition import slug_of
-from artelier.missions.membranes import Membranes
+from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.task.decision import InvalidDecision, json_of
 from artelier.missions.task.loop_state import TaskOutput
 from artelier.missions.task.task_config import TaskJob

@@ -15,7 +15,7 @@ from artelier.context import cut
 from artelier.errors import InvalidRequest
 from artelier.kernel import FixedPart, ModelResult, Prompt, Run
 from artelier.kernel.prompt.manifest import encode_json
-from artelier.missions.shipped_texts import template
+from artelier.missions.definition import template
 from artelier.ports.model import ChatMessage, ModelReply
 from artelier.tokens import estimate_tokens
 

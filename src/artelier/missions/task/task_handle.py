@@ -1,4 +1,4 @@
-"""The handle `desk.tasks`: making tasks, looking at them, working on them, ending them."""
+"""The handle `desk.tasks`: making tasks, looking at them, working on them, ending and reopening them."""
 
 from __future__ import annotations
 
@@ -9,22 +9,28 @@ from typing import Any, cast
 
 from artelier.agents.run_result import agent_result
 from artelier.artifacts import Provenance
+from artelier.chat.session.command_relay import give
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
+from artelier.kernel.commands import control_stream as kernel_commands
 from artelier.kernel.run.context import is_final
-from artelier.log import Batch, StreamAppend, Tx
+from artelier.log import Batch, EventData, StreamAppend, Tx
 from artelier.missions import events as ev
-from artelier.missions.actor_names import check_name
-from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, validate_form
-from artelier.missions.mission.retry import redo
+from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_name, template, validate_form
 from artelier.missions.plan.launch import task_made, with_event
-from artelier.missions.task.dependencies import REASON
-from artelier.missions.task.task_assignment import agent_content, task_job
-from artelier.missions.task.task_config import TaskJob
-from artelier.missions.task.task_status import TaskStanding, needed_by, standing_of
-from artelier.missions.verdict.human_verdict import judge_output
-from artelier.missions.view import REJECTED
+from artelier.missions.plan.planner import LOOP
+from artelier.missions.queries import (
+    TaskStanding,
+    goal_status,
+    judgements_of,
+    needed_by,
+    standing_of,
+    standings,
+)
+from artelier.missions.task.task_config import TaskJob, agent_content, task_job
+from artelier.missions.task.verdict.human_verdict import judge_output
+from artelier.missions.view import REASON, REJECTED
 
 PAGE_MAX = 1_000
 ATTEMPTS_MAX = 20
@@ -345,7 +351,7 @@ async def _mission_job(desk: Any, mission: str) -> dict[str, str]:
     """Model and workspace that a task has from its mission."""
     if not mission:
         return {}
-    from artelier.missions.mission.mission_runner import recorded_job
+    from artelier.missions.plan.mission_runner import recorded_job
 
     job = await recorded_job(desk, mission)
     return {} if job is None else {"model": job.model, "workspace": job.workspace}
@@ -413,3 +419,40 @@ def _new_task_id(id_: str | None, *, goal: str, mission: str) -> str:
             "a task of a mission is named after it", expected=f"{mission}/<slug>", got=id_[:128]
         )
     return id_
+
+
+async def retry_run(desk: Any, run_id: str, *, by: str) -> EventData:
+    """Reopen a failed run, or a mission of which a task has failed or was rejected since its run ended.
+
+    Errors: see `MissionsHandle.retry`.
+    """
+    await desk.state()
+    desk.keep_alive()
+    row = await run_row(desk.services.store, desk.id, run_id)
+    key = ""
+    if row.loop == LOOP and row.status in ("completed", "failed"):
+        stands = await standings(desk, run_id)
+        goal = goal_status(stands.values(), run_status=row.status)
+        if goal == "failed":
+            for task, status in stands.items():
+                if status == "failed":
+                    await _redo_rejected(desk, task, by=by)
+            key = kernel_commands.REJECTED if row.status == "completed" else ""
+    return await give(desk, run_id, "retry", by=by, key=key)
+
+
+async def _redo_rejected(desk: Any, task: str, *, by: str) -> None:
+    """Reopen a task of a mission whose output a person rejected; its loop knows nothing of that."""
+    standing = await standing_of(desk, task)
+    if standing.reason == REJECTED:
+        await redo(desk, standing, by=by)
+
+
+async def redo(desk: Any, standing: TaskStanding, *, by: str) -> None:
+    """Reopen the run of a task whose output was rejected, and tell its agent why."""
+    task = standing.task
+    key = kernel_commands.REJECTED if standing.run_status == "completed" else ""
+    await kernel_commands.give(desk.services, desk.id, task, "retry", by=by, key=key)
+    judged = (await judgements_of(desk, [task]))[task][-1]
+    said = f"{template('rejected-1')} {judged['output']}"
+    await desk.inject(task, f"{said}\n\n{judged['note']}".strip(), by=by)

@@ -17,23 +17,20 @@ from artelier.kernel.prompt.manifest import decode_reply
 from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
 from artelier.missions import events as ev
-from artelier.missions.definition import Decision, TaskContent
-from artelier.missions.prompt import context_sources, decision_prompt, prompt_sections
-from artelier.missions.prompt.task_context import TaskSight
-from artelier.missions.shipped_texts import template
-from artelier.missions.steering.directives import Guidance
-from artelier.missions.steering.resolution import guidance_of
+from artelier.missions.definition import Decision, TaskContent, template
+from artelier.missions.steering.directives import Guidance, guidance_of
 from artelier.missions.task import actions, artifact_writer
-from artelier.missions.task.actions import Acted
+from artelier.missions.task.actions import DELEGATE, Acted
 from artelier.missions.task.decision import ModelAnswer, ask, read_as
-from artelier.missions.task.delegation import DELEGATE
 from artelier.missions.task.loop_state import STUCK_AFTER, TaskOutput, TaskState, id_of
+from artelier.missions.task.prompt import context_sources, prompt_sections
+from artelier.missions.task.prompt.context_sources import TaskSight
 from artelier.missions.task.task_config import TaskJob
 from artelier.missions.task.termination import Ended, Endings, failed_by
-from artelier.missions.verdict.evaluation import EvaluationResult, evaluate
-from artelier.missions.verdict.human_verdict import rejected_in
-from artelier.missions.verdict.number_sources import ToolStatement
-from artelier.missions.verdict.output_lint import RULES, Grounds, Judged, OutputFault
+from artelier.missions.task.verdict.evaluation import EvaluationResult, evaluate
+from artelier.missions.task.verdict.human_verdict import rejected_in
+from artelier.missions.task.verdict.number_sources import ToolStatement
+from artelier.missions.task.verdict.output_lint import RULES, Grounds, Judged, OutputFault
 from artelier.missions.view import REJECTED
 from artelier.ports.model import ModelReply
 
@@ -209,7 +206,7 @@ class TaskLoop:
     # The prompt
 
     async def _assemble(self, state: TaskState) -> Prompt:
-        sections = decision_prompt.decision(
+        sections = prompt_sections.decision_sections(
             self.job,
             self.task,
             state,
@@ -417,13 +414,13 @@ class TaskLoop:
         earlier = next((one for one in state.outputs if one.slug == slug), None)
         text = await self._text(earlier) if earlier is not None else ""
         sections = [
-            *decision_prompt.opening_sections(
+            *prompt_sections.opening_sections(
                 "content-1", self.job, self.task, state, guidance=self._guidance, seen=self.sight
             ),
             prompt_sections.target(title, media),
-            *prompt_sections.conversation(self._conversation_range()),
+            *prompt_sections.conversation_sections(self._conversation_range()),
             *prompt_sections.current(earlier.ref if earlier is not None else "", text),
-            decision_prompt.tail(state, seen=self.sight),
+            prompt_sections.tail_section(state, seen=self.sight),
         ]
         return assemble(sections, budget_tokens=self.job.prompt_tokens_max)
 

@@ -18,8 +18,7 @@ from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.steps.failures import RecordedError, code_of, words
 from artelier.log import Blob, BlobRef
 from artelier.missions import events as ev
-from artelier.missions.iteration_limit import begins_anew, goes_on
-from artelier.missions.task.loop_state import TaskOutput
+from artelier.missions.task.loop_state import TaskOutput, begins_anew, goes_on
 
 _FAILURES = (External, Refused, Exhausted, OutputInvalid, UnknownModel, RecordedError)
 

@@ -8,8 +8,8 @@ from artelier.app import TenantKernel
 from artelier.kernel import RangePart
 from artelier.kernel.prompt.assembly import trust_label
 from artelier.kernel.prompt.manifest import PromptPart
-from artelier.missions.prompt.next_iteration import upcoming
-from artelier.missions.prompt.preview import PromptPreview, check_agent, preview_of, texts_of
+from artelier.missions.task.prompt.next_iteration import upcoming
+from artelier.missions.task.prompt.preview import PromptPreview, check_agent, preview_of, texts_of
 from artelier.server.inspector.prompt_parts import reason_of
 
 NOTHING_LEFT = "It has no open task, so it will be asked nothing."

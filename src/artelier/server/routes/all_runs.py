@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from artelier.errors import Conflict
-from artelier.missions.prompt.next_iteration import paused_below, roots
+from artelier.missions.task.prompt.next_iteration import paused_below, roots
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import check_mission

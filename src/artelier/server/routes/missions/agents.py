@@ -8,9 +8,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 
 from artelier.errors import InvalidRequest, NotFound
-from artelier.missions.agents.agent_directory import CARDS, agent_facts, agent_page
-from artelier.missions.agents.agent_updates import change_agent
-from artelier.missions.prompt.next_iteration import open_runs, upcoming
+from artelier.missions.membranes.mission_agents import CARDS, agent_facts, agent_page, change_agent
+from artelier.missions.task.prompt.next_iteration import open_runs, upcoming
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk
 from artelier.server.inspector.prompt_preview import looked_ahead

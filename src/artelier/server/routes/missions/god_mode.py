@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from fastapi import Query, Request, Response
 
-from artelier.missions.mission.mission_queries import mission_object
 from artelier.missions.plan.commands import fresh_mission_id
+from artelier.missions.plan.mission_queries import mission_object
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk, Setup, Who
 from artelier.server.routes import resource

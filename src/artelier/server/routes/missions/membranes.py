@@ -8,7 +8,7 @@ from fastapi import Query
 
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.missions.agents.agent_updates import change_membrane
+from artelier.missions.membranes.mission_agents import change_membrane
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import check_mission, new_id

@@ -9,10 +9,10 @@ from fastapi import Query
 
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
-from artelier.missions.prompt.next_iteration import find_written, upcoming
+from artelier.missions.steering.directives import bias
 from artelier.missions.steering.document import Steering
-from artelier.missions.steering.policy import bias
 from artelier.missions.steering.store import SUFFIX, SteeringStore
+from artelier.missions.task.prompt.next_iteration import find_written, upcoming
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.wire.missions import steering as wire

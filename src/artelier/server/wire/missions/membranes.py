@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from artelier.missions.membranes import NAME_CHARS_MAX
+from artelier.missions.membranes.membranes import NAME_CHARS_MAX
 from artelier.server.wire.models import CheckedRequestBody, Id, Micro, Told
 
 

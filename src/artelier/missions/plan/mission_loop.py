@@ -25,14 +25,12 @@ from artelier.log import Blob
 from artelier.loops.run_control import when_free
 from artelier.missions import events as ev
 from artelier.missions.definition import Plan
-from artelier.missions.membranes import Membranes
-from artelier.missions.mission.report import report_of
-from artelier.missions.plan.estimate import PlanEstimate, estimate_plan
-from artelier.missions.plan.launch import prepare_launch
+from artelier.missions.membranes.membranes import Membranes
+from artelier.missions.plan.launch import PlanEstimate, estimate_plan, prepare_launch
 from artelier.missions.plan.planner import MissionJob, PlanInvalid, make_plan, mistakes_of
-from artelier.missions.task.task_assignment import task_job
+from artelier.missions.queries import TaskStanding, fresh_tasks, report_of, standing_of
+from artelier.missions.task.task_config import task_job
 from artelier.missions.task.task_runner import drive_task
-from artelier.missions.task.task_status import TaskStanding, fresh_tasks, standing_of
 
 QUESTION = "Launch this plan?"
 LAUNCH = "launch"

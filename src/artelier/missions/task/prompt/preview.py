@@ -1,6 +1,6 @@
 """A preview of the prompt of an agent's next decision. Nothing is recorded, nothing called.
 
-The sections are built by the same code as for the loop (`decision_prompt.py`), from what its readings would
+The sections are built by the same code as for the loop (`prompt_sections.py`), from what its readings would
 read.
 """
 
@@ -22,16 +22,13 @@ from artelier.kernel.limits.scopes import limits_of, scopes_of
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.run.lifecycle import unread_notes
 from artelier.log import decode_stored
-from artelier.missions.iteration_limit import ends_passed, last_iteration
-from artelier.missions.prompt import context_sources, decision_prompt
-from artelier.missions.prompt.next_iteration import Upcoming, upcoming
-from artelier.missions.shipped_texts import template
-from artelier.missions.steering.directives import Guidance
+from artelier.missions.definition import template
+from artelier.missions.steering.directives import Guidance, guidance, joined_scopes, steering_of
 from artelier.missions.steering.document import Steering
-from artelier.missions.steering.resolution import guidance, joined_scopes, steering_of
-from artelier.missions.task.loop_state import TaskState
+from artelier.missions.task.loop_state import TaskState, ends_passed, last_iteration
+from artelier.missions.task.prompt import context_sources, prompt_sections
+from artelier.missions.task.prompt.next_iteration import Upcoming, Workplace, offers, place_of, upcoming
 from artelier.missions.task.task_loop import NOTES_MAX
-from artelier.missions.task.tool_availability import Workplace, offers, place_of
 from artelier.ports.model import ChatMessage
 
 CONVERSATION = "main"
@@ -127,10 +124,10 @@ async def _preview(
     conversation = (
         RangePart(conversation=CONVERSATION, start=1, end=len(said), messages=said) if said else None
     )
-    sections = decision_prompt.decision(
+    sections = prompt_sections.decision_sections(
         job, task, state, guidance=guided, seen=seen, conversation=conversation
     )
-    listed = decision_prompt.tools(job, task, state, guidance=guided, seen=seen)
+    listed = prompt_sections.listed_tools(job, task, state, guidance=guided, seen=seen)
     number = state.iteration + 1
     return PromptPreview(
         agent=comes.agent,

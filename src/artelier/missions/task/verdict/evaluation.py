@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from artelier.context import Section, assemble
 from artelier.kernel import Prompt, Run
 from artelier.kernel.prompt.delimiters import fence
-from artelier.missions.shipped_texts import template
+from artelier.missions.definition import template
 from artelier.missions.task.decision import ask, read_as
 from artelier.missions.task.task_config import TaskJob
-from artelier.missions.verdict.declared_checks import by_rule, by_tool, shown_to_tools
-from artelier.missions.verdict.evidence_check import void_of
-from artelier.missions.verdict.output_lint import ADVICE, Grounds, Judged, OutputFault, faults_of
+from artelier.missions.task.verdict.declared_checks import by_rule, by_tool, shown_to_tools, void_of
+from artelier.missions.task.verdict.output_lint import ADVICE, Grounds, Judged, OutputFault, faults_of
 
 if TYPE_CHECKING:
     from artelier.missions.definition import Answer, TaskContent, Verdict

@@ -1,26 +1,37 @@
-"""Agents of missions as objects of the API, how they are made, and working on what they are assigned."""
+"""Agents of missions: objects of the API, pages and searches of them, their making and changing, and work on
+their tasks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from artelier.artifacts import Artifact
-from artelier.errors import AccessDenied, ArtelierError, Erased, InvalidRequest, NotFound
-from artelier.ids import OPERATOR
+from artelier.errors import (
+    AccessDenied,
+    ArtelierError,
+    Erased,
+    InvalidRequest,
+    NotFound,
+    SequenceConflict,
+    VersionConflict,
+)
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import AgentResult
+from artelier.kernel.limits.scopes import cap_changed, plan_cap
 from artelier.kernel.queries.runs import runs_started, totals
-from artelier.log import Batch
-from artelier.missions.actor_names import check_name
-from artelier.missions.definition import AgentContent, validate_form
+from artelier.log import Batch, StreamAppend
+from artelier.missions.definition import AgentContent, check_name, validate_form
+from artelier.missions.membranes.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
-from artelier.missions.prompt.next_iteration import upcoming
 from artelier.missions.queries import agent_ids, task_page
 from artelier.missions.steering.document import AXES, Steering, effective
-from artelier.missions.task.task_assignment import agent_content
+from artelier.missions.task.prompt.next_iteration import offers, place_of, place_without_task, upcoming
+from artelier.missions.task.task_config import agent_content
 from artelier.missions.task.task_handle import worked_on
-from artelier.missions.task.tool_availability import offers, place_of, place_without_task
+from artelier.money import parse_usd
 
 AT_WORK = {"running": "active", "pending": "active"}
 """Status of an agent by that of the run it works in; others are called as they are."""
@@ -168,8 +179,8 @@ async def run_agent(desk: Any, agent: str, *, on_wait: str = "await") -> list[Ag
 
 async def _is_ready(desk: Any, task: dict[str, Any]) -> bool:
     from artelier.kernel.run.context import is_final
+    from artelier.missions.queries import standing_of
     from artelier.missions.task.task_handle import status_of_mission
-    from artelier.missions.task.task_status import standing_of
 
     mission = await status_of_mission(desk, task["mission"])
     if mission is not None and not is_final(mission):
@@ -273,7 +284,184 @@ def _parse_steering(steered: dict[str, Any] | None) -> Steering | None:
 
 
 async def _workspace_of(desk: Any, mission: str) -> str:
-    from artelier.missions.mission.mission_runner import recorded_job
+    from artelier.missions.plan.mission_runner import recorded_job
 
     job = await recorded_job(desk, mission) if mission else None
     return "" if job is None else job.workspace
+
+
+CARDS = "agents/"
+"""Below this the cards of agents are kept: artifacts of the same kind, and no agents."""
+
+PLAIN: dict[str, Any] = {"runs": 0, "last_run": None, "last_us": None, "entries": None}
+
+
+async def agent_page(
+    desk: Any, *, mission: str | None = None, after: str | None = None, limit: int = 100
+) -> dict[str, Any]:
+    """`{items, next}` by id. An item has `{id, agent, runs, last_run, last_us, entries, cost_microusd}`, and
+    of an agent that tasks can be assigned to what `mission_agents.agent_line` says; `is_assignable` tells
+    which.
+
+    With `mission` those that are named after it. Cost: that of `TenantKernel.agents`.
+    """
+    first = after or ""
+    if mission is not None:
+        ids = [one for one in await agent_ids(desk, mission) if one > first][: limit + 1]
+        lines = {one: await _line(desk, one) for one in ids}
+    else:
+        ids = await _assignable(desk, after=first, limit=limit + 1)
+        known = (await desk.agents(after=after, limit=limit + 1))["items"]
+        lines = {one["agent"]: _plain(one) for one in known}
+        lines |= {one: await _line(desk, one, lines.get(one)) for one in ids}
+    names = sorted(lines)
+    items = [line for name in names[:limit] if (line := lines[name]) is not None]
+    return {"items": items, "next": names[limit - 1] if len(names) > limit else None}
+
+
+async def agent_facts(desk: Any, agent: str) -> dict[str, Any]:
+    """Return what is known of one agent, as `TenantKernel.show_agent` and `mission_agent` say it; what only
+    one of them knows is missing for the others. Errors: `NotFound` if neither knows it.
+    """
+    try:
+        known = _plain(await desk.show_agent(agent))
+    except NotFound:
+        known = None
+    if not await _assignable(desk, agent):
+        if known is None:
+            raise NotFound(f"no agent {agent!r:.140}", hint="GET /api/v1/agents names those there are.")
+        return known
+    return _merge_facts(agent, known, await agent_object(desk, agent))
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "id": row["agent"], "is_assignable": False}
+
+
+def _merge_facts(agent: str, known: dict[str, Any] | None, told: dict[str, Any]) -> dict[str, Any]:
+    return {**PLAIN, **(known or {}), **told, "agent": agent, "is_assignable": True}
+
+
+async def _line(desk: Any, agent: str, known: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    """None for one that people may not read, or that was deleted right now."""
+    try:
+        told = await agent_line(desk, agent)
+    except ArtelierError:
+        return known
+    known = known or await _read_run_facts(desk, agent)
+    return _merge_facts(agent, known, told)
+
+
+async def _read_run_facts(desk: Any, agent: str) -> dict[str, Any]:
+    """Return what runs say of an agent that stands beyond the page of those."""
+    rows = await desk.services.store.query(
+        "SELECT count(*), max(started_us), (SELECT r.run FROM runs r WHERE r.tenant = ?"
+        " AND r.agent = ? ORDER BY r.id DESC LIMIT 1) FROM runs WHERE tenant = ? AND agent = ?",
+        (desk.id, agent, desk.id, agent),
+    )
+    count, last_us, last = rows[0]
+    return {"runs": count, "last_us": last_us, "last_run": last}
+
+
+async def _assignable(desk: Any, agent: str | None = None, *, after: str = "", limit: int = 1) -> list[str]:
+    """Ids of artifacts that tasks can be assigned to, one or those after an id."""
+    which, value = ("id > ?", after) if agent is None else ("id = ?", agent)
+    rows = await desk.services.store.query(
+        f"SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND {which} AND kind = 'agent'"
+        " AND deleted = 0 AND substr(id, 1, ?) <> ? ORDER BY id LIMIT ?",
+        (desk.id, MAIN_SPACE, value, len(CARDS), CARDS, limit),
+    )
+    return [id_ for (id_,) in rows]
+
+
+ATTEMPTS_MAX = 5
+"""Changes by others that a change without an expected version waits out."""
+
+
+async def change_agent(
+    desk: Any, id: str, changes: Mapping[str, Any], *, by: str, expected_version: int | None = None
+) -> None:
+    """Write an agent anew with other `{name, role, model, tools, memory_artifact_id}`; the rest stays.
+
+    In force with the next task that it begins: a run keeps the agent that it began with.
+    Errors: `InvalidRequest`; `NotFound`, also for a memory that is not there; `UnknownModel`, `MissingKey`;
+    `VersionConflict`.
+    """
+    known = ("name", "role", "model", "tools", "memory_artifact_id")
+    if strange := sorted(set(changes) - set(known)):
+        raise InvalidRequest("an agent has no such field", expected=", ".join(known), got=strange[0])
+    if (model := changes.get("model")) is not None:
+        desk.services.model(model)
+    if (memory := changes.get("memory_artifact_id")) is not None:
+        (await desk.as_principal(OPERATOR).artifacts.access(memory, "read")).granted()
+
+    def apply_changes(content: dict[str, Any]) -> dict[str, Any]:
+        fields = {name: content[name] for name in AgentContent.model_fields if name in content}
+        fields.setdefault("name", id[:80])
+        said = validate_form(AgentContent, {**fields, **changes}, what="the agent")
+        # What an agent of another making says besides is kept.
+        return {**content, **said.model_dump(mode="json")}
+
+    await _amend(desk, id, "agent", apply_changes, by=by, expected_version=expected_version)
+
+
+async def change_membrane(
+    desk: Any, id: str, changes: Mapping[str, Any], *, by: str, expected_version: int | None = None
+) -> None:
+    """Write a membrane anew with another `{name, budget_usd}`; the budget is the cap of its scope at once.
+
+    Errors: `InvalidRequest`, `InvalidArtifact`; `NotFound`; `VersionConflict`.
+    """
+    wanted = dict(changes)
+    if "name" in wanted:
+        wanted["name"] = checked_name(wanted["name"])
+    if "budget_usd" in wanted:
+        wanted["budget_usd"] = checked_budget(wanted["budget_usd"])
+    caps: dict[str, int | None] = {}
+    if "budget_usd" in wanted:
+        budget = wanted["budget_usd"]
+        caps[f"membrane:{id}"] = None if budget is None else parse_usd(budget)
+
+    def apply_changes(content: dict[str, Any]) -> dict[str, Any]:
+        return {**content, **wanted}
+
+    await _amend(desk, id, "membrane", apply_changes, by=by, expected_version=expected_version, caps=caps)
+
+
+async def _amend(
+    desk: Any,
+    id: str,
+    kind: str,
+    changed: Any,
+    *,
+    by: str,
+    expected_version: int | None,
+    caps: Mapping[str, int | None] | None = None,
+) -> None:
+    artifacts = desk.as_principal(OPERATOR).artifacts.by(by)
+    services = desk.services
+    for _ in range(ATTEMPTS_MAX):
+        stored: Artifact = await artifacts.read(id)
+        if stored.kind != kind:
+            raise InvalidRequest(f"{id} is no {kind}", expected=kind, got=stored.kind)
+        if expected_version is not None and stored.version != expected_version:
+            raise VersionConflict(
+                f"{id} was changed by somebody else",
+                expected=f"version {expected_version}",
+                got=f"version {stored.version}",
+                hint="Look at it again, then change it.",
+            )
+        try:
+            append, blobs, _artifact = await artifacts.plan_write(
+                id, content=changed(cast("dict[str, Any]", stored.content)), expected_version=stored.version
+            )
+            appends: list[StreamAppend] = [append]
+            for scope, cap in (caps or {}).items():
+                appends.append(await plan_cap(services, desk.id, scope, unit="usd", cap=cap, by=by))
+            await services.store.append(Batch(appends=appends, blobs=blobs))
+        except (SequenceConflict, VersionConflict):
+            continue
+        for scope in caps or {}:
+            cap_changed(services, desk.id, scope)
+        return
+    raise VersionConflict(f"{id} is changed by others all the time", hint="Try again in a moment.")

@@ -7,14 +7,15 @@ stands between marks, as data.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from artelier.context import Section, fence
 from artelier.kernel import RangePart
-from artelier.missions.definition import TaskContent
-from artelier.missions.shipped_texts import template
+from artelier.missions.definition import TaskContent, template
+from artelier.missions.steering.directives import Guidance, select_tools
+from artelier.missions.task.loop_state import TaskState
 from artelier.missions.task.task_config import TaskJob
 from artelier.money import format_usd
 
@@ -23,7 +24,7 @@ VERDICT_CHARS_MAX = 4_000
 """Of a verdict that is shown to the model whose outputs were judged."""
 
 
-def introduction(contract: str, job: TaskJob, task: TaskContent, policy: str) -> list[Section]:
+def introduction_sections(contract: str, job: TaskJob, task: TaskContent, policy: str) -> list[Section]:
     """The fixed beginning: contract, agent, task, criteria; then what steering says."""
     role = job.role.strip()
     who = f"{job.name}\n\n{role}".strip() if job.name not in role else role
@@ -42,7 +43,7 @@ def _text(tag: str, heading: str, text: str, **more: Any) -> Section:
     )
 
 
-def memory(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Section]:
+def memory_sections(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Section]:
     """The memory that is attached to the agent; nothing without one."""
     if blocks is None:
         return []
@@ -63,7 +64,7 @@ def memory(blocks: Sequence[Mapping[str, str]] | None, *, ref: str) -> list[Sect
     ]
 
 
-def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
+def input_sections(items: Sequence[Mapping[str, Any]]) -> list[Section]:
     """The inputs with what fits of their content."""
     if not items:
         return []
@@ -93,7 +94,7 @@ def inputs(items: Sequence[Mapping[str, Any]]) -> list[Section]:
     return sections
 
 
-def artifacts(items: Sequence[Mapping[str, Any]]) -> Section:
+def artifacts_section(items: Sequence[Mapping[str, Any]]) -> Section:
     """One line for each artifact that the agent may read now."""
     lines = "\n".join(f"- {_line(item, title=item['title'])}: {item['first']}" for item in items)
     text = fence(lines, source="artifacts") if lines else template("no-artifacts-1")
@@ -115,7 +116,7 @@ def _line(item: Mapping[str, Any], *, title: str = "") -> str:
     return f"{item['ref']} ({item['kind']}, {named}by {item['owner']}, {item['bytes']} bytes)"
 
 
-def tools(items: Iterable[Mapping[str, Any]]) -> Section:
+def tools_section(items: Iterable[Mapping[str, Any]]) -> Section:
     """Name, description and arguments of each tool that is listed."""
     told = [f"### {item['name']}\n\n{item['description']}\n\n{_json(item['schema'])}" for item in items]
     text = "\n\n".join(told) or template("no-tools-1")
@@ -133,7 +134,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-def conversation(part: RangePart | None) -> list[Section]:
+def conversation_sections(part: RangePart | None) -> list[Section]:
     """Decisions and what came of them; over budget the oldest go first."""
     if part is None:
         return []
@@ -165,7 +166,9 @@ def current(ref: str, text: str) -> list[Section]:
     ]
 
 
-def now(iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str, Any]]) -> Section:
+def progress_section(
+    iteration: int, *, last: int, repeats: int, budget: Sequence[Mapping[str, Any]]
+) -> Section:
     """The tail: how far the task is, what is left to spend, and what it is warned of."""
     lines = [f"Iteration {iteration} of {last}"]
     if budget:
@@ -209,3 +212,71 @@ def verdict(stored: Mapping[str, Any], *, void: str, stands: bool) -> tuple[str,
     if lines:
         said.append(fence("\n".join(lines)[:VERDICT_CHARS_MAX], source="verdict"))
     return tuple(said)
+
+
+Items = Sequence[Mapping[str, Any]]
+
+
+class DecisionReadings(Protocol):
+    """Readings of the iteration at hand."""
+
+    def items(self, name: str) -> list[dict[str, Any]]: ...
+
+    @property
+    def memory(self) -> list[dict[str, Any]] | None: ...
+
+
+def decision_sections(
+    job: TaskJob,
+    task: TaskContent,
+    state: TaskState,
+    *,
+    guidance: Guidance,
+    seen: DecisionReadings,
+    conversation: RangePart | None,
+) -> list[Section]:
+    """The sections of a decision, in their order."""
+    return [
+        *opening_sections("decision-1", job, task, state, guidance=guidance, seen=seen),
+        tools_section(listed_tools(job, task, state, guidance=guidance, seen=seen)),
+        *conversation_sections(conversation),
+        tail_section(state, seen=seen),
+    ]
+
+
+def opening_sections(
+    contract: str,
+    job: TaskJob,
+    task: TaskContent,
+    state: TaskState,
+    *,
+    guidance: Guidance,
+    seen: DecisionReadings,
+) -> list[Section]:
+    """Return what stands before the conversation."""
+    policy = guidance.policy(iterations=state.allowed)
+    return [
+        *introduction_sections(contract, job, task, policy),
+        *memory_sections(seen.memory, ref=job.memory),
+        *input_sections(seen.items("inputs")),
+        artifacts_section(seen.items("artifacts")),
+    ]
+
+
+def listed_tools(
+    job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: DecisionReadings
+) -> Items:
+    """Return the tools that are listed: steering may ask for fewer than are on."""
+    words = f"{task.goal}\n{task.success_criteria}"
+    first = (*job.tools, *state.tools)
+    return select_tools(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
+
+
+def tail_section(state: TaskState, *, seen: DecisionReadings) -> Section:
+    """Return how far the task is, and what is left to spend."""
+    return progress_section(
+        state.iteration + 1,
+        last=state.base + state.allowed,
+        repeats=state.repeats,
+        budget=seen.items("budget"),
+    )

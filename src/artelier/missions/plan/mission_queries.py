@@ -11,13 +11,19 @@ from artelier.kernel.queries.content import shown_fields, shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.run.results import FINAL
-from artelier.missions.agents.mission_agents import agent_line
 from artelier.missions.definition import Plan, validate_form
-from artelier.missions.membranes import Membranes
-from artelier.missions.mission.goal_status import GOAL_STATUS, goal_status
-from artelier.missions.mission.report import report_of
+from artelier.missions.membranes.membranes import Membranes
+from artelier.missions.membranes.mission_agents import agent_line
 from artelier.missions.plan.planner import LOOP
-from artelier.missions.queries import PAGE_MAX, agent_ids, standings, task_page
+from artelier.missions.queries import (
+    GOAL_STATUS,
+    PAGE_MAX,
+    agent_ids,
+    goal_status,
+    report_of,
+    standings,
+    task_page,
+)
 
 TASKS_SHOWN = 500
 
@@ -67,7 +73,7 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     started_us, ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
     budget_microusd}`.
 
-    Once its run has ended, `status` is that of its tasks: see `goal_status.goal_status`; so is what it hands
+    Once its run has ended, `status` is that of its tasks: see `queries.goal_status`; so is what it hands
     over. Errors: `NotFound`, also for a run that is no mission.
     """
     services = desk.services

@@ -10,12 +10,11 @@ from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.privacy.data_subjects import writing_key
 from artelier.kernel.prompt.manifest import encode_json
-from artelier.kernel.queries.content import shown_json
 from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
-from artelier.missions.task.task_status import TaskStanding, standing_of
-from artelier.missions.verdict.output_lint import OutputFault
+from artelier.missions.queries import TaskStanding, judgements_of, standing_of
+from artelier.missions.task.verdict.output_lint import OutputFault
 from artelier.missions.view import REJECTED
 
 NOTE_CHARS_MAX = 20_000
@@ -119,24 +118,6 @@ def _may_be_judged(tenant: str, standing: TaskStanding) -> Any:
             )
 
     return guard
-
-
-async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return by task `{output, accepted, by, at_us, note}` of each judgement of a person, oldest first."""
-    import msgspec
-
-    rows = await desk.services.store.query(
-        "SELECT task, ref, accepted, by, at_us, note FROM judgements WHERE tenant = ?"
-        " AND task IN (SELECT value FROM json_each(?)) ORDER BY position",
-        (desk.id, msgspec.json.encode(tasks).decode()),
-    )
-    found: dict[str, list[dict[str, Any]]] = {}
-    for task, ref, accepted, by, at_us, note in rows:
-        said = await shown_json(desk.services, desk.id, note)
-        found.setdefault(task, []).append(
-            {"output": ref, "accepted": bool(accepted), "by": by, "at_us": at_us, "note": said or ""}
-        )
-    return found
 
 
 async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> list[OutputFault]:

@@ -1,0 +1,1 @@
+"""Membranes and their members: shared pools of context, and the agents of missions."""

@@ -1,1 +1,0 @@
-"""The run of a mission, from its goal to its report."""
