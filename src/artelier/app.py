@@ -490,7 +490,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         register_profiles()
         register_writing()
         if world is not None:
-            from artelier.world.space_handle import space_of
+            from artelier.world.world import space_of
 
             return space_of(self, self._kernel.store, world, principal)
         return Space(

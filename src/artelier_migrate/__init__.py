@@ -1,6 +1,6 @@
 """Loading agents of older formats: folders become plans, plans become artifacts."""
 
-from artelier.world.genesis.folder import Folder
+from artelier.world.genesis.file import Folder
 from artelier_migrate.activation import fail_reserved, join_agents
 from artelier_migrate.artifact_writer import Outcome, Written, read_agents, write_agents
 from artelier_migrate.format.diagnostics import Note

@@ -10,7 +10,7 @@ from artelier.artifacts.kinds import check_content, kind_named
 from artelier.artifacts.ref import check_new_id
 from artelier.errors import ArtelierError, InvalidArtifact
 from artelier.tokens.model_info import canonical_name
-from artelier.world.genesis.folder import Folder
+from artelier.world.genesis.file import Folder
 from artelier_migrate.components import Component, read_components
 from artelier_migrate.format.diagnostics import Notes
 from artelier_migrate.format.document import Fields, YamlNode, read_document

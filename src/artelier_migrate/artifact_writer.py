@@ -10,7 +10,7 @@ import msgspec
 
 from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
-from artelier.world.genesis.folder import Folder
+from artelier.world.genesis.file import Folder
 from artelier_migrate.agent import read_agent
 from artelier_migrate.format.diagnostics import Note
 from artelier_migrate.specification import Plan, Specification

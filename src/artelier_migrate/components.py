@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from artelier.errors import ArtelierError
-from artelier.world.genesis.folder import Folder
+from artelier.world.genesis.file import Folder
 from artelier_migrate.format.diagnostics import Notes
 from artelier_migrate.format.document import YamlNode, read_document
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from artelier.errors import InvalidArtifact
-from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY
 from artelier.world.mind_artifacts.condition import read_condition
+from artelier.world.mind_artifacts.prompt import PROMPT_LIBRARY
 from artelier.world.mind_artifacts.workflow import Workflow, read_workflow
 from artelier_migrate.code_step import FACTS, names_in, read_code
 from artelier_migrate.components import Component

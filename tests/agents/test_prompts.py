@@ -25,8 +25,7 @@ from artelier.world.mind_artifacts import (
     shipped_prompt,
     with_position,
 )
-from artelier.world.mind_artifacts.builtin_library import PROMPTS
-from artelier.world.mind_artifacts.prompt import BUILT_IN
+from artelier.world.mind_artifacts.prompt import BUILT_IN, PROMPTS
 from artelier.world.mind_artifacts.template import read_template
 from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place

@@ -28,7 +28,7 @@ from artelier.world.mind_artifacts import (
     with_position,
     workflow_templates,
 )
-from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, WORKFLOW_TEMPLATES, WORKFLOWS
+from artelier.world.mind_artifacts.prompt import PROMPT_LIBRARY, WORKFLOW_TEMPLATES, WORKFLOWS
 from artelier.world.mind_artifacts.transition import StateChoice
 from tests.agents.strict_kinds import strict_kinds
 from tests.artifacts.places import Place, in_place

@@ -149,7 +149,7 @@ async def describe(path: Path) -> dict[str, Any]:
             described["prompts"][place] = hashlib.sha256(rendered).hexdigest()
         described["balances"] = await balances(kernel)
         if path.stem == "world":
-            from artelier.world.history.world_hash import hash_world
+            from artelier.world.history.world_diff import hash_world
 
             for name in ("market", "market.fork-1"):
                 found = await hash_world(kernel.for_tenant(), name)

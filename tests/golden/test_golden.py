@@ -21,7 +21,7 @@ from artelier.cli import main
 from artelier.cli.runs.replay_code import drive_with
 from artelier.world import World
 from artelier.world.history.transfer import import_world
-from artelier.world.history.world_hash import hash_world
+from artelier.world.history.world_diff import hash_world
 from tests.golden.programs import ACME, Shop, asks, models, payroll
 
 HERE = Path(__file__).parent

@@ -20,7 +20,7 @@ from artelier.memory.embedders.registry import HashingEmbedder, paid_by_person
 from artelier.testing import ManualClock
 from artelier.testing.openai_embeddings import embeddings
 from artelier.testing.openai_server import Fault, OpenAIServer
-from artelier.world.stores import embedding
+from artelier.world.stores import kind
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World, assert_conserved, balances
 from tests.world.memories import acting, add, find, make_store, settled
@@ -295,7 +295,7 @@ def test_what_an_agent_of_a_world_embeds_in_a_tick_is_paid_for_by_its_tenant(
     async def scenario() -> None:
         with OpenAIServer([]) as server:
             embedder = ProviderEmbedder(name[7:], base_url=server.base_url, api_key="k")
-            monkeypatch.setitem(embedding._registered, name, embedder)
+            monkeypatch.setitem(kind._registered, name, embedder)
             async with settled(tmp_path, "ana", policies=policies) as world:
                 await make_store(world, "ana", embedder=name)
 

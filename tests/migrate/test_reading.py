@@ -15,8 +15,7 @@ from artelier.artifacts.invoke.program import program_of
 from artelier.errors import NotFound
 from artelier.sandbox import MontySandbox
 from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
-from artelier.world.mind_artifacts.prompt_variables import facts_of, with_position
-from artelier.world.mind_artifacts.transition import TransitionAnswer, next_state
+from artelier.world.mind_artifacts.transition import TransitionAnswer, facts_of, next_state, with_position
 from artelier.world.mind_artifacts.workflow import MindState, read_workflow
 from artelier_migrate import Plan, Specification, read_agents
 

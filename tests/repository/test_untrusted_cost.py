@@ -123,7 +123,7 @@ ALLOWED: dict[str, str] = {
         server/security/users.py:Users.load tomllib.loads
         world/genesis/file.py:read_world_file tomllib.loads
         world/genesis/file.py:_Files._load msgspec.json.decode
-        world/figures/sweep_results.py:row_of msgspec.json.decode
+        world/figures/sweep.py:row_of msgspec.json.decode
     """,
     "in a thread, of a body or file within its bound": """
         operations/profile/untrusted_json.py:_parse msgspec.json.decode
@@ -185,7 +185,7 @@ ALLOWED: dict[str, str] = {
         operations/templates/texts.py:<module> html.unescape
     """,
     "our own source or files of the package": """
-        world/mind_artifacts/builtin_library.py:shipped_workflow json.loads
+        world/mind_artifacts/prompt.py:shipped_workflow json.loads
         operations/profile/reference_page.py:_docstrings_of ast.parse
     """,
     "lines of an export, each within its bound": """
@@ -201,7 +201,7 @@ ALLOWED: dict[str, str] = {
         operations/lore/schemas.py:LoreForm.to_content msgspec.json.decode
         server/agui/event_follower.py:_decode msgspec.json.decode
         server/mcp/client_view.py:_tool_result msgspec.json.decode
-        world/history/world_hash.py:NormalForm.of msgspec.json.decode
+        world/history/world_diff.py:NormalForm.of msgspec.json.decode
     """,
     "written by this very program, for a process that it starts": """
         confinement.py:decode_plan json.loads
@@ -259,12 +259,12 @@ ALLOWED: dict[str, str] = {
         tools/skills/handle.py:Skills._json msgspec.json.decode
         tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
         tools/skills/approval/pins.py:usable_tools msgspec.json.decode
-        world/tick/tick_diff.py:read_preview msgspec.json.decode
-        world/history/checkpoints.py:checkpoint_before msgspec.json.decode
+        world/tick/tick_context.py:read_preview msgspec.json.decode
+        world/history/history_fold.py:checkpoint_before msgspec.json.decode
         world/queries.py:_say_settings msgspec.json.decode
-        world/services/event_log.py:_config msgspec.json.decode
+        world/services/builtin.py:_config msgspec.json.decode
         world/tick/agent_facts.py:<module> msgspec.json.Decoder
-        world/history/export_validator.py:SocietyCheck.content msgspec.json.decode
+        world/history/transfer.py:SocietyCheck.content msgspec.json.decode
         world/tick/world_state.py:WorldStage.asks_consent msgspec.json.decode
         world/world.py:World.config msgspec.json.decode
     """,

@@ -10,12 +10,12 @@ import pytest
 
 from artelier.world import World
 from artelier.world.figures.metrics import metrics
-from artelier.world.history import checkpoints as kept
 from artelier.world.history import history_fold
 from artelier.world.history.streams import reaches
+from artelier.world.view import CHECKPOINT_TICKS
 from tests.world.town import kernel_at, town
 
-TICKS = 2 * kept.CHECKPOINT_TICKS + 20
+TICKS = 2 * CHECKPOINT_TICKS + 20
 
 
 async def _lived(kernel: Any) -> World:
@@ -62,7 +62,7 @@ def test_figures_of_one_tick_read_no_more_than_since_the_checkpoint(
 
     asyncio.run(scenario())
 
-    assert read and min(read) >= 2 * kept.CHECKPOINT_TICKS
+    assert read and min(read) >= 2 * CHECKPOINT_TICKS
 
 
 def test_reaches_are_those_of_a_plain_scan(tmp_path: Path) -> None:

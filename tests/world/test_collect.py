@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, StoreUnavailable
 from artelier.world import World
-from artelier.world.figures.columns import columns_of
-from artelier.world.figures.facts_table import collect
-from artelier.world.figures.table_writer import FORMULA, cell, write_rows
+from artelier.world.figures.metrics import collect
+from artelier.world.figures.tables import FORMULA, cell, columns_of, write_rows
 from artelier.world.mind_artifacts.condition import read_condition, read_valued
 from artelier.world.queries import agents
 from tests.world.flows import auto, worker

@@ -14,9 +14,8 @@ from artelier.log import Store
 from artelier.world import World
 from artelier.world.actions import ACTIONS
 from artelier.world.genesis import found, make, settle
-from artelier.world.genesis.batch_builder import Made
-from artelier.world.genesis.seed_content import HANDBOOKS
-from artelier.world.mind_artifacts.builtin_library import PROMPTS
+from artelier.world.genesis.seed_content import HANDBOOKS, Made
+from artelier.world.mind_artifacts.prompt import PROMPTS
 from artelier.world.services import shipped_services
 from tests.world.places import balance, events, world_at
 

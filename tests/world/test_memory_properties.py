@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from artelier import Kernel
 from artelier.errors import ArtelierError
 from artelier.world import World
-from artelier.world.stores import index_cache
+from artelier.world.stores import search
 from tests.verification import verify_database
 from tests.world.memories import content, folded, make_store, recall, remember, settled
 from tests.world.places import balance, events
@@ -138,7 +138,7 @@ async def _order(w: World, tick: int) -> list[str]:
 async def _find(w: World, model: Model, store: str, text: str) -> None:
     """The index that followed all changes answers as one that is made now."""
     followed = await recall(w, "ana", text, store=store)
-    index_cache.shelves_of(w.host.services.store).clear()
+    search.shelves_of(w.host.services.store).clear()
     assert await recall(w, "ana", text, store=store) == followed
     model.paid["ana"] += 2
     known = [entry for entry, _ in model.entries[store]]

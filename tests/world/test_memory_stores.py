@@ -18,7 +18,8 @@ from artelier.memory.embedders.registry import HashingEmbedder
 from artelier.memory.entries import EmbeddingFailed
 from artelier.world import World
 from artelier.world.events import world_space
-from artelier.world.stores import copy_entries, embedding, index_cache
+from artelier.world.stores import copy_entries, search
+from artelier.world.stores import kind as store_kind
 from artelier.world.tick.world_state import WorldStage
 from tests.world.memories import (
     acting,
@@ -272,7 +273,7 @@ def test_a_failing_embedder_adds_nothing_and_costs_nothing(
 ) -> None:
     """Hole 19: an entry without a direction would score nothing for ever, and nobody would know."""
     embedder = Faulty([[1, 2, 3, 4]])
-    monkeypatch.setitem(embedding._registered, "faulty", embedder)
+    monkeypatch.setitem(store_kind._registered, "faulty", embedder)
     policies = acting(ana=[add(BREAD), find("ships")])
 
     async def scenario() -> None:
@@ -309,7 +310,7 @@ def test_an_embedder_that_the_host_does_not_offer_is_named(tmp_path: Path) -> No
 
 
 def test_vectors_of_two_embedders_are_never_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(embedding._registered, "faulty", Faulty([[1, 2, 3, 4]]))
+    monkeypatch.setitem(store_kind._registered, "faulty", Faulty([[1, 2, 3, 4]]))
 
     async def scenario() -> None:
         async with settled(tmp_path, "ana") as w:
@@ -506,8 +507,8 @@ def test_indexes_in_memory_are_bounded_and_follow_what_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search after each change answers as one by an index that was just made."""
-    monkeypatch.setattr(index_cache, "ENTRIES_HELD_MAX", 2 * index_cache.ENTRIES_LEAST)
-    monkeypatch.setattr(index_cache, "PAGE", 3)
+    monkeypatch.setattr(search, "ENTRIES_HELD_MAX", 2 * search.ENTRIES_LEAST)
+    monkeypatch.setattr(search, "PAGE", 3)
 
     async def scenario() -> None:
         async with settled(tmp_path, "ana") as w:
@@ -517,7 +518,7 @@ def test_indexes_in_memory_are_bounded_and_follow_what_changes(
                 store = f"m{n % 2}"
                 await remember(w, "ana", f"fact {n} about {('ships', 'bread', 'trade')[n % 3]}", store=store)
                 followed = await recall(w, "ana", "ships and bread", store=store)
-                held = index_cache.shelves_of(w.host.services.store)
+                held = search.shelves_of(w.host.services.store)
                 held.clear()
                 assert await recall(w, "ana", "ships and bread", store=store) == followed
                 if n % 4 == 3:

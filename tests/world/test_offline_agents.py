@@ -15,7 +15,7 @@ from artelier.kernel.prompt.manifest import compose, part_content
 from artelier.ports.model import ChatMessage, ModelRequest
 from artelier.world import read_config
 from artelier.world.mind import prompt_sections
-from artelier.world.mind.shipped_texts import template
+from artelier.world.mind.prompt_sections import template
 from artelier.world.mind_artifacts import read_prompt, shipped_prompt
 from artelier_offline import OfflineModel
 

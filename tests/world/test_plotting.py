@@ -15,8 +15,7 @@ from artelier.errors import InvalidRequest, NotFound, StoreUnavailable
 from artelier.world import World
 from artelier.world.figures import plot as figure_plot
 from artelier.world.figures.metrics import metrics
-from artelier.world.figures.plot import chart_of, plot
-from artelier.world.figures.svg_charts import Chart, ChartPanel, Series, nice_steps, number, svg
+from artelier.world.figures.plot import Chart, ChartPanel, Series, chart_of, nice_steps, number, plot, svg
 from tests.world.places import add, world_at
 from tests.world.town import kernel_at, town
 

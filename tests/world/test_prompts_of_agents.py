@@ -17,7 +17,7 @@ from artelier.ports.model import Price
 from artelier.world import World
 from artelier.world.actions import actions_prompt
 from artelier.world.genesis import settle
-from artelier.world.mind.shipped_texts import template
+from artelier.world.mind.prompt_sections import template
 from artelier.world.mind_artifacts import prompt_library, shipped_prompt
 from tests.world.asked import left_out, manifest, messages, render, requests, write
 from tests.world.places import add, balance, events, known, world_at

@@ -13,8 +13,19 @@ import pytest
 from artelier import Kernel
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest
 from artelier.world import World
-from artelier.world.figures.sweep import FIGURES, PlannedRun, known_params, pass_world, plan, read_params
-from artelier.world.figures.sweep_results import columns_of, folder_of, row_of, save_row, write_table
+from artelier.world.figures.sweep import (
+    FIGURES,
+    PlannedRun,
+    columns_of,
+    folder_of,
+    known_params,
+    pass_world,
+    plan,
+    read_params,
+    row_of,
+    save_row,
+    write_table,
+)
 
 Facts = dict[str, Any]
 

@@ -12,7 +12,7 @@ from artelier import Kernel
 from artelier.errors import Conflict, InvalidConfig, NotFound
 from artelier.world import World
 from artelier.world.actions import ACTIONS, Transfer
-from artelier.world.actions.effects.dispatch import DECIDE
+from artelier.world.actions.effects import DECIDE
 from artelier.world.tick.deciders import PolicyFailed
 from tests.world.places import add, balance, events, world_at
 

@@ -29,7 +29,7 @@ LAST = (
     "artelier.operations.transforms.transform",
     "artelier.chat.turn.turn_loop",
     "artelier.agents.schedules.api",
-    "artelier.world.figures.columns",
+    "artelier.world.figures.tables",
 )
 """What is loaded after the routes: half a second in which nobody would be served."""
 

@@ -19,10 +19,10 @@ from artelier.models.vendors import VENDORS
 from artelier.ports.embedder import Ask, Payer
 from artelier.tokens.model_info import canonical_name
 from artelier.world.agent import AgentSpec, is_agents_own, read_agent
-from artelier.world.agent_spec_cache import Specs
 from artelier.world.config import WorldConfig
 from artelier.world.events import AgentJoined, world_stream
 from artelier.world.kernel_adapter import Host
+from artelier.world.tick.deciders import Specs
 from artelier.world.tick.tick_context import Scene
 
 NAMES_SHOWN = 5

@@ -18,7 +18,6 @@ from artelier.errors import Conflict
 from artelier.log import Applied, Tx, View
 from artelier.money import SCRIP
 from artelier.world import events as ev
-from artelier.world.history.checkpoints import CHECKPOINT_TICKS
 
 SERVICES = "genesis_"
 """What the ids of services begin with."""
@@ -591,3 +590,7 @@ def _responsible(event: Applied, tx: Tx, principal: str) -> str:
             break
         principal = owner
     return principal
+
+
+CHECKPOINT_TICKS = 50
+"""Between two checkpoints: at most so many ticks are folded besides those that are asked for (a guess)."""

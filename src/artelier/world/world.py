@@ -1,6 +1,6 @@
 """The public `World`: a society of agents in a space of its own, that passes tick by tick.
 
-Read next: `tick/tick.py` for what a tick is, `deciding/` for what each action does, `mind/` for how agents
+Read next: `tick/tick.py` for what a tick is, `actions/` for what each action does, `mind/` for how agents
 think.
 """
 
@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import msgspec
 
-from artelier.artifacts import AccessDecision, Bill, Ref, Service, account_of
+from artelier.artifacts import AccessDecision, Artifacts, Bill, Ref, Service, Space, Working, account_of
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.queries import Standing
@@ -29,24 +29,66 @@ from artelier.operations.profile.profile_reader import register_profiles
 from artelier.ports.embedder import paid_by
 from artelier.tokens.model_info import canonical_name
 from artelier.world import events as ev
-from artelier.world.agent import AgentRow, AgentSpec, check_agent_id, is_agents_own
-from artelier.world.agent_spec_cache import Specs
+from artelier.world.actions.effects import check_account
+from artelier.world.agent import AgentRow, AgentSpec, agreed_prices, check_agent_id, is_agents_own
 from artelier.world.config import WorldConfig, plain_config, read_config
+from artelier.world.events import reader_of, world_space
 from artelier.world.history.fork import fork_world
 from artelier.world.history.transfer import CarriedWorld, export_world, import_world
-from artelier.world.history.world_diff import WorldSide, diff_worlds
-from artelier.world.history.world_hash import hash_world
-from artelier.world.kernel_adapter import Runs, host_of, scope_of
+from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
+from artelier.world.kernel_adapter import Host, Runs, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
 from artelier.world.models import WorldPayer, check_askable
 from artelier.world.services import search_memory, shipped_services
 from artelier.world.stores import register_stores
-from artelier.world.tick.consent import agreed_prices
-from artelier.world.tick.deciders import Cast, Policies, Policy
-from artelier.world.tick.shocks import SOURCE
-from artelier.world.tick.tick import Passed, pass_tick
+from artelier.world.tick.deciders import Cast, Policies, Policy, Specs
+from artelier.world.tick.tick import SOURCE, Passed, pass_tick
 from artelier.world.tick.tick_context import Scene
-from artelier.world.tick.world_state import WorldStage
+from artelier.world.tick.world_state import TickClock, WorldStage
+
+# --------------------------------------------------------------------------- space handle
+# A principal's access to a world between ticks: the same handle as outside, over the world's own stream.
+
+
+class Looking(Protocol):
+    """A store that can be asked without waiting."""
+
+    def look(self, sql: str, parameters: Any = ..., /) -> list[Any]: ...
+
+
+def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
+    """The handle of one principal in a world. Its events are dated with the tick that passed last."""
+    register_minds()
+    register_profiles()
+    register_stores()
+    tenant, space = host.id, world_space(world)
+
+    def tick() -> int:
+        rows = store.look("SELECT tick FROM worlds WHERE tenant = ? AND id = ?", (tenant, world))
+        return rows[0][0] if rows else 0
+
+    clock = TickClock(tick)
+    artifacts = Artifacts(
+        host.services.store,
+        clock,
+        tenant,
+        space,
+        principal,
+        main=host.as_principal(reader_of(world)).artifacts,
+        interpreter=host.sandbox,
+        services=shipped_services(),
+        search_memory=search_memory,
+        stages=WorldStage,
+    )
+
+    async def check_recipient(to: str) -> None:
+        stage = WorldStage(host.services.store, tenant=tenant, space=space, at_us=tick())
+        await check_account(Working(stage), stage, to, is_known=await stage.is_owner(to))
+
+    return Space(host.services.store, clock, tenant, space, principal, artifacts, check_recipient)
+
+
+# --------------------------------------------------------------------------- world
 
 
 class World:

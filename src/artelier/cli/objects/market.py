@@ -48,7 +48,7 @@ async def show(call: CliCall, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
     """
     import msgspec
 
-    from artelier.world.figures.market_overview import market
+    from artelier.world.figures.metrics import market
 
     async with call.kernel() as kernel:
         with call.screen.working(f"reading {name}"):

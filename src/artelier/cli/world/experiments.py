@@ -66,8 +66,7 @@ async def sweep(
     rows of the runs that are done are written, and the exit code is that of a budget.
     """
     from artelier.cli.world.sweep_processes import Sweeping
-    from artelier.world.figures.sweep import plan, read_params
-    from artelier.world.figures.sweep_results import columns_of, folder_of, write_table
+    from artelier.world.figures.sweep import columns_of, folder_of, plan, read_params, write_table
     from artelier.world.genesis import read_world_file
 
     folder = folder_of(out)

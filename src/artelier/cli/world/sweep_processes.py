@@ -27,8 +27,7 @@ from artelier.cli.call import CliCall
 from artelier.cli.error_output import DEBUG
 from artelier.errors import ArtelierError, Conflict, External, Flow, NotFound, RunSuspended, StoreUnavailable
 from artelier.money import format_usd, parse_usd
-from artelier.world.figures.sweep import PlannedRun, pass_world
-from artelier.world.figures.sweep_results import row_of, save_row
+from artelier.world.figures.sweep import PlannedRun, pass_world, row_of, save_row
 
 DATABASE = "state.db"
 LOCK = "lock"

@@ -177,9 +177,8 @@ async def collect_(
     owns, current_state, ticks_in_state, failure_count, last_action.type, last_action.success. Expressions
     are those of conditions: comparisons, and, or, not, in, + - * / %. Facts are those at the end of the tick.
     """
-    from artelier.world.figures.columns import columns_of
-    from artelier.world.figures.facts_table import collect
-    from artelier.world.figures.table_writer import check_table, write_rows
+    from artelier.world.figures.metrics import collect
+    from artelier.world.figures.tables import check_table, columns_of, write_rows
 
     check_table(out)
     asked = _columns(columns or [])

@@ -32,7 +32,7 @@ async def hash_(
     It depends on neither the store nor the tenant nor the name of the world, so the same seed and the same
     answers of models give the same hash anywhere.
     """
-    from artelier.world.history.world_hash import hash_world
+    from artelier.world.history.world_diff import hash_world
 
     async with call.kernel() as kernel:
         with call.screen.working(f"hashing {name}"):

@@ -19,11 +19,19 @@ from artelier.world.actions.action import (
     Transfer,
     UnsubscribeArtifact,
     Write,
+    action_schema,
+    action_tools,
+    actions_page,
+    actions_prompt,
 )
-from artelier.world.actions.parse import Rejected, action_from, action_from_call, parse_action
-from artelier.world.actions.reference_page import actions_page
-from artelier.world.actions.reply import NoObject, one_object
-from artelier.world.actions.schema import action_schema, action_tools, actions_prompt
+from artelier.world.actions.reply import (
+    NoObject,
+    Rejected,
+    action_from,
+    action_from_call,
+    one_object,
+    parse_action,
+)
 
 __all__ = [
     "ACTIONS",

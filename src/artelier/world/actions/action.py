@@ -1,13 +1,13 @@
-"""The actions of an agent in a world, each a frozen value: the one place that says what they hold.
-
-The JSON schema, the parser, the wording of the prompt, the list of tools and `docs/actions.md` are derived
-from these classes. The docstring of a class is what a model reads about it. Shape and bounds are checked
-here; whether an action is allowed, possible and paid for is the world's to say.
-"""
+"""The one schema of what an agent may do in a world: parser, prompt, tools and docs come from it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+import inspect
+from collections.abc import Collection
+from copy import deepcopy
+from functools import lru_cache
+from importlib.resources import files
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -16,8 +16,9 @@ from artelier.artifacts import Access, Ref, check_principal
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.artifacts.content import check_json
 from artelier.artifacts.ref import check_new_id
-from artelier.errors import InvalidArguments
+from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.ids import check_artifact_id
+from artelier.ports.model import ToolSchema
 
 ACTION_BYTES_MAX = 256 * 1024
 """JSON of one action (guess: a long document; larger content is no single thought of a model)."""
@@ -335,3 +336,150 @@ def _check_size(*values: object) -> None:
         raise InvalidArguments(
             "the action is too large", expected=f"at most {ACTION_BYTES_MAX} bytes", got=size
         )
+
+
+# --------------------------------------------------------------------------- schema
+# The action schema as others see it: a JSON schema, a list of tools, and a text for the prompt.
+
+
+def choose_actions(names: Collection[str] | None) -> dict[str, type[Action]]:
+    """The named actions in their order; None is all. Errors: `InvalidRequest` for an unknown name."""
+    if names is None:
+        return ACTIONS
+    if unknown := sorted(set(names) - set(ACTIONS)):
+        raise InvalidRequest("no such action", expected=", ".join(ACTIONS), got=unknown[0][:80])
+    return {name: cls for name, cls in ACTIONS.items() if name in names}
+
+
+def meaning(cls: type[Action]) -> str:
+    """The sentence that explains an action."""
+    return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """JSON schema of one action, `action` included, without references."""
+    return deepcopy(_schemas()[name])
+
+
+def action_schema(names: Collection[str] | None = None) -> dict[str, Any]:
+    """JSON schema of a model's reply: one of the actions."""
+    return {"oneOf": [schema_of(name) for name in choose_actions(names)]}
+
+
+def action_tools(names: Collection[str] | None = None) -> tuple[ToolSchema, ...]:
+    """Each action as a tool; `action_from_call` reads the calls."""
+    tools: list[ToolSchema] = []
+    for name, cls in choose_actions(names).items():
+        schema = schema_of(name)
+        del schema["properties"]["action"]
+        schema["required"] = [field for field in schema["required"] if field != "action"]
+        tools.append(ToolSchema(name=name, description=meaning(cls), parameters=schema))
+    return tuple(tools)
+
+
+def actions_prompt(names: Collection[str] | None = None) -> str:
+    """Return what a prompt says about acting: the shape of the reply, and a line for each action."""
+    lines = [
+        f"- `{_signature(name)}`: {meaning(cls).removesuffix('.')}."
+        for name, cls in choose_actions(names).items()
+    ]
+    return _wording().replace("<actions>", "\n".join(lines))
+
+
+def _signature(name: str) -> str:
+    """`write(artifact_id, content, kind?)`: optional fields carry a mark."""
+    schema = _schemas()[name]
+    fields = [
+        field if field in schema["required"] else f"{field}?"
+        for field in schema["properties"]
+        if field not in ("action", "reasoning")
+    ]
+    return f"{name}({', '.join(fields)})"
+
+
+@lru_cache(maxsize=1)
+def _wording() -> str:
+    text = (files("artelier.world.actions") / "templates" / "actions-1.md").read_text("utf-8")
+    return text.strip()
+
+
+@lru_cache(maxsize=1)
+def _schemas() -> dict[str, dict[str, Any]]:
+    shapes, parts = msgspec.json.schema_components(ACTIONS.values(), ref_template="{name}")
+    result: dict[str, dict[str, Any]] = {}
+    for name, shape in zip(ACTIONS, shapes, strict=True):
+        schema = cast("dict[str, Any]", _whole(shape, parts))
+        for noise in ("title", "description"):
+            schema.pop(noise, None)
+        order = ("action", "reasoning")
+        fields: dict[str, Any] = schema["properties"]
+        schema["properties"] = {key: fields[key] for key in (*order, *fields) if key in fields}
+        result[name] = schema
+    return result
+
+
+def _whole(schema: Any, parts: dict[str, Any]) -> Any:
+    """References replaced by what they name: some providers resolve none. No type here holds itself."""
+    if isinstance(schema, dict):
+        given = cast("dict[str, Any]", schema)
+        if "$ref" in given:
+            return _whole(parts[given["$ref"]], parts)
+        return {key: _whole(value, parts) for key, value in given.items()}
+    if isinstance(schema, list):
+        return [_whole(value, parts) for value in cast("list[Any]", schema)]
+    return schema
+
+
+# --------------------------------------------------------------------------- reference page
+# The table of all actions, generated from their classes; `docs/actions.md` is compared with it by a test.
+
+
+def actions_page() -> str:
+    """Markdown: each action with its fields, their types and bounds, and its meaning."""
+    lines = [
+        "# Actions",
+        "",
+        "What an agent may do in a world, one per tick. Generated from the classes in "
+        "`artelier.world.actions`;",
+        "`make docs` writes it, a test compares it. A reply is one JSON object with `action`, `reasoning`",
+        f"(text, may be left out) and the fields below, at most {ACTION_BYTES_MAX // 1024} KiB. A field",
+        "with `?` may be left out. What is no valid action becomes a `rejected` event whose reason the",
+        "agent reads at its next tick.",
+        "",
+        "| action | fields | meaning |",
+        "|---|---|---|",
+    ]
+    for name, cls in ACTIONS.items():
+        lines.append(f"| `{name}` | {_fields(schema_of(name))} | {meaning(cls)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    return "<br>".join(
+        f"`{field}{'' if field in schema['required'] else '?'}` {_type(shape)}".rstrip()
+        for field, shape in schema["properties"].items()
+        if field not in ("action", "reasoning")
+    )
+
+
+def _type(shape: dict[str, Any]) -> str:
+    if "anyOf" in shape:
+        kinds = " or ".join(_type({**kind, "description": ""}) for kind in shape["anyOf"])
+        return _describe(kinds, shape)
+    if "enum" in shape:
+        return " ".join(f"`{value}`" for value in sorted(shape["enum"]))
+    kind = str(shape.get("type", "any JSON"))
+    if kind == "object" and shape.get("properties"):
+        kind = "{" + ", ".join(shape["properties"]) + "}"
+    if "minimum" in shape:
+        kind += f" {shape['minimum']} to {shape['maximum']}"
+    elif "maxLength" in shape:
+        kind += f", at most {shape['maxLength']} characters"
+    return _describe(kind, shape)
+
+
+def _describe(kind: str, shape: dict[str, Any]) -> str:
+    text = shape.get("description", "")
+    inner = [kind["description"] for kind in shape.get("anyOf", ()) if kind.get("description")]
+    text = text or (inner[0] if inner else "")
+    return f"{kind} ({text})" if text else kind

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from artelier.artifacts import ArtifactCharged, ArtifactInvoked, account_of
 from artelier.errors import InvalidRequest
@@ -17,9 +17,22 @@ from artelier.ledger import Moving, may_owe
 from artelier.log import EventData
 from artelier.money import SCRIP
 from artelier.world import events as ev
-from artelier.world.history.checkpoints import checkpoint_before, kinds_of
-from artelier.world.history.history_fold import SocietyState, act_of, asked_of, history_of, span_of
+from artelier.world.figures.tables import Cell, Columns
+from artelier.world.history.history_fold import (
+    AgentNow,
+    SocietyState,
+    act_of,
+    asked_of,
+    checkpoint_before,
+    history_of,
+    kinds_of,
+    span_of,
+)
+from artelier.world.queries import offers
 from artelier.world.world import World
+
+__all__ = ["market"]
+
 
 ValueT = TypeVar("ValueT")
 
@@ -308,3 +321,110 @@ def gini(amounts: Iterable[int]) -> float:
         return 0.0
     weighted = sum((2 * n - count - 1) * amount for n, amount in enumerate(ordered, start=1))
     return weighted / (count * total)
+
+
+# --------------------------------------------------------------------------- market overview
+# The market of a world at a glance: offers, and what was paid lately.
+
+
+TICKS = 200
+"""Over which prices are gathered."""
+
+
+async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
+    """`{world, tick, from_tick, prices, open, closed}`; at most `limit` offers of each, none in both.
+
+    `prices` has a `Price` for each kind and way of selling, over the last `TICKS` ticks together.
+    """
+    now = await world.tick_now()
+    first = max(1, now - TICKS + 1)
+    paid = (
+        [price async for one in tick_metrics(world, from_tick=first, to_tick=now) for price in one.prices]
+        if now
+        else []
+    )
+    for_sale = await offers(world, limit=limit)
+    shown = {one["offer"] for one in for_sale}
+    # One that sells copies has sold some and is for sale still.
+    gone = await offers(world, closed=True, limit=limit + len(for_sale))
+    return {
+        "world": world.id,
+        "tick": now,
+        "from_tick": first,
+        "prices": merge_prices(paid),
+        "open": for_sale,
+        "closed": [one for one in gone if one["offer"] not in shown][:limit],
+    }
+
+
+def merge_prices(paid: list[TickPrice]) -> list[TickPrice]:
+    """One row for each kind and way of selling. The median is that of the ticks' medians, by trades."""
+    by_kind: dict[tuple[str, str], list[TickPrice]] = {}
+    for one in paid:
+        by_kind.setdefault((one.kind, one.sells), []).append(one)
+    return [
+        TickPrice(
+            kind=kind,
+            sells=sells,
+            trades=sum(one.trades for one in prices),
+            volume=sum(one.volume for one in prices),
+            low=min(one.low for one in prices),
+            median=_middle(prices),
+            high=max(one.high for one in prices),
+        )
+        for (kind, sells), prices in sorted(by_kind.items())
+    ]
+
+
+def _middle(prices: list[TickPrice]) -> float:
+    ordered = sorted(prices, key=lambda one: one.median)
+    half = sum(one.trades for one in ordered) / 2
+    seen = 0
+    for one in ordered:
+        seen += one.trades
+        if seen >= half:
+            return one.median
+    return 0.0
+
+
+# --------------------------------------------------------------------------- facts table
+# A table of results: what expressions over an agent's facts are worth, one row for each tick and agent.
+# The facts are folded on demand from the world's events, so every row is exact for the end of its tick.
+# What a column may say is in `tables.py`.
+
+
+async def collect(
+    world: World, columns: Columns, *, from_tick: int = 1, to_tick: int | None = None
+) -> AsyncIterator[tuple[Cell, ...]]:
+    """The rows of some ticks, by default of all: by tick, agents in the order of their joining.
+
+    Shapes: each row is as long as `columns.names`. Cost: every event up to `to_tick` is read once; memory is
+    O(agents + artifacts). Errors: `NotFound`; `InvalidRequest` for ticks that have not passed.
+    """
+    span = await span_of(world.host, world.id, from_tick=from_tick, to_tick=to_tick)
+    if span.last < span.first:
+        return
+    society = SocietyState()
+    tick = 0
+    async for event in history_of(world.host, world.id, to_tick=span.last):
+        while tick < event.at_us:
+            if tick >= span.first:
+                for agent in society.agents:
+                    yield columns.row(_facts(tick, agent, society))
+            tick += 1
+        society.take(event)
+    for agent in society.agents:
+        yield columns.row(_facts(tick, agent, society))
+
+
+def _facts(tick: int, agent: AgentNow, society: SocietyState) -> dict[str, Any]:
+    return {
+        "tick": tick,
+        "agent_id": agent.id,
+        "balance": society.balance(agent.id),
+        "owns": society.owned.get(agent.id, 0),
+        "current_state": agent.state,
+        "ticks_in_state": agent.ticks_in_state,
+        "failure_count": agent.failures,
+        "last_action": {"type": agent.last_action, "success": agent.last_ok},
+    }

@@ -18,15 +18,21 @@ from artelier.log import make_blob
 from artelier.memory.embedders.registry import embedder_named
 from artelier.money import SCRIP
 from artelier.world import events as ev
-from artelier.world.agent import REFERENCES, AgentSpec, check_agent_id
+from artelier.world.agent import REFERENCES, AgentSpec, agreed_prices, check_agent_id, id_of
 from artelier.world.config import WorldConfig, plain_config
-from artelier.world.genesis.batch_builder import Beginning, Made, append, decide
-from artelier.world.genesis.defaults import HANDBOOK, default_artifacts, make_owned
 from artelier.world.genesis.file import INLINE, AgentEntry, WorldEntry, read_world
-from artelier.world.genesis.seed_content import shipped_artifacts
-from artelier.world.tick.consent import agreed_prices, id_of
+from artelier.world.genesis.seed_content import (
+    HANDBOOK,
+    Beginning,
+    Made,
+    append,
+    decide,
+    default_artifacts,
+    make_owned,
+    shipped_artifacts,
+)
 from artelier.world.tick.deciders import Policy
-from artelier.world.tick.shocks import SOURCE
+from artelier.world.tick.tick import SOURCE
 from artelier.world.world import World
 
 AGREED_AT_ONCE = 50

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -16,10 +19,81 @@ from msgspec import Meta
 
 from artelier.artifacts.access.bill import PRICE_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
-from artelier.world.config import WorldConfig, read_config
-from artelier.world.config_errors import Path as Place
-from artelier.world.config_errors import line_of, mistake, shown_path
-from artelier.world.genesis.folder import Folder
+from artelier.world.config import Path as Place
+from artelier.world.config import WorldConfig, line_of, mistake, read_config, shown_path
+from artelier.world.tick.deciders import Policy
+
+# --------------------------------------------------------------------------- folder
+# A folder of agents or of a world: reads files inside it, bounded, and nothing that a link leads out to.
+
+
+FILE_BYTES_MAX = 256 * 1024
+"""Of one file (guess: twenty times the largest agent that was ever seen)."""
+
+FOLDERS_MAX = 2_000
+
+
+class Folder:
+    """The folder that is read."""
+
+    def __init__(self, path: Path) -> None:
+        """Errors: `NotFound` if there is no such folder."""
+        if not path.is_dir():
+            raise NotFound("there is no such folder", got=str(path))
+        self.path = path
+        self._root = path.resolve(strict=True)
+
+    def agents(self) -> list[str]:
+        """The names of the folders in it that may hold agents, sorted; `.` if it is one itself.
+
+        What begins with `_` or `.` is none. Errors: `InvalidConfig` beyond `FOLDERS_MAX`.
+        """
+        if os.path.lexists(self.path / "agent.yaml"):
+            return ["."]
+        try:
+            with os.scandir(self.path) as entries:
+                names = sorted(
+                    entry.name
+                    for entry in entries
+                    if not entry.name.startswith(("_", ".")) and (entry.is_dir() or entry.is_symlink())
+                )
+        except OSError as error:
+            raise InvalidConfig(f"the folder cannot be read: {error.strerror}") from None
+        if len(names) > FOLDERS_MAX:
+            raise InvalidConfig("too many folders", expected=f"at most {FOLDERS_MAX}", got=len(names))
+        return names
+
+    def text(self, place: str) -> str | None:
+        """A file below the folder as text; None if it is not there.
+
+        Errors: `InvalidConfig` for one that is too large, no UTF-8, no plain file, or outside.
+        """
+        path = self.path / place
+        if not os.path.lexists(path):
+            return None
+        try:
+            real = path.resolve(strict=True)
+            if not real.is_relative_to(self._root):
+                raise InvalidConfig("the file is a link that leads out of the folder")
+            if not stat.S_ISREG(real.stat().st_mode):
+                raise InvalidConfig("this is no plain file")
+            with real.open("rb") as file:
+                data = file.read(FILE_BYTES_MAX + 1)
+        except (OSError, RuntimeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise InvalidConfig(f"the file cannot be read: {reason}") from None
+        if len(data) > FILE_BYTES_MAX:
+            raise InvalidConfig(f"the file is larger than {FILE_BYTES_MAX:,} bytes")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise InvalidConfig("the file is no UTF-8", line=line) from None
+        return text.replace("\r\n", "\n")
+
+
+# --------------------------------------------------------------------------- file
+
 
 AGENTS_MAX = 200_000
 ARTIFACTS_MAX = 200_000
@@ -276,3 +350,30 @@ class _Files:
 
 def _placed_error(place: str, error: ArtelierError) -> InvalidConfig:
     return InvalidConfig(f"{place}: {error.message}", expected=error.expected, got=error.got, hint=error.hint)
+
+
+# --------------------------------------------------------------------------- shipped
+# The worlds that are shipped as examples, and the rule agents that they name.
+
+
+EXAMPLES: tuple[str, ...] = ("market",)
+
+
+def shipped_names() -> tuple[str, ...]:
+    """The worlds that `shipped` knows."""
+    return EXAMPLES
+
+
+def shipped(name: str) -> dict[str, Any]:
+    """The specification of a shipped world, for `found`. Errors: `NotFound`."""
+    if name not in EXAMPLES:
+        raise NotFound("no such world is shipped", expected=", ".join(EXAMPLES), got=name[:80])
+    with as_file(files("artelier.world.examples") / name) as folder:
+        return read_world_file(folder / "world.toml")
+
+
+def shipped_policies() -> Mapping[str, Policy]:
+    """The rule agents of the shipped worlds, by the name that their agents give."""
+    from artelier.world.examples.rules import POLICIES
+
+    return POLICIES

@@ -1,26 +1,292 @@
-"""The comparison of two worlds: the first event and tick that differ, and how the agents differ since.
-
-Events are compared in the form in which they are hashed, but without their numbers: what the host does
-between two ticks shifts all numbers behind it, and what comes after may still be the same. What it does
-between ticks is compared apart from the ticks, so that a changed prompt is one difference and the first tick
-that it changes another. Read next: `world_hash.py` for the form.
-"""
+"""The hash of a world's history, and the difference between two worlds."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import zip_longest
 from typing import Any, NamedTuple, cast
 
-from artelier.errors import CorruptStore
-from artelier.log import Event, Store
-from artelier.world.events import ActionRejected, TickPassed, world_stream
-from artelier.world.history.agent_diff import differing
-from artelier.world.history.streams import StreamReach, reaches, tick_of
-from artelier.world.history.world_hash import Contents, Normal, normal_events
+import msgspec
+
+from artelier.artifacts import account_of
+from artelier.errors import CorruptStore, NotFound
+from artelier.log import Event, Store, Stream, blob_name
+from artelier.money import SCRIP
+from artelier.world.events import ActionRejected, TickPassed, world_space, world_stream
+from artelier.world.history.streams import StreamReach, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
+
+# --------------------------------------------------------------------------- world hash
+# The hash of a world: equal for equal histories, whatever the world is called and wherever it is kept.
+# It covers every event of the world's space, stream by stream in the order of their names, each by seq.
+# Left out is what belongs to the store: positions, commits, chains of hashes, and the runs in which
+# agents asked models. Replaced is what differs between equal worlds: content is named by its plain
+# SHA-256 instead of a tenant's key, the world's stream is called `world`, holds are numbered as they
+# come, and whoever steers the world from outside is `host`.
+
+
+FORM = b"artelier.world 1\n"
+"""Stands before everything that is hashed; another form of the hash has another one."""
+
+DIGESTS_MAX = 100_000
+"""Contents whose hash is remembered; beyond it all are forgotten."""
+
+_REF = re.compile(rb'(?<=[{\[:,])"(b:[A-Za-z0-9_-]{43})"(?!:)')
+"""A reference in canonical JSON: a whole string, and no key. Within a string a quote follows a backslash."""
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class WorldHash(NamedTuple):
+    """The hash of a world in hex, and the part of its history that it covers."""
+
+    world: str
+    tick: int
+    """The last one that is covered, with what the host did until the next."""
+    events: int
+    sha256: str
+
+
+async def hash_world(host: Host, world: str, *, at: int | None = None) -> WorldHash:
+    """The hash of a world up to and including a tick, by default the newest.
+
+    Cost: every event and content is read once; memory does not grow with the history.
+    Errors: `NotFound`; `InvalidRequest` for a tick that has not passed; `CorruptStore` for content that was
+    erased.
+    """
+    tick = await tick_of(host, world, at)
+    store = host.services.store
+    found = await reaches(store, host.id, world, tick=tick)
+    own = world_space(world)
+    digest, count = sha256(FORM), 0
+    contents = Contents(store, host.id)
+    for reach in sorted(found, key=lambda one: local_name(one.stream.local, own)):
+        async for _event, normal in normal_events(store, reach, contents):
+            digest.update(_encode(normal))
+            digest.update(b"\n")
+            count += 1
+    return WorldHash(world, tick, count, digest.hexdigest())
+
+
+class Normal(msgspec.Struct, frozen=True):
+    """The parts of an event that are the same for equal events."""
+
+    # Field order is the sorted order: it is the canonical form.
+    actor: str
+    at: int
+    cause: str | None
+    data: msgspec.Raw
+    kind: str
+    seq: int
+    stream: str
+    version: int
+
+
+async def normal_events(
+    store: Store, reach: StreamReach, contents: Contents
+) -> AsyncIterator[tuple[Event, Normal]]:
+    """Every event of a stream, as it stands and in its normal form."""
+    form = NormalForm(reach.stream, contents)
+    async for event in events_of(store, reach):
+        yield event, await form.of(event)
+
+
+class Contents:
+    """SHA-256 of content, by reference."""
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self.store = store
+        self.tenant = tenant
+        self._known: dict[str, str] = {}
+
+    async def digest(self, ref: str, *, event: Event | None = None) -> str:
+        """Hex. Errors: `CorruptStore` if the content is gone, naming the event that needs it."""
+        known = self._known.get(ref)
+        if known is None:
+            known = sha256(await self.of(ref, event=event)).hexdigest()
+            if len(self._known) >= DIGESTS_MAX:
+                self._known.clear()
+            self._known[ref] = known
+        return known
+
+    async def of(self, ref: str, *, event: Event | None = None) -> bytes:
+        """The content. Errors: `CorruptStore`."""
+        try:
+            return await self.store.blob(self.tenant, blob_name(ref))
+        except NotFound:
+            where = f"event {event.seq} of {event.stream.local}" if event else "this world"
+            raise CorruptStore(
+                f"content that {where} needs is gone",
+                got=ref,
+                hint="A world of which something was erased has no hash, and cannot be carried.",
+            ) from None
+
+
+class NormalForm:
+    """Gives the events of one stream, in order, their normal form."""
+
+    def __init__(self, stream: Stream, contents: Contents) -> None:
+        self._own = stream.space
+        self._local = local_name(stream.local, stream.space)
+        self._contents = contents
+        self._holds: dict[str, str] = {}
+        self._held = 0
+
+    async def of(self, event: Event) -> Normal:
+        """The normal form of the next event."""
+        names = {
+            ref: b'"sha256:%s"' % (await self._contents.digest(ref.decode(), event=event)).encode()
+            for ref in set(_REF.findall(event.data))
+        }
+        data = _REF.sub(lambda found: names[found[1]], event.data) if names else event.data
+        if b'"hold":"' in data:
+            plain: dict[str, Any] = msgspec.json.decode(data)
+            if isinstance(plain.get("hold"), str):
+                plain["hold"] = self._hold(plain["hold"], event.kind)
+            data = _encode(plain)
+        return Normal(
+            actor="host" if is_host(event.actor) else event.actor,
+            at=event.at_us,
+            cause=local_name(event.cause, self._own) if event.cause else None,
+            data=msgspec.Raw(data),
+            kind=event.kind,
+            seq=event.seq,
+            stream=self._local,
+            version=event.version,
+        )
+
+    def _hold(self, name: str, kind: str) -> str:
+        """Holds have random names, each from the event that makes it to the one that ends it."""
+        if name not in self._holds:
+            self._held += 1
+            self._holds[name] = f"hold {self._held}"
+        return self._holds[name] if kind == "artifact.held" else self._holds.pop(name)
+
+
+def local_name(local: str, space: str) -> str:
+    """A stream of a world, or an event's cause, without the world's own name."""
+    return local.replace(space, "world", 1) if local.startswith(space) else local
+
+
+def is_host(actor: str) -> bool:
+    """Return True if somebody steers the world from outside: the name of a person is no part of its
+    history.
+    """
+    return actor == "operator" or actor.startswith("user:")
+
+
+# --------------------------------------------------------------------------- agent diff
+# The differences between the agents of two worlds: what each has, owns and did.
+
+
+Place = tuple[Store, str, str]
+"""A store, a tenant, a world."""
+
+
+async def differing(
+    a: Place, b: Place, contents: list[Contents], actions: list[dict[tuple[str, str], int]]
+) -> dict[str, dict[str, Any]]:
+    """Return the current differences by agent: `balance`, `state`, `actions`, `owned`, `versions`.
+
+    Each is `{a, b}`; for `owned` the ids that only one side has, for `actions` and `versions` such pairs by
+    name. An agent without differences is left out.
+    """
+    sides = [await _agents(one) for one in (a, b)]
+    artifacts = [await _artifacts(one) for one in (a, b)]
+    did = [_by_agent(one) for one in actions]
+    found: dict[str, dict[str, Any]] = {}
+    for agent in sorted(sides[0].keys() | sides[1].keys()):
+        facts: dict[str, Any] = {}
+        rows = [side.get(agent) for side in sides]
+        for n, name in enumerate(("balance", "state", "active")):
+            _put(facts, name, [row[n] if row is not None else None for row in rows])
+        pairs = _pairs([one.get(agent, {}) for one in did])
+        if pairs:
+            facts["actions"] = pairs
+        owned = [{id_ for id_, row in one.items() if row[0] == agent and not row[3]} for one in artifacts]
+        if owned[0] != owned[1]:
+            facts["owned"] = {"a": sorted(owned[0] - owned[1]), "b": sorted(owned[1] - owned[0])}
+        versions = await _versions(owned[0] | owned[1], artifacts, contents)
+        if versions:
+            facts["versions"] = versions
+        if facts:
+            found[agent] = facts
+    return found
+
+
+def _put(facts: dict[str, Any], name: str, pair: list[Any]) -> None:
+    if pair[0] != pair[1]:
+        facts[name] = {"a": pair[0], "b": pair[1]}
+
+
+def _pairs(counted: list[dict[str, int]]) -> dict[str, dict[str, int]]:
+    first, second = counted
+    return {
+        name: {"a": first.get(name, 0), "b": second.get(name, 0)}
+        for name in sorted(first.keys() | second.keys())
+        if first.get(name, 0) != second.get(name, 0)
+    }
+
+
+def _by_agent(actions: dict[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (agent, action), count in actions.items():
+        found.setdefault(agent, {})[action] = count
+    return found
+
+
+async def _agents(place: Place) -> dict[str, tuple[int, str | None, bool]]:
+    """Balance, state and whether it acts, by agent."""
+    store, tenant, world = place
+    space = world_space(world)
+    rows = await store.query(
+        "SELECT agent, state, active FROM world_agents WHERE tenant = ? AND space = ?", (tenant, space)
+    )
+    money = dict(
+        await store.query(
+            "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?",
+            (tenant, space, SCRIP),
+        )
+    )
+    return {agent: (money.get(account_of(agent), 0), state, bool(active)) for agent, state, active in rows}
+
+
+async def _artifacts(place: Place) -> dict[str, tuple[str, int, str, bool]]:
+    """Owner, version, content and whether it is deleted, by id."""
+    store, tenant, world = place
+    rows = await store.query(
+        "SELECT a.id, a.owner, a.version, v.content, a.deleted FROM artifacts a"
+        " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
+        " AND v.version = a.version WHERE a.tenant = ? AND a.space = ?",
+        (tenant, world_space(world)),
+    )
+    return {id_: (owner, version, ref, bool(gone)) for id_, owner, version, ref, gone in rows}
+
+
+async def _versions(
+    ids: set[str], artifacts: list[dict[str, tuple[str, int, str, bool]]], contents: list[Contents]
+) -> dict[str, dict[str, int]]:
+    """Artifacts of both sides whose newest version differs, in number or in content."""
+    found: dict[str, dict[str, int]] = {}
+    for id_ in sorted(ids):
+        rows = [side.get(id_) for side in artifacts]
+        a, b = rows
+        if a is None or b is None:
+            continue
+        if a[1] == b[1]:
+            names = [await one.digest(row[2]) for one, row in zip(contents, (a, b), strict=True)]
+            if names[0] == names[1]:
+                continue
+        found[id_] = {"a": a[1], "b": b[1]}
+    return found
+
+
+# --------------------------------------------------------------------------- world diff
+
 
 FIELDS_MAX = 20
 """Fields of one event that are named as different."""

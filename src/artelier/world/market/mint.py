@@ -3,17 +3,312 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from artelier.artifacts import account_of
+from artelier.artifacts import (
+    ArtifactCharged,
+    ArtifactInvoked,
+    Call,
+    InvocationFailed,
+    Ref,
+    Verdict,
+    Working,
+    account_of,
+)
+from artelier.artifacts import Ref as TheRef
+from artelier.artifacts.content import canonical_json, decode_content
+from artelier.artifacts.invoke.code_scope import in_scope
+from artelier.artifacts.invoke.invocation_tree import Admitted, BudgetSpent, Tree
+from artelier.artifacts.kinds import runnable_code
+from artelier.artifacts.queries import Standing
+from artelier.artifacts.ref import ACTORS
+from artelier.errors import AccessDenied, ArtelierError, InvalidArguments
 from artelier.ledger import Posting
 from artelier.money import SCRIP
+from artelier.world.actions import Bid
 from artelier.world.config import Mint
-from artelier.world.events import AuctionClosed
-from artelier.world.market.bids import HOLD, PlacedBid, bids_before, placed_bids
-from artelier.world.market.fees import collect_fees, services, share_fees
-from artelier.world.market.score import MINT, Score, new_users, score
+from artelier.world.events import AuctionClosed, BidPlaced, FeesShared
 from artelier.world.market.trades import clear_void
-from artelier.world.tick.tick_context import Scene
+from artelier.world.tick.tick_context import ActionStep, Scene
+from artelier.world.view import fee_of
+
+# --------------------------------------------------------------------------- score
+# The mint's valuation of an artifact: use by others and test cases, never its owner's claim.
+
+
+MINT = "genesis_mint"
+"""The service that runs test cases, and whose income returns with that of the others."""
+
+POINTS_PER_SCRIP = 10
+"""In older worlds."""
+
+PER_USER = 10
+"""In older worlds: points for each other agent that has used it: ten of them are the full score (guess)."""
+
+
+class Score(NamedTuple):
+    """0 to 100, and whether something like it was there before."""
+
+    points: int
+    is_duplicate: bool = False
+    reward: int = 0
+    """Scrip for the winner."""
+
+
+async def score(scene: Scene, standing: Standing) -> Score:
+    """Return the mint's score of an artifact as it stands. Cost: one scan of the versions of the world.
+
+    Every agent that has used it since it was last scored is a scrip, if it passes all test cases of its kind.
+    """
+    if await _is_duplicate(scene, standing):
+        return Score(0, is_duplicate=True)
+    cases = scene.config.mint.cases.get(standing.kind, [])
+    if not scene.config.asks_consent:
+        return await _score_of_all_use(scene, standing, cases)
+    users = await new_users(scene, standing)
+    if cases and users:
+        users = users * await _count_passed(scene, standing, cases) // len(cases)
+    others = max(1, len(scene.agents) - 1)
+    return Score(min(100, 100 * users // others), reward=users)
+
+
+async def _score_of_all_use(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> Score:
+    """Return the score of older worlds: all use there ever was, or half of it and half the test cases."""
+    used = min(100, PER_USER * await _users(scene, standing))
+    points = used
+    if cases:
+        points = (used + 100 * await _count_passed(scene, standing, cases) // len(cases)) // 2
+    return Score(points, reward=points // POINTS_PER_SCRIP)
+
+
+async def new_users(scene: Scene, standing: Standing, *, since: int = 0) -> int:
+    """Count the agents that act now and have used it since it was last scored, its maker and owner apart.
+
+    Units: `since` is a tick, the first that counts. What is used in the tick that ends a round counts in the
+    next one.
+    """
+    scope = (scene.tenant, scene.space)
+    rows = await scene.stage.store.query(
+        "SELECT COALESCE(MAX(tick), 0) FROM world_rounds WHERE tenant = ? AND space = ? AND artifact = ?",
+        (*scope, standing.id),
+    )
+    rows = await scene.stage.store.query(
+        "SELECT user FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?"
+        " AND user <> ? AND user <> ? AND used >= ? AND used < ?",
+        (*scope, standing.id, standing.owner, standing.creator, max(rows[0][0], since), scene.tick),
+    )
+    return sum(user in scene.agents for (user,) in rows)
+
+
+async def _users(scene: Scene, standing: Standing) -> int:
+    """Agents that have used it, themselves or by a program of theirs, and neither made nor own it."""
+    rows = await scene.stage.store.query(
+        "SELECT COUNT(*) FROM world_uses u JOIN world_agents g ON g.tenant = u.tenant"
+        " AND g.space = u.space AND g.agent = u.user"
+        " WHERE u.tenant = ? AND u.space = ? AND u.artifact = ? AND u.user <> ? AND u.user <> ?",
+        (scene.tenant, scene.space, standing.id, standing.owner, standing.creator),
+    )
+    return rows[0][0]
+
+
+async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
+    """Return True if another artifact had this content first, or this one was made as a copy."""
+    at = standing.at
+    assert at is not None
+    if at.sources and ".copy-" in standing.id:
+        return True
+    rows = await scene.stage.store.query(
+        "SELECT MIN(v.written_us) FROM artifact_versions v WHERE v.tenant = ? AND v.space = ?"
+        " AND v.content = ? AND v.id <> ?",
+        (scene.tenant, scene.space, at.content, standing.id),
+    )
+    return rows[0][0] is not None and rows[0][0] <= at.written_us
+
+
+async def _count_passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> int:
+    """Return how many test cases its program passes. What it does in them is dropped."""
+    at = standing.at
+    assert at is not None
+    content = decode_content(at.media, await scene.working.blob(at.content))
+    code = runnable_code(standing.kind, content)
+    if code is None:
+        return 0
+    passed = 0
+    for number, case in enumerate(cases):
+        tree = Tree(
+            scene.interpreter,
+            in_scope,
+            services=scene.services,
+            seed=f"{scene.config.seed}/{scene.tick}/case/{number}",
+        )
+        args: Any = case.get("args", {})
+        call = Call(caller=MINT, id=standing.id, args=args if isinstance(args, dict) else {})
+        verdict = Verdict(TheRef(standing.id), "invoke", MINT, standing=standing)
+        admitted = Admitted(call, verdict, standing, code, dict(call.args))
+        try:
+            result = await tree.run(Working(scene.working), admitted)
+        except (ArtelierError, InvocationFailed, BudgetSpent):
+            continue  # it fails this case, however it does that
+        passed += canonical_json(result) == canonical_json(case.get("expected"))
+    return passed
+
+
+# --------------------------------------------------------------------------- bids
+# Sealed bids for the scoring slot of a round.
+
+
+HOLD = "hold:mint:"
+"""Accounts on which bids wait for the end of the round: one per bidder."""
+
+
+class PlacedBid(NamedTuple):
+    """A bid that stands. Of equal bids the one with the lowest `order` was first."""
+
+    agent: str
+    artifact: str
+    amount: int
+    order: tuple[int, int]
+
+
+async def bid(step: ActionStep, action: Bid) -> None:
+    """Bid, or replace one's bid of this round: the amount is held until the round ends.
+
+    Errors: `AccessDenied` for what is not the agent's own; `InsufficientFunds`; `InvalidArguments` in a world
+    without a mint.
+    """
+    scene = step.scene
+    if not scene.config.mint.every:
+        raise InvalidArguments("this world has no mint")
+    verdict = await step.judge(Ref(action.artifact_id), "read")
+    standing = verdict.granted()
+    if standing.owner != step.agent:
+        raise AccessDenied(f"only its owner may bid for {standing.id}", artifact=standing.id)
+    held, own = f"{HOLD}{step.agent}", account_of(step.agent)
+    before = await _standing_bid(step)
+    postings: list[Posting] = []
+    if before is not None:
+        postings.append(Posting(held, own, SCRIP, before.amount))
+    postings.append(Posting(own, held, SCRIP, action.amount))
+    placed = PlacedBid(step.agent, standing.id, action.amount, (scene.tick, step.number))
+    step.working.keep(("bid", step.agent), placed)
+    await step.apply(
+        BidPlaced(
+            act=step.act(ref=standing.id),
+            artifact=standing.id,
+            amount=action.amount,
+            postings=tuple(postings),
+        )
+    )
+
+
+async def _standing_bid(step: ActionStep) -> PlacedBid | None:
+    pending: PlacedBid | None = step.working.pending(("bid", step.agent))
+    if pending is not None:
+        return pending
+    found = await placed_bids(step.scene, agent=step.agent)
+    return found[0] if found else None
+
+
+async def placed_bids(scene: Scene, *, agent: str | None = None) -> list[PlacedBid]:
+    """The bids of this round, those of this tick included, the earliest first."""
+    found = {one.agent: one for one in await bids_before(scene, agent=agent)}
+    for bidder in (agent,) if agent is not None else scene.agents:
+        pending: PlacedBid | None = scene.working.pending(("bid", bidder))
+        if pending is not None:
+            found[pending.agent] = pending
+    return sorted(found.values(), key=lambda one: one.order)
+
+
+async def bids_before(scene: Scene, *, agent: str | None = None) -> list[PlacedBid]:
+    """The bids of this round that were placed before this tick, in no order. Cost: O(bids)."""
+    where, parameters = "", [scene.tenant, scene.space]
+    if agent is not None:
+        where, parameters = " AND agent = ?", [*parameters, agent]
+    rows = await scene.stage.store.query(
+        "SELECT agent, artifact, amount, n FROM world_bids WHERE tenant = ? AND space = ?" + where,
+        tuple(parameters),
+    )
+    # What stood before this tick was first: its events come before those of this tick.
+    return [PlacedBid(row[0], row[1], row[2], (0, row[3])) for row in rows]
+
+
+# --------------------------------------------------------------------------- fees
+# Fees: what services earn pays the mint's winners first, and goes back to those who paid it.
+# An equal share for everybody would let an agent live on the fees of others; a share of what it paid does
+# not.
+
+
+HELD_SHARE_MAX = 5
+"""Services hold at most one part in so many of what agents have, and longer than a tick no more (guess)."""
+
+PROGRAMS_MAX = 10
+"""Programs that own each other, up to one that is there."""
+
+
+async def share_fees(scene: Scene, *, is_due: bool) -> None:
+    """Give fees back, in proportion to what was paid, if that is due or services hold too much of the money.
+
+    What is above the fees, such as gifts and what is left of a price, stays with the mint for later winners.
+    Cost: O(services) in a tick; O(agents) in one in which services hold something.
+    """
+    held = sum(scene.balance(service) for service in services(scene))
+    if not held:
+        return
+    in_hands = sum(scene.balance(agent) for agent in scene.agents)
+    if not is_due and held * HELD_SHARE_MAX <= in_hands:
+        return
+    fees = await _fees(scene)
+    total = sum(fees.values())
+    shared = min(held, total)
+    postings = collect_fees(scene)
+    for payer, paid in sorted(fees.items()):
+        if back := paid * shared // total:
+            to = account_of(await _receiver(scene, payer))
+            postings.append(Posting(account_of(MINT), to, SCRIP, back))
+    if postings:
+        await scene.working.apply(FeesShared(postings=tuple(postings)), actor=MINT)
+
+
+def services(scene: Scene) -> list[str]:
+    """Return the principals whose income is fees, sorted."""
+    return sorted({*scene.services, MINT})
+
+
+def collect_fees(scene: Scene) -> list[Posting]:
+    """Return the postings that bring what services have earned to the mint."""
+    return [
+        Posting(account_of(service), account_of(MINT), SCRIP, earned)
+        for service in services(scene)
+        if service != MINT and (earned := scene.balance(service)) > 0
+    ]
+
+
+async def _fees(scene: Scene) -> dict[str, int]:
+    """Return what principals have paid to services since fees were shared, this tick included."""
+    rows = await scene.stage.store.query(
+        "SELECT payer, amount FROM world_fees WHERE tenant = ? AND space = ?", (scene.tenant, scene.space)
+    )
+    fees: dict[str, int] = dict(rows)
+    for data, _ in scene.working.changes:
+        if isinstance(data, ArtifactCharged | ArtifactInvoked) and (fee := fee_of(data)):
+            fees[data.payer] = fees.get(data.payer, 0) + fee
+    return fees
+
+
+async def _receiver(scene: Scene, payer: str) -> str:
+    """Return who gets a fee back: the payer, or the owner of a program that is gone."""
+    for _ in range(PROGRAMS_MAX):
+        if not payer.startswith(ACTORS):
+            break
+        standing = await scene.working.standing(payer.removeprefix(ACTORS))
+        if standing is None or not standing.deleted:
+            break
+        payer = standing.owner
+    return payer
+
+
+# --------------------------------------------------------------------------- mint
+
 
 ISSUER = "mint:world"
 """The account that mints; what it owes is what it has minted and not got back."""

@@ -21,9 +21,8 @@ from artelier.world import services
 from artelier.world.actions import Action, Noop, Rejected
 from artelier.world.agent import AgentRow, AgentSpec
 from artelier.world.mind import prompt_sections
-from artelier.world.mind.billed_reads import BilledReader, invoice
-from artelier.world.mind.computation import Computed, compute
-from artelier.world.mind.workflow_state import Position, position
+from artelier.world.mind.billed_reads import BilledReader, Position, invoice, position
+from artelier.world.mind.prompt_sections import Computed, compute
 from artelier.world.mind_artifacts import (
     MindState,
     Reading,
@@ -37,11 +36,11 @@ from artelier.world.mind_artifacts import (
     wanted_ids,
     with_position,
 )
-from artelier.world.mind_artifacts.builtin_library import PROMPT_LIBRARY, PROMPTS
+from artelier.world.mind_artifacts.prompt import PROMPT_LIBRARY, PROMPTS
 from artelier.world.mind_artifacts.template import as_text
 from artelier.world.mind_artifacts.workflow import StepPrompt
-from artelier.world.tick.agent_decision import DecisionNote
 from artelier.world.tick.agent_facts import Sight
+from artelier.world.tick.tick_context import DecisionNote
 
 WORKING_MEMORY = "working_memory"
 """Name under which code, conditions and prompts of a workflow know all that the agent keeps."""

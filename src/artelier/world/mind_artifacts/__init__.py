@@ -6,57 +6,63 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.world.mind_artifacts.artifact_kinds import register_minds
-    from artelier.world.mind_artifacts.artifact_lookup import Reading, Skip
-    from artelier.world.mind_artifacts.builtin_library import (
+    from artelier.world.mind_artifacts.condition import read_condition
+    from artelier.world.mind_artifacts.prompt import (
+        ChosenPrompt,
+        PromptArtifact,
+        Reading,
+        Skip,
+        choose_prompt,
         prompt_library,
+        read_library,
+        read_prompt,
         shipped_prompt,
         shipped_workflow,
         workflow_templates,
     )
-    from artelier.world.mind_artifacts.condition import read_condition
-    from artelier.world.mind_artifacts.prompt import PromptArtifact, read_library, read_prompt
-    from artelier.world.mind_artifacts.prompt_fallback import ChosenPrompt, choose_prompt
-    from artelier.world.mind_artifacts.prompt_variables import built_in, facts_of, with_position
     from artelier.world.mind_artifacts.reflex import ReflexJob, ReflexOutcome, run_reflex, run_reflexes
     from artelier.world.mind_artifacts.subscriptions import (
         SubscriptionLimits,
+        memory_facts,
+        memory_text,
         subscribe,
         subscribed_sections,
         unsubscribe,
         wanted_ids,
     )
-    from artelier.world.mind_artifacts.template import MissingVariable
+    from artelier.world.mind_artifacts.template import MissingVariable, clip
     from artelier.world.mind_artifacts.transition import (
         Transition,
         TransitionAnswer,
         asks_model,
         begin,
+        built_in,
+        facts_of,
         next_state,
         parse_choice,
         way_asked,
+        with_position,
     )
-    from artelier.world.mind_artifacts.truncation import clip
     from artelier.world.mind_artifacts.workflow import (
         InvalidWorkflow,
         MindState,
         Workflow,
         WorkflowStep,
         read_workflow,
+        register_minds,
     )
-    from artelier.world.mind_artifacts.working_memory import memory_facts, memory_text
 
 _HOMES = {
-    "ChosenPrompt": "prompt_fallback",
+    "ChosenPrompt": "prompt",
     "InvalidWorkflow": "workflow",
     "MindState": "workflow",
     "MissingVariable": "template",
     "PromptArtifact": "prompt",
-    "Reading": "artifact_lookup",
+    "Reading": "prompt",
     "ReflexJob": "reflex",
     "ReflexOutcome": "reflex",
     "TransitionAnswer": "transition",
-    "Skip": "artifact_lookup",
+    "Skip": "prompt",
     "WorkflowStep": "workflow",
     "SubscriptionLimits": "subscriptions",
     "Transition": "transition",
@@ -64,30 +70,30 @@ _HOMES = {
     "asks_model": "transition",
     "way_asked": "transition",
     "begin": "transition",
-    "built_in": "prompt_variables",
-    "choose_prompt": "prompt_fallback",
-    "clip": "truncation",
-    "facts_of": "prompt_variables",
-    "memory_facts": "working_memory",
-    "memory_text": "working_memory",
+    "built_in": "transition",
+    "choose_prompt": "prompt",
+    "clip": "template",
+    "facts_of": "transition",
+    "memory_facts": "subscriptions",
+    "memory_text": "subscriptions",
     "next_state": "transition",
     "parse_choice": "transition",
-    "prompt_library": "builtin_library",
+    "prompt_library": "prompt",
     "read_condition": "condition",
     "read_library": "prompt",
     "read_prompt": "prompt",
     "read_workflow": "workflow",
-    "register_minds": "artifact_kinds",
+    "register_minds": "workflow",
     "run_reflex": "reflex",
     "run_reflexes": "reflex",
-    "shipped_prompt": "builtin_library",
-    "shipped_workflow": "builtin_library",
+    "shipped_prompt": "prompt",
+    "shipped_workflow": "prompt",
     "subscribe": "subscriptions",
     "subscribed_sections": "subscriptions",
     "unsubscribe": "subscriptions",
     "wanted_ids": "subscriptions",
-    "with_position": "prompt_variables",
-    "workflow_templates": "builtin_library",
+    "with_position": "transition",
+    "workflow_templates": "prompt",
 }
 
 __all__ = [

@@ -2,13 +2,85 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from artelier.artifacts.ref import safe_repr
-from artelier.errors import InvalidArtifact, InvalidRequest
+from artelier.errors import InvalidArtifact, InvalidRequest, NotFound
 from artelier.world.mind_artifacts.template import MissingVariable, PromptTemplate, read_template
+
+# --------------------------------------------------------------------------- artifact lookup
+# The result of reading an artifact that an agent thinks with: its content, or the reason for having none.
+
+
+Skip: TypeAlias = Literal["missing", "deleted", "denied", "no_funds", "failed", "too_dear"]
+"""References are soft: none of these stops an agent. `failed`: it was there and of no use; `too_dear`: its
+price was raised above what the agent has agreed to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """An artifact as it was read."""
+
+    ref: str
+    """With its version: `handbook@3`."""
+    content: object
+    trust: str = "untrusted"
+    """`trusted` for what an agent may take as an instruction; of any other label text is fenced as data."""
+    grant: str = ""
+
+
+# --------------------------------------------------------------------------- builtin library
+# The shipped prompts of `genesis_prompt_library` and the shipped workflow templates.
+
+
+PROMPT_LIBRARY = "genesis_prompt_library"
+WORKFLOW_TEMPLATES = "genesis_workflow_templates"
+
+PROMPTS: tuple[str, ...] = tuple(
+    "observe_base ideate_base implement_base reflect_base transition_base trading_base "
+    "meta_learning error_recovery coordination_request resource_optimization artifact_design "
+    "market_analysis intelligence_trading".split()
+)
+WORKFLOWS: tuple[str, ...] = ("build_cycle", "trader", "researcher", "coordinator", "observer")
+
+_VERSION = 1
+
+
+def prompt_library() -> dict[str, Any]:
+    """Content of the artifact `genesis_prompt_library` of kind `library`."""
+    return {"prompts": {name: shipped_prompt(name) for name in PROMPTS}}
+
+
+def shipped_prompt(name: str) -> str:
+    """The template of one shipped prompt, such as `ideate_base`. Errors: `NotFound`."""
+    return _text("library", name, "md", PROMPTS)
+
+
+def workflow_templates() -> dict[str, Any]:
+    """Content of `genesis_workflow_templates`: `{workflows: {name: content of a workflow}}`."""
+    return {"workflows": {name: shipped_workflow(name) for name in WORKFLOWS}}
+
+
+def shipped_workflow(name: str) -> dict[str, Any]:
+    """Content of an artifact of kind `workflow`, such as `build_cycle`. Errors: `NotFound`."""
+    return cast("dict[str, Any]", json.loads(_text("workflows", name, "json", WORKFLOWS)))
+
+
+@lru_cache(maxsize=64)
+def _text(folder: str, name: str, ending: str, known: tuple[str, ...]) -> str:
+    if name not in known:
+        raise NotFound("nothing of this name is shipped", expected=", ".join(known), got=name[:80])
+    path = files("artelier.world.mind_artifacts") / folder / f"{name}-{_VERSION}.{ending}"
+    return path.read_text("utf-8").strip()
+
+
+# --------------------------------------------------------------------------- prompt
+
 
 BUILT_IN: tuple[str, ...] = tuple(
     "agent_id balance my_artifacts recent_memories last_action_result last_action_type "
@@ -208,3 +280,54 @@ def _object(value: object) -> dict[str, Any]:
 def _only(given: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
     if unknown := sorted(set(given) - set(known)):
         raise InvalidArtifact(f"a {what} has no field {safe_repr(unknown[0])}", expected=", ".join(known))
+
+
+# --------------------------------------------------------------------------- prompt fallback
+# The choice of a prompt when a reference may dangle: the artifact, the inline one, or a shipped one.
+
+
+INLINE = "inline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenPrompt:
+    """A prompt and where it is from."""
+
+    prompt: PromptArtifact | None = None
+    source: str = ""
+    """A ref with its version, `inline`, or the name of the shipped prompt; empty without a prompt."""
+    skipped: str = ""
+    """Why the artifact does not stand: a `Skip`, or `broken: ...`. For the manifest."""
+
+    @property
+    def missing(self) -> bool:
+        return self.prompt is None
+
+
+def choose_prompt(
+    reading: Reading | Skip | None, *, inline: str | None = None, shipped: str | None = None
+) -> ChosenPrompt:
+    """The prompt to render. Never raises for what agents wrote.
+
+    Shapes: `reading` None: no artifact is named; `shipped` is a name of `genesis_prompt_library`, whose
+    text of this release stands in even if a world has no such artifact.
+    """
+    skipped = ""
+    if isinstance(reading, Reading):
+        try:
+            content = reading.content
+            plain = read_plain_prompt(content) if isinstance(content, str) else read_prompt(content)
+            return ChosenPrompt(prompt=plain, source=reading.ref)
+        except InvalidArtifact as error:
+            skipped = f"broken: {error.message}"[:200]
+    elif reading is not None:
+        skipped = reading
+    if inline is not None:
+        try:
+            return ChosenPrompt(prompt=read_plain_prompt(inline), source=INLINE, skipped=skipped)
+        except InvalidArtifact as error:
+            skipped = skipped or f"broken: {error.message}"[:200]
+    if shipped is not None:
+        prompt = read_prompt(shipped_prompt(shipped))
+        return ChosenPrompt(prompt=prompt, source=f"{PROMPT_LIBRARY}#{shipped}", skipped=skipped)
+    return ChosenPrompt(skipped=skipped)

@@ -15,7 +15,7 @@ from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox import SandboxError, check_code
 from artelier.sandbox.dialect_check import parse
 from artelier.world.actions import Action, Rejected, action_from
-from artelier.world.mind_artifacts.artifact_lookup import Skip
+from artelier.world.mind_artifacts.prompt import Skip
 
 TIME_MS_MAX = 100
 

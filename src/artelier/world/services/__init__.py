@@ -9,19 +9,15 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from artelier.artifacts import Service
-from artelier.world.services.action_stub import Described
-from artelier.world.services.embedder import EmbedderService
-from artelier.world.services.event_log import EventLog
-from artelier.world.services.ledger import Ledger
+from artelier.world.services.builtin import ArtifactStore, Described, EmbedderService, EventLog, Ledger
 from artelier.world.services.memory import (
     MEMORY_ADD,
     MEMORY_SEARCH,
     MemoryAdd,
     MemorySearchService,
+    recent_memories,
     search_memory,
 )
-from artelier.world.services.memory_injection import recent_memories
-from artelier.world.services.store_search import ArtifactStore
 
 __all__ = ["recent_memories", "search_memory", "shipped_services"]
 

@@ -15,8 +15,7 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.world.agent import AgentRow
-from artelier.world.tick.tick_context import Scene
-from artelier.world.tick.tick_diff import read_preview
+from artelier.world.tick.tick_context import Scene, read_preview
 
 OFFERS_SHOWN = 20
 """Newest open offers among the facts."""

@@ -12,19 +12,52 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from artelier.artifacts import account_of
 from artelier.errors import Conflict, SequenceConflict
+from artelier.ledger import Posting
 from artelier.log import Batch, Draft, Store, StreamAppend
+from artelier.money import SCRIP
 from artelier.world import mind
 from artelier.world.actions import Action
 from artelier.world.actions.effects import perform
 from artelier.world.agent import AgentRow
-from artelier.world.events import TickPassed, world_stream
+from artelier.world.events import EventInjected, ShockApplied, TickPassed, world_stream
 from artelier.world.market import mint
-from artelier.world.tick import shocks
-from artelier.world.tick.agent_decision import Thought
 from artelier.world.tick.agent_facts import Sight, in_order
 from artelier.world.tick.deciders import Cast
-from artelier.world.tick.tick_context import Scene
+from artelier.world.tick.tick_context import Scene, Thought
+
+# --------------------------------------------------------------------------- shocks
+# Shocks: changes to a world from outside, at a tick that its settings name.
+
+
+SOURCE = "source:world"
+"""The account that issues what worlds begin with; what it owes is what it has issued."""
+
+
+async def strike(scene: Scene) -> None:
+    """Apply the shocks of this tick, before anybody acts."""
+    for shock in scene.config.shocks:
+        if shock.tick != scene.tick:
+            continue
+        agents = [agent for agent in dict.fromkeys(shock.to or scene.agents) if agent in scene.agents]
+        postings: list[Posting] = []
+        for agent in agents if shock.pay else ():
+            account = account_of(agent)
+            if shock.pay > 0:
+                postings.append(Posting(SOURCE, account, SCRIP, shock.pay))
+            elif taken := min(-shock.pay, scene.balance(agent)):
+                postings.append(Posting(account, SOURCE, SCRIP, taken))
+        if postings:
+            await scene.working.apply(ShockApplied(name=shock.name, postings=tuple(postings)), actor="world")
+        if shock.message:
+            ref, blob = scene.keep(shock.message)
+            news = EventInjected(text=ref, to=tuple(shock.to))
+            await scene.working.apply(news, actor="world", blobs=(blob,))
+
+
+# --------------------------------------------------------------------------- tick
+
 
 WORLD = "world"
 """Who acts in events that nobody decided."""
@@ -52,7 +85,7 @@ async def pass_tick(scene: Scene, cast: Cast, store: Store, *, head: int) -> tup
     Errors: `Conflict` if somebody else has written to this world meanwhile: nothing of the tick is there.
     """
     order = in_order(list(scene.agents.values()), seed=scene.config.seed, tick=scene.tick)
-    await shocks.strike(scene)
+    await strike(scene)
     sight = await Sight.of(scene)
     rejected = 0
     for wave in waves(scene, order):

@@ -6,7 +6,8 @@ somebody else has written, the head of the stream shows it and everything is rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,6 +19,31 @@ from artelier.money import SCRIP
 from artelier.world.config import read_config
 from artelier.world.events import OfferAccepted
 from artelier.world.stores.entries import whole as with_entries
+
+# --------------------------------------------------------------------------- clock
+# The clock of a world: its time is the tick.
+
+
+class TickClock:
+    """Tells the tick that passed last, which is what events between ticks are dated with."""
+
+    def __init__(self, tick: Callable[[], int]) -> None:
+        self._tick = tick
+
+    @classmethod
+    def at(cls, tick: int) -> TickClock:
+        return cls(lambda: tick)
+
+    def now_us(self) -> int:
+        """The tick."""
+        return self._tick()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+# --------------------------------------------------------------------------- world state
+
 
 STANDINGS_MAX = 200_000
 """Artifacts that are remembered; beyond it all are forgotten and read again as they are asked for."""

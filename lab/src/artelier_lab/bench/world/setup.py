@@ -15,7 +15,7 @@ from artelier.log import Batch, Blob, Draft, StreamAppend
 from artelier.money import SCRIP
 from artelier.world import World
 from artelier.world.events import AgentJoined, world_stream
-from artelier.world.tick.shocks import SOURCE
+from artelier.world.tick.tick import SOURCE
 
 Item = TypeVar("Item")
 

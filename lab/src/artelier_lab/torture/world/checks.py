@@ -18,7 +18,7 @@ from artelier.log import blob_name
 from artelier.log.blobs import unpack
 from artelier.testing.economy.books import ConsentBooks
 from artelier.world.events import world_space, world_stream
-from artelier.world.history.world_hash import hash_world
+from artelier.world.history.world_diff import hash_world
 from artelier_lab.torture.world.books import ESCROW, Books, Happened
 from artelier_lab.torture.world.player import WORLD, Played, opened
 from artelier_lab.torture.world.scenario import DrawnModel, DrawnWorld

@@ -15,7 +15,7 @@ from artelier.artifacts.write.state import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
 from artelier.world.actions import Accept
-from artelier.world.actions.effects.dispatch import DECIDE
+from artelier.world.actions.effects import DECIDE
 from artelier.world.mind.billed_reads import BilledReader
 from artelier.world.tick.tick_context import Scene
 from artelier.world.tick.world_state import WorldStage

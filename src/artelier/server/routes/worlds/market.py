@@ -11,7 +11,7 @@ from artelier.server.routes import resource
 from artelier.server.routes.worlds.tick_runner import world_of
 from artelier.server.wire import worlds as wire
 from artelier.server.wire.models import Limit
-from artelier.world.figures.market_overview import market
+from artelier.world.figures.metrics import market
 
 router = resource("market")
 

@@ -14,10 +14,9 @@ from artelier.artifacts.queries import Standing
 from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.world.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
-from artelier.world.agent import AGREED, WORKFLOW, is_agents_own, read_agent
+from artelier.world.agent import AGREED, WORKFLOW, agreed_prices, id_of, is_agents_own, read_agent, step_ids
 from artelier.world.mind_artifacts import subscribe as added
 from artelier.world.mind_artifacts import unsubscribe as removed
-from artelier.world.tick.consent import agreed_prices, id_of, step_ids
 from artelier.world.tick.tick_context import ActionStep
 
 
