@@ -16,7 +16,7 @@ from artelier.agents import Worker
 from artelier.errors import Conflict
 from artelier.missions.queries import STATUSES, goal_status
 from tests.missions.mission_stage import FORK, MISSION, Team, launched, opened, planned, statuses
-from tests.missions.task_stage import DONE, THINK, approve, play, reject, write
+from tests.missions.task_stage import DONE, THINK, approve, decide, play, reject, write
 
 FINAL = ("completed", "failed", "cancelled")
 tasks = st.lists(st.sampled_from(STATUSES), min_size=1, max_size=6)
@@ -34,7 +34,10 @@ def test_the_status_of_an_ended_goal_is_a_pure_function_of_its_tasks(
     assert goal_status(mixed, run_status=other) == status
     assert (status == "completed") == all(one == "done" for one in found)
     assert (status in ("running", "pending")) == any(one in ("active", "pending") for one in found)
-    assert status in (*FINAL, "running", "pending")
+    is_over = set(found) <= {"done", "failed", "blocked", "cancelled"}
+    assert (status == "failed") == (is_over and "failed" in found)
+    assert (status == "blocked") == (is_over and "failed" not in found and "blocked" in found)
+    assert status in (*FINAL, "running", "pending", "blocked")
 
 
 @given(tasks, st.sampled_from(("running", "waiting_approval", "paused", "budget_exhausted")))
@@ -142,7 +145,32 @@ def test_the_budget_of_an_ended_goal_stops_its_retried_task_and_can_be_raised(tm
             await desk.tasks.start("m1/a")
 
             assert stopped.status == "budget_exhausted"
-            assert (shown["status"], shown["budget_microusd"]) == ("failed", first["cost_microusd"])
+            assert (shown["status"], shown["budget_microusd"]) == ("blocked", first["cost_microusd"])
             assert (await desk.mission(MISSION))["status"] == "completed"
+
+    play(scenario())
+
+
+def test_a_goal_whose_tasks_only_lack_something_is_blocked_and_its_retry_goes_on(tmp_path: Path) -> None:
+    """Nothing has failed: the goal, the list of goals and its filter say what the tasks say."""
+    plan = planned({"slug": "a"}, {"slug": "end", "after": ["a"]})
+    lacks = decide("complete_task", target="the weather of Bergen")
+    team = Team(plan, scripts={"a": [lacks, write("Out a")]})
+
+    async def scenario() -> None:
+        with opened(tmp_path, team) as kernel:
+            desk = kernel.for_tenant("acme")
+            goal = await launched(desk)
+            (line,) = (await desk.missions(status="blocked"))["items"]
+            failed = (await desk.missions(status="failed"))["items"]
+            await desk.retry(MISSION, by="user:kim")
+            result = await desk.drive_mission(MISSION)
+
+            assert statuses(goal) == {"a": "blocked", "end": "blocked"}
+            assert (goal["status"], goal["reason"]) == ("blocked", "tasks_blocked")
+            assert (goal["run_status"], goal["text"]) == ("failed", "")
+            assert "m1/a blocked (missing_input)" in goal["message"]
+            assert (line["status"], line["reason"], failed) == ("blocked", "tasks_blocked", [])
+            assert result.status == (await desk.mission(MISSION))["status"] == "completed"
 
     play(scenario())

@@ -106,7 +106,7 @@ class MissionsHandle:
 
     async def retry(self, run_id: str, *, by: str = "operator") -> EventData:
         """Reopen a failed run: its failed steps are executed again. A mission has failed when its goal stands
-        as failed, whatever its run has ended as; what a person rejected in it is made anew.
+        as failed or blocked, whatever its run has ended as; what a person rejected in it is made anew.
 
         Errors: `NotFound`; `Conflict`, also for a turn of a chat.
         """

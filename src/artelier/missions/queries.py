@@ -407,7 +407,8 @@ STATUS = """CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status =
 GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
  ELSE coalesce((SELECT CASE WHEN sum(s.status <> 'done') = 0 THEN 'completed'
   WHEN sum(s.status = 'active') THEN 'running' WHEN sum(s.status = 'pending') THEN 'pending'
-  WHEN sum(s.status IN ('failed', 'blocked')) THEN 'failed' WHEN count(*) THEN 'cancelled' END
+  WHEN sum(s.status = 'failed') THEN 'failed' WHEN sum(s.status = 'blocked') THEN 'blocked'
+  WHEN count(*) THEN 'cancelled' END
   FROM (SELECT {STATUS} AS status FROM tasks t
    LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task
    LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission
@@ -415,17 +416,23 @@ GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled')
 """As `goal_status` for the mission whose run is `g`."""
 
 
+GOAL_REASONS = {"failed": "tasks_failed", "blocked": "tasks_blocked"}
+"""Why a goal stands otherwise than its run has ended, as a code."""
+
+
 def goal_status(tasks: Iterable[str], *, run_status: str) -> str:
     """Return where a goal stands, from where its own tasks stand. Pure; their order does not matter.
 
-    While the run of the goal has not ended, that says what it is at; a goal without tasks is its run.
+    While the run of the goal has not ended, that says what it is at; a goal without tasks is its run. A goal
+    of which nothing has failed and something is blocked is `blocked`: it goes on with what is missing.
     """
     found = set(tasks)
     if run_status not in FINAL or not found:
         return run_status
     if found == {"done"}:
         return "completed"
-    for status, goal in (("active", "running"), ("pending", "pending")):
-        if status in found:
-            return goal
-    return "failed" if found & {"failed", "blocked"} else "cancelled"
+    return next((goal for status, goal in _GOALS if status in found), "cancelled")
+
+
+_GOALS = (("active", "running"), ("pending", "pending"), ("failed", "failed"), ("blocked", "blocked"))
+"""What a goal is of which a task is that, the first that applies."""

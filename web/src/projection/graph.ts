@@ -14,6 +14,9 @@ export const RUN_STATUSES = [
 ] as const;
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
+/** A goal whose run has ended stands as its tasks do: without what is missing, it is blocked. */
+export type GoalStatus = RunStatus | "blocked";
+
 export type TaskStatus = "pending" | "active" | "blocked" | "done" | "failed" | "cancelled";
 
 export interface Run {

@@ -10,7 +10,9 @@ test.each([
   [["done", "done"], "completed"],
   [["done", "active", "failed"], "running"],
   [["done", "pending", "failed"], "pending"],
-  [["done", "blocked"], "failed"],
+  [["done", "blocked"], "blocked"],
+  [["blocked", "failed"], "failed"],
+  [["blocked", "cancelled"], "blocked"],
   [["done", "cancelled"], "cancelled"],
 ] as const)("once its run has ended, a goal whose tasks are %s is %s", (statuses, expected) => {
   expect(goalStatus(tasks(...statuses), "failed")).toBe(expected);

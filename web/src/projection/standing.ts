@@ -1,12 +1,12 @@
 import { isFinal } from "./foldRuns";
-import type { Graph, RunStatus, Spend, Task } from "./graph";
+import type { GoalStatus, Graph, RunStatus, Spend, Task } from "./graph";
 import { missions } from "./vitals";
 
 /** How far a mission is, for whoever looks at the page for the first time. */
 export interface Standing {
   readonly id: string;
   readonly goal: string;
-  readonly status: RunStatus;
+  readonly status: GoalStatus;
   readonly tasks: number;
   readonly done: number;
   /** Of its run and of all below it. */
@@ -57,14 +57,15 @@ export function tasksOf(graph: Graph, mission: string): readonly Task[] {
  * Where a goal stands: once its run has ended, as its own tasks do, whatever the run has ended as. The server's
  * `goal_status`.
  */
-export function goalStatus(tasks: readonly Task[], run: RunStatus): RunStatus {
+export function goalStatus(tasks: readonly Task[], run: RunStatus): GoalStatus {
   const own = tasks.filter((task) => task.parent === "" && task.agent !== "").map((task) => task.status);
   if (!isFinal(run) || own.length === 0) return run;
   if (own.every((status) => status === "done")) return "completed";
   if (own.includes("active")) return "running";
   // What a cancelled mission had not begun with is over with it.
   if (own.includes("pending")) return run === "cancelled" ? "cancelled" : "pending";
-  return own.includes("failed") || own.includes("blocked") ? "failed" : "cancelled";
+  if (own.includes("failed")) return "failed";
+  return own.includes("blocked") ? "blocked" : "cancelled";
 }
 
 /** Whether a run is this one or stands below it. */

@@ -1,4 +1,4 @@
-import type { RunStatus, TaskStatus } from "./graph";
+import type { GoalStatus, RunStatus, TaskStatus } from "./graph";
 
 /** A status in words and with its meaning; the colour that belongs to the meaning is the screen's. */
 export type Meaning = "quiet" | "working" | "attention" | "good" | "bad";
@@ -28,6 +28,10 @@ const TASKS: Readonly<Record<TaskStatus, readonly [string, Meaning]>> = {
 export function runWords(status: RunStatus): { readonly word: string; readonly meaning: Meaning } {
   const [word, meaning] = RUNS[status];
   return { word, meaning };
+}
+
+export function goalWords(status: GoalStatus): { readonly word: string; readonly meaning: Meaning } {
+  return status === "blocked" ? taskWords(status) : runWords(status);
 }
 
 export function taskWords(status: TaskStatus): { readonly word: string; readonly meaning: Meaning } {

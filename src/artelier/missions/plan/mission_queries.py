@@ -16,6 +16,7 @@ from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.membranes.mission_agents import agent_line
 from artelier.missions.plan.planner import LOOP
 from artelier.missions.queries import (
+    GOAL_REASONS,
     GOAL_STATUS,
     PAGE_MAX,
     agent_ids,
@@ -39,8 +40,9 @@ async def mission_page(
         where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
     rows = await desk.services.store.query(
         f"SELECT g.id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
-        " WHEN 'failed' THEN 'tasks_failed' ELSE '' END, g.model, l.launched_us, g.started_us,"
-        " g.ended_us, (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
+        " WHEN 'failed' THEN 'tasks_failed' WHEN 'blocked' THEN 'tasks_blocked' ELSE '' END,"
+        " g.model, l.launched_us, g.started_us, g.ended_us,"
+        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
         " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
         "  AND t.ended = 'done') FROM runs g"
         " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
@@ -152,8 +154,8 @@ async def _goal_end(
         return said
     if status != row.status:  # its tasks have come to something else since
         bad = [f"{one['id']} {one['status']} ({one['reason']})" for one in tasks if one["status"] != "done"]
-        said["reason"] = "tasks_failed" if status == "failed" else ""
-        said["message"] = f"not done: {', '.join(bad)}" if status == "failed" else ""
+        said["reason"] = GOAL_REASONS.get(status, "")
+        said["message"] = f"not done: {', '.join(bad)}" if said["reason"] else ""
     needed = {before for one in tasks for before in one["depends_on"]}
     outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
     is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])

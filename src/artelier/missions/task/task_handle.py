@@ -21,6 +21,7 @@ from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_
 from artelier.missions.plan.launch import task_made, with_event
 from artelier.missions.plan.planner import LOOP
 from artelier.missions.queries import (
+    GOAL_REASONS,
     TaskStanding,
     goal_status,
     judgements_of,
@@ -433,7 +434,7 @@ async def retry_run(desk: Any, run_id: str, *, by: str) -> EventData:
     if row.loop == LOOP and row.status in ("completed", "failed"):
         stands = await standings(desk, run_id)
         goal = goal_status(stands.values(), run_status=row.status)
-        if goal == "failed":
+        if goal in GOAL_REASONS:
             for task, status in stands.items():
                 if status == "failed":
                     await _redo_rejected(desk, task, by=by)

@@ -1,7 +1,7 @@
 import { counted } from "@/projection/counted";
 import { shownMission, standing } from "@/projection/standing";
 import type { Graph } from "@/projection/graph";
-import { runWords } from "@/projection/status";
+import { goalWords } from "@/projection/status";
 import { TONE_OF } from "@/shell/meaning";
 import { select, useUi } from "@/state/ui";
 import { compact, dollars } from "@/ui/amounts";
@@ -14,7 +14,7 @@ export function MissionHead({ graph }: { readonly graph: Graph }) {
   const selection = useUi((state) => state.selection);
   const shown = standing(graph, shownMission(graph, chosen));
   if (shown === null) return null;
-  const { word, meaning } = runWords(shown.status);
+  const { word, meaning } = goalWords(shown.status);
   const isSelected = selection?.kind === "mission" && selection.id === shown.id;
   return (
     <section aria-label="Mission" className="border-b border-line bg-panel">

@@ -4,7 +4,7 @@ import { counted } from "@/projection/counted";
 import type { Agent, Approval, Artifact, Graph, Membrane, Mission, Task } from "@/projection/graph";
 import { shortName } from "@/projection/event";
 import { goalStatus, tasksOf } from "@/projection/standing";
-import { runWords } from "@/projection/status";
+import { goalWords, runWords } from "@/projection/status";
 import { TONE_OF } from "@/shell/meaning";
 import { type SelectionKind, select, useUi } from "@/state/ui";
 import { compact, dollars } from "@/ui/amounts";
@@ -66,7 +66,7 @@ export function ApprovalRow({ approval }: { readonly approval: Approval }) {
 
 export function MissionRow({ mission, graph }: { readonly mission: Mission; readonly graph: Graph }) {
   const run = graph.runs.get(mission.id);
-  const words = run === undefined ? null : runWords(goalStatus(tasksOf(graph, mission.id), run.status));
+  const words = run === undefined ? null : goalWords(goalStatus(tasksOf(graph, mission.id), run.status));
   return (
     <Row
       kind="mission"

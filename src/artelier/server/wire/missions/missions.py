@@ -79,7 +79,8 @@ class MissionShown(Told):
     goal: str | None
     status: str
     """Of its run; once that has ended, of its tasks: `completed` if all are done, `running` or `pending` if
-    one is worked on again, else `failed` or `cancelled`."""
+    one is worked on again, else `failed`, `blocked` if nothing failed and something is missing, or
+    `cancelled`."""
     run_status: str
     """Pause, resume, stop and cancel are verbs of runs."""
     reason: str | None
