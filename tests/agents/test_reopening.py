@@ -4,6 +4,8 @@ paid for."""
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -432,3 +434,37 @@ def test_a_bounded_run_has_a_thousand_iterations_and_an_unbounded_one_twenty(tmp
         assert await iterations(kernel, "child") == 1_000
 
     play(tmp_path / "s.db", code, ScriptedModel(lambda _: "done"))
+
+
+_CHILD = """
+import asyncio, os, sys
+from artelier import AutonomousAgent, Kernel, ModelReply
+from artelier.ports.model import FREE
+
+class Mine:
+    price = None
+    async def complete(self, request, /):
+        if sys.argv[2] == "killed":
+            os._exit(0)
+        return ModelReply(text="done")
+
+async def main():
+    with Kernel.open(sys.argv[1], models={"mine": Mine()}, prices={"mine": FREE}) as kernel:
+        result = await AutonomousAgent(kernel=kernel).run(run_id="long", model="mine", prompt="Go.")
+        assert result.status == "completed", result
+    print("table" if "genai_prices" in sys.modules else "no table")
+
+asyncio.run(main())
+"""
+
+
+def test_a_resumed_agent_keeps_its_recorded_window_and_loads_no_table(tmp_path: Path) -> None:
+    """A new run of a model that nobody configured a window for asks the bundled table; a resume does not."""
+
+    def drive(path: str, how: str) -> str:
+        command = [sys.executable, "-c", _CHILD, str(tmp_path / path), how]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert drive("new.db", "answers") == "table"
+    drive("resumed.db", "killed")
+    assert drive("resumed.db", "answers") == "no table"

@@ -13,12 +13,14 @@ from artelier_lab.bench import Target, judge, run_bench
 from artelier_lab.bench.floor import Floor
 from artelier_lab.bench.imports import child_cpu_ms
 from artelier_lab.bench.kernel.crowd import bench_crowd
+from artelier_lab.bench.kernel.cycle_cpu import bench_cycle_cpu
 from artelier_lab.bench.kernel.growth import Sizes, bench_growth, store_bytes
 from artelier_lab.bench.kernel.replay import bench_replay
 from artelier_lab.bench.machine import filesystem_of, machine_facts
 
 KERNEL_FIGURES = {
     "cpu_ms_per_cycle",
+    "cpu_ms_per_cycle_2000_shown",
     "commits_per_cycle",
     "fsyncs_per_cycle",
     "bytes_per_cycle",
@@ -81,9 +83,16 @@ def test_growth_is_measured_on_a_real_run(tmp_path: Path) -> None:
 
     assert 0 < figures["commits_per_cycle"] <= 2
     assert 760 < figures["bytes_per_cycle"] < 20_000
-    assert figures["cpu_ms_per_cycle"] > 0
     assert figures["wall_over_floor"] > 0
     assert store_bytes(tmp_path / "long.db") > 400 * 760
+
+
+def test_every_cycle_whose_cpu_is_measured_is_one_commit(tmp_path: Path) -> None:
+    """The measurement ends with an assertion if a single block took more commits, or fewer."""
+    figures = bench_cycle_cpu(tmp_path, block=20, blocks=1, progress=quiet)
+
+    assert 0 < figures["cpu_ms_per_cycle"]
+    assert 0 < figures["cpu_ms_per_cycle_2000_shown"]
 
 
 def test_runs_at_once_share_their_commits(tmp_path: Path) -> None:

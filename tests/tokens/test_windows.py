@@ -64,8 +64,8 @@ def test_built_in_models_load_no_price_table():
     code = (
         "import sys\n"
         "from artelier.tokens.model_info import Windows\n"
-        "from artelier.tokens.prices import Prices\n"
-        "Windows().of('offline'); Prices().price_of('offline')\n"
+        "from artelier.tokens.prices import ModelPrices\n"
+        "Windows().of('offline'); ModelPrices().price_of('offline')\n"
         "sys.exit('genai_prices' in sys.modules or 'pydantic' in sys.modules)"
     )
 

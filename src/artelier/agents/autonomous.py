@@ -28,6 +28,7 @@ from artelier.kernel.run.services import Services
 from artelier.loops.run_control import go, has_ended
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.tool import ToolPort
+from artelier.tokens import Window
 
 if TYPE_CHECKING:
     from artelier.agents.conversation.chat import Chat
@@ -249,14 +250,14 @@ class AutonomousAgent:
         await self._check_erasable(services, wanted)
         if wanted.grants is not None:
             wanted = replace(wanted, grants=tuple(wanted.grants))
-        is_new = await _check_same(runs, wanted)
-        if is_new and wanted.parent is None and not wanted.is_chat:
+        recorded = await _recorded_settings(runs, wanted)
+        if recorded is None and wanted.parent is None and not wanted.is_chat:
             # It stands in prompts as what is known; a conversation and a parent have looked already.
             wanted = replace(wanted, prompt=services.escape_placeholders(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
             services.model(wanted.model)  # a missing key is said here, and no run fails of it
         profile = await save_if_new(runs, self.profile)
-        job = self._job(services, wanted, profile, tenant)
+        job = self._job(_window_for(services, wanted.model, recorded), wanted, profile, tenant)
         kit = await self.kit(runs)
         if missing := [name for name in self.acceptance if name not in kit.ports]:
             raise InvalidRequest(
@@ -347,8 +348,7 @@ class AutonomousAgent:
             desk=desk,
         )
 
-    def _job(self, services: Services, wanted: Wanted, profile: str, tenant: TenantState) -> Job:
-        window = services.window_of(wanted.model)
+    def _job(self, window: Window, wanted: Wanted, profile: str, tenant: TenantState) -> Job:
         default = ITERATIONS_BOUNDED if _is_bounded(tenant, wanted) else ITERATIONS
         job = Job(
             prompt=wanted.prompt,
@@ -481,15 +481,26 @@ def _can_read_on(tenant: TenantState, wanted: Wanted) -> bool:
     return all(is_granted(grants, f"tools:{READ_ON}") for grants in held)
 
 
-async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
-    """Return True if the run is new.
+def _window_for(services: Services, model: str, stored: Mapping[str, Any] | None) -> Window:
+    """Return the window of a new run's model; of a recorded run, the one that it was started with.
+
+    A resume asks no table: loading the bundled one costs more than reading 10,000 steps.
+    """
+    if stored is None:
+        return services.window_of(model)
+    recorded = Job.from_stored(stored)
+    return Window(context_tokens=recorded.window_tokens, max_output_tokens=recorded.max_output_tokens)
+
+
+async def _recorded_settings(runs: TenantRuns, wanted: Wanted) -> dict[str, Any] | None:
+    """Return what the run was started with; None if it is new.
 
     Errors: `Conflict` if it exists and was asked something else: its result is no answer to this.
     """
     try:
         row = await run_row(runs.services.store, runs.id, wanted.run_id)
     except NotFound:
-        return True
+        return None
     if row.loop != LOOP:
         raise _other_loop(wanted.run_id)
     stored: dict[str, Any] = await blob_json(runs.services, runs.id, row.settings) or {}
@@ -500,7 +511,7 @@ async def _check_same(runs: TenantRuns, wanted: Wanted) -> bool:
             f"run {wanted.run_id!r} exists and is no child of {wanted.parent.id!r}",
             got=f"a run below {row.parent!r}" if row.parent else "a run of its own",
         )
-    return False
+    return stored
 
 
 def _other_loop(run_id: str) -> Conflict:

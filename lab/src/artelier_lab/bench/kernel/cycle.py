@@ -62,10 +62,10 @@ def begin(run: Run) -> Conversation:
     return conversation
 
 
-async def cycles(run: Run, conversation: Conversation, count: int) -> None:
-    """Run `count` model+tool cycles."""
+async def cycles(run: Run, conversation: Conversation, count: int, *, shown: int = SHOWN) -> None:
+    """Run `count` model+tool cycles whose requests show the last `shown` messages."""
     for _ in range(count):
-        reply = await run.step_model(model="bench", messages=conversation.tail(SHOWN), tools=["fetch"])
+        reply = await run.step_model(model="bench", messages=conversation.tail(shown), tools=["fetch"])
         conversation.append(reply)
         call = reply.tool_calls[0]
         conversation.append(await run.step_tool(call.name, call.arguments, call=call))

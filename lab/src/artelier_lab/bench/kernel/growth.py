@@ -50,7 +50,7 @@ def store_bytes(path: Path) -> int:
 
 
 def bench_growth(folder: Path, sizes: Sizes, progress: Callable[[str], None]) -> dict[str, float]:
-    """Figures of one run: CPU, wall, commits and bytes per cycle, the floor, and the growth."""
+    """Figures of one run: wall, commits and bytes per cycle, the floor, and the growth."""
     return asyncio.run(_Growth(folder, sizes, progress).figures())
 
 
@@ -157,7 +157,6 @@ def _summary(
     costs = [cost for cost, _ in blocks]
     floors = [cost for _, cost in blocks]
     return {
-        "cpu_ms_per_cycle": median([cost.cpu_ms for cost in costs]),
         "wall_ms_per_cycle": median([cost.wall_ms for cost in costs]),
         "commits_per_cycle": median([cost.commits for cost in costs]),
         "bytes_per_cycle": old_bytes,

@@ -2,7 +2,8 @@
 
 The clock of the fresh process starts when its imports are done. It stops when the model is handed a request
 that no earlier process had recorded: by then the answer to the interrupted call and the tool call after it
-are durable as well.
+are durable as well. The model has a configured price, as one on a server of its own has: the first *new*
+call of a model that only the bundled table of prices may know loads that table besides.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 from artelier.agents import AutonomousAgent
 from artelier.errors import ArtelierError
-from artelier.ports.model import ModelReply, ModelRequest
+from artelier.ports.model import FREE, ModelReply, ModelRequest
 from artelier_lab.bench.kernel.cycle import CallingModel, open_kernel
 from artelier_lab.bench.kernel.growth import store_bytes
 from artelier_lab.bench.processes import compiling_environ, python
@@ -45,7 +46,7 @@ class _StoppingModel(CallingModel):
 
 
 async def _drive(path: Path, *, until: int, tell: Callable[[], None]) -> None:
-    kernel = open_kernel(path, _StoppingModel(until=until, tell=tell))
+    kernel = open_kernel(path, _StoppingModel(until=until, tell=tell), prices={"bench": FREE})
     agent = AutonomousAgent(kernel=kernel, max_iterations=1_000_000)
     await agent.run(run_id="long", model="bench", prompt="Fetch the rows, one by one.")
 
