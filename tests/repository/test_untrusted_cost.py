@@ -155,7 +155,7 @@ ALLOWED: dict[str, str] = {
         kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj
         log/blobs.py:unpack zlib.decompressobj
         models/http_client.py:_Inflate.__init__ zlib.decompressobj
-        tools/http/exchange.py:HostConnection._reply zlib.decompressobj
+        tools/http/exchange.py:_read_reply zlib.decompressobj
     """,
     "answers within `BODY_BYTES_MAX` of the tool": """
         tools/http/http_json.py:_value msgspec.json.decode

@@ -342,6 +342,8 @@ def test_a_side_effect_without_an_end_of_its_reply_is_unknown(tmp_path: Path, wh
         b"\x16\x03\x01\x00\x05hello",
         b"{}",
         HEAD + b"Content-Length: 5\r\n\r\n{}",
+        HEAD + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n12",
+        HEAD + b"Content-Length: 2, 1\r\n\r\n{}",
         HEAD + b"Content-Encoding: gzip\r\n\r\n{}",
         HEAD
         + b"Content-Encoding: gzip, gzip\r\n\r\n"

@@ -1,27 +1,28 @@
 """One HTTP request over a connection that goes to a checked address, and its bounded reply.
 
-No proxy, no cookie, no connection that is kept. It blocks and runs in a thread; `Line.cut` ends it from
-outside.
+`httpcore` speaks HTTP and TLS; redirects, proxies, cookies and names of hosts are not its business. It blocks
+and runs in a thread; `HostConnection.cut` ends it from outside.
 """
 
 from __future__ import annotations
 
-import http.client
 import socket
 import ssl
 import zlib
-from collections.abc import Mapping
-from contextlib import closing, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from artelier.errors import TransientError
 from artelier.tools.http.rules import UrlTarget
 
+if TYPE_CHECKING:
+    from httpcore import Response, SyncBackend
+
 CONNECT_TIMEOUT_S = 10.0
 BODY_BYTES_MAX = 4 * 1024 * 1024
 """Of a reply, as it is sent and as it is unpacked."""
-
-_PIECE = 64 * 1024
 
 
 class NotSent(TransientError):
@@ -73,82 +74,104 @@ class HostConnection:
         self, method: str, headers: Mapping[str, str], body: bytes | None, *, timeout_s: float
     ) -> HttpReply:
         """Errors: `NotSent` before the first byte, `ReplyCut` after it."""
-        self._connect(timeout_s)
-        assert self._socket is not None
-        connection = http.client.HTTPConnection(self._target.host, self._target.port)
-        connection.auto_open = 0  # what was checked is what is talked to
-        connection.sock = self._socket
+        import httpcore
+
+        target = self._target
+        host = target.host.encode()
+        origin = httpcore.Origin(target.scheme.encode(), host, target.port)
+        # The line as it was checked: a URL that is taken apart again could be read another way.
+        url = httpcore.URL(scheme=origin.scheme, host=host, port=origin.port, target=target.line.encode())
+        limits = {"connect": min(timeout_s, CONNECT_TIMEOUT_S), "read": timeout_s, "write": timeout_s}
         try:
-            connection.putrequest(method, self._target.line, skip_host=True, skip_accept_encoding=True)
-            for name, value in headers.items():
-                connection.putheader(name, value)
-            connection.endheaders(body)
-            with closing(connection.getresponse()) as response:
-                return self._reply(response)
-        except ReplyCut:
-            raise
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise ReplyCut(
-                f"the exchange with {self._target.host} broke off", got=type(error).__name__
+            with (
+                httpcore.HTTPConnection(
+                    origin, ssl_context=self._context, network_backend=_pinned_to(self._addresses)
+                ) as connection,
+                connection.stream(
+                    method,
+                    url,
+                    headers=list(headers.items()),
+                    content=body,
+                    extensions={
+                        "timeout": limits,
+                        "sni_hostname": target.host.strip("[]"),
+                        "trace": self._watch,
+                    },
+                ) as response,
+            ):
+                return _read_reply(response)
+        except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+            raise NotSent(
+                f"no trustworthy connection to {target.host}"
+                if isinstance(error.__cause__, ssl.SSLError)
+                else f"{target.host} does not answer",
+                got=_short(error.__cause__ or error),
             ) from None
-        finally:
-            connection.close()
-            self._socket.close()
+        except (
+            OSError,
+            ValueError,
+            httpcore.NetworkError,
+            httpcore.ProtocolError,
+            httpcore.TimeoutException,
+        ) as error:
+            raise ReplyCut(f"the exchange with {target.host} broke off", got=type(error).__name__) from None
 
-    def _connect(self, timeout_s: float) -> None:
-        last: Exception | None = None
-        for address in self._addresses:
-            if self._is_cut:
-                break
-            try:
-                plain = socket.create_connection(
-                    (address, self._target.port), timeout=min(timeout_s, CONNECT_TIMEOUT_S)
-                )
-            except OSError as error:
-                last = error
-                continue
-            self._socket = plain
-            try:
-                if self._target.scheme == "https":
-                    self._socket = self._context.wrap_socket(
-                        plain, server_hostname=self._target.host.strip("[]")
-                    )
-                self._socket.settimeout(timeout_s)
-            except (OSError, ValueError) as error:  # a certificate of somebody else, among others
-                plain.close()
-                raise NotSent(
-                    f"no trustworthy connection to {self._target.host}", got=_short(error)
-                ) from None
-            if self._is_cut:  # while it was connecting: nobody waits, so nothing is sent
-                self._socket.close()
-                break
+    def _watch(self, name: str, info: Mapping[str, Any]) -> None:
+        """Keep the socket that `cut` ends, as soon as there is one."""
+        if name not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             return
-        raise NotSent(f"{self._target.host} does not answer", got=_short(last))
+        self._socket = info["return_value"].get_extra_info("socket")
+        if self._is_cut and self._socket is not None:  # nobody waits, so nothing is sent
+            self._socket.close()
+            raise NotSent(f"the exchange with {self._target.host} was ended")
 
-    def _reply(self, response: http.client.HTTPResponse) -> HttpReply:
-        coding = (response.getheader("content-encoding") or "identity").strip().lower()
-        if coding not in ("identity", "gzip", "x-gzip"):
-            raise Unusable("the reply is packed in a way that was not asked for", got=coding)
-        unpack = zlib.decompressobj(31) if "gzip" in coding else None
-        found = bytearray()
-        taken = 0
-        while piece := response.read(_PIECE):
-            taken += len(piece)
-            if unpack is not None:
-                piece = _unpack(unpack, piece, room=BODY_BYTES_MAX + 1 - len(found))
-            found += piece
-            if max(taken, len(found)) > BODY_BYTES_MAX:
-                raise Unusable("the reply is too large", expected=f"at most {BODY_BYTES_MAX} bytes, unpacked")
-        if (unpack is not None and found and not unpack.eof) or response.length:
-            raise ReplyCut("the reply ended in the middle")
-        kind = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
-        return HttpReply(
-            status=response.status,
-            kind=kind,
-            location=response.getheader("location"),
-            retry_after=response.getheader("retry-after"),
-            body=bytes(found),
-        )
+
+def _pinned_to(addresses: Sequence[str]) -> SyncBackend:
+    """Return a network that leads to these addresses alone, whatever a host is called."""
+    from httpcore import ConnectError, ConnectTimeout, NetworkStream, SyncBackend
+
+    class Pinned(SyncBackend):
+        def connect_tcp(
+            self, host: str, port: int, timeout: float | None = None, *rest: Any, **options: Any
+        ) -> NetworkStream:
+            last: Exception = ConnectError("no address")
+            for address in addresses:
+                try:
+                    return super().connect_tcp(address, port, timeout, *rest, **options)
+                except (ConnectError, ConnectTimeout) as error:
+                    last = error
+            raise last
+
+    return Pinned()
+
+
+def _read_reply(response: Response) -> HttpReply:
+    found_headers: dict[str, str] = {}
+    for raw_name, raw_value in response.headers:
+        name, value = raw_name.decode("ascii").lower(), raw_value.decode("latin-1")
+        found_headers[name] = f"{found_headers[name]}, {value}" if name in found_headers else value
+    coding = found_headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "gzip", "x-gzip"):
+        raise Unusable("the reply is packed in a way that was not asked for", got=coding)
+    unpack = zlib.decompressobj(31) if "gzip" in coding else None
+    found = bytearray()
+    taken = 0
+    for piece in response.iter_stream():
+        taken += len(piece)
+        if unpack is not None:
+            piece = _unpack(unpack, piece, room=BODY_BYTES_MAX + 1 - len(found))
+        found += piece
+        if max(taken, len(found)) > BODY_BYTES_MAX:
+            raise Unusable("the reply is too large", expected=f"at most {BODY_BYTES_MAX} bytes, unpacked")
+    if unpack is not None and found and not unpack.eof:
+        raise ReplyCut("the reply ended in the middle")
+    return HttpReply(
+        status=response.status,
+        kind=found_headers.get("content-type", "").partition(";")[0].strip().lower(),
+        location=found_headers.get("location"),
+        retry_after=found_headers.get("retry-after"),
+        body=bytes(found),
+    )
 
 
 def _unpack(unpack: zlib._Decompress, piece: bytes, *, room: int) -> bytes:  # pyright: ignore[reportPrivateUsage] - the only name of its type
@@ -159,7 +182,7 @@ def _unpack(unpack: zlib._Decompress, piece: bytes, *, room: int) -> bytes:  # p
         raise ReplyCut("the reply is not the gzip that it says it is") from None
 
 
-def _short(error: Exception | None) -> str:
+def _short(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate: {error.verify_message}"[:200]
-    return type(error).__name__ if error is not None else "nothing"
+    return type(error).__name__
