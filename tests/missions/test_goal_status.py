@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from artelier import Price
 from artelier.agents import Worker
 from artelier.errors import Conflict
-from artelier.missions.queries import STATUSES, goal_status
+from artelier.missions.status import TaskStatus, goal_status
 from tests.missions.mission_stage import FORK, MISSION, Team, launched, opened, planned, statuses
 from tests.missions.task_stage import DONE, THINK, approve, decide, play, reject, write
 
 FINAL = ("completed", "failed", "cancelled")
-tasks = st.lists(st.sampled_from(STATUSES), min_size=1, max_size=6)
+tasks = st.lists(st.sampled_from([one.value for one in TaskStatus]), min_size=1, max_size=6)
 
 
 @given(tasks, st.sampled_from(FINAL), st.sampled_from(FINAL), st.randoms())
@@ -43,6 +43,14 @@ def test_the_status_of_an_ended_goal_is_a_pure_function_of_its_tasks(
 @given(tasks, st.sampled_from(("running", "waiting_approval", "paused", "budget_exhausted")))
 def test_while_its_run_goes_on_a_goal_is_what_its_run_is_at(found: list[str], run: str) -> None:
     assert goal_status(found, run_status=run) == run
+
+
+def test_a_command_that_came_too_late_changes_a_task_as_little_as_it_always_did() -> None:
+    """Stored logs are folded by the machine: the guards of old events follow from it."""
+    assert TaskStatus.CANCELLED.predecessors == {"", "blocked"}
+    assert TaskStatus.PENDING.predecessors == {"cancelled", "blocked"}
+    assert TaskStatus.BLOCKED.predecessors == {""}
+    assert not any(one.can_become(one) for one in TaskStatus)
 
 
 MOVES = ("accept", "reject", "retry", "start", "cancel", "work")

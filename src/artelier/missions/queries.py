@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -13,12 +13,11 @@ from artelier.ids import OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import totals
-from artelier.kernel.run.results import FINAL
+from artelier.missions.status import TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
-from artelier.missions.view import status_of
 
 PAGE_MAX = 1_000
-STATUSES = ("pending", "active", "blocked", "done", "failed", "cancelled")
+STATUSES = tuple(TaskStatus)
 
 _TASKS = (
     "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
@@ -97,8 +96,8 @@ def _item(
     ) = row
     status = status_of(ended, run_status)
     why = reason_of(reason, run_status, run_reason)
-    if run_status is None and mission_status == "cancelled" and status in ("pending", "blocked"):
-        status, why = "cancelled", "mission_cancelled"
+    if run_status is None and mission_status == "cancelled" and status.can_become(TaskStatus.CANCELLED):
+        status, why = TaskStatus.CANCELLED, "mission_cancelled"
     return {
         "id": task,
         "goal": goals.get(task, ""),
@@ -327,8 +326,7 @@ class TaskStanding(NamedTuple):
     """One task."""
 
     task: str
-    status: str
-    """`pending`, `active`, `blocked`, `done`, `failed` or `cancelled`."""
+    status: TaskStatus
     reason: str = ""
     outputs: tuple[str, ...] = ()
     """Refs with versions."""
@@ -367,15 +365,6 @@ async def standing_of(desk: Any, task: str) -> TaskStanding:
     )
 
 
-def reason_of(reason: str, run_status: str | None, run_reason: str | None) -> str:
-    """Return why a task stands where it stands: what its loop said, else its run."""
-    if run_status == "cancelled":
-        return "cancelled"
-    if run_status == "budget_exhausted":
-        return "budget_exhausted"
-    return reason or (run_reason if run_status == "failed" and run_reason else "")
-
-
 async def fresh_tasks(desk: Any, mission: str, *, known: Collection[str]) -> list[dict[str, Any]]:
     """`{task, depends_on}` of the mission's own tasks that are not known yet, oldest first."""
     rows = await desk.services.store.query(
@@ -402,7 +391,7 @@ STATUS = """CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status =
  THEN 'cancelled' WHEN t.ended <> '' THEN t.ended WHEN r.status IS NULL THEN 'pending'
  WHEN r.status = 'budget_exhausted' THEN 'blocked' WHEN r.status IN ('failed', 'completed') THEN 'failed'
  ELSE 'active' END"""
-"""Where a task stands, as `view.status_of` says, over tasks `t`, their runs `r` and their missions `m`."""
+"""Where a task stands, as `status.status_of` says, over tasks `t`, their runs `r` and their missions `m`."""
 
 GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
  ELSE coalesce((SELECT CASE WHEN sum(s.status <> 'done') = 0 THEN 'completed'
@@ -414,25 +403,3 @@ GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled')
    LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission
    WHERE t.tenant = g.tenant AND t.mission = g.run AND t.parent = '' AND t.agent <> '') s), g.status) END"""
 """As `goal_status` for the mission whose run is `g`."""
-
-
-GOAL_REASONS = {"failed": "tasks_failed", "blocked": "tasks_blocked"}
-"""Why a goal stands otherwise than its run has ended, as a code."""
-
-
-def goal_status(tasks: Iterable[str], *, run_status: str) -> str:
-    """Return where a goal stands, from where its own tasks stand. Pure; their order does not matter.
-
-    While the run of the goal has not ended, that says what it is at; a goal without tasks is its run. A goal
-    of which nothing has failed and something is blocked is `blocked`: it goes on with what is missing.
-    """
-    found = set(tasks)
-    if run_status not in FINAL or not found:
-        return run_status
-    if found == {"done"}:
-        return "completed"
-    return next((goal for status, goal in _GOALS if status in found), "cancelled")
-
-
-_GOALS = (("active", "running"), ("pending", "pending"), ("failed", "failed"), ("blocked", "blocked"))
-"""What a goal is of which a task is that, the first that applies."""

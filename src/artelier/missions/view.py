@@ -1,6 +1,6 @@
 """The view of missions and tasks: where each task stands, and what was decided in each iteration.
 
-A task's definition is its artifact; here stand the facts that events add. `status_of` puts them together with
+A task's definition is its artifact; here stand the facts that events add. `status.py` puts them together with
 the status of the task's run.
 
 A task without a driver that waits for one which will not be done is blocked as long as that holds. Nobody
@@ -23,6 +23,7 @@ from artelier.kernel.export.allowlist import ABOUT, BESIDE, KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.missions import events as ev
+from artelier.missions.status import TaskStatus
 
 _json = msgspec.json.Encoder()
 
@@ -85,22 +86,6 @@ BESIDE["task"] = {kind.KIND for kind in IN_ARTIFACTS}
 ABOUT.update({kind.KIND: "task" for kind in IN_ARTIFACTS})
 
 
-def status_of(ended: str, run_status: str | None) -> str:
-    """Return where a task stands: what its loop said, else what its run says.
-
-    A run that is out of budget has done nothing wrong: its task is blocked until somebody raises the limit.
-    """
-    if run_status == "cancelled":
-        return "cancelled"
-    if ended:
-        return ended
-    if run_status is None:
-        return "pending"
-    if run_status == "budget_exhausted":
-        return "blocked"
-    return "failed" if run_status in ("failed", "completed") else "active"
-
-
 def _text(values: Sequence[str]) -> str:
     return _json.encode(list(values)).decode()
 
@@ -122,8 +107,37 @@ def _set(
     )
 
 
-def _reopen(event: Applied, tx: Tx, task: str, *, only: str = "1") -> None:
-    _set(event, tx, task, only=only, ended="", reason="", blocked_by="", alone=1)
+def _move(
+    event: Applied,
+    tx: Tx,
+    task: str,
+    to: TaskStatus,
+    *,
+    is_fact: bool = True,
+    only: str = "1",
+    given: tuple[str, ...] = (),
+    reason: str = "",
+    blocked_by: str = "",
+    **values: str | int | None,
+) -> None:
+    """Set a task's status: the only place that does.
+
+    A fact holds, whatever was known; else nothing happens where the status does not follow (`TaskStatus`).
+    """
+    if not is_fact:
+        before = sorted(to.predecessors)
+        only, given = f"{only} AND ended IN ({', '.join('?' * len(before))})", (*given, *before)
+    _set(
+        event,
+        tx,
+        task,
+        only=only,
+        given=given,
+        ended=to.stored,
+        reason=reason,
+        blocked_by=blocked_by,
+        **values,
+    )
 
 
 def _set_iteration(event: Applied, tx: Tx, iteration: int, **values: str | int | None) -> None:
@@ -214,7 +228,7 @@ def _apply_changed(event: Applied, tx: Tx) -> None:
 def _apply_cancelled(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskCancelled, event.data)
     _check_own(event, data.task)
-    _set(event, tx, data.task, only="ended IN ('', 'blocked')", ended="cancelled", reason="cancelled")
+    _move(event, tx, data.task, TaskStatus.CANCELLED, is_fact=False, reason="cancelled")
     settle(event, tx, data.task)
 
 
@@ -222,7 +236,7 @@ def _apply_cancelled(event: Applied, tx: Tx) -> None:
 def _wanted_again(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskReopened, event.data)
     _check_own(event, data.task)
-    _reopen(event, tx, data.task, only="ended IN ('cancelled', 'blocked')")
+    _move(event, tx, data.task, TaskStatus.PENDING, is_fact=False, alone=1)
     settle(event, tx, data.task)
 
 
@@ -244,8 +258,8 @@ def _output_judged(event: Applied, tx: Tx) -> None:
             data.note,
         ),
     )
-    ended, reason = ("done", ACCEPTED) if data.accepted else ("failed", REJECTED)
-    _set(event, tx, data.task, ended=ended, reason=reason, blocked_by="")
+    to, reason = (TaskStatus.DONE, ACCEPTED) if data.accepted else (TaskStatus.FAILED, REJECTED)
+    _move(event, tx, data.task, to, reason=reason)
     settle(event, tx, data.task)
 
 
@@ -264,13 +278,14 @@ def _depend(tx: Tx, tenant: str, task: str, before: Sequence[str]) -> None:
 @missions_view.on(ev.TaskBlocked)
 def _apply_blocked(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskBlocked, event.data)
-    _set(
+    _move(
         event,
         tx,
         data.task,
-        only="mission = ? AND ended = ''",
+        TaskStatus.BLOCKED,
+        is_fact=False,
+        only="mission = ?",
         given=(event.stream.id,),
-        ended="blocked",
         reason=data.reason,
         blocked_by=data.by,
     )
@@ -283,8 +298,7 @@ def _apply_begun(event: Applied, tx: Tx) -> None:
     # A run that was imported brings its task along.
     tx.execute(
         "INSERT INTO tasks VALUES (?, ?, ?, '', ?, '', ?, ?, 0, '', '', '', '[]', ?, ?, 0, 0)"
-        " ON CONFLICT(tenant, task) DO UPDATE SET ended = '', reason = '', blocked_by = '',"
-        " changed_us = excluded.changed_us",
+        " ON CONFLICT(tenant, task) DO NOTHING",
         (
             event.position,
             event.stream.tenant,
@@ -296,6 +310,7 @@ def _apply_begun(event: Applied, tx: Tx) -> None:
             event.at_us,
         ),
     )
+    _move(event, tx, event.stream.id, TaskStatus.ACTIVE)
 
 
 @missions_view.on(ev.DecisionTaken)
@@ -345,17 +360,26 @@ def _apply_evaluation(event: Applied, tx: Tx) -> None:
 @missions_view.on(ev.TaskEnded)
 def _apply_ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.TaskEnded, event.data)
-    _set(
+    _move(
         event,
         tx,
         event.stream.id,
-        ended=data.status,
+        _end_of(data),
         reason=data.reason,
         blocked_by=data.by,
         outputs=_text(data.outputs),
         iterations=data.iterations,
     )
     settle(event, tx, event.stream.id)
+
+
+def _end_of(data: ev.TaskEnded) -> TaskStatus:
+    try:
+        return TaskStatus(data.status)
+    except ValueError:
+        raise InvalidEvent(
+            "a task ends as what no task is", expected="done, failed or blocked", got=data.status[:80]
+        ) from None
 
 
 def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
@@ -371,7 +395,7 @@ def _touch(event: Applied, tx: Tx, *, iterations: int) -> None:
 @missions_view.on(kernel_events.RunReopened)
 def _apply_reopened(event: Applied, tx: Tx) -> None:
     """Let the limit of iterations count anew."""
-    _reopen(event, tx, event.stream.id)
+    _move(event, tx, event.stream.id, TaskStatus.ACTIVE, alone=1)
     tx.execute(
         "UPDATE tasks SET iterations_before = iterations WHERE tenant = ? AND task = ?",
         (event.stream.tenant, event.stream.id),
@@ -413,7 +437,8 @@ def _apply_forked(event: Applied, tx: Tx) -> None:
     )
 
 
-REASON = "dependency_failed"
+DEPENDENCY_FAILED = "dependency_failed"
+"""The reason of a task that is blocked by what it depends on."""
 
 _WAITING = (
     "SELECT t.ended, t.blocked_by FROM tasks t"
@@ -421,7 +446,7 @@ _WAITING = (
     " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
     " WHERE t.tenant = ? AND t.task = ? AND r.run IS NULL"
     " AND (t.mission = '' OR m.status IN ('completed', 'failed'))"
-    f" AND (t.ended = '' OR (t.ended = 'blocked' AND t.reason = '{REASON}'))"
+    f" AND (t.ended = '' OR (t.ended = 'blocked' AND t.reason = '{DEPENDENCY_FAILED}'))"
 )
 _IN_THE_WAY = (
     "SELECT d.before FROM task_dependencies d"
@@ -453,15 +478,15 @@ def _settle_task(event: Applied, tx: Tx, task: str) -> bool:
     if stands is None:
         return False
     found = tx.one(_IN_THE_WAY, (tenant, task))
-    now = ("", "") if found is None else ("blocked", str(found[0]))
-    if tuple(stands) == now:
-        return False
-    tx.execute(
-        "UPDATE tasks SET ended = ?, reason = ?, blocked_by = ?, changed_us = ?, alone = 1"
-        " WHERE tenant = ? AND task = ?",
-        (now[0], REASON if found is not None else "", now[1], event.at_us, tenant, task),
+    to, reason, by = (
+        (TaskStatus.PENDING, "", "")
+        if found is None
+        else (TaskStatus.BLOCKED, DEPENDENCY_FAILED, str(found[0]))
     )
-    return stands[0] != now[0]
+    if tuple(stands) == (to.stored, by):
+        return False
+    _move(event, tx, task, to, reason=reason, blocked_by=by, alone=1)
+    return stands[0] != to.stored
 
 
 def _behind(tx: Tx, tenant: str, task: str) -> list[str]:

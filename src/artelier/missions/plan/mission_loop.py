@@ -29,8 +29,10 @@ from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.plan.launch import PlanEstimate, estimate_plan, prepare_launch
 from artelier.missions.plan.planner import MissionJob, PlanInvalid, make_plan, mistakes_of
 from artelier.missions.queries import TaskStanding, fresh_tasks, report_of, standing_of
+from artelier.missions.status import TaskStatus
 from artelier.missions.task.task_config import task_job
 from artelier.missions.task.task_runner import drive_task
+from artelier.missions.view import DEPENDENCY_FAILED
 
 QUESTION = "Launch this plan?"
 LAUNCH = "launch"
@@ -311,11 +313,11 @@ class MissionLoop:
             number += 1
         if number == 1:
             await self._block(task, by, f"blocked/{slug}/1")
-        return TaskStanding(task.id, "blocked", "dependency_failed", ())
+        return TaskStanding(task.id, TaskStatus.BLOCKED, DEPENDENCY_FAILED, ())
 
     async def _block(self, task: Placed, by: str, key: str) -> None:
         async def make(full: str) -> tuple[ev.TaskBlocked, list[Blob]]:
-            return ev.TaskBlocked(key=full, task=task.id, reason="dependency_failed", by=by), []
+            return ev.TaskBlocked(key=full, task=task.id, reason=DEPENDENCY_FAILED, by=by), []
 
         await self._run.receipt(ev.TaskBlocked, make, key=key)
 
@@ -332,7 +334,9 @@ class MissionLoop:
             if not is_recorded:
                 await self._drive(task)
             found = await self._run.step("task", self._standing, task.id, key=key)
-            ended = TaskStanding(task.id, found["status"], found["reason"], tuple(found["outputs"]))
+            ended = TaskStanding(
+                task.id, TaskStatus(found["status"]), found["reason"], tuple(found["outputs"])
+            )
             again = await self._knows(f"task/{slug}/{attempt + 1}")
             if not again and is_recorded and self._is_live:
                 again = await self._wanted_again(ended, attempt)

@@ -15,16 +15,8 @@ from artelier.missions.definition import Plan, validate_form
 from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.membranes.mission_agents import agent_line
 from artelier.missions.plan.planner import LOOP
-from artelier.missions.queries import (
-    GOAL_REASONS,
-    GOAL_STATUS,
-    PAGE_MAX,
-    agent_ids,
-    goal_status,
-    report_of,
-    standings,
-    task_page,
-)
+from artelier.missions.queries import GOAL_STATUS, PAGE_MAX, agent_ids, report_of, standings, task_page
+from artelier.missions.status import GOAL_REASONS, goal_status
 
 TASKS_SHOWN = 500
 
@@ -75,7 +67,7 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     started_us, ended_us, agents, tasks, membranes, cost_microusd, usage, outputs, text, artifact, approvals,
     budget_microusd}`.
 
-    Once its run has ended, `status` is that of its tasks: see `queries.goal_status`; so is what it hands
+    Once its run has ended, `status` is that of its tasks: see `status.goal_status`; so is what it hands
     over. Errors: `NotFound`, also for a run that is no mission.
     """
     services = desk.services

@@ -20,18 +20,11 @@ from artelier.missions import events as ev
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_name, template, validate_form
 from artelier.missions.plan.launch import task_made, with_event
 from artelier.missions.plan.planner import LOOP
-from artelier.missions.queries import (
-    GOAL_REASONS,
-    TaskStanding,
-    goal_status,
-    judgements_of,
-    needed_by,
-    standing_of,
-    standings,
-)
+from artelier.missions.queries import TaskStanding, judgements_of, needed_by, standing_of, standings
+from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
 from artelier.missions.task.task_config import TaskJob, agent_content, task_job
 from artelier.missions.task.verdict.human_verdict import judge_output
-from artelier.missions.view import REASON, REJECTED
+from artelier.missions.view import DEPENDENCY_FAILED, REJECTED
 
 PAGE_MAX = 1_000
 ATTEMPTS_MAX = 20
@@ -171,7 +164,7 @@ class Tasks:
         standing = await standing_of(self._desk, id)
         if standing.run_status is not None and not is_final(standing.run_status):
             await self._desk.cancel(id, by=by, note=note)
-        elif standing.status in ("pending", "blocked") and standing.run_status is None:
+        elif standing.run_status is None and standing.status.can_become(TaskStatus.CANCELLED):
             await self._append_to_task(id, ev.TaskCancelled(task=id), by=by)
         else:
             raise Conflict(f"task {id!r} has ended", got=standing.status)
@@ -192,7 +185,7 @@ class Tasks:
                 got=mission,
                 hint="Retry the task when the mission has ended.",
             )
-        if standing.reason == REASON and await self._waits_in_vain(id):
+        if standing.reason == DEPENDENCY_FAILED and await self._waits_in_vain(id):
             raise Conflict(
                 f"task {id!r} depends on a task that is not done",
                 got=standing.reason,
@@ -206,7 +199,7 @@ class Tasks:
             await self._desk.retry(id, by=by)
         elif standing.status == "blocked" and standing.run_status == "budget_exhausted":
             await self._desk.resume(id, by=by)
-        elif standing.run_status is None and standing.status in ("blocked", "cancelled"):
+        elif standing.run_status is None and standing.status.can_become(TaskStatus.PENDING):
             await self._append_to_task(id, ev.TaskReopened(task=id), by=by)
         else:
             hint = "Make a new task." if standing.run_status == "cancelled" else None
@@ -299,7 +292,7 @@ class Tasks:
     async def _waits_in_vain(self, task: str) -> bool:
         """Return True if a task depends on one that will not be done."""
         for before in await needed_by(self._desk, task):
-            if (await standing_of(self._desk, before)).status in ("failed", "blocked", "cancelled"):
+            if (await standing_of(self._desk, before)).status.keeps_waiting:
                 return True
         return False
 
@@ -365,7 +358,7 @@ async def _check_startable(desk: Any, standing: TaskStanding) -> None:
         raise Conflict(
             f"task {standing.task!r} is {standing.status}",
             got=standing.reason or standing.status,
-            hint="Retry it first." if standing.status in ("blocked", "cancelled") else None,
+            hint="Retry it first." if standing.status.can_become(TaskStatus.PENDING) else None,
         )
     for before in await needed_by(desk, standing.task):
         status = (await standing_of(desk, before)).status

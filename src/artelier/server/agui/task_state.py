@@ -6,9 +6,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from artelier.missions.status import status_of
 from artelier.missions.task.loop_state import counts_anew, last_iteration
 from artelier.missions.task.task_config import LOOP
-from artelier.missions.view import status_of
 
 _RUN = {
     "run.started": "running",
