@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from artelier.agents.export.fork_adoption import adopt
 from artelier.agents.facade import AgentsHandle
 from artelier.agents.schedules.view import schedules_view
-from artelier.agents.tools.large_results import keep_result
+from artelier.agents.tools.artifacts import keep_result
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifact, Artifacts, Space, artifacts_view
 from artelier.chat.session.chats_handle import ChatsHandle

@@ -30,8 +30,8 @@ from artelier.memory.embedders.provider import ProviderEmbedder
 from artelier.memory.embedders.registry import HashingEmbedder
 from artelier.ports.embedder import Embedder
 from artelier.testing.embedder_conformance import EmbedderSuite
-from artelier.testing.openai_embeddings import embeddings
 from artelier.testing.openai_server import Fault, OpenAIServer
+from artelier.testing.openai_wire import embeddings
 
 
 class TestHashing(EmbedderSuite):

@@ -18,8 +18,8 @@ from artelier.memory import LogMemory, LogMemoryStore
 from artelier.memory.embedders.provider import ProviderEmbedder
 from artelier.memory.embedders.registry import HashingEmbedder, paid_by_person
 from artelier.testing import ManualClock
-from artelier.testing.openai_embeddings import embeddings
 from artelier.testing.openai_server import Fault, OpenAIServer
+from artelier.testing.openai_wire import embeddings
 from artelier.world.stores import kind
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World, assert_conserved, balances

@@ -14,6 +14,7 @@ MOVED = [
     ("artelier.operations", "RunEvent", "artelier.chat"),
     ("artelier.operations.validation", "parse_profile", "artelier.operations.profile.operation_profile"),
     ("artelier.operations.casting", "cast_character", "artelier.operations.lore.character_import"),
+    ("artelier.agents", "Chat", "artelier.chat"),
     ("artelier.agents.launching", "launch_of", "artelier.agents.launch"),
 ]
 

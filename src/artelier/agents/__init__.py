@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.agents.autonomous import AutonomousAgent
-    from artelier.agents.conversation.chat import Chat
+    from artelier.agents.launch import workspace_agent
     from artelier.agents.loop_registry import replay_run, resume_run
     from artelier.agents.run_result import agent_result
-    from artelier.agents.stream.events import (
+    from artelier.agents.stream import (
         ApprovalAnswered,
         ApprovalAsked,
         ModelAnswered,
@@ -19,14 +19,12 @@ if TYPE_CHECKING:
         ToolReturned,
     )
     from artelier.agents.tools.sub_agents import SubAgentFactory
-    from artelier.agents.tools.workspace_agent import workspace_agent
     from artelier.agents.worker import Worker
 
 __all__ = [
     "ApprovalAnswered",
     "ApprovalAsked",
     "AutonomousAgent",
-    "Chat",
     "ModelAnswered",
     "NoteGiven",
     "SubAgentFactory",
@@ -40,25 +38,33 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ApprovalAnswered": "stream.events",
-    "ApprovalAsked": "stream.events",
+    "ApprovalAnswered": "stream",
+    "ApprovalAsked": "stream",
     "AutonomousAgent": "autonomous",
-    "Chat": "conversation.chat",
-    "ModelAnswered": "stream.events",
-    "NoteGiven": "stream.events",
-    "ToolCalled": "stream.events",
-    "ToolReturned": "stream.events",
+    "ModelAnswered": "stream",
+    "NoteGiven": "stream",
+    "ToolCalled": "stream",
+    "ToolReturned": "stream",
     "SubAgentFactory": "tools.sub_agents",
     "Worker": "worker",
     "agent_result": "run_result",
     "replay_run": "loop_registry",
     "resume_run": "loop_registry",
-    "workspace_agent": "tools.workspace_agent",
+    "workspace_agent": "launch",
 }
+
+_MOVED = {"Chat": "artelier.chat"}
+"""Names that were here; they load with a warning that names their package."""
 
 
 def __getattr__(name: str) -> Any:
     # Lazy, because the public Kernel needs one name of this package and must open fast.
+    if name in _MOVED:
+        import warnings
+
+        home = _MOVED[name]
+        warnings.warn(f"artelier.agents.{name} is now {home}.{name}", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(home), name)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from artelier.agents.loop import AgentLoop, Sink
 from artelier.agents.operation_hooks import save_if_new
-from artelier.agents.run_config import Job, with_verbatim_task
-from artelier.agents.run_request import Kernels, TenantRuns, Wanted
+from artelier.agents.run_config import Job, Wanted, template, wanted_turn, with_verbatim_task
 from artelier.agents.run_result import agent_result
-from artelier.agents.shipped_texts import template
 from artelier.agents.state import STUCK_AFTER
-from artelier.agents.tools.read_artifact import READ_ON, read_artifact_tool
+from artelier.agents.tools.artifacts import READ_ON, read_artifact_tool
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row
@@ -25,14 +23,14 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
+from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
 from artelier.loops.run_control import go, has_ended
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
 
 if TYPE_CHECKING:
-    from artelier.agents.conversation.chat import Chat
-    from artelier.agents.stream.run_stream import AgentEvent
+    from artelier.chat.session.agent_conversation import AgentEvent, AgentTurn, Chat
     from artelier.operations.profile.operation_profile import OperationProfile
     from artelier.tools.skills import Listing, SkillCatalog
 
@@ -68,7 +66,7 @@ class AutonomousAgent:
     def __init__(
         self,
         *,
-        kernel: Kernels,
+        kernel: TenantScopes,
         context_builder: ContextBuilder | None = None,
         compaction: CompactionStrategy | None = None,
         identity: str | None = None,
@@ -116,7 +114,7 @@ class AutonomousAgent:
         self,
         *,
         run_id: str,
-        tenant: Any = None,
+        tenant: TenantRef = None,
         model: str | None = None,
         llm_model: str | None = None,
         prompt: str,
@@ -160,7 +158,7 @@ class AutonomousAgent:
         self,
         run_id: str,
         *,
-        tenant: Any = None,
+        tenant: TenantRef = None,
         note: str = "",
         limits: Limits | None = None,
         max_iterations: int | None = None,
@@ -206,7 +204,7 @@ class AutonomousAgent:
         return await self.start(wanted)
 
     def stream(
-        self, *, run_id: str, prompt: str, tenant: Any = None, model: str | None = None, **more: Any
+        self, *, run_id: str, prompt: str, tenant: TenantRef = None, model: str | None = None, **more: Any
     ) -> AsyncIterator[AgentEvent]:
         """Like `run`, yielding what happens: `Delta`s of text, events of the log once they are durable,
         and the `AgentResult` last.
@@ -215,7 +213,7 @@ class AutonomousAgent:
         `ToolCalled`, `ToolReturned`, `ModelAnswered`, `ApprovalAsked`, `ApprovalAnswered`, `NoteGiven`, as
         the log has it. What others name by `b:...` is read with `TenantKernel.content`.
         """
-        from artelier.agents.stream.run_stream import stream_of
+        from artelier.agents.stream import stream_of
 
         wanted = Wanted(
             run_id=run_id,
@@ -226,19 +224,29 @@ class AutonomousAgent:
         )
         return stream_of(self, wanted)
 
-    def chat(self, session: str, *, model: str, tenant: Any = None, **more: Any) -> Chat:
+    def chat(self, session: str, *, model: str, tenant: TenantRef = None, **more: Any) -> Chat:
         """A conversation over many runs, one a turn: `await chat.send("...")`.
 
         Errors: `InvalidRequest` for a session id that no run could be named after.
         """
-        from artelier.agents.conversation.chat import Chat
+        from artelier.chat.session.agent_conversation import Chat
 
         return Chat(self, session, model=model, tenant=tenant, **more)
+
+    async def take_turn(self, turn: AgentTurn) -> AgentResult:
+        """Start the run of a turn of a chat, and return its result. Errors: those of `run` at the door."""
+        return await self.start(wanted_turn(turn))
+
+    def stream_turn(self, turn: AgentTurn) -> AsyncIterator[AgentEvent]:
+        """Like `take_turn`, yielding what happens and the result last."""
+        from artelier.agents.stream import stream_of
+
+        return stream_of(self, wanted_turn(turn))
 
     # For this package
 
     @property
-    def kernel(self) -> Kernels:
+    def kernel(self) -> TenantScopes:
         return self._kernel
 
     async def start(self, wanted: Wanted, *, sink: Sink | None = None) -> AgentResult:
@@ -372,7 +380,7 @@ class AutonomousAgent:
         )
         return with_verbatim_task(job, can_read_on=_can_read_on(tenant, wanted))
 
-    async def kit(self, runs: TenantRuns) -> Kit:
+    async def kit(self, runs: TenantScope) -> Kit:
         """The tools of this agent at the beginning of a drive; sources of skills are asked anew each time."""
         services = runs.services
         given = services.tools.values() if self._tools is None else self._tools
@@ -492,7 +500,7 @@ def _window_for(services: Services, model: str, stored: Mapping[str, Any] | None
     return Window(context_tokens=recorded.window_tokens, max_output_tokens=recorded.max_output_tokens)
 
 
-async def _recorded_settings(runs: TenantRuns, wanted: Wanted) -> dict[str, Any] | None:
+async def _recorded_settings(runs: TenantScope, wanted: Wanted) -> dict[str, Any] | None:
     """Return what the run was started with; None if it is new.
 
     Errors: `Conflict` if it exists and was asked something else: its result is no answer to this.
@@ -520,7 +528,7 @@ def _other_loop(run_id: str) -> Conflict:
     )
 
 
-def _is_asked(runs: TenantRuns, stored: Mapping[str, Any], wanted: Wanted) -> bool:
+def _is_asked(runs: TenantScope, stored: Mapping[str, Any], wanted: Wanted) -> bool:
     """Return True if a run that exists is what is wanted now: asked the same, and not to be a new one."""
     return not wanted.must_be_new and runs.services.is_stored(
         runs.id, "prompt", wanted.prompt, as_=stored.get("prompt")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from artelier.agents.compaction.request import ASKED, checked_wish
 from artelier.errors import NotFound
 from artelier.kernel import receipts_of
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
@@ -136,6 +135,8 @@ class AgentsHandle:
         With a `policy`, that strategy decides from then on when and how to compact.
         Errors: `NotFound`, also for a run that was never compacted.
         """
+        from artelier.agents.compaction import ASKED, checked_wish
+
         if not any(one["kind"] == "context.compacted" for one in await self.compactions(run_id)):
             raise NotFound(f"run {run_id!r} was never compacted")
         return await self.signal(run_id, ASKED, checked_wish(undo=True, policy=policy), by=by)

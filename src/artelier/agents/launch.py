@@ -10,10 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.agents.autonomous import LOOP
-from artelier.agents.run_request import Kernels, TenantRuns, Wanted
+from artelier.agents.autonomous import LOOP, AutonomousAgent
+from artelier.agents.run_config import Wanted
 from artelier.errors import InvalidRequest
 from artelier.kernel import AgentResult, Limits
+from artelier.kernel.run.services import Services
+from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
+from artelier.ports.tool import ToolPort
+from artelier.tools.http.http_json import NAME as OUTSIDE
+from artelier.tools.workspace.toolset import workspace_tools
 
 GOAL_CHARS_MAX = 100_000
 """A longer goal belongs into a file of the workspace."""
@@ -23,10 +28,10 @@ GOAL_CHARS_MAX = 100_000
 class Launch:
     """The functions that check and start a run of one loop, for a caller who knows only its settings."""
 
-    check: Callable[[TenantRuns, dict[str, Any]], dict[str, Any]]
+    check: Callable[[TenantScope, dict[str, Any]], dict[str, Any]]
     """`(desk, settings)`: them, complete, as JSON data. Errors: what would keep a run from starting."""
     start: Callable[
-        [Kernels, Any, str, dict[str, Any], Limits | None, str, int | None], Awaitable[AgentResult]
+        [TenantScopes, TenantRef, str, dict[str, Any], Limits | None, str, int | None], Awaitable[AgentResult]
     ]
     """`(kernel, tenant, run_id, settings, limits, on_wait, key_id)`: start the run, or go on with it.
 
@@ -88,7 +93,7 @@ def check_goal(goal: str) -> None:
 # One agent, without a plan
 
 
-def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
+def _check_agent(desk: TenantScope, settings: dict[str, Any]) -> dict[str, Any]:
     given = checked_settings(
         settings,
         loop=LOOP,
@@ -105,15 +110,14 @@ def _check_agent(desk: TenantRuns, settings: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _start_agent(
-    kernel: Kernels,
-    tenant: Any,
+    kernel: TenantScopes,
+    tenant: TenantRef,
     run_id: str,
     settings: dict[str, Any],
     limits: Limits | None,
     on_wait: str,
     key_id: int | None,
 ) -> AgentResult:
-    from artelier.agents.tools.workspace_agent import workspace_agent
 
     workspace = cast(str, settings.get("workspace", ""))
     agent = workspace_agent(kernel, workspace, tenant=tenant, max_iterations=settings.get("max_iterations"))
@@ -132,3 +136,33 @@ async def _start_agent(
 
 
 register_launch(LOOP, Launch(check=_check_agent, start=_start_agent))
+
+
+# The agent of `artelier do`: the shipped tools over one folder
+
+
+def tools_of(services: Services, tenant: str, workspace: str) -> list[ToolPort] | None:
+    """Return the shipped tools over a workspace; None if the run brings tools of its own code.
+
+    Here, and nowhere else, a run gets the tools that touch files. Errors: `AccessDenied` for a folder that is
+    not the tenant's; `NotFound` if it is gone.
+    """
+    if not workspace:
+        return None
+    root = services.workspaces.check(tenant, workspace)
+    outside = [services.tools[OUTSIDE]] if OUTSIDE in services.tools else []
+    shared = services.workspaces.is_confined
+    return [*workspace_tools(root, is_confined=shared), *outside]
+
+
+def workspace_agent(
+    kernel: TenantScopes, workspace: str, *, tenant: TenantRef = None, max_iterations: int | None = None
+) -> AutonomousAgent:
+    """Return the agent of `artelier do`: the shipped tools over one folder."""
+    runs = kernel.for_tenant(tenant)
+    return AutonomousAgent(
+        kernel=kernel,
+        tools=tools_of(runs.services, runs.id, workspace),
+        max_iterations=max_iterations,
+        agent_id="analyst",
+    )

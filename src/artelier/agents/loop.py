@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from artelier.agents.compaction.controller import ContextWindow
+from artelier.agents.compaction import ContextWindow
 from artelier.agents.operation_hooks import steps_of
-from artelier.agents.run_config import Job
-from artelier.agents.run_request import Sink
+from artelier.agents.run_config import Job, Sink, template
 from artelier.agents.run_result import finish
-from artelier.agents.shipped_texts import template
 from artelier.agents.state import SKILLS_MAX, AgentState, LoadedSkill
 from artelier.context import Context, ContextBuilder, Section, cut
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
@@ -185,7 +183,7 @@ class AgentLoop:
         if len(self.conversation):
             return
         if job.earlier is not None:
-            from artelier.agents.conversation.chat_history import messages_before
+            from artelier.chat.session.agent_conversation import messages_before
 
             messages, is_recorded = await messages_before(self.run, job.earlier)
             for message in messages:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from artelier.agents.autonomous import LOOP, AutonomousAgent, by_name, slug
+from artelier.agents.launch import tools_of
 from artelier.agents.loop import AgentLoop
 from artelier.agents.run_config import Job
-from artelier.agents.run_request import Kernels, TenantRuns
 from artelier.agents.run_result import agent_result
-from artelier.agents.tools.workspace_agent import tools_of
-from artelier.chat.session.missing_tools import check_tools as check_tools_of_turn
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.chat.turn.turn_config import chat_of
 from artelier.context import CompactionStrategy, ContextBuilder
@@ -25,6 +23,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
+from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
 from artelier.loops.run_control import check_origin, check_tools, check_workspace
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.memory import MemoryStore
@@ -35,15 +34,15 @@ from artelier.ports.tool import ToolPort
 class BuiltIn:
     """A loop of a package that this one must not import, as far as going on with its runs needs it."""
 
-    resume: Callable[[Kernels, Any, str, str], Awaitable[AgentResult]]
+    resume: Callable[[TenantScopes, TenantRef, str, str], Awaitable[AgentResult]]
     """`(kernel, tenant, run_id, on_wait)`: drive a run that has not ended."""
     replay: Callable[[Run, dict[str, Any]], Awaitable[None]]
     """`(run, settings)`: drive a replay."""
-    needs: Callable[[Kernels, Any, str], Awaitable[InvalidRequest | None]]
+    needs: Callable[[TenantScopes, TenantRef, str], Awaitable[InvalidRequest | None]]
     """`(kernel, tenant, run_id)`: why only the program that started a run can go on with it, if so."""
     due: Callable[[Services, int], Awaitable[list[tuple[str, str]]]] | None = None
     """`(services, limit)`: runs as (tenant, run id) that `Worker.DUE` does not find, begun or not."""
-    begin: Callable[[Kernels, Any, str, str], Awaitable[AgentResult | None]] | None = None
+    begin: Callable[[TenantScopes, TenantRef, str, str], Awaitable[AgentResult | None]] | None = None
     """As `resume`, for what has not begun; None if there is no such thing."""
 
 
@@ -68,7 +67,7 @@ def kit_of(services: Services, tenant: str, workspace: str, *own: ToolPort) -> d
     return by_name([*(services.tools.values() if given is None else given), *own])
 
 
-async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, Any]:
+async def settings_of(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> dict[str, Any]:
     """Return what a loop was asked to do. Errors: `NotFound`; `InvalidRequest` for other runs."""
     runs = kernel.for_tenant(tenant)
     row = await run_row(runs.services.store, runs.id, run_id)
@@ -85,7 +84,7 @@ async def settings_of(kernel: Kernels, tenant: Any, run_id: str) -> dict[str, An
     return await blob_json(runs.services, runs.id, row.settings) or {}
 
 
-async def model_of(kernel: Kernels, tenant: Any, run_id: str) -> str:
+async def model_of(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> str:
     """The model that a run of a built-in loop asks; a fork may have got another than its origin's.
 
     Errors: as of `settings_of`, turns of chats apart.
@@ -101,7 +100,7 @@ async def model_of(kernel: Kernels, tenant: Any, run_id: str) -> str:
 
 
 async def resume_run(
-    kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str = "await", replay: str = "strict"
+    kernel: TenantScopes, tenant: TenantRef, run_id: str, *, on_wait: str = "await", replay: str = "strict"
 ) -> AgentResult:
     """Drive a run of a built-in loop to its end, or return its result if it has ended.
 
@@ -163,16 +162,16 @@ async def resume_run(
     )
 
 
-async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> AgentResult | None:
+async def _begin(kernel: TenantScopes, tenant: TenantRef, run_id: str, on_wait: str) -> AgentResult | None:
     """The result of what a schedule has fired, a chat was asked, or a registered loop can begin, under this
     id; None if the run exists."""
-    from artelier.agents.schedules import launcher
+    from artelier.agents.schedules.dispatcher import begin
 
     runs = kernel.for_tenant(tenant)
     try:
         await run_row(runs.services.store, runs.id, run_id)
     except NotFound:
-        if (result := await launcher.begin(kernel, tenant, run_id, on_wait)) is not None:
+        if (result := await begin(kernel, tenant, run_id, on_wait)) is not None:
             return result
         from artelier.chat.session.session import drive_unbegun  # with the forms of profiles
 
@@ -185,7 +184,7 @@ async def _begin(kernel: Kernels, tenant: Any, run_id: str, on_wait: str) -> Age
     return None
 
 
-async def _check_own(runs: TenantRuns, row: RunRow) -> None:
+async def _check_own(runs: TenantScope, row: RunRow) -> None:
     """Errors: `InvalidRequest` if the run is its parent's to drive."""
     if row.parent is None:
         return
@@ -196,13 +195,13 @@ async def _check_own(runs: TenantRuns, row: RunRow) -> None:
         )
 
 
-async def _is_turn(kernel: Kernels, tenant: Any, run_id: str) -> bool:
+async def _is_turn(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> bool:
     """Return True if a run is a turn of a chat with operations."""
     runs = kernel.for_tenant(tenant)
     return (await run_row(runs.services.store, runs.id, run_id)).loop == TURN
 
 
-async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: str) -> AgentResult:
+async def _resumed_turn(kernel: TenantScopes, tenant: TenantRef, run_id: str, *, on_wait: str) -> AgentResult:
     """Errors: `InvalidRequest` for a fork: a turn's variant belongs to its own run."""
     from artelier.chat.turn.turn_runner import drive
 
@@ -219,7 +218,7 @@ async def _resumed_turn(kernel: Kernels, tenant: Any, run_id: str, *, on_wait: s
     return replace(result, text=turn.text or result.text)
 
 
-async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidRequest | None:
+async def code_needed(kernel: TenantScopes, tenant: TenantRef, run_id: str) -> InvalidRequest | None:
     """Return why only the program that started a run of a built-in loop can go on with it; None if anybody
     can.
 
@@ -234,6 +233,8 @@ async def code_needed(kernel: Kernels, tenant: Any, run_id: str) -> InvalidReque
     row = await run_row(runs.services.store, runs.id, run_id)
     try:
         if job is None:
+            from artelier.chat.turn.turn_runner import check_tools as check_tools_of_turn
+
             await check_tools_of_turn(runs, run_id)
         else:
             await _check_here(runs.services, runs.id, run_id, job, tools=row.tools)
@@ -296,7 +297,7 @@ BUILT_IN_TOOLS = frozenset(
 """Tools that the loop brings itself."""
 
 
-def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStore | None:
+def memory_of(kernel: TenantScopes, settings: Mapping[str, Any] | None) -> MemoryStore | None:
     """The memory store of recorded settings: a file of its own, or the kernel's log."""
     if settings is None:
         return None
@@ -313,7 +314,7 @@ def memory_of(kernel: Kernels, settings: Mapping[str, Any] | None) -> MemoryStor
     return LogMemoryStore(services.store, services.clock, **options)
 
 
-async def _artifact_of(runs: TenantRuns, artifact: str, row: RunRow) -> str:
+async def _artifact_of(runs: TenantScope, artifact: str, row: RunRow) -> str:
     """Return where the result goes. A fork without a folder of its own puts it beside its origin's."""
     if not artifact or row.origin is None:
         return artifact

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from artelier.agents.state import STUCK_AFTER
+from artelier.chat.session.agent_conversation import NONE_WAITING, AgentTurn, Earlier, WaitingTurns
 from artelier.context import CompactionStrategy
+from artelier.context.builder import shipped_text
 from artelier.errors import CorruptStore
+from artelier.kernel import AgentResult, Limits, Run
+from artelier.kernel.tenants.scope import TenantRef, TenantScopes
+from artelier.ports.model import Delta
 from artelier.tokens import estimate_tokens
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
-    """Messages of an earlier run with which this one begins: a chat goes on."""
-
-    run_id: str
-    conversation: str
-    start: int
-    end: int
-    """Numbers in that run's conversation, inclusive; `end` below `start` for none."""
-    reply: str = ""
-    """Key of the model step whose reply ended it; empty if it ended without one."""
-    summary: str = ""
-    trust: str = "trusted"
-
-    @property
-    def count(self) -> int:
-        return max(0, self.end - self.start + 1) + (1 if self.reply else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,3 +139,75 @@ def with_verbatim_task(job: Job, *, can_read_on: bool) -> Job:
     if can_read_on:
         most = min(most, job.window_tokens // 2)
     return replace(job, verbatim_tokens=max(job.note_tokens_max, most))
+
+
+# The shipped texts of this package's prompts: files with a version
+
+
+template = partial(shipped_text, "artelier.agents")
+"""The text of a template of this package, by its name."""
+
+
+# One call of an agent, and what it needs of a kernel
+
+
+Sink = Callable[[Delta], Awaitable[None]]
+"""Takes the pieces of replies as they come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One call of `run`, `stream` or a chat's `send`."""
+
+    run_id: str
+    model: str
+    prompt: str
+    tenant: TenantRef = None
+    output_schema: Any = None
+    on_wait: str = "await"
+    limits: Limits | None = None
+    artifact: str = ""
+    workspace: str = ""
+    parent: Run | None = None
+    parent_step: str | None = None
+    grants: Iterable[str] | None = None
+    is_chat: bool = False
+    earlier: Earlier | None = None
+    waiting: WaitingTurns = NONE_WAITING
+    replay: str = "strict"
+    subject: str = ""
+    key_id: int | None = None
+    """The subject's key of the turn before, or of the schedule."""
+    must_be_new: bool = False
+    """A turn of a chat: a run of that name that another process made is not ours."""
+
+
+def wanted_turn(turn: AgentTurn) -> Wanted:
+    """Return the call that a turn of a chat is."""
+    return Wanted(
+        run_id=turn.run_id,
+        model=turn.model,
+        prompt=turn.prompt,
+        tenant=turn.tenant,
+        is_chat=True,
+        earlier=turn.earlier,
+        waiting=turn.waiting,
+        key_id=turn.key_id,
+        must_be_new=True,
+        **turn.more,
+    )
+
+
+class Starter(Protocol):
+    """An agent whose runs somebody else words: a conversation, or whoever follows one as it happens."""
+
+    @property
+    def agent_id(self) -> str: ...
+
+    @property
+    def kernel(self) -> TenantScopes: ...
+
+    async def start(self, wanted: Wanted, *, sink: Sink | None = None) -> AgentResult: ...
+
+    @property
+    def resume(self) -> Callable[..., Awaitable[AgentResult]]: ...

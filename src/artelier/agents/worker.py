@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from artelier.agents.loop_registry import registered_loops, resume_run
-from artelier.agents.run_request import Kernels
 from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.errors import ArtelierError, LeaseHeld
@@ -15,6 +14,7 @@ from artelier.kernel import AgentResult
 from artelier.kernel.run.crash_recovery import Leftovers
 from artelier.kernel.run.services import Services
 from artelier.kernel.run.watchdog import left_behind
+from artelier.kernel.tenants.scope import TenantScopes
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""
@@ -58,7 +58,12 @@ class Worker:
     """Drives runs of built-in loops. Several workers may share a store: a lease decides who drives."""
 
     def __init__(
-        self, kernel: Kernels, services: Services, *, tenant: str | None = None, report: Report | None = None
+        self,
+        kernel: TenantScopes,
+        services: Services,
+        *,
+        tenant: str | None = None,
+        report: Report | None = None,
     ) -> None:
         self._kernel = kernel
         self._services = services

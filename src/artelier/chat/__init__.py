@@ -6,14 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artelier.chat.session.agent_conversation import Chat
     from artelier.chat.session.event_stream import RunEvent
     from artelier.chat.session.session import Session
     from artelier.chat.turn.transcript import Turn, Variant
     from artelier.chat.turn.turn_runner import TurnResult
 
-__all__ = ["RunEvent", "Session", "Turn", "TurnResult", "Variant"]
+__all__ = ["Chat", "RunEvent", "Session", "Turn", "TurnResult", "Variant"]
 
 _HOME = {
+    "Chat": "artelier.chat.session.agent_conversation",
     "RunEvent": "artelier.chat.session.event_stream",
     "Session": "artelier.chat.session.session",
     "Turn": "artelier.chat.turn.transcript",

@@ -20,7 +20,7 @@ from typing import Any, cast
 from artelier.models.scripted import PlainStep, reply_from
 from artelier.testing import openai_wire as wire
 from artelier.testing.faults import Fault, Received, ServerStep, Slow
-from artelier.testing.openai_embeddings import embeddings
+from artelier.testing.openai_wire import embeddings
 
 __all__ = ["Fault", "OpenAIServer", "Received", "Slow"]
 

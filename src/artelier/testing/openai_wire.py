@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
+from artelier.memory.embedders.registry import HashingEmbedder
 from artelier.models.output import output_text
 from artelier.ports.model import ModelReply, ToolCall, Usage
 
@@ -115,3 +116,25 @@ def _finish(reply: ModelReply, has_calls: bool) -> str:
     if has_calls and reply.finish_reason == "stop":
         return "tool_calls"
     return reply.finish_reason if reply.finish_reason in _FINISH else "stop"
+
+
+# The `/embeddings` answer of the test server: vectors that depend on the text and nothing else
+
+
+def embeddings(body: dict[str, Any]) -> dict[str, Any]:
+    """The whole answer to a request `body`."""
+    texts: list[str] = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    vectors = [HashingEmbedder().vector(text) for text in texts]
+    return {
+        "object": "list",
+        "model": body.get("model", ""),
+        "data": [
+            # Twice the length of 1: a client must not rely on what a server scales.
+            {"object": "embedding", "index": place, "embedding": (2 * vector).tolist()}
+            for place, vector in enumerate(vectors)
+        ],
+        "usage": {
+            "prompt_tokens": sum(len(text) // 4 + 1 for text in texts),
+            "total_tokens": sum(len(text) // 4 + 1 for text in texts),
+        },
+    }

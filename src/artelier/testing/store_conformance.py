@@ -12,12 +12,9 @@ class TestMyStore(StoreConformance):
 from __future__ import annotations
 
 from artelier.testing.conformance.batches import BatchPromises
-from artelier.testing.conformance.content import ContentPromises
-from artelier.testing.conformance.erasing import CollectingPromises, ErasingPromises
-from artelier.testing.conformance.leases import LeasePromises
-from artelier.testing.conformance.peers import PeerPromises
-from artelier.testing.conformance.turns import TurnPromises
-from artelier.testing.conformance.views import ViewPromises
+from artelier.testing.conformance.erasing import CollectingPromises, ContentPromises, ErasingPromises
+from artelier.testing.conformance.leases import LeasePromises, PeerPromises
+from artelier.testing.conformance.views import TurnPromises, ViewPromises
 
 
 class StoreConformance(

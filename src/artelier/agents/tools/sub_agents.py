@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from artelier.agents.autonomous import AutonomousAgent, check_tools
-from artelier.agents.run_request import Kernels, Wanted
-from artelier.agents.shipped_texts import template
+from artelier.agents.run_config import Wanted, template
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunSuspended, ToolFailed
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
 from artelier.kernel.run.context import find_driver, is_final
+from artelier.kernel.tenants.scope import TenantScopes
 from artelier.loops.run_control import go_below
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort
@@ -68,7 +68,7 @@ class SubAgentFactory:
     def __init__(
         self,
         *,
-        kernel: Kernels,
+        kernel: TenantScopes,
         parent_id: str | None = None,
         model: str | None = None,
         tools: Iterable[ToolPort] | None = (),
@@ -176,7 +176,7 @@ class SubAgentFactory:
 class _SubAgent:
     """One sub-agent, whichever run calls it."""
 
-    kernel: Kernels
+    kernel: TenantScopes
     name: str
     model: str
     output_schema: Any

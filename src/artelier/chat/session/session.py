@@ -525,7 +525,7 @@ class Session(ChatReader):
         Each is `{user: text or None, variants: [text], selected: index}`.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.files.imported_turns import batches
+        from artelier.chat.files.chat_interchange import batches
 
         for page in batches(turns):
             blobs: list[Blob] = []

@@ -6,12 +6,14 @@ A provider's failure is an outcome too: the turn says so, and what was said befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from artelier.context import Section
+from artelier.context.assembly import Source
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -26,9 +28,13 @@ from artelier.errors import (
 )
 from artelier.kernel import ModelResult, Prompt, Renderer, Run
 from artelier.kernel.events import StepCompleted
-from artelier.log import Blob
+from artelier.log import Blob, Store, decode_stored, stored_blob
 from artelier.operations.graph.secret_redaction import mask_secrets
+from artelier.operations.lore.macros import substitute_names
 from artelier.ports.model import Delta
+
+if TYPE_CHECKING:
+    from artelier.operations.profile.operation_profile import OperationProfile
 
 Sink = Callable[[Delta], Awaitable[None]]
 
@@ -153,3 +159,113 @@ def _reason(error: ArtelierError) -> str:
     if isinstance(error, Refused | ModelRefusedCall):
         return "policy_error"
     return "provider_error" if isinstance(error, External) else "unknown"
+
+
+# The recorded reply of a turn that has not ended
+
+
+COMMIT = "commit/after"
+"""Key of the step with which the reply becomes the turn's."""
+
+
+async def reply_so_far(store: Store, tenant: str, run: int) -> MainCall | None:
+    """Return how the main call of a run ended, while its reply is not in the chat yet; else None.
+
+    `run` is the row id of the run's stream. What later operations will make of the reply is not in it.
+    """
+    rows = await store.query(
+        "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
+        " WHERE s.run = ? AND s.key IN (?, ?)",
+        (run, KEY, COMMIT),
+    )
+    recorded = dict[Any, Any](rows)  # pyright: ignore[reportArgumentType] - rows of two columns
+    if COMMIT in recorded or KEY not in recorded:
+        return None
+    done = decode_stored(recorded[KEY], type=StepCompleted)
+    plain = decode_stored(await stored_blob(store, tenant, done.result))
+    return msgspec.convert(plain, MainCall)
+
+
+# The introduction of a chat's system prompt: the participants, from its settings and its profile
+
+
+FIELDS = (
+    ("description", ""),
+    ("personality", "Personality: "),
+    ("scenario", "Scenario: "),
+    ("example_dialogue", "How {{char}} talks:\n"),
+)
+"""Of a character, in the order in which they stand in the prompt."""
+
+
+def people_of(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """`user` and `char` of a chat, each with a name. Their texts have their own names in them."""
+    user: dict[str, Any] = {"name": "User", **(settings.get("user") or {})}
+    char: dict[str, Any] = {"name": "Assistant", **(settings.get("char") or {})}
+    names = {"user": str(user["name"]), "char": str(char["name"])}
+
+    def substitute_person(person: dict[str, Any]) -> dict[str, Any]:
+        return {
+            key: substitute_names(value, **names) if isinstance(value, str) and key != "name" else value
+            for key, value in person.items()
+        }
+
+    return {"user": substitute_person(user), "char": substitute_person(char)}
+
+
+def introduction(
+    settings: Mapping[str, Any],
+    people: Mapping[str, Mapping[str, Any]],
+    profile: OperationProfile | None,
+    names: Mapping[str, Any],
+    *,
+    ref: str,
+) -> list[Section]:
+    """The base of the system prompt: what the chat or its profile says, the character, the persona.
+
+    `names` are those that a prompt may show; `ref` is the profile with its version.
+    Errors: those of templates, for the profile's.
+    """
+    user, char = people["user"], people["char"]
+    who = {"user": str(user["name"]), "char": str(char["name"])}
+    own = settings.get("system") or char.get("system_prompt") or ""
+    if own:
+        text, source = substitute_names(str(own), **who), "chat"
+    elif profile is not None and profile.system:
+        from artelier.operations.templates.template import Template
+
+        text, source = Template.parse(profile.system).render(names), f"profile:{ref}"
+    else:
+        text, source = f"You are {who['char']}, in a conversation with {who['user']}.", "chat"
+    sections = [_section("system", text, source, pinned=True)]
+    told = "\n\n".join(
+        substitute_names(lead, **who) + str(char[field]) for field, lead in FIELDS if char.get(field)
+    )
+    if told:
+        about = f"# {who['char']}\n{told}"
+        sections.append(_section("character", about, str(char.get("ref") or "chat"), pinned=True))
+    if user.get("description"):
+        about = f"# {who['user']}\n{user['description']}"
+        sections.append(_section("persona", about, str(user.get("ref") or "chat")))
+    return sections
+
+
+def afterword(settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]]) -> list[Section]:
+    """Return what a character says must stand after the conversation."""
+    char = people["char"]
+    text = str(char.get("post_history_instructions") or "")
+    if not text.strip():
+        return []
+    return [_section("post_history_instructions", text, str(char.get("ref") or "chat"))]
+
+
+def _section(tag: str, text: str, source: str, *, pinned: bool = False) -> Section:
+    return Section(
+        tag=tag,
+        text=text,
+        pinned=pinned,
+        priority=90,
+        sources=(Source(ref=source),),
+        trust="trusted" if tag == "system" else "operations",
+        is_fenced=True,
+    )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from artelier.chat.session.partial_reply import reply_so_far
 from artelier.chat.tree.queries import ChatRow, TurnNodes, node_of_run, texts
 from artelier.chat.tree.tree_rows import Node
+from artelier.chat.turn.main_call import reply_so_far
 from artelier.log import Store
 from artelier.operations.events import ReplyPart
 

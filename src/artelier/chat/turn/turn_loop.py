@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from artelier.chat.turn.lorebooks import lore_of
-from artelier.chat.turn.main_call import MainCall, Sink, main_call
-from artelier.chat.turn.system_prompt import afterword, introduction, people_of
+from artelier.chat.turn.main_call import MainCall, Sink, afterword, introduction, main_call, people_of
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from

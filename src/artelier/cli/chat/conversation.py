@@ -85,8 +85,7 @@ class Talk:
         if not self.call.as_json:
             await self.advise(run_id)
             return
-        from artelier.chat.session.missing_tools import tools_missing
-        from artelier.chat.turn.turn_runner import recorded_job, result_of
+        from artelier.chat.turn.turn_runner import recorded_job, result_of, tools_missing
 
         desk = self.session.desk
         job = await recorded_job(desk, run_id)
@@ -99,7 +98,7 @@ class Talk:
 
     async def advise(self, run_id: str) -> None:
         """Print the state of a run, its question, and the next steps."""
-        from artelier.chat.session.missing_tools import tools_missing
+        from artelier.chat.turn.turn_runner import tools_missing
         from artelier.cli.next_steps import next_steps, question_lines, standing
 
         screen, run = self.screen, await self.restore_values(await self.session.desk.show(run_id))
@@ -146,7 +145,7 @@ class Talk:
 
 async def is_left_behind(desk: Any, run_id: str) -> bool:
     """Return True if a run that has not ended can go on here, without anybody being asked."""
-    from artelier.chat.session.missing_tools import tools_missing
+    from artelier.chat.turn.turn_runner import tools_missing
 
     try:
         status = (await desk.show(run_id))["status"]

@@ -391,8 +391,8 @@ async def _settle_by_probe(call: CliCall, kernel: Kernel, run: str, step: str, *
     """Settle by the probe of a tool: of the file that was named, or of the workspace that the run names."""
     import dataclasses
 
+    from artelier.agents.launch import tools_of
     from artelier.agents.loop_registry import settings_of
-    from artelier.agents.tools.workspace_agent import tools_of
     from artelier.kernel import reconcile
 
     services = kernel.services

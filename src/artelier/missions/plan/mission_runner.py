@@ -8,7 +8,7 @@ from typing import Any
 
 from artelier.agents.loop_registry import kit_of
 from artelier.agents.run_result import agent_result
-from artelier.agents.tools.read_artifact import read_artifact_tool
+from artelier.agents.tools.artifacts import read_artifact_tool
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run

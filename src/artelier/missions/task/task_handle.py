@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from artelier.agents.run_result import agent_result
 from artelier.artifacts import Provenance
-from artelier.chat.session.command_relay import give
+from artelier.chat.session.commands import give
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row

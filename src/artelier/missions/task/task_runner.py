@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from artelier.agents.loop_registry import kit_of
-from artelier.agents.tools.large_results import keep_result
-from artelier.agents.tools.read_artifact import read_artifact_tool
+from artelier.agents.tools.artifacts import keep_result, read_artifact_tool
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row

@@ -37,7 +37,7 @@ _SHOWN = (
     "system_prompt",
     "post_history_instructions",
 )
-"""Of a character, what its chat's prompts show; see `chat/turn/system_prompt.py`."""
+"""Of a character, what its chat's prompts show; see `chat/turn/main_call.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

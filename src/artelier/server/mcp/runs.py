@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from artelier.agents import AutonomousAgent
-from artelier.agents.launch import GOAL_CHARS_MAX
+from artelier.agents.launch import GOAL_CHARS_MAX, workspace_agent
 from artelier.agents.loop_registry import resume_run, settings_of
-from artelier.agents.tools.workspace_agent import workspace_agent
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import AccessDenied, ArtelierError, Conflict, InvalidArguments, NotFound, QueueFull
 from artelier.ids import fresh_secret

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, cast
 
-from artelier.agents.compaction.request import ASKED
 from artelier.agents.run_config import Job
 from artelier.agents.state import AgentState
 from artelier.context import (
@@ -19,7 +19,7 @@ from artelier.context import (
     prompt_tokens,
     section_tokens,
 )
-from artelier.errors import ArtelierError, NotFound
+from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.kernel import Conversation, ModelResult, Prompt, Run, message_tokens
 from artelier.kernel.events import ContextCompacted, ContextRestored
 from artelier.kernel.prompt.manifest import canonical
@@ -239,3 +239,17 @@ class ContextWindow:
 
 async def _now(value: Any) -> Any:
     return value
+
+
+# The wishes of a person about a run's compactions; they reach the loop as a signal
+
+
+ASKED = "artelier.compaction"
+"""Name of the signal: `{undo: bool, policy: {...} | null}`."""
+
+
+def checked_wish(*, undo: bool, policy: CompactionStrategy | None) -> dict[str, Any]:
+    """Return what to signal as `ASKED`. Errors: `InvalidRequest` if nothing is wished."""
+    if not undo and policy is None:
+        raise InvalidRequest("nothing to do", expected="undo, or another strategy")
+    return {"undo": undo, "policy": None if policy is None else asdict(policy)}

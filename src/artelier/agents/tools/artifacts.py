@@ -5,9 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from artelier.artifacts import Artifact, Artifacts
-from artelier.errors import ArtelierError, NotFound, ToolFailed
-from artelier.ids import MAIN_SPACE
+from artelier.artifacts import Artifact, Artifacts, Provenance
+from artelier.errors import AccessDenied, ArtelierError, NotFound, ToolFailed
+from artelier.ids import MAIN_SPACE, fresh_secret
+from artelier.kernel import RunCore, result_id
 from artelier.kernel.run.context import find_driver
 from artelier.kernel.run.services import Services
 from artelier.ports.tool import ToolContext
@@ -15,6 +16,7 @@ from artelier.tools import Tool, tool
 
 if TYPE_CHECKING:
     from artelier.kernel.history.recorded_calls import ForkEffects
+
 
 READ_ON = "read_artifact"
 """Name of the tool."""
@@ -62,3 +64,30 @@ async def _read(space: Artifacts, ref: str, fork: ForkEffects | None) -> Artifac
         with suppress(NotFound):
             return await space.read(fork.own_id(ref))
     return await space.read(ref)
+
+
+# Large results of tools as artifacts
+
+
+async def keep_result(artifacts: Artifacts, core: RunCore, key: str, content: bytes, **more: Any) -> str:
+    """The ref of a new document that holds a step's result; it comes with the batch of the step's event.
+
+    `more`: what else the document has, such as `access`.
+    """
+    id_ = result_id(core.run_id, key)
+    if core.effects is not None:
+        id_ = core.effects.own_id(id_)
+    wish: dict[str, Any] = {
+        "kind": "document",
+        "content": content.decode(),
+        "provenance": Provenance(run_id=core.run_id, step=key),
+        "key": core.key,
+        **more,
+    }
+    try:
+        append, blobs, artifact = await artifacts.plan_write(id_, **wish)
+    except (AccessDenied, NotFound):  # somebody else has or had the name: take another
+        id_ = f"{id_}.{fresh_secret(6).hex()}"
+        append, blobs, artifact = await artifacts.plan_write(id_, **wish)
+    core.writer.note_aside(append, blobs)
+    return f"{artifact.id}@{artifact.version}"

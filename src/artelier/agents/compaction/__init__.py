@@ -1,1 +1,0 @@
-"""Keeping prompts within a model's window."""

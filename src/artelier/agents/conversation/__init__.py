@@ -1,1 +1,0 @@
-"""Conversations of an agent over many runs."""
