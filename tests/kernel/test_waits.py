@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from artelier import Run
-from artelier.errors import Conflict, InvalidRequest, NotFound, ReplayMismatch
+from artelier.errors import Conflict, InvalidRequest, NotFound, ReplayMismatch, RunStopped
+from artelier.kernel.events import RunCancelled
+from artelier.log import Batch, Receipt
 from artelier.log.sqlite.writer import POLL_S
 from artelier.testing import ManualClock
 from tests.kernel.stage import (
@@ -301,5 +304,41 @@ def test_a_time_that_is_none_is_refused(tmp_path: Path, seconds: Any) -> None:
                 ):
                     with pytest.raises(InvalidRequest, match="seconds"):
                         await wait()
+
+    play(scenario())
+
+
+def test_a_wait_that_begins_while_a_cancellation_is_being_written_is_not_recorded_after_the_end(
+    tmp_path: Path,
+) -> None:
+    """Torture 1585692173: the run had ended and still waited."""
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs, store = kernel.for_tenant(), kernel._services.store
+            submit, is_queued = store.submit, asyncio.Event()
+
+            async def heard_late(receipt: Awaitable[Receipt]) -> Receipt:
+                is_queued.set()
+                for _ in range(20):  # the run's code goes on before the one who cancels hears of it
+                    await asyncio.sleep(0)
+                return await receipt
+
+            def submit_slowly(batch: Batch) -> Awaitable[Receipt]:
+                ends = any(isinstance(e.data, RunCancelled) for a in batch.appends for e in a.events)
+                return asyncio.ensure_future(heard_late(submit(batch))) if ends else submit(batch)
+
+            store.submit = submit_slowly
+
+            async def code(run: Run) -> Any:
+                await is_queued.wait()
+                return await run.wait_for("go")
+
+            work = asyncio.create_task(drive(runs, code))
+            await has_status(runs, "running")
+            await runs.cancel("r")
+            with pytest.raises(RunStopped):
+                await work
+            assert (await kinds(kernel))[-1] == "run.cancelled"
 
     play(scenario())

@@ -239,6 +239,9 @@ async def _write(core: RunCore, writer: Actor, effect: EventData, *, command: Ev
     told = await _to_children(core.services, core.tenant.id, core.run_id, effect, by=by)
     for append in told:
         writer.note_aside(append, [])
+    if isinstance(effect, ev.RunCancelled):
+        # Before it is durable: what the run's code asks for from now on would stand after the end of the run.
+        core.cancelled_reason = "cancelled"
     seq = await writer.commit(effect, actor=by, cause=f"{core.control.local}@{command.seq}")
     _take_effect(core, effect, seq=seq, by=by)
     await _wake(core.services, told)
@@ -258,7 +261,6 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         if effect.stepping:
             core.stepping = SingleStep(command=effect.command, since=core.done)
     elif isinstance(effect, ev.RunCancelled):
-        core.cancelled_reason = "cancelled"
         core.status = "cancelled"
         core.calls.interrupt(everything=False)
     elif isinstance(effect, ev.NoteInjected):

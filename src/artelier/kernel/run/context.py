@@ -443,6 +443,8 @@ class RunCore(ToolBounds):
             await self.hear()  # the listener pauses the run: what others say is ordered with it
         if self.paused:
             await self.pause_over()
+        if self.cancelled_reason is not None:  # meanwhile
+            raise RunStopped(self.run_id, reason=self.cancelled_reason)
         if self.deadline_us is not None and self.clock.now_us() >= self.deadline_us:
             await self.out_of_time()
 

@@ -127,6 +127,7 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
         raise core.mismatch(key, "name", expected=request.name or "a sleep", got=name or "a sleep")
     if recorded is not None and isinstance(recorded.outcome, ev.WaitEnded):
         return recorded.outcome.outcome, await core.told_json(recorded.outcome.data)
+    is_shown = recorded is not None and not recorded.inherited and await _is_shown(core, key)
     await core.boundary()
     core.status = "waiting"
     if recorded is None:
@@ -136,7 +137,7 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
     else:
         started = cast(ev.WaitStarted, recorded.request)
         # A run that failed waits for nothing any more; reopened, it says again what it waits for.
-        if recorded.inherited or not await _is_shown(core, key):
+        if not is_shown:
             await core.writer.commit(started)
     core.nudge()
     since = core.turn
