@@ -137,9 +137,9 @@ def test_the_interpreter_runs_behind_the_walls_with_nothing_of_the_server() -> N
 
 SERVER = """
 import json, os, subprocess, sys
-from artelier.confinement import Plan, confine, hide_memory, module_arguments
+from artelier.confinement import ConfinementPlan, confine, hide_memory, module_arguments
 # As a user that may not do everything, so that root's rights do not answer instead.
-confine(Plan(walls=("privileges",)))
+confine(ConfinementPlan(walls=("privileges",)))
 if {hidden}:
     assert hide_memory()
 code = '''

@@ -395,7 +395,7 @@ def test_an_undoing_cannot_run_beside_another(tmp_path: Path) -> None:
         with open_kernel(tmp_path, tools=bank(world)) as kernel:
             runs = kernel.for_tenant()
             await drive(runs, code)
-            assert await result_of(runs) == ["Compensated", "Conflict"]
+            assert await result_of(runs) == ["CompensationResult", "Conflict"]
             assert len(undone(world)) == 1
 
     play(scenario())

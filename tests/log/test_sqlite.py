@@ -85,7 +85,7 @@ def test_a_file_that_may_not_grow_loses_nothing_that_was_confirmed(tmp_path: Pat
 import asyncio, os, resource, signal
 from artelier.errors import StoreUnavailable
 from artelier.log import Batch, SqliteStore, StreamAppend, make_blob
-from artelier.testing.conformance.stage import TALLY, noted, stream
+from artelier.testing.conformance.stage import TALLY, noted_draft, stream
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
     store = SqliteStore({str(path)!r}, (TALLY,))
@@ -94,14 +94,14 @@ async def main():
     confirmed, refused = 0, 0
     for n in range(40):
         blob = make_blob("acme", key, os.urandom(30_000))[1]
-        part = StreamAppend(stream("run:a"), (noted(1),))
+        part = StreamAppend(stream("run:a"), (noted_draft(1),))
         try:
             await store.append(Batch(appends=(part,), blobs=(blob,)))
             confirmed += 1
         except StoreUnavailable:
             refused += 1
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    await store.append(Batch(appends=(StreamAppend(stream("run:a"), (noted(1),), confirmed),)))
+    await store.append(Batch(appends=(StreamAppend(stream("run:a"), (noted_draft(1),), confirmed),)))
     store.close()
     print(confirmed, refused)
 asyncio.run(main())

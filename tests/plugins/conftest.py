@@ -21,9 +21,9 @@ SHOUT = '''
 import typer
 
 from artelier import ModelReply, Price, tool
-from artelier.cli.call import Call
+from artelier.cli.call import CliCall
 from artelier.cli.command import alone, command
-from artelier.operations.kinds import Found, Kind
+from artelier.operations.kinds import OperationKind, OperationResult
 from artelier.operations.profile.definition import Params
 
 
@@ -45,10 +45,10 @@ class LoudParams(Params):
 
 
 async def _run(call):
-    return Found(value=call.params.text.upper())
+    return OperationResult(value=call.params.text.upper())
 
 
-LOUD = Kind(name="loud", params=LoudParams, run=_run)
+LOUD = OperationKind(name="loud", params=LoudParams, run=_run)
 
 
 class Letters:
@@ -65,7 +65,7 @@ app = alone()
 
 
 @command(app, example="artelier shout hello")
-def say(call: Call, text: str) -> None:
+def say(call: CliCall, text: str) -> None:
     """Say a text loudly."""
     call.screen.line(text.upper())
 '''

@@ -1,6 +1,6 @@
 """The decorators that turn a function into a command: shared options, async bodies, exit codes.
 
-A command is a function whose first parameter is its `Call`; the options `--db`, `--tenant`, `--config` and
+A command is a function whose first parameter is its `CliCall`; the options `--db`, `--tenant`, `--config` and
 `--json` are added here and may stand before or after the name of the command.
 """
 

@@ -190,7 +190,7 @@ def _left_standing() -> AbstractContextManager[None]:
 
     def wrap(owned: Any) -> Any:
         async def only_own(services: Any, tenant: str, row: Any) -> Any:
-            return {row["id"]: row["run"]}
+            return {row.id: row.run}
 
         return only_own
 
@@ -239,7 +239,7 @@ def _acting_fork() -> AbstractContextManager[None]:
 
 
 def _forgotten_cancellation() -> AbstractContextManager[None]:
-    """Return what the code of a run cancels leaves no trace."""
+    """A step that the code of a run cancels leaves no trace."""
 
     def wrap(take_down: Any) -> Any:
         def forget(delivery: Any) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from artelier.missions.mission import mission_loop
+
 from artelier.missions.task import task_loop
 
 

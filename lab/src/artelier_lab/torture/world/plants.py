@@ -110,7 +110,7 @@ class _Tearing:
 
 
 def _forgotten_pay() -> AbstractContextManager[None]:
-    """Return what was paid in one tick can be spent again in the next."""
+    """Pay of one tick can be spent again in the next."""
 
     def wrap(advance: Any) -> Any:
         def advance_half(stage: Any, done: Any, *, at_us: int) -> None:
@@ -125,7 +125,7 @@ def _forgotten_pay() -> AbstractContextManager[None]:
 
 
 def _raised_price() -> AbstractContextManager[None]:
-    """Return what is raised after somebody has decided to buy is paid all the same."""
+    """A price that is raised after somebody has decided to buy is paid all the same."""
 
     def wrap(seen: Any) -> Any:
         async def seen_now(scene: Any, id: str) -> Any:
@@ -133,7 +133,7 @@ def _raised_price() -> AbstractContextManager[None]:
 
         return seen_now
 
-    return _replaced(Scene, "seen", wrap)
+    return _replaced(Scene, "standing_seen", wrap)
 
 
 def _unasked_consent() -> AbstractContextManager[None]:
