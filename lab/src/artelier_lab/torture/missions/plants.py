@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
-from artelier.missions.mission import mission_loop
-
+from artelier.missions.plan import mission_loop
 from artelier.missions.task import task_loop
 
 
