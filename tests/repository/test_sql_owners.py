@@ -25,7 +25,7 @@ LEFT = {
     "missions": 41,
     "server": 1,
     "tools": 2,
-    "world": 30,
+    "world": 4,
 }
 """Statements on another package's tables that are left, by package: it shrinks, and never grows."""
 

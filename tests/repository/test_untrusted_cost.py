@@ -260,8 +260,8 @@ ALLOWED: dict[str, str] = {
         tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
         tools/skills/approval/pins.py:usable_tools msgspec.json.decode
         world/tick/tick_context.py:read_preview msgspec.json.decode
-        world/history/history_fold.py:checkpoint_before msgspec.json.decode
-        world/queries.py:_say_settings msgspec.json.decode
+        world/queries/worlds.py:checkpoint_before msgspec.json.decode
+        world/queries/reports.py:_say_settings msgspec.json.decode
         world/services/builtin.py:_config msgspec.json.decode
         world/tick/agent_facts.py:<module> msgspec.json.Decoder
         world/history/transfer.py:SocietyCheck.content msgspec.json.decode

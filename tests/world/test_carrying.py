@@ -162,7 +162,7 @@ def test_prompts_of_an_imported_world_are_rendered_as_they_were_sent(tmp_path: P
             assert carried.runs == ("w.fork-1/dan", "w/dan")
             assert await runs_of(copy.host, "f", "dan") == ["w.fork-1/dan", "w/dan"]
             row = await copy.row()
-            assert (row["parent"], row["forked_at"], row["tick"]) == ("w", 2, 4)
+            assert (row.parent, row.forked_at, row.tick) == ("w", 2, 4)
             assert [
                 await runs.render(run, key)
                 for run, key in (("w/dan", "t1/model"), ("w.fork-1/dan", "t4/model"))

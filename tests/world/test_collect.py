@@ -19,7 +19,7 @@ from artelier.world import World
 from artelier.world.figures.metrics import collect
 from artelier.world.figures.tables import FORMULA, cell, columns_of, write_rows
 from artelier.world.mind_artifacts.condition import read_condition, read_valued
-from artelier.world.queries import agents
+from artelier.world.queries.reports import agents
 from tests.world.flows import auto, worker
 from tests.world.places import add, world_at
 from tests.world.speaking import Speaking
@@ -36,18 +36,18 @@ async def table(world: World, columns: dict[str, str] | None = None, **more: Any
 async def live(world: World) -> list[dict[str, Any]]:
     """What the view says of each agent now, in the form of a table's rows."""
     tick = await world.tick_now()
-    shown = {one["id"]: one for one in await agents(world)}
+    shown = {one.id: one for one in await agents(world)}
     return [
         {
             "tick": tick,
             "agent_id": id,
-            "balance": one["balance"],
-            "owns": one["owns"],
-            "current_state": one["state"],
-            "ticks_in_state": one["ticks_in_state"],
-            "failure_count": one["failures"],
-            "last_action_type": one["last_action"],
-            "last_action_success": one["last_ok"],
+            "balance": one.balance,
+            "owns": one.owns,
+            "current_state": one.state,
+            "ticks_in_state": one.ticks_in_state,
+            "failure_count": one.failures,
+            "last_action_type": one.last_action,
+            "last_action_success": one.last_ok,
         }
         for id in await world.agents()
         for one in (shown[id],)

@@ -33,7 +33,7 @@ def test_a_fork_that_changes_nothing_goes_the_same_way(tmp_path: Path) -> None:
             found = await rows(kernel, fork)
             assert {**found, "worlds": None} == {**then, "worlds": None}
             row = await fork.row()
-            assert (row["tick"], row["parent"], row["forked_at"]) == (5, "w", 5)
+            assert (row.tick, row.parent, row.forked_at) == (5, "w", 5)
             await fork.run(ticks=5)
             assert await fork.hash() == await world.hash()
             assert (await world.diff(fork))["equal"]

@@ -278,7 +278,7 @@ def test_a_world_that_cannot_be_made_is_not_there(tmp_path: Path) -> None:
 
             with pytest.raises(Conflict, match="there is a world w already"):
                 await found(kernel, "w", {})
-            assert (await World.open(kernel, "w").row())["seed"] == 11
+            assert (await World.open(kernel, "w").row()).seed == 11
 
     asyncio.run(scenario())
 

@@ -14,7 +14,7 @@ from artelier.errors import AccessDenied
 from artelier.log import Batch, Draft, StreamAppend, blob_name
 from artelier.world import World
 from artelier.world.events import world_stream
-from artelier.world.queries import offers, overview
+from artelier.world.queries.reports import offers, overview
 from tests.world.places import balance, events, world_at
 
 RULE = {"policy": "rule"}
@@ -94,7 +94,7 @@ def test_ownership_changes_hands_and_the_seller_loses_access(tmp_path: Path) -> 
         poem = await w.as_principal("bob").artifacts.read("poem")
         assert (poem.owner, poem.creator) == ("bob", "ana")
         assert await offers(w) == []
-        assert [one["status"] for one in await offers(w, closed=True)] == ["accepted"]
+        assert [one.status for one in await offers(w, closed=True)] == ["accepted"]
 
     run(tmp_path, rule, 7, check)
 
@@ -124,8 +124,8 @@ def test_a_copy_is_the_buyers_own_and_pays_a_royalty(tmp_path: Path) -> None:
         assert await balance(w, "bob") == 100 - 10 + 7
         assert await balance(w, "ana") == 100 + 10 + 2
         assert len(await offers(w)) == 1, "there are more copies"
-        assert [(one["status"], one["sold"]) for one in await offers(w, closed=True)] == [("open", 1)]
-        assert (await overview(w))["sold"] == 1
+        assert [(one.status, one.sold) for one in await offers(w, closed=True)] == [("open", 1)]
+        assert (await overview(w)).sold == 1
 
     run(tmp_path, rule, 6, check)
 
@@ -297,7 +297,7 @@ def test_nobody_changes_what_is_in_escrow(tmp_path: Path) -> None:
             assert "may not write artifact poem: it is in escrow" in rule.result("ana", tick)
         assert "in escrow" in rule.result("ana", 8)
         assert [data["id"] for _, _, data in await events(w, "artifact.deleted")] == ["poem"]
-        assert [one["status"] for one in await offers(w, closed=True)] == ["cancelled"]
+        assert [one.status for one in await offers(w, closed=True)] == ["cancelled"]
 
     run(tmp_path, rule, 12, check)
 

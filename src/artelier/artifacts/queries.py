@@ -18,6 +18,14 @@ from artelier.log import Store
 # The values of this package: an artifact, and what search, history and lineage answer.
 
 
+PUBLISHED = (
+    """CREATE TEMP VIEW IF NOT EXISTS artifact_heads AS
+        SELECT a.tenant, a.space, a.id, a.kind, a.owner, a.deleted, a.version, v.content, v.size_bytes
+        FROM artifacts a LEFT JOIN artifact_versions v
+        ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id AND v.version = a.version""",
+)
+"""The published view of artifacts: a row per artifact with its newest version."""
+
 SOURCES_MAX = 256
 """Refs one version may derive from (guess: a prompt's worth of parts)."""
 
@@ -266,3 +274,91 @@ async def streams_written(
         (json.dumps(beside), *at),
     )
     return [(name, position) for name, position in (*versions, *others)]
+
+
+IDS_MAX = 500
+"""Ids of one query."""
+
+
+class HeadRow(NamedTuple):
+    """An artifact with its newest version."""
+
+    id: str
+    kind: str
+    owner: str
+    deleted: bool
+    version: int
+    content: str
+    size_bytes: int
+
+
+class KindCount(NamedTuple):
+    """How many artifacts of a kind there are, and how many own one."""
+
+    kind: str
+    artifacts: int
+    owners: int
+
+
+async def load_many(store: Store, tenant: str, space: str, ids: Sequence[str]) -> dict[str, Standing]:
+    """Return artifacts with their newest versions, by id. Cost: a query for each 500."""
+    found: dict[str, Standing] = {}
+    for start in range(0, len(ids), IDS_MAX):
+        some = ids[start : start + IDS_MAX]
+        marks = ",".join("?" * len(some))
+        rows = await store.query(
+            f"{COLUMNS}a.version WHERE a.tenant = ? AND a.space = ? AND a.id IN ({marks})",
+            (tenant, space, *some),
+        )
+        found.update({row[0]: standing_from(row) for row in rows})
+    return found
+
+
+async def heads(store: Store, tenant: str, space: str) -> list[HeadRow]:
+    """Return all artifacts of a space that have a version, deleted ones too, in no order."""
+    rows = await store.query(
+        "SELECT a.id, a.kind, a.owner, a.deleted, a.version, v.content, v.size_bytes FROM artifacts a"
+        " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
+        " AND v.version = a.version WHERE a.tenant = ? AND a.space = ?",
+        (tenant, space),
+    )
+    return [HeadRow(*row)._replace(deleted=bool(row[3])) for row in rows]
+
+
+async def kinds_of(store: Store, tenant: str, space: str) -> dict[str, str]:
+    """Return the kind of every artifact of a space, by id: it is fixed, and ids are not given again."""
+    return dict(
+        await store.query("SELECT id, kind FROM artifacts WHERE tenant = ? AND space = ?", (tenant, space))
+    )
+
+
+async def count_kinds(store: Store, tenant: str, space: str) -> list[KindCount]:
+    """Return the kinds of artifacts that are not deleted, by name."""
+    rows = await store.query(
+        "SELECT kind, COUNT(*), COUNT(DISTINCT owner) FROM artifacts WHERE tenant = ? AND space = ?"
+        " AND deleted = 0 GROUP BY kind ORDER BY kind",
+        (tenant, space),
+    )
+    return [KindCount(*row) for row in rows]
+
+
+async def is_owner(store: Store, tenant: str, space: str, principal: str) -> bool:
+    """Return True if a principal owns an artifact that is not deleted."""
+    rows = await store.query(
+        "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0 LIMIT 1",
+        (tenant, space, principal),
+    )
+    return bool(rows)
+
+
+async def first_written_us(store: Store, tenant: str, space: str, content: str, *, beside: str) -> int | None:
+    """Return when another artifact than `beside` first had a content; None if none did.
+
+    Cost: one scan of the versions of the space.
+    """
+    rows = await store.query(
+        "SELECT MIN(v.written_us) FROM artifact_versions v WHERE v.tenant = ? AND v.space = ?"
+        " AND v.content = ? AND v.id <> ?",
+        (tenant, space, content, beside),
+    )
+    return rows[0][0]

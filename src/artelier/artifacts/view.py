@@ -19,6 +19,7 @@ from artelier.artifacts.events import (
     GroupLeft,
 )
 from artelier.artifacts.groups import queries
+from artelier.artifacts.queries import PUBLISHED
 from artelier.artifacts.ref import Ref
 from artelier.errors import Conflict, NotFound, VersionConflict
 from artelier.log import Applied, Tx, View
@@ -64,6 +65,7 @@ artifacts_view = View(
         "CREATE INDEX artifact_holds_by_payer ON artifact_holds(tenant, space, payer, until_us)",
         *queries.SCHEMA,
     ),
+    published=PUBLISHED,
 )
 
 

@@ -6,9 +6,12 @@ here that have one. `at_us` is the tick.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from artelier.artifacts.events import Act
+from artelier.errors import Conflict
 from artelier.ledger import Moving
 from artelier.log import BlobRef, EventData, Stream, event
 
@@ -34,6 +37,48 @@ def agent_stream(tenant: str, world: str, agent: str) -> Stream:
 
 
 # The world itself
+
+
+class WorldStatus(StrEnum):
+    """The status of a world.
+
+        (made) ──► active ◄──► ticking
+                     ▲│           │
+              resume ││ pause     │ paused meanwhile: this tick is dropped
+                     │▼           │
+                   paused ◄───────┘
+
+    `active` and `paused` are stored, by the view alone; `ticking` is a world of this process between the
+    read of its state and the commit of the tick. To pause a paused world, or to resume an active one, is
+    recorded and changes nothing.
+    """
+
+    ACTIVE = "active"
+    TICKING = "ticking"
+    PAUSED = "paused"
+
+    @classmethod
+    def of(cls, *, paused: bool) -> WorldStatus:
+        """Return the status that a row says."""
+        return cls.PAUSED if paused else cls.ACTIVE
+
+    @property
+    def successors(self) -> frozenset[WorldStatus]:
+        """The statuses that may follow."""
+        return _SUCCESSORS[self]
+
+    def follow(self, status: WorldStatus, *, world: str) -> WorldStatus:
+        """Return `status` if it may follow. Errors: `Conflict`: a paused world passes no tick."""
+        if status not in self.successors:
+            raise Conflict(f"world {world} is {self}", hint="Resume it first.")
+        return status
+
+
+_SUCCESSORS = {
+    WorldStatus.ACTIVE: frozenset(WorldStatus),
+    WorldStatus.TICKING: frozenset({WorldStatus.ACTIVE, WorldStatus.PAUSED}),
+    WorldStatus.PAUSED: frozenset({WorldStatus.ACTIVE, WorldStatus.PAUSED}),
+}
 
 
 @event("world.made")

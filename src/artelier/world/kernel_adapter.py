@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeVar
 
 from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
-from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
 from artelier.kernel.limits.scopes import count_also, counters_of
 from artelier.kernel.queries.runs import is_imported
+from artelier.kernel.queries.steps import step_of
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON
@@ -117,13 +117,8 @@ class Runs:
     async def has_failed(self, agent: str, key: str) -> bool:
         """Return True if the log has a failure as the end of a model step."""
         run_id = await drivable(self._host, run_id_of(self._world, agent))
-        store = self._host.services.store
-        rows = await store.query(
-            "SELECT st.status FROM steps st JOIN streams s ON s.id = st.run"
-            " WHERE s.tenant = ? AND s.space = ? AND s.name = ? AND st.key = ?",
-            (self._host.id, MAIN_SPACE, f"run:{run_id}", key),
-        )
-        return [status for (status,) in rows] == ["failed"]
+        step = await step_of(self._host.services.store, self._host.id, run_id, key)
+        return step is not None and step.status == "failed"
 
     async def _run(self, agent: str) -> Run:
         held = self._open.get(agent)

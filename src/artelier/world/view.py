@@ -160,9 +160,15 @@ def show_configured(event: Applied, tx: Tx) -> None:
 
 @world_view.on(ev.WorldPaused, ev.WorldResumed)
 def show_pause(event: Applied, tx: Tx) -> None:
+    tenant, _space, _ = event.stream
+    status = ev.WorldStatus.of(paused=isinstance(event.data, ev.WorldPaused))
+    row = tx.one("SELECT paused FROM worlds WHERE tenant = ? AND id = ?", (tenant, event.stream.id))
+    if row is None:
+        return
+    ev.WorldStatus.of(paused=bool(row[0])).follow(status, world=event.stream.id)
     tx.execute(
         "UPDATE worlds SET paused = ? WHERE tenant = ? AND id = ?",
-        (int(isinstance(event.data, ev.WorldPaused)), event.stream.tenant, event.stream.id),
+        (int(status is ev.WorldStatus.PAUSED), tenant, event.stream.id),
     )
 
 

@@ -39,6 +39,7 @@ from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
 from artelier.world.kernel_adapter import Host, Runs, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
 from artelier.world.models import WorldPayer, check_askable
+from artelier.world.queries.worlds import WorldRow, agent_rows, find_world, look_up_tick
 from artelier.world.services import search_memory, shipped_services
 from artelier.world.stores import register_stores
 from artelier.world.tick.deciders import Cast, Policies, Policy, Specs
@@ -64,8 +65,7 @@ def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
     tenant, space = host.id, world_space(world)
 
     def tick() -> int:
-        rows = store.look("SELECT tick FROM worlds WHERE tenant = ? AND id = ?", (tenant, world))
-        return rows[0][0] if rows else 0
+        return look_up_tick(store.look, tenant, world)
 
     clock = TickClock(tick)
     artifacts = Artifacts(
@@ -162,28 +162,23 @@ class World:
 
     # Reading
 
-    async def row(self) -> dict[str, Any]:
-        """`{id, tick, seed, config, paused, parent, forked_at}`. Errors: `NotFound`."""
-        rows = await self.host.services.store.query(
-            "SELECT id, tick, seed, config, paused, parent, forked_at FROM worlds"
-            " WHERE tenant = ? AND id = ?",
-            (self.host.id, self.id),
-        )
-        if not rows:
+    async def row(self) -> WorldRow:
+        """Return the world as it stands. Errors: `NotFound`."""
+        row = await find_world(self.host.services.store, self.host.id, self.id)
+        if row is None:
             raise NotFound(
                 f"there is no world {self.id}",
                 hint="`artelier world new` makes one, `artelier world list` shows those that are there.",
             )
-        names = ("id", "tick", "seed", "config", "paused", "parent", "forked_at")
-        return dict(zip(names, rows[0], strict=True))
+        return row
 
     async def tick_now(self) -> int:
         """The tick that passed last; 0 before the first."""
-        return (await self.row())["tick"]
+        return (await self.row()).tick
 
     async def config(self) -> WorldConfig:
         """The settings that hold."""
-        ref = (await self.row())["config"]
+        ref = (await self.row()).config
         if self._config is None or self._config[0] != ref:
             content = await self._stage_now().blob(ref)
             self._config = (ref, read_config(msgspec.json.decode(content)))
@@ -191,13 +186,8 @@ class World:
 
     async def agents(self) -> dict[str, AgentRow]:
         """Return the active agents, in the order in which they joined."""
-        rows = await self.host.services.store.query(
-            "SELECT agent, n, state, ticks_in_state, failures, last_tick, last_action, last_ok,"
-            " last_result, last_source FROM world_agents"
-            " WHERE tenant = ? AND space = ? AND active = 1 ORDER BY n, agent",
-            (self.host.id, ev.world_space(self.id)),
-        )
-        return {row[0]: _agent_row(row) for row in rows}
+        rows = await agent_rows(self.host.services.store, self.host.id, ev.world_space(self.id))
+        return {row.id: row for row in rows}
 
     async def missing_policies(self) -> dict[str, list[str]]:
         """Rule agents that agent artifacts name and nobody registered here, with those agents."""
@@ -308,7 +298,7 @@ class World:
     async def configure(self, config: WorldConfig | Mapping[str, Any], *, by: str = OPERATOR) -> None:
         """Set other settings from the next tick on; seed and rules stay. Errors: `InvalidConfig`."""
         row, before = await self.row(), await self.config()
-        settings = msgspec.structs.replace(read_config(config), seed=row["seed"], rules=before.rules)
+        settings = msgspec.structs.replace(read_config(config), seed=row.seed, rules=before.rules)
         key = await self._stage_now().key()
         ref, blob = make_blob(self.host.id, key, canonical_json(plain_config(settings)))
         await self._append([(ev.WorldConfigured(config=ref), by)], [blob])
@@ -492,9 +482,8 @@ class World:
         # The head before all else: whatever comes between makes the append fail, never pass unseen.
         head, _hash = await store.head(ev.world_stream(self.host.id, self.id))
         row = await self.row()
-        if row["paused"]:
-            raise Conflict(f"world {self.id} is paused", hint="Resume it first.")
-        tick: int = row["tick"] + 1
+        row.status.follow(ev.WorldStatus.TICKING, world=self.id)
+        tick = row.tick + 1
         if self._stage is None or head != self._head:
             self._stage = self._stage_now()
             await self._stage.load()
@@ -526,10 +515,3 @@ class World:
         drafts = [Draft(data, tick, by) for data, by in events]
         append = StreamAppend(ev.world_stream(self.host.id, self.id), drafts, expected)
         await self.host.services.store.append(Batch(appends=(append,), blobs=tuple(blobs)))
-
-
-def _agent_row(row: tuple[Any, ...]) -> AgentRow:
-    agent, n, state, ticks, failures, tick, action, ok, result, source = row
-    return AgentRow(
-        agent, n, state, ticks, failures, tick, action, None if ok is None else bool(ok), result, source
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from artelier.cli.command import command, group
 from artelier.cli.world.app import Name
 from artelier.cli.world.inspection import Limit, bounds_of, check_limit
 from artelier.cli.world.target import world_of
+
+if TYPE_CHECKING:
+    from artelier.world.queries.market import OfferRow
 
 app = group("market", help="See what is for sale in a world, and what was paid.")
 
@@ -26,7 +29,7 @@ OFFERS_SHOWN = 10
 @command(app, name="list", example="artelier market list village")
 async def list_(call: CliCall, name: Name, closed: Closed = False, limit: Limit = 50) -> None:
     """List offers, newest first."""
-    from artelier.world.queries import offers
+    from artelier.world.queries.reports import offers
 
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
@@ -57,11 +60,7 @@ async def show(call: CliCall, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
         call.screen.json(msgspec.to_builtins(found))
         return
     call.screen.facts(
-        [
-            ("world", found["world"]),
-            ("tick", f"{found['tick']:,}"),
-            ("prices since", f"tick {found['from_tick']:,}"),
-        ]
+        [("world", found.world), ("tick", f"{found.tick:,}"), ("prices since", f"tick {found.from_tick:,}")]
     )
     rows = [
         (
@@ -73,31 +72,31 @@ async def show(call: CliCall, name: Name, limit: Limit = OFFERS_SHOWN) -> None:
             f"{one.median:,.10g}",
             f"{one.high:,}",
         )
-        for one in found["prices"]
+        for one in found.prices
     ]
     columns = ("kind", "sells", ">trades", ">scrip", ">lowest", ">median", ">highest")
     call.screen.table(columns, rows, empty="nothing was sold in these ticks")
-    for title, offers in (("For sale", found["open"]), ("Sold or closed", found["closed"])):
+    for title, offers in (("For sale", found.open), ("Sold or closed", found.closed)):
         call.screen.line()
         call.screen.line(title, "bold")
         _table(call, offers)
 
 
-def _table(call: CliCall, offers: Sequence[dict[str, Any]]) -> None:
+def _table(call: CliCall, offers: Sequence[OfferRow]) -> None:
     rows = [
         (
-            one["offer"],
-            one["artifact"],
-            one["kind"],
-            one["sells"],
-            bounds_of(one),
-            f"{one['royalty_percent']}%" if one["royalty_percent"] else "",
-            f"{one['price']:,}",
-            one["seller"],
-            one["to"] or "",
-            one["buyer"] or "",
-            one["sold"],
-            one["status"],
+            one.offer,
+            one.artifact,
+            one.kind,
+            one.sells,
+            bounds_of(one.uses, one.ticks),
+            f"{one.royalty_percent}%" if one.royalty_percent else "",
+            f"{one.price:,}",
+            one.seller,
+            one.to or "",
+            one.buyer or "",
+            one.sold,
+            one.status,
         )
         for one in offers
     ]

@@ -70,9 +70,9 @@ async def new(
         count = len(await world.agents())
         row = await world.row()
     if call.as_json:
-        call.screen.json({"world": name, "seed": row["seed"], "agents": count})
+        call.screen.json({"world": name, "seed": row.seed, "agents": count})
         return
-    call.screen.line(f"made world {name} with {display.count(count, 'agent')}, seed {row['seed']}")
+    call.screen.line(f"made world {name} with {display.count(count, 'agent')}, seed {row.seed}")
     call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', name, '--ticks', '10')}")
 
 
@@ -86,7 +86,7 @@ def with_model(call: CliCall, spec: Mapping[str, Any], model: str | None) -> dic
 @command(app, name="list", example="artelier world list")
 async def list_worlds(call: CliCall) -> None:
     """List the worlds of this tenant."""
-    from artelier.world.queries import worlds
+    from artelier.world.queries.reports import worlds
 
     async with call.kernel() as kernel:
         found = await worlds(kernel.for_tenant(call.tenant))
@@ -95,12 +95,12 @@ async def list_worlds(call: CliCall) -> None:
         return
     rows = [
         (
-            one["id"],
-            f"{one['tick']:,}",
-            f"{one['agents']:,}",
-            one["seed"],
-            "paused" if one["paused"] else "",
-            f"{one['parent']}, tick {one['forked_at']:,}" if one["parent"] else "",
+            one.id,
+            f"{one.tick:,}",
+            f"{one.agents:,}",
+            one.seed,
+            "paused" if one.paused else "",
+            f"{one.parent}, tick {one.forked_at:,}" if one.parent else "",
         )
         for one in found
     ]

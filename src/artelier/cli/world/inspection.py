@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +13,10 @@ from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
 from artelier.cli.world.target import world_of
 from artelier.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from artelier.world.queries.reports import EventLine
+    from artelier.world.queries.worlds import AgentStanding
 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Rows at most.")]
 
@@ -26,7 +30,7 @@ async def show(call: CliCall, name: Name) -> None:
     import msgspec
 
     from artelier.world import WorldConfig
-    from artelier.world.queries import agents, overview
+    from artelier.world.queries.reports import agents, overview
 
     async with call.kernel() as kernel:
         world = world_of(call, kernel, name)
@@ -39,26 +43,30 @@ async def show(call: CliCall, name: Name) -> None:
     if call.as_json:
         call.screen.json(
             {
-                **{key: row[key] for key in ("id", "tick", "seed", "parent", "forked_at")},
-                "paused": bool(row["paused"]),
-                **found,
+                "id": row.id,
+                "tick": row.tick,
+                "seed": row.seed,
+                "parent": row.parent,
+                "forked_at": row.forked_at,
+                "paused": row.paused,
+                **msgspec.to_builtins(found),
                 "settings": told,
             }
         )
         return
     call.screen.facts(
         [
-            ("world", row["id"]),
-            ("tick", f"{row['tick']:,}"),
-            ("seed", str(row["seed"])),
-            ("state", "paused" if row["paused"] else None),
-            ("forked from", f"{row['parent']}, tick {row['forked_at']:,}" if row["parent"] else None),
-            ("agents", f"{found['agents']:,}"),
-            ("artifacts", f"{found['artifacts']:,}"),
-            ("scrip", f"{found['scrip']:,} with agents and services, {found['held']:,} held"),
-            ("open offers", f"{found['open_offers']:,}"),
-            ("sold so far", f"{found['sold']:,}"),
-            ("richest", ", ".join(f"{one['id']} {one['balance']:,}" for one in rich)),
+            ("world", row.id),
+            ("tick", f"{row.tick:,}"),
+            ("seed", str(row.seed)),
+            ("state", "paused" if row.paused else None),
+            ("forked from", f"{row.parent}, tick {row.forked_at:,}" if row.parent else None),
+            ("agents", f"{found.agents:,}"),
+            ("artifacts", f"{found.artifacts:,}"),
+            ("scrip", f"{found.scrip:,} with agents and services, {found.held:,} held"),
+            ("open offers", f"{found.open_offers:,}"),
+            ("sold so far", f"{found.sold:,}"),
+            ("richest", ", ".join(f"{one.id} {one.balance:,}" for one in rich)),
             ("settings", display.compact(settings, chars_max=1_000) if settings else None),
         ]
     )
@@ -67,7 +75,7 @@ async def show(call: CliCall, name: Name) -> None:
 @command(app, name="agents", example="artelier world agents market")
 async def agents_of(call: CliCall, name: Name, limit: Limit = 50) -> None:
     """List the agents of a world, the richest first."""
-    from artelier.world.queries import agents
+    from artelier.world.queries.reports import agents
 
     async with call.kernel() as kernel:
         found = await agents(world_of(call, kernel, name))
@@ -75,7 +83,7 @@ async def agents_of(call: CliCall, name: Name, limit: Limit = 50) -> None:
         call.screen.json({"items": found[: check_limit(limit)], "next": None})
         return
     rows = [
-        (one["id"], f"{one['balance']:,}", f"{one['owns']:,}", one["state"] or "", _last(one))
+        (one.id, f"{one.balance:,}", f"{one.owns:,}", one.state or "", _last(one))
         for one in found[: check_limit(limit)]
     ]
     columns = ("agent", ">scrip", ">owns", "state", "last action")
@@ -105,7 +113,7 @@ async def log_of(
 
     From the first on; `--last` has the newest.
     """
-    from artelier.world.queries import log
+    from artelier.world.queries.reports import log
 
     if last is not None and after:
         raise InvalidRequest("events are counted from one end", expected="--last or --after")
@@ -129,16 +137,14 @@ async def log_of(
     if call.as_json:
         call.screen.json(found)
         return
-    show_events(call, found["items"])
-    if found["next"] is not None:
-        call.screen.note(f"there is more: --after {found['next']}; the newest: --last {limit}")
+    show_events(call, found.items)
+    if found.next is not None:
+        call.screen.note(f"there is more: --after {found.next}; the newest: --last {limit}")
 
 
-def show_events(call: CliCall, items: Sequence[Mapping[str, Any]]) -> None:
+def show_events(call: CliCall, items: Sequence[EventLine]) -> None:
     """One line an event: tick, who, what, and why."""
-    rows = [
-        (f"{one['tick']:,}", one["actor"], one["kind"], _about(one["data"], one["actor"])) for one in items
-    ]
+    rows = [(f"{one.tick:,}", one.actor, one.kind, _about(one.data, one.actor)) for one in items]
     call.screen.table((">tick", "who", "what", "about"), rows, empty="nothing happened")
 
 
@@ -170,7 +176,7 @@ def _about(data: Mapping[str, Any], actor: str) -> str:
         )
         if data.get(name) not in (None, "") and str(data[name]) not in " ".join(parts)
     ]
-    if bounds := bounds_of(data):
+    if bounds := bounds_of(data.get("uses"), data.get("ticks"), data.get("until_tick")):
         parts.append(bounds)
     if royalty := data.get("royalty_percent"):
         parts.append(f"royalty {royalty}%")
@@ -187,10 +193,9 @@ def _about(data: Mapping[str, Any], actor: str) -> str:
     return display.line(", ".join(parts), chars_max=200)
 
 
-def bounds_of(one: Mapping[str, Any]) -> str:
+def bounds_of(uses: int | None, ticks: int | None, until: int | None = None) -> str:
     """Return the bounds of a licence: `10 uses`, `5 ticks`, both; empty for no bound."""
-    until = one.get("until_tick")
-    parts = [display.count(one[name], name[:-1]) for name in ("uses", "ticks") if one.get(name)]
+    parts = [display.count(bound, name) for name, bound in (("use", uses), ("tick", ticks)) if bound]
     return ", ".join([*parts, f"until tick {until}"] if until else parts)
 
 
@@ -210,11 +215,11 @@ def _sum_paid(data: Mapping[str, Any], actor: str) -> int:
     return sum(own) if own else (postings[0][3] if postings else 0)
 
 
-def _last(one: Mapping[str, Any]) -> str:
-    if one["last_tick"] is None:
+def _last(one: AgentStanding) -> str:
+    if one.last_tick is None:
         return ""
-    ended = "" if one["last_ok"] else " (rejected)"
-    return f"tick {one['last_tick']:,}: {one['last_action'] or 'nothing readable'}{ended}"
+    ended = "" if one.last_ok else " (rejected)"
+    return f"tick {one.last_tick:,}: {one.last_action or 'nothing readable'}{ended}"
 
 
 def check_limit(limit: int, option: str = "--limit") -> int:

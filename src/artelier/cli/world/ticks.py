@@ -60,7 +60,7 @@ async def step(
 ) -> int:
     """Pass one tick and print what happened in it."""
     from artelier.cli.world.inspection import show_events
-    from artelier.world.queries import log
+    from artelier.world.queries.reports import log
 
     async with call.kernel() as kernel, world_of(call, kernel, name, policies) as world:
         await _warn(call, world)
@@ -72,15 +72,10 @@ async def step(
         found = await log(world, tick=passed.tick, limit=10_000)
     if call.as_json:
         call.screen.json(
-            {
-                "tick": passed.tick,
-                "acted": passed.acted,
-                "rejected": passed.rejected,
-                "events": found["items"],
-            }
+            {"tick": passed.tick, "acted": passed.acted, "rejected": passed.rejected, "events": found.items}
         )
         return exit_codes.COMPLETED
-    show_events(call, found["items"])
+    show_events(call, found.items)
     return exit_codes.COMPLETED
 
 

@@ -105,13 +105,13 @@ async def fork(
             {
                 "world": made.id,
                 "parent": name,
-                "tick": row["tick"],
+                "tick": row.tick,
                 "changed": list(with_),
                 "settings": list(config),
             }
         )
         return
-    call.screen.line(f"{made.id} branches off {name} after tick {row['tick']}")
+    call.screen.line(f"{made.id} branches off {name} after tick {row.tick}")
     call.screen.note(f"pass its ticks with: {call.command_line('world', 'run', made.id, '--ticks', '10')}")
 
 

@@ -11,24 +11,21 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, TypeVar
 
+import msgspec
+
 from artelier.artifacts import ArtifactCharged, ArtifactInvoked, account_of
+from artelier.artifacts.queries import kinds_of
 from artelier.errors import InvalidRequest
 from artelier.ledger import Moving, may_owe
 from artelier.log import EventData
 from artelier.money import SCRIP
 from artelier.world import events as ev
+from artelier.world.events import world_space
 from artelier.world.figures.tables import Cell, Columns
-from artelier.world.history.history_fold import (
-    AgentNow,
-    SocietyState,
-    act_of,
-    asked_of,
-    checkpoint_before,
-    history_of,
-    kinds_of,
-    span_of,
-)
-from artelier.world.queries import offers
+from artelier.world.history.history_fold import AgentNow, SocietyState, act_of, asked_of, history_of, span_of
+from artelier.world.queries.market import OfferRow
+from artelier.world.queries.reports import offers
+from artelier.world.queries.worlds import checkpoint_before
 from artelier.world.world import World
 
 __all__ = ["market"]
@@ -168,7 +165,7 @@ async def tick_metrics(
         return
     store, tenant = world.host.services.store, world.host.id
     since = await checkpoint_before(store, tenant, world.id, tick=span.first)
-    kinds = await kinds_of(store, tenant, world.id) if since.tick else {}
+    kinds = await kinds_of(store, tenant, world_space(world.id)) if since.tick else {}
     society = SocietyState.from_checkpoint(since, kinds=kinds)
     happened = _TickTotals()
     usage = asked_of(world.host, world.id, span, since=since)
@@ -331,11 +328,21 @@ TICKS = 200
 """Over which prices are gathered."""
 
 
-async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
-    """`{world, tick, from_tick, prices, open, closed}`; at most `limit` offers of each, none in both.
+class MarketOverview(msgspec.Struct, frozen=True):
+    """The market of a world at a glance."""
 
-    `prices` has a `Price` for each kind and way of selling, over the last `TICKS` ticks together.
-    """
+    world: str
+    tick: int
+    from_tick: int
+    """The first tick that the prices are of."""
+    prices: list[TickPrice]
+    """One for each kind and way of selling."""
+    open: list[OfferRow]
+    closed: list[OfferRow]
+
+
+async def market(world: World, *, limit: int = 100) -> MarketOverview:
+    """Return prices over the last `TICKS` ticks together, and at most `limit` offers of each sort."""
     now = await world.tick_now()
     first = max(1, now - TICKS + 1)
     paid = (
@@ -344,17 +351,17 @@ async def market(world: World, *, limit: int = 100) -> dict[str, Any]:
         else []
     )
     for_sale = await offers(world, limit=limit)
-    shown = {one["offer"] for one in for_sale}
+    shown = {one.offer for one in for_sale}
     # One that sells copies has sold some and is for sale still.
     gone = await offers(world, closed=True, limit=limit + len(for_sale))
-    return {
-        "world": world.id,
-        "tick": now,
-        "from_tick": first,
-        "prices": merge_prices(paid),
-        "open": for_sale,
-        "closed": [one for one in gone if one["offer"] not in shown][:limit],
-    }
+    return MarketOverview(
+        world=world.id,
+        tick=now,
+        from_tick=first,
+        prices=merge_prices(paid),
+        open=for_sale,
+        closed=[one for one in gone if one.offer not in shown][:limit],
+    )
 
 
 def merge_prices(paid: list[TickPrice]) -> list[TickPrice]:

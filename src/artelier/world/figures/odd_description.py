@@ -18,12 +18,14 @@ import msgspec
 
 from artelier.artifacts import ArtifactWritten
 from artelier.artifacts.content import decode_content
+from artelier.artifacts.queries import KindCount, count_kinds, load_many
 from artelier.errors import CorruptStore, NotFound
 from artelier.world import events as ev
 from artelier.world.agent import AgentSpec, read_agent
 from artelier.world.config import WorldConfig, plain_config
 from artelier.world.events import world_space
 from artelier.world.history.history_fold import act_of, history_of
+from artelier.world.queries.worlds import WorldRow, count_agents
 from artelier.world.tick.world_state import WorldStage
 from artelier.world.world import World
 
@@ -50,11 +52,11 @@ ACTIVATION: Mapping[str, str] = {
 class _DescriptionFacts:
     """The facts of a world that are read before the description is written."""
 
-    row: Mapping[str, Any]
+    row: WorldRow
     config: WorldConfig
     agents: Mapping[str, AgentSpec]
     left: int
-    kinds: Sequence[tuple[str, int, int]]
+    kinds: Sequence[KindCount]
     """Kind, artifacts, owners; now."""
     first_kinds: Counter[str] = field(default_factory=Counter[str])
     """Artifacts that were there before the first tick."""
@@ -79,7 +81,7 @@ async def describe(world: World) -> str:
     facts = await _facts(world)
     parts = [
         f"# World {_code(world.id)}",
-        f"Described by the ODD protocol, after tick {facts.row['tick']}.",
+        f"Described by the ODD protocol, after tick {facts.row.tick}.",
         "## Overview",
         *_overview(facts),
         "## Design concepts",
@@ -96,22 +98,14 @@ async def describe(world: World) -> str:
 async def _facts(world: World) -> _DescriptionFacts:
     row, config = await world.row(), await world.config()
     store, scope = world.host.services.store, (world.host.id, world_space(world.id))
-    kinds = await store.query(
-        "SELECT kind, COUNT(*), COUNT(DISTINCT owner) FROM artifacts WHERE tenant = ? AND space = ?"
-        " AND deleted = 0 GROUP BY kind ORDER BY kind",
-        scope,
-    )
-    left = await store.query(
-        "SELECT COUNT(*) FROM world_agents WHERE tenant = ? AND space = ? AND active = 0", scope
-    )
     facts = _DescriptionFacts(
         row=row,
         config=config,
         agents=await _agents(world),
-        left=int(left[0][0]),
-        kinds=[(str(kind), int(count), int(owners)) for kind, count, owners in kinds],
+        left=await count_agents(store, *scope, active=False),
+        kinds=await count_kinds(store, *scope),
     )
-    async for event in history_of(world.host, world.id, to_tick=row["tick"]):
+    async for event in history_of(world.host, world.id, to_tick=row.tick):
         _take(facts, event.decode(), at=event.at_us)
         facts.happened[event.kind] += 1
     return facts
@@ -142,17 +136,14 @@ async def _agents(world: World) -> dict[str, AgentSpec]:
     ids = list(found)
     for start in range(0, len(ids), PAGE):
         some = ids[start : start + PAGE]
-        rows = await store.query(
-            "SELECT a.id, v.content, v.media FROM artifacts a JOIN artifact_versions v"
-            " ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id AND v.version = a.version"
-            " WHERE a.tenant = ? AND a.space = ? AND a.kind = 'agent' AND a.deleted = 0"
-            f" AND a.id IN ({','.join('?' * len(some))})",
-            (world.host.id, space, *some),
-        )
-        await stage.preload_contents(content for _, content, _ in rows)
-        for agent, content, media in rows:
+        standings = (await load_many(store, world.host.id, space, some)).values()
+        newest = {one.id: one.at for one in standings if one.kind == "agent" and not one.deleted}
+        await stage.preload_contents(at.content for at in newest.values() if at is not None)
+        for agent, at in newest.items():
+            if at is None:
+                continue
             try:
-                found[agent] = read_agent(decode_content(media, await stage.blob(content)))
+                found[agent] = read_agent(decode_content(at.media, await stage.blob(at.content)))
             except (NotFound, CorruptStore):
                 continue  # it was erased: such an agent has nothing to think with
         stage.forget_contents()
@@ -176,7 +167,7 @@ def _overview(facts: _DescriptionFacts) -> list[str]:
             ("artifacts of kind", "number", "owners"),
             [(_code(kind), count, owners) for kind, count, owners in facts.kinds],
         ),
-        f"Time passes in ticks; {_count(facts.row['tick'], 'tick')} passed so far. " + _space(config),
+        f"Time passes in ticks; {_count(facts.row.tick, 'tick')} passed so far. " + _space(config),
         "### Process overview and scheduling",
         "In each tick:",
         _list(
@@ -228,7 +219,7 @@ def _concepts(facts: _DescriptionFacts) -> list[str]:
                 f" {_count(happened['message.sent'], 'message')},"
                 f" {_count(facts.done['transfer'], 'transfer')} and"
                 f" {_count(facts.done['invoke'], 'invocation')} so far.",
-                f"**Stochasticity**: orders and draws come from the seed {facts.row['seed']}; what models"
+                f"**Stochasticity**: orders and draws come from the seed {facts.row.seed}; what models"
                 " answer is recorded.",
                 f"**Observation**: {_describe_collected(config)}",
                 f"**Actions**: {allowed} allowed. Rejected so far: {happened['action.rejected']}"
@@ -250,12 +241,10 @@ def _describe_collected(config: WorldConfig) -> str:
 
 def _details(facts: _DescriptionFacts) -> list[str]:
     row = facts.row
-    forked = (
-        f" It was forked off {_code(row['parent'])} after tick {row['forked_at']}." if row["parent"] else ""
-    )
+    forked = f" It was forked off {_code(row.parent)} after tick {row.forked_at}." if row.parent else ""
     return [
         "### Initialisation",
-        f"Seed {row['seed']}. Before the first tick {_count(len(facts.joined), 'agent')} joined with"
+        f"Seed {row.seed}. Before the first tick {_count(len(facts.joined), 'agent')} joined with"
         f" {sum(facts.joined.values())} scrip in all ({facts.config.start_balance} is the start balance);"
         f" {_count(facts.later, 'agent')} joined later.{forked}",
         _table(

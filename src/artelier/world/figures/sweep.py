@@ -21,8 +21,8 @@ import msgspec
 from msgspec import inspect
 
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound, StoreUnavailable
-from artelier.ids import MAIN_SPACE, VERSION
-from artelier.money import USD
+from artelier.ids import VERSION
+from artelier.ledger.queries import account_balance
 from artelier.world.config import WorldConfig
 from artelier.world.figures.metrics import collect, tick_metrics
 from artelier.world.figures.tables import FIXED, Columns
@@ -282,12 +282,8 @@ async def figures(world: World) -> dict[str, int | float]:
             summed, (one.trades, one.volume, one.minted, one.acted, one.rejected, one.tokens), strict=True
         ):
             summed[name] += value
-    cost = await world.host.services.store.query(
-        "SELECT COALESCE(SUM(balance), 0) FROM accounts WHERE tenant = ? AND space = ?"
-        " AND account = 'spent' AND asset = ?",
-        (world.host.id, MAIN_SPACE, USD),
-    )
-    return {**found, **summed, "model_cost_microusd": int(cost[0][0])}
+    cost = await account_balance(world.host.services.store, world.host.id, "spent")
+    return {**found, **summed, "model_cost_microusd": cost or 0}
 
 
 async def means(world: World) -> dict[str, float | None]:

@@ -39,6 +39,7 @@ from artelier.world.config import WorldConfig, plain_config, read_config
 from artelier.world.events import WorldConfigured, WorldForked, WorldMade, world_space, world_stream
 from artelier.world.history.streams import check_no_sessions, reaches, tick_of
 from artelier.world.kernel_adapter import Host
+from artelier.world.queries.worlds import count_forks
 from artelier.world.tick.world_state import WorldStage
 
 NAMES_MAX = 1000
@@ -211,11 +212,7 @@ def _merge_settings(before: Mapping[str, Any], config: Mapping[str, Any]) -> Wor
 
 async def _names(host: Host, world: str) -> list[str]:
     """Ids to try, the likely first one first."""
-    rows = await host.services.store.query(
-        "SELECT count(*) FROM worlds WHERE tenant = ? AND id > ? AND id < ?",
-        (host.id, f"{world}.fork-", f"{world}.fork-:"),
-    )
-    first = rows[0][0] + 1
+    first = await count_forks(host.services.store, host.id, world) + 1
     return [f"{world}.fork-{number}" for number in range(first, first + NAMES_MAX)]
 
 

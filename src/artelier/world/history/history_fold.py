@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from typing import Any, NamedTuple, cast
 
-import msgspec
-
 from artelier.artifacts import (
     Act,
     ArtifactDeleted,
@@ -28,58 +26,19 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.events import BILLING
 from artelier.ledger import Moving
 from artelier.log import Event, EventData, Store, Stream, decode_stored
+from artelier.log.queries import position_of
 from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.events import world_space, world_stream
-from artelier.world.history.streams import StreamReach, ancestors, reaches, tick_of
+from artelier.world.history.streams import reaches, tick_of
 from artelier.world.kernel_adapter import Host, run_id_of
+from artelier.world.queries.history import StreamReach, agent_runs, model_calls_after, newest_seq_before
+from artelier.world.queries.worlds import START, Checkpoint, ancestors
 
 # --------------------------------------------------------------------------- checkpoints
 # Checkpoints of a world's money and agents, so that figures of some ticks cost those ticks.
 # The view writes one each `CHECKPOINT_TICKS` ticks, in the transaction of the tick; `history_fold.py`
 # goes on from there. What the host did after that tick stands behind `seq` and is folded again.
-
-
-class Checkpoint(NamedTuple):
-    """The state at the end of a tick."""
-
-    tick: int
-    seq: int
-    """Of its `tick.passed` in the world's own stream."""
-    money: dict[str, int]
-    """Scrip by account."""
-    agents: dict[str, bool]
-    """All who had joined, in the order in which they first did, and whether they act."""
-
-
-START = Checkpoint(0, 0, {}, {})
-"""Before anything has happened."""
-
-
-async def checkpoint_before(store: Store, tenant: str, world: str, *, tick: int) -> Checkpoint:
-    """Return the newest checkpoint before a tick. Cost: O(1)."""
-    rows = await store.query(
-        "SELECT tick, seq, money, agents FROM world_checkpoints"
-        " WHERE tenant = ? AND space = ? AND tick < ? ORDER BY tick DESC LIMIT 1",
-        (tenant, world_space(world), tick),
-    )
-    if not rows:
-        return START
-    at, seq, money, agents = rows[0]
-    return Checkpoint(
-        at,
-        seq,
-        msgspec.json.decode(money, type=dict[str, int]),
-        {name: bool(active) for name, active in msgspec.json.decode(agents)},
-    )
-
-
-async def kinds_of(store: Store, tenant: str, world: str) -> dict[str, str]:
-    """Return the kind of every artifact of a world: it is fixed, and ids are not given again."""
-    rows = await store.query(
-        "SELECT id, kind FROM artifacts WHERE tenant = ? AND space = ?", (tenant, world_space(world))
-    )
-    return dict(rows)
 
 
 async def behind(
@@ -224,35 +183,23 @@ async def _runs(store: Store, tenant: str, world: str) -> list[tuple[int, str]]:
     """The runs of a world's agents, and whose they are. A run that goes on another names the same agent."""
     first = run_id_of(world, "")
     behind = first[:-1] + chr(ord(first[-1]) + 1)
-    rows = await store.query(
-        "SELECT id, agent FROM runs WHERE tenant = ? AND run >= ? AND run < ? ORDER BY id",
-        (tenant, first, behind),
-    )
-    return [(run, agent.removeprefix(first)) for run, agent in rows if agent.startswith(first)]
+    found = await agent_runs(store, tenant, first=first, before=behind)
+    return [(run, agent.removeprefix(first)) for run, agent in found if agent.startswith(first)]
 
 
 async def _asked_by(store: Store, tenant: str, run: int, since: Checkpoint, world: str) -> int:
     """Return the last event of an agent's run before a checkpoint. Cost: the events behind it."""
     if since.tick == 0:
         return 0
-    rows = await store.query(
-        "SELECT seq FROM events WHERE stream = ? AND position < (SELECT e.position FROM events e"
-        " JOIN streams s ON s.id = e.stream WHERE s.tenant = ? AND s.space = ? AND s.name = ?"
-        " AND e.seq = ?) ORDER BY seq DESC LIMIT 1",
-        (run, *world_stream(tenant, world), since.seq),
-    )
-    return rows[0][0] if rows else 0
+    position = await position_of(store, world_stream(tenant, world), since.seq)
+    return await newest_seq_before(store, run, position=position)
 
 
 async def _read_asked(
     store: Store, run: int, agent: str, within: Span, after: int, *, share: int
 ) -> AsyncIterator[AskedModel]:
     while True:
-        rows = await store.query(
-            "SELECT seq, data FROM events WHERE stream = ? AND seq > ?"
-            f" AND kind IN ({', '.join('?' * len(_ASKING))}) ORDER BY seq LIMIT ?",
-            (run, after, *_ASKING, share),
-        )
+        rows = await model_calls_after(store, run, _ASKING, after=after, limit=share)
         for _seq, data in rows:
             fields = decode_stored(data, type=dict[str, Any])
             named = _OF_TICK.match(fields["key"])
@@ -267,7 +214,7 @@ async def _read_asked(
             )
         if len(rows) < share:
             return
-        after = rows[-1][0]
+        after = rows[-1].seq
 
 
 # The state

@@ -9,47 +9,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any, NamedTuple, cast
+from typing import cast
 
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.kernel.queries.runs import is_imported
-from artelier.log import Event, Store, Stream
+from artelier.kernel.queries.runs import find_run, is_imported
+from artelier.log import Event, Store
 from artelier.world.events import Ancestor, world_space, world_stream
 from artelier.world.kernel_adapter import Host, continuation_of, run_id_of
+from artelier.world.queries.history import StreamReach, begins_by, stream_reaches
+from artelier.world.queries.worlds import ancestors, find_world, joined_agents
 
 PAGE = 1000
 """Events in memory of a stream that is read through."""
 
-_REACHES = """
-WITH RECURSIVE halved(stream, low, high) AS (
-  SELECT s.id, 0, (SELECT max(e.seq) FROM events e WHERE e.stream = s.id) FROM streams s
-   WHERE s.tenant = ? AND s.space = ?
-  UNION ALL
-  SELECT h.stream, iif(e.at_us <= ?, e.seq, h.low), iif(e.at_us <= ?, h.high, e.seq - 1)
-    FROM halved h JOIN events e ON e.stream = h.stream AND e.seq = (h.low + h.high + 1) / 2
-   WHERE h.low < h.high)
-SELECT s.name, h.low, e.position FROM halved h JOIN streams s ON s.id = h.stream
-  JOIN events e ON e.stream = h.stream AND e.seq = h.low
- WHERE h.low = h.high AND h.low > 0 ORDER BY s.name
-"""
-
-
-class StreamReach(NamedTuple):
-    """The last event of a stream that belongs to a tick or one before it."""
-
-    stream: Stream
-    seq: int
-    position: int
-
 
 async def tick_of(host: Host, world: str, at: int | None) -> int:
     """A tick that has passed: `at`, or the newest. Errors: `NotFound`, `InvalidRequest`."""
-    rows = await host.services.store.query(
-        "SELECT tick FROM worlds WHERE tenant = ? AND id = ?", (host.id, world)
-    )
-    if not rows:
+    found = await find_world(host.services.store, host.id, world)
+    if found is None:
         raise NotFound(f"there is no world {world}", hint="`artelier world list` shows the worlds there are.")
-    newest: int = rows[0][0]
+    newest = found.tick
     if at is None:
         return newest
     if isinstance(at, bool) or not isinstance(cast(object, at), int) or not 0 <= at <= newest:
@@ -66,9 +45,7 @@ async def reaches(store: Store, tenant: str, world: str, *, tick: int) -> list[S
 
     Cost: O(streams * log events): ticks never go back within a stream, so that they are halved.
     """
-    space = world_space(world)
-    rows = await store.query(_REACHES, (tenant, space, tick, tick))
-    return [StreamReach(Stream(tenant, space, name), seq, position) for name, seq, position in rows]
+    return await stream_reaches(store, tenant, world_space(world), tick=tick)
 
 
 async def events_of(store: Store, reach: StreamReach) -> AsyncIterator[Event]:
@@ -84,14 +61,6 @@ async def events_of(store: Store, reach: StreamReach) -> AsyncIterator[Event]:
         await asyncio.sleep(0)
 
 
-async def ancestors(store: Store, tenant: str, world: str) -> tuple[Ancestor, ...]:
-    """Worlds whose history this one shares, the nearest first."""
-    rows = await store.query(
-        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? ORDER BY n", (tenant, world)
-    )
-    return tuple(Ancestor(name, tick) for name, tick in rows)
-
-
 async def runs_of(host: Host, world: str, agent: str) -> list[str]:
     """The runs that hold an agent's prompts, the newest first: those of the world, then of its ancestors."""
     names = [world, *(one.world for one in await ancestors(host.services.store, host.id, world))]
@@ -104,13 +73,7 @@ async def runs_of(host: Host, world: str, agent: str) -> list[str]:
 async def run_reaches(host: Host, world: str, *, position: int) -> dict[str, int]:
     """Every run with prompts of the world's agents, and the position up to which it counts."""
     store = host.services.store
-    agents = [
-        row[0]
-        for row in await store.query(
-            "SELECT agent FROM world_agents WHERE tenant = ? AND space = ? ORDER BY n",
-            (host.id, world_space(world)),
-        )
-    ]
+    agents = [one.agent for one in await joined_agents(store, host.id, world_space(world))]
     upto = {world: position}
     for one in await ancestors(store, host.id, world):
         upto.setdefault(one.world, await _position(store, host.id, one) or position)
@@ -118,7 +81,7 @@ async def run_reaches(host: Host, world: str, *, position: int) -> dict[str, int
     for name, last in upto.items():
         for agent in agents:
             for run in await _own_runs(host, name, agent):
-                if await _begins(store, host.id, run, by=last):
+                if await begins_by(store, host.id, run, position=last):
                     found[run] = max(last, found.get(run, 0))
         await asyncio.sleep(0)
     return found
@@ -135,28 +98,12 @@ async def _own_runs(host: Host, world: str, agent: str) -> list[str]:
     """The run of an agent, then those in which it goes on where the one before is a record."""
     found: list[str] = []
     run = run_id_of(world, agent)
-    while await _is_there(host, run):
+    while await find_run(host.services.store, host.id, run) is not None:
         found.append(run)
         if not await is_imported(host.services.store, host.id, run):
             break
         run = continuation_of(run)
     return found
-
-
-async def _is_there(host: Host, run: str) -> bool:
-    rows: list[Any] = await host.services.store.query(
-        "SELECT 1 FROM runs WHERE tenant = ? AND run = ?", (host.id, run)
-    )
-    return bool(rows)
-
-
-async def _begins(store: Store, tenant: str, run: str, *, by: int) -> bool:
-    rows = await store.query(
-        "SELECT 1 FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
-        " WHERE r.tenant = ? AND r.run = ? AND e.position <= ?",
-        (tenant, run, by),
-    )
-    return bool(rows)
 
 
 # --------------------------------------------------------------------------- session check

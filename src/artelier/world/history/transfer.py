@@ -30,8 +30,10 @@ from artelier.world import events as ev
 from artelier.world.agent import GOES_ON
 from artelier.world.config import read_config
 from artelier.world.events import world_space
-from artelier.world.history.streams import ancestors, check_no_sessions, reaches, run_reaches, tick_of
+from artelier.world.history.streams import check_no_sessions, reaches, run_reaches, tick_of
 from artelier.world.kernel_adapter import Host
+from artelier.world.queries.history import is_space_taken, is_space_used
+from artelier.world.queries.worlds import ancestors, find_world
 
 # --------------------------------------------------------------------------- export validator
 # The content of a world's file beside runs, trusted only after checks.
@@ -209,7 +211,7 @@ class SocietyCheck(Belongings):
         await check_free(services, tenant, self._name)
 
         def still_free(tx: Tx) -> None:
-            if tx.one(_TAKEN, (tenant, space)):
+            if is_space_taken(tx, tenant, space):
                 raise _exists_error(self._name)
 
         return Arrival(events=(imported,), guard=still_free)
@@ -254,12 +256,9 @@ def _fields(cls: type[msgspec.Struct]) -> tuple[tuple[str, bool], ...]:
     return tuple(found)
 
 
-_TAKEN = "SELECT 1 FROM streams WHERE tenant = ? AND space = ? LIMIT 1"
-
-
 async def check_free(services: Services, tenant: str, world: str) -> None:
     """Errors: `Conflict` if a tenant has a world of this id, or anything where it would stand."""
-    if await services.store.query(_TAKEN, (tenant, world_space(world))):
+    if await is_space_used(services.store, tenant, world_space(world)):
         raise _exists_error(world)
 
 
@@ -341,15 +340,13 @@ async def export_world(host: Host, world: str, path: str | Path) -> CarriedWorld
 
 async def _ancestry(host: Host, world: str, tick: int) -> Ancestry:
     store = host.services.store
-    rows = await store.query(
-        "SELECT parent, forked_at FROM worlds WHERE tenant = ? AND id = ?", (host.id, world)
-    )
-    parent, forked_at = rows[0]
+    row = await find_world(store, host.id, world)
+    assert row is not None
     found = await ancestors(store, host.id, world)
     return Ancestry(
         tick=tick,
-        parent=parent or "",
-        forked_at=forked_at or 0,
+        parent=row.parent or "",
+        forked_at=row.forked_at or 0,
         ancestors=tuple((one.world, one.tick) for one in found),
     )
 

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from artelier.artifacts import account_of
+from artelier.artifacts.queries import heads
 from artelier.errors import CorruptStore, NotFound
+from artelier.ledger.queries import balances_of
 from artelier.log import Event, Store, Stream, blob_name
 from artelier.money import SCRIP
 from artelier.world.events import ActionRejected, TickPassed, world_space, world_stream
 from artelier.world.history.streams import StreamReach, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
+from artelier.world.queries.worlds import joined_agents
 
 # --------------------------------------------------------------------------- world hash
 # The hash of a world: equal for equal histories, whatever the world is called and wherever it is kept.
@@ -243,28 +246,16 @@ async def _agents(place: Place) -> dict[str, tuple[int, str | None, bool]]:
     """Balance, state and whether it acts, by agent."""
     store, tenant, world = place
     space = world_space(world)
-    rows = await store.query(
-        "SELECT agent, state, active FROM world_agents WHERE tenant = ? AND space = ?", (tenant, space)
-    )
-    money = dict(
-        await store.query(
-            "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ?",
-            (tenant, space, SCRIP),
-        )
-    )
-    return {agent: (money.get(account_of(agent), 0), state, bool(active)) for agent, state, active in rows}
+    rows = await joined_agents(store, tenant, space)
+    money = await balances_of(store, tenant, space=space, asset=SCRIP)
+    return {agent: (money.get(account_of(agent), 0), state, active) for agent, state, active in rows}
 
 
 async def _artifacts(place: Place) -> dict[str, tuple[str, int, str, bool]]:
     """Owner, version, content and whether it is deleted, by id."""
     store, tenant, world = place
-    rows = await store.query(
-        "SELECT a.id, a.owner, a.version, v.content, a.deleted FROM artifacts a"
-        " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
-        " AND v.version = a.version WHERE a.tenant = ? AND a.space = ?",
-        (tenant, world_space(world)),
-    )
-    return {id_: (owner, version, ref, bool(gone)) for id_, owner, version, ref, gone in rows}
+    found = await heads(store, tenant, world_space(world))
+    return {one.id: (one.owner, one.version, one.content, one.deleted) for one in found}
 
 
 async def _versions(

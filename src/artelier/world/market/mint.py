@@ -20,7 +20,7 @@ from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.invoke.code_scope import in_scope
 from artelier.artifacts.invoke.invocation_tree import Admitted, BudgetSpent, Tree
 from artelier.artifacts.kinds import runnable_code
-from artelier.artifacts.queries import Standing
+from artelier.artifacts.queries import Standing, first_written_us
 from artelier.artifacts.ref import ACTORS
 from artelier.errors import AccessDenied, ArtelierError, InvalidArguments
 from artelier.ledger import Posting
@@ -29,6 +29,7 @@ from artelier.world.actions import Bid
 from artelier.world.config import Mint
 from artelier.world.events import AuctionClosed, BidPlaced, FeesShared
 from artelier.world.market.trades import clear_void
+from artelier.world.queries.market import bids_of, count_agents_using, fees_of, scored_at, users_between
 from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.view import fee_of
 
@@ -87,28 +88,17 @@ async def new_users(scene: Scene, standing: Standing, *, since: int = 0) -> int:
     Units: `since` is a tick, the first that counts. What is used in the tick that ends a round counts in the
     next one.
     """
-    scope = (scene.tenant, scene.space)
-    rows = await scene.stage.store.query(
-        "SELECT COALESCE(MAX(tick), 0) FROM world_rounds WHERE tenant = ? AND space = ? AND artifact = ?",
-        (*scope, standing.id),
-    )
-    rows = await scene.stage.store.query(
-        "SELECT user FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?"
-        " AND user <> ? AND user <> ? AND used >= ? AND used < ?",
-        (*scope, standing.id, standing.owner, standing.creator, max(rows[0][0], since), scene.tick),
-    )
-    return sum(user in scene.agents for (user,) in rows)
+    store, key = scene.stage.store, (scene.tenant, scene.space, standing.id)
+    since = max(await scored_at(store, *key), since)
+    makers = (standing.owner, standing.creator)
+    users = await users_between(store, *key, beside=makers, since=since, until=scene.tick)
+    return sum(user in scene.agents for user in users)
 
 
 async def _users(scene: Scene, standing: Standing) -> int:
     """Agents that have used it, themselves or by a program of theirs, and neither made nor own it."""
-    rows = await scene.stage.store.query(
-        "SELECT COUNT(*) FROM world_uses u JOIN world_agents g ON g.tenant = u.tenant"
-        " AND g.space = u.space AND g.agent = u.user"
-        " WHERE u.tenant = ? AND u.space = ? AND u.artifact = ? AND u.user <> ? AND u.user <> ?",
-        (scene.tenant, scene.space, standing.id, standing.owner, standing.creator),
-    )
-    return rows[0][0]
+    makers = (standing.owner, standing.creator)
+    return await count_agents_using(scene.stage.store, scene.tenant, scene.space, standing.id, beside=makers)
 
 
 async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
@@ -117,12 +107,10 @@ async def _is_duplicate(scene: Scene, standing: Standing) -> bool:
     assert at is not None
     if at.sources and ".copy-" in standing.id:
         return True
-    rows = await scene.stage.store.query(
-        "SELECT MIN(v.written_us) FROM artifact_versions v WHERE v.tenant = ? AND v.space = ?"
-        " AND v.content = ? AND v.id <> ?",
-        (scene.tenant, scene.space, at.content, standing.id),
+    first_us = await first_written_us(
+        scene.stage.store, scene.tenant, scene.space, at.content, beside=standing.id
     )
-    return rows[0][0] is not None and rows[0][0] <= at.written_us
+    return first_us is not None and first_us <= at.written_us
 
 
 async def _count_passed(scene: Scene, standing: Standing, cases: list[dict[str, Any]]) -> int:
@@ -221,15 +209,9 @@ async def placed_bids(scene: Scene, *, agent: str | None = None) -> list[PlacedB
 
 async def bids_before(scene: Scene, *, agent: str | None = None) -> list[PlacedBid]:
     """The bids of this round that were placed before this tick, in no order. Cost: O(bids)."""
-    where, parameters = "", [scene.tenant, scene.space]
-    if agent is not None:
-        where, parameters = " AND agent = ?", [*parameters, agent]
-    rows = await scene.stage.store.query(
-        "SELECT agent, artifact, amount, n FROM world_bids WHERE tenant = ? AND space = ?" + where,
-        tuple(parameters),
-    )
+    rows = await bids_of(scene.stage.store, scene.tenant, scene.space, agent=agent)
     # What stood before this tick was first: its events come before those of this tick.
-    return [PlacedBid(row[0], row[1], row[2], (0, row[3])) for row in rows]
+    return [PlacedBid(row.agent, row.artifact, row.amount, (0, row.n)) for row in rows]
 
 
 # --------------------------------------------------------------------------- fees
@@ -285,10 +267,7 @@ def collect_fees(scene: Scene) -> list[Posting]:
 
 async def _fees(scene: Scene) -> dict[str, int]:
     """Return what principals have paid to services since fees were shared, this tick included."""
-    rows = await scene.stage.store.query(
-        "SELECT payer, amount FROM world_fees WHERE tenant = ? AND space = ?", (scene.tenant, scene.space)
-    )
-    fees: dict[str, int] = dict(rows)
+    fees = await fees_of(scene.stage.store, scene.tenant, scene.space)
     for data, _ in scene.working.changes:
         if isinstance(data, ArtifactCharged | ArtifactInvoked) and (fee := fee_of(data)):
             fees[data.payer] = fees.get(data.payer, 0) + fee

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from artelier.artifacts import Access, Bill, Ref
 from artelier.artifacts.access.decision import version_at
@@ -13,6 +13,8 @@ from artelier.errors import AccessDenied, Conflict, CorruptStore, InvalidArgumen
 from artelier.log import BlobRef
 from artelier.world.actions import Accept, CancelOffer, Offer
 from artelier.world.events import OfferAccepted, OfferCancelled, OfferMade
+from artelier.world.queries import market
+from artelier.world.queries.market import OpenOffer
 from artelier.world.stores import copy_entries
 from artelier.world.tick.tick_context import ActionStep, Scene
 from artelier.world.tick.world_state import ESCROW
@@ -25,36 +27,12 @@ TITLE_CHARS_MAX = 80
 SUMMARY_CHARS_MAX = 400
 
 
-class OpenOffer(NamedTuple):
-    """One offer; a sold or cancelled one of this tick is kept with `is_open` False."""
-
-    offer: str
-    artifact: str
-    version: int
-    seller: str
-    price: int
-    sells: str
-    to: str
-    uses: int | None
-    ticks: int | None
-    royalty_percent: int
-    is_open: bool = True
-
-
-_COLUMNS = (
-    "SELECT offer, artifact, version, seller, price, sells, buyer_only, uses, ticks,"
-    " royalty_percent, status = 'open' FROM world_offers WHERE tenant = ? AND space = ? AND "
-)
-
-
 async def find_offer(step: ActionStep, offer: str) -> OpenOffer:
     """An open offer. Errors: `NotFound` for one that is not, or not any more."""
     found: OpenOffer | None = step.working.pending(("offer", offer))
     if found is None:
-        rows = await step.scene.stage.store.query(
-            f"{_COLUMNS}offer = ?", (step.scene.tenant, step.scene.space, offer)
-        )
-        found = _offer(rows[0]) if rows else None
+        scene = step.scene
+        found = await market.find_offer(scene.stage.store, scene.tenant, scene.space, offer)
     if found is None or not found.is_open:
         raise NotFound(f"there is no open offer {offer}")
     return found
@@ -62,11 +40,9 @@ async def find_offer(step: ActionStep, offer: str) -> OpenOffer:
 
 async def offers_of(step: ActionStep, artifact: str, seller: str) -> list[OpenOffer]:
     """Return what a seller offers of an artifact now, the offers of this tick included."""
-    rows = await step.scene.stage.store.query(
-        f"{_COLUMNS}artifact = ? AND status = 'open' AND seller = ?",
-        (step.scene.tenant, step.scene.space, artifact, seller),
-    )
-    found = {row[0]: _offer(row) for row in rows}
+    scene = step.scene
+    rows = await market.open_offers(scene.stage.store, scene.tenant, scene.space, artifact, seller)
+    found = {row.offer: row for row in rows}
     fresh: tuple[str, ...] = step.working.pending(("offers", artifact)) or ()
     for offer in (*found, *fresh):
         pending: OpenOffer | None = step.working.pending(("offer", offer))
@@ -77,34 +53,19 @@ async def offers_of(step: ActionStep, artifact: str, seller: str) -> list[OpenOf
 
 async def open_count(step: ActionStep) -> int:
     """Return how many offers an agent had open when the tick began. Cost: O(those)."""
-    rows = await step.scene.stage.store.query(
-        "SELECT COUNT(*) FROM world_offers WHERE tenant = ? AND space = ? AND seller = ? AND status = 'open'",
-        (step.scene.tenant, step.scene.space, step.agent),
-    )
-    return rows[0][0]
+    scene = step.scene
+    return await market.count_open_offers(scene.stage.store, scene.tenant, scene.space, seller=step.agent)
 
 
 async def void_offers(scene: Scene) -> list[OpenOffer]:
     """Offers of what the seller, or the escrow, no longer has, as of the tick before."""
-    rows = await scene.stage.store.query(
-        "SELECT o.offer, o.artifact, o.version, o.seller, o.price, o.sells, o.buyer_only, o.uses,"
-        " o.ticks, o.royalty_percent, 1 FROM world_offers o JOIN artifacts a"
-        " ON a.tenant = o.tenant AND a.space = o.space AND a.id = o.artifact"
-        " WHERE o.tenant = ? AND o.space = ? AND o.status = 'open' AND (a.deleted = 1 OR"
-        " a.owner <> CASE o.sells WHEN 'ownership' THEN ? ELSE o.seller END) ORDER BY o.n",
-        (scene.tenant, scene.space, ESCROW),
-    )
-    found = [_offer(row) for row in rows]
+    found = await market.void_offers(scene.stage.store, scene.tenant, scene.space, escrow=ESCROW)
     return [one for one in found if scene.working.pending(("offer", one.offer)) is None]
 
 
 def keep_offer(step: ActionStep, offer: OpenOffer) -> None:
     """Have the rest of the tick see an offer as it is now."""
     step.working.keep(("offer", offer.offer), offer)
-
-
-def _offer(row: tuple[Any, ...]) -> OpenOffer:
-    return OpenOffer(*row[:-1], is_open=bool(row[-1]))
 
 
 async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
@@ -119,11 +80,8 @@ async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
             metadata = decode_content("json", await step.working.blob(at.metadata))
         except (NotFound, CorruptStore):
             metadata = {}
-    rows = await step.scene.stage.store.query(
-        "SELECT COUNT(*), SUM(times) FROM world_uses WHERE tenant = ? AND space = ? AND artifact = ?",
-        (step.scene.tenant, step.scene.space, standing.id),
-    )
-    users, uses = rows[0]
+    scene = step.scene
+    users, uses = await market.use_count(scene.stage.store, scene.tenant, scene.space, standing.id)
     return {
         "title": _text(metadata, "title", TITLE_CHARS_MAX),
         "summary": _text(metadata, "summary", SUMMARY_CHARS_MAX),
@@ -133,7 +91,7 @@ async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
         "access": standing.access.policy if standing.access is not None else "",
         "size_bytes": at.size_bytes,
         "users": users,
-        "uses": uses or 0,
+        "uses": uses,
     }
 
 

@@ -33,6 +33,7 @@ from artelier.world.mind import prompt_sections
 from artelier.world.mind.billed_reads import stamp_charges
 from artelier.world.mind.prompt_builder import ModelRequestDraft
 from artelier.world.mind_artifacts import built_in
+from artelier.world.queries.history import completed_calls
 from artelier.world.tick.tick_context import Scene, Thought
 
 if TYPE_CHECKING:
@@ -178,13 +179,15 @@ class _Operating:
         async def count(run: Run) -> int:
             services = run.core.services
             row = await run_row(services.store, run.tenant_id, run.id)
-            rows = await services.store.query(
-                "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
-                " WHERE s.run = ? AND s.key >= ? AND s.key < ? AND s.key <> ? AND s.kind = 'model'"
-                " AND e.kind = ?",
-                (row.id, prefix, f"t{self._scene.tick}0", f"{prefix}transition", ModelCompleted.KIND),
+            stored = await completed_calls(
+                services.store,
+                row.id,
+                first=prefix,
+                before=f"t{self._scene.tick}0",
+                beside=f"{prefix}transition",
+                kind=ModelCompleted.KIND,
             )
-            ended = [decode_stored(data, type=ModelCompleted) for (data,) in rows]
+            ended = [decode_stored(data, type=ModelCompleted) for data in stored]
             return sum(one.input_tokens + one.output_tokens for one in ended)
 
         return await self._runs.within(self._wanted.agent, count)

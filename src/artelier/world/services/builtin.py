@@ -17,6 +17,8 @@ from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.log import Event, Stream
 from artelier.memory.entries import TEXT_CHARS_MAX
 from artelier.world.config import WorldConfig, read_config
+from artelier.world.queries.market import find_offer
+from artelier.world.queries.worlds import find_world
 from artelier.world.stores.entries import store_of
 from artelier.world.stores.kind import StoreConfig, as_numbers, embed, embedder_of
 from artelier.world.tick.tick_context import ActionStep
@@ -235,24 +237,19 @@ class _Looker:
     async def _is_offered(self, offer: str) -> bool:
         """Return True if an offer is made to all, or to or by the caller."""
         if offer not in self._offers:
-            rows = await store_of(self._working).query(
-                "SELECT seller, buyer_only FROM world_offers WHERE tenant = ? AND space = ? AND offer = ?",
-                (self._working.tenant, self._working.space, offer),
-            )
-            self._offers[offer] = bool(rows) and (
-                rows[0][1] in ("", self._caller) or rows[0][0] == self._caller
+            working = self._working
+            found = await find_offer(store_of(working), working.tenant, working.space, offer)
+            self._offers[offer] = found is not None and (
+                found.to in ("", self._caller) or found.seller == self._caller
             )
         return self._offers[offer]
 
 
 async def _config(working: Working) -> WorldConfig:
-    rows = await store_of(working).query(
-        "SELECT config FROM worlds WHERE tenant = ? AND id = ?",
-        (working.tenant, working.space.removeprefix("world:")),
-    )
-    if not rows:
+    world = await find_world(store_of(working), working.tenant, working.space.removeprefix("world:"))
+    if world is None:
         return WorldConfig()
-    return read_config(msgspec.json.decode(await working.blob(rows[0][0])))
+    return read_config(msgspec.json.decode(await working.blob(world.config)))
 
 
 # --------------------------------------------------------------------------- search

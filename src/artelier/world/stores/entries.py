@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
@@ -23,6 +23,15 @@ from artelier.log import Blob, BlobRef, Store, blob_name, blob_ref, make_blob, m
 from artelier.memory.entries import check_entry
 from artelier.memory.index.near_duplicates import duplicate_key
 from artelier.world.events import EntryAdded, EntryRemoved
+from artelier.world.queries.stores import (
+    EntryCounts,
+    StoreEntry,
+    entries_marked,
+    entry_counts,
+    find_entry,
+    least_entries,
+    oldest_entries,
+)
 from artelier.world.stores.kind import (
     MEMORY_STORE,
     StoreConfig,
@@ -42,24 +51,6 @@ MILLION = 1_000_000
 
 _AT_ONCE = 500
 """Names of blobs in one query."""
-
-_COLUMNS = "n, entry, tick, text, tags, importance, vector, embedder, mark"
-_HERE = " FROM store_entries WHERE tenant = ? AND space = ? AND store = ?"
-
-
-class StoreEntry(NamedTuple):
-    """One entry, its text, tags and vector behind references."""
-
-    n: int
-    """Seq of its event; entries are in this order. One that no event has made yet is newer than all."""
-    id: str
-    tick: int
-    text: str
-    tags: str | None
-    importance: int
-    vector: str
-    embedder: str
-    mark: str
 
 
 class StoreChange(NamedTuple):
@@ -145,14 +136,9 @@ def _keep(working: Working, store: str, *, added: StoreEntry | None = None, remo
 # Reading
 
 
-async def rows_of(
-    stage: Stage, store: str, more: str = "", parameters: Sequence[Any] = ()
-) -> list[StoreEntry]:
-    """Durable entries, by what follows the condition that names the store."""
-    rows = await store_of(stage).query(
-        f"SELECT {_COLUMNS}{_HERE}{more}", (stage.tenant, stage.space, store, *parameters)
-    )
-    return [StoreEntry(*row) for row in rows]
+def key_of(stage: Stage, store: str) -> tuple[str, str, str]:
+    """Return the key of a memory store: tenant, space and store."""
+    return stage.tenant, stage.space, store
 
 
 async def entries_of(stage: Stage, store: str, *, limit: int = WHOLE_MAX) -> list[StoreEntry]:
@@ -162,7 +148,7 @@ async def entries_of(stage: Stage, store: str, *, limit: int = WHOLE_MAX) -> lis
     """
     pending = pending_of(stage, store)
     most = limit + len(pending.removed) + 1
-    durable = await rows_of(stage, store, " ORDER BY n LIMIT ?", (most,))
+    durable = await oldest_entries(store_of(stage), key_of(stage, store), limit=most)
     living = [entry for entry in durable if entry.id not in pending.removed]
     living += pending.added.values()
     if len(living) > limit:
@@ -179,8 +165,7 @@ async def entry_of(stage: Stage, store: str, id: str) -> StoreEntry | None:
     pending = pending_of(stage, store)
     if id in pending.added or id in pending.removed:
         return pending.added.get(id)
-    rows = await rows_of(stage, store, " AND entry = ?", (id,))
-    return rows[0] if rows else None
+    return await find_entry(store_of(stage), key_of(stage, store), id)
 
 
 async def contents(stage: Stage, refs: Iterable[str]) -> dict[str, bytes]:
@@ -277,15 +262,6 @@ class AddedEntry(NamedTuple):
     """Entries that went to make room."""
 
 
-class _Counts(NamedTuple):
-    """The counts of a store, with what is pending."""
-
-    seed: int
-    added: int
-    """Ever."""
-    entries: int
-
-
 async def config_of(working: Working, standing: Standing) -> StoreConfig:
     """The config of a memory store that may be touched. Errors: `InvalidArguments` for another kind."""
     if standing.kind != MEMORY_STORE or standing.at is None:
@@ -365,7 +341,7 @@ def entry_id(seed: int, store: str, tick: int, n: int, attempt: int) -> str:
     return f"mem_{digest[:8]}"
 
 
-async def _fresh_id(working: Working, store: str, counts: _Counts) -> str:
+async def _fresh_id(working: Working, store: str, counts: EntryCounts) -> str:
     """The same whoever asks first: of two that add at once, one is refused and finds what the other did."""
     for attempt in range(100):
         id_ = entry_id(counts.seed, store, working.at_us, counts.added, attempt)
@@ -379,7 +355,7 @@ async def _same(
 ) -> str | None:
     """An entry that says the same and has all these tags: the newest."""
     alike = [one for one in pending.added.values() if one.mark == mark]
-    durable = await rows_of(working, store, " AND mark = ? ORDER BY n DESC LIMIT 8", (mark,))
+    durable = await entries_marked(store_of(working), key_of(working, store), mark)
     alike = [*reversed(alike), *(one for one in durable if one.id not in pending.removed)]
     for one in alike:
         found = await contents(working, [one.tags] if one.tags is not None else [])
@@ -393,15 +369,10 @@ async def is_empty(working: Working, store: str) -> bool:
     return (await _counts(working, store, pending_of(working, store))).entries == 0
 
 
-async def _counts(working: Working, store: str, pending: Pending) -> _Counts:
-    rows = await store_of(working).query(
-        "SELECT w.seed, COALESCE(c.added, 0), COALESCE(c.entries, 0) FROM worlds w"
-        " LEFT JOIN store_counts c ON c.tenant = w.tenant AND c.space = ? AND c.store = ?"
-        " WHERE w.tenant = ? AND w.id = ?",
-        (working.space, store, working.tenant, working.space.removeprefix(_PREFIX)),
-    )
-    seed, added, entries = rows[0] if rows else (0, 0, 0)
-    return _Counts(seed, added + pending.adds, entries + pending.adds - pending.removals)
+async def _counts(working: Working, store: str, pending: Pending) -> EntryCounts:
+    world = working.space.removeprefix(_PREFIX)
+    seed, added, entries = await entry_counts(store_of(working), key_of(working, store), world=world)
+    return EntryCounts(seed, added + pending.adds, entries + pending.adds - pending.removals)
 
 
 async def _going(
@@ -412,8 +383,9 @@ async def _going(
     if excess <= 0:
         return ()
     by_score = config.auto_prune == "lowest_score"
-    order = " ORDER BY importance, n LIMIT ?" if by_score else " ORDER BY n LIMIT ?"
-    durable = await rows_of(working, store, order, (excess + len(pending.removed),))
+    read = least_entries if by_score else oldest_entries
+    most = excess + len(pending.removed)
+    durable = await read(store_of(working), key_of(working, store), limit=most)
     candidates = [one for one in durable if one.id not in pending.removed]
     candidates += pending.added.values()
     if by_score:

@@ -15,13 +15,14 @@ from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.log import Store
 from artelier.memory.entries import check_query
 from artelier.memory.index.index_entry import Record
+from artelier.world.queries.stores import changed_at, entries_between, removed_between
 from artelier.world.stores.entries import (
     MILLION,
     StoreEntry,
     config_of,
     contents,
+    key_of,
     pending_of,
-    rows_of,
     store_of,
     tags_of,
     text_of,
@@ -113,26 +114,17 @@ class StoreIndex:
         """Take up what changed since the last time. Cost: O(what changed)."""
         while True:
             seen = self.seen
-            rows = await store_of(stage).query(
-                "SELECT changed FROM store_counts WHERE tenant = ? AND space = ? AND store = ?",
-                (stage.tenant, stage.space, store),
-            )
-            changed: int = rows[0][0] if rows else 0
+            here, key = store_of(stage), key_of(stage, store)
+            changed = await changed_at(here, key)
             if changed <= seen:
                 return
-            gone = await store_of(stage).query(
-                "SELECT entry FROM store_removals WHERE tenant = ? AND space = ? AND store = ?"
-                " AND n > ? AND n <= ?",
-                (stage.tenant, stage.space, store, seen, changed),
-            )
-            new = await rows_of(
-                stage, store, " AND n > ? AND n <= ? ORDER BY n LIMIT ?", (seen, changed, PAGE)
-            )
+            gone = await removed_between(here, key, after=seen, upto=changed)
+            new = await entries_between(here, key, after=seen, upto=changed, limit=PAGE)
             cards = await cards_of(stage, new, embedder=self.embedder)
             with self.lock:
                 if self.seen != seen:
                     continue  # another task was faster
-                for (id_,) in gone:
+                for id_ in gone:
                     self._take_away(id_)
                 for card in cards:
                     self._put(card)

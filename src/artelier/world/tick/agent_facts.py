@@ -15,6 +15,8 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.world.agent import AgentRow
+from artelier.world.queries.market import shown_offers
+from artelier.world.queries.worlds import inbox_of
 from artelier.world.tick.tick_context import Scene, read_preview
 
 OFFERS_SHOWN = 20
@@ -31,9 +33,6 @@ INBOX_SHOWN = 20
 
 NEWS_FROM = "world"
 """The sender of what happened to the world; no agent is called so."""
-
-_SHOWN = ("offer", "artifact", "kind", "seller", "price", "sells", "buyer_only", "royalty_percent")
-_NAMES = tuple("to" if name == "buyer_only" else name for name in _SHOWN)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -56,26 +55,16 @@ class Sight:
         """
         sight = cls(scene)
         store, scope = scene.stage.store, (scene.tenant, scene.space)
-        rows = await store.query(
-            f"SELECT {', '.join(_SHOWN)}, preview, n FROM (SELECT *,"
-            " ROW_NUMBER() OVER (PARTITION BY buyer_only ORDER BY n DESC) AS place FROM (SELECT *,"
-            " ROW_NUMBER() OVER (PARTITION BY buyer_only, seller ORDER BY n DESC) AS own"
-            " FROM world_offers WHERE tenant = ? AND space = ? AND status = 'open') WHERE own <= ?)"
-            " WHERE place <= CASE buyer_only WHEN '' THEN ? ELSE ? END ORDER BY n DESC",
-            (*scope, OFFERS_OF_ONE, OFFERS_LOOKED_AT, OFFERS_SHOWN),
+        rows = await shown_offers(
+            store, *scope, of_one=OFFERS_OF_ONE, to_all=OFFERS_LOOKED_AT, to_one=OFFERS_SHOWN
         )
-        await scene.stage.preload_contents(row[-2] for row in rows)
-        for *shown, preview, n in rows:
-            fact = dict(zip(_NAMES, shown, strict=True)) | await read_preview(scene.stage, preview)
-            sight._offers.setdefault(fact["to"], []).append(fact)
-            sight._places[fact["offer"]] = n
+        await scene.stage.preload_contents(row.preview for row in rows)
+        for row in rows:
+            fact = row.terms() | await read_preview(scene.stage, row.preview)
+            sight._offers.setdefault(row.to, []).append(fact)
+            sight._places[row.offer] = row.n
         scene.stage.forget_contents()
-        rows = await store.query(
-            "SELECT agent, sender, text FROM world_inbox WHERE tenant = ? AND space = ?"
-            " AND tick = ? ORDER BY n",
-            (*scope, scene.tick - 1),
-        )
-        for agent, sender, ref in rows:
+        for agent, sender, ref in await inbox_of(store, *scope, tick=scene.tick - 1):
             try:
                 text = (await scene.stage.blob(ref)).decode(errors="replace")
             except (NotFound, CorruptStore, InvalidRequest):

@@ -11,6 +11,8 @@ from artelier.artifacts.ref import ACTORS
 from artelier.errors import LimitReached
 from artelier.ledger import Posting
 from artelier.money import SCRIP
+from artelier.world.queries.market import bytes_for_sale, sale_seller
+from artelier.world.queries.worlds import usage_after
 from artelier.world.tick.tick_context import Scene
 from artelier.world.tick.world_state import ESCROW, stored_changes
 
@@ -55,15 +57,7 @@ async def check_storage(scene: Scene, working: Working) -> None:
 
 async def _sum_offered(scene: Scene, seller: str) -> int:
     """Bytes of what the escrow held for a seller when the tick began."""
-    rows = await scene.stage.store.query(
-        "SELECT COALESCE(SUM(v.size_bytes), 0) FROM world_offers o"
-        " JOIN artifacts a ON a.tenant = o.tenant AND a.space = o.space AND a.id = o.artifact"
-        " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
-        " AND v.version = a.version WHERE o.tenant = ? AND o.space = ? AND o.seller = ?"
-        " AND o.status = 'open' AND o.sells = 'ownership' AND a.owner = ? AND a.deleted = 0",
-        (scene.tenant, scene.space, seller, ESCROW),
-    )
-    return rows[0][0]
+    return await bytes_for_sale(scene.stage.store, scene.tenant, scene.space, seller, escrow=ESCROW)
 
 
 async def _seller(scene: Scene, id: str, before: Standing | None) -> str:
@@ -74,12 +68,7 @@ async def _seller(scene: Scene, id: str, before: Standing | None) -> str:
         data = change.data
         if isinstance(data, ArtifactTransferred) and (data.id, data.to) == (id, ESCROW):
             return data.giver
-    rows = await scene.stage.store.query(
-        "SELECT seller FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ?"
-        " AND status = 'open' AND sells = 'ownership'",
-        (scene.tenant, scene.space, id),
-    )
-    return rows[0][0] if rows else ESCROW
+    return await sale_seller(scene.stage.store, scene.tenant, scene.space, id) or ESCROW
 
 
 async def _responsible(working: Working, owner: str) -> str:
@@ -99,11 +88,8 @@ async def refused_calls(scene: Scene) -> dict[str, str]:
     limits = scene.config.resources
     if limits.model_calls is None and limits.tokens is None:
         return {}
-    rows = await scene.stage.store.query(
-        "SELECT agent, SUM(calls), SUM(tokens) FROM world_usage"
-        " WHERE tenant = ? AND space = ? AND tick > ? GROUP BY agent",
-        (scene.tenant, scene.space, scene.tick - limits.window),
-    )
+    since = scene.tick - limits.window
+    rows = await usage_after(scene.stage.store, scene.tenant, scene.space, tick=since)
     refused: dict[str, str] = {}
     for agent, calls, tokens in rows:
         for used, cap, what in (

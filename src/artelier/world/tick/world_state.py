@@ -8,16 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from artelier.artifacts import Licence, Royalty, Stage, StoreStage, Working, account_of, principal_of
-from artelier.artifacts.queries import COLUMNS, Standing, standing_from
+from artelier.artifacts.queries import Standing, heads, is_owner, load_many
 from artelier.log import DataKey, Store, blob_name, blob_ref
 from artelier.money import SCRIP
 from artelier.world.config import read_config
 from artelier.world.events import OfferAccepted
+from artelier.world.queries.market import LicenceRow, licences_of, royalty_of, sales_of, traded_ids
+from artelier.world.queries.worlds import (
+    PaidSteps,
+    WorldRow,
+    find_world,
+    has_joined,
+    paid_steps,
+    settled_balances,
+)
 from artelier.world.stores.entries import whole as with_entries
 
 # --------------------------------------------------------------------------- clock
@@ -55,22 +64,6 @@ ESCROW = "genesis_escrow"
 """The principal that owns what is offered for sale."""
 
 
-_PAID = (
-    "COALESCE((SELECT SUM(p.moved) FROM world_paid p WHERE p.tenant = a.tenant"
-    " AND p.space = a.space AND p.account = a.account AND p.asset = a.asset), 0)"
-)
-
-
-class PaidSteps(NamedTuple):
-    """The amount that one step of one agent has moved on one account."""
-
-    agent: str
-    step: str
-    account: str
-    asset: str
-    moved: int
-
-
 class WorldStage(StoreStage):
     """The state at the end of a tick. Cost: O(1) per question, after the first."""
 
@@ -98,43 +91,33 @@ class WorldStage(StoreStage):
         return self._key
 
     async def _key_of_config(self) -> DataKey | None:
-        rows = await self._store.query(
-            "SELECT config FROM worlds WHERE tenant = ? AND id = ?",
-            (self.tenant, self.space.partition(":")[2]),
-        )
-        return await self._store.key_of(self.tenant, blob_name(rows[0][0])) if rows else None
+        world = await self._world()
+        return None if world is None else await self._store.key_of(self.tenant, blob_name(world.config))
+
+    async def _world(self) -> WorldRow | None:
+        return await find_world(self._store, self.tenant, self.space.partition(":")[2])
 
     async def asks_consent(self) -> bool:
         """Return whether the world is under the rules that ask for consent, which never change."""
         if self._asks_consent is None:
-            rows = await self._store.query(
-                "SELECT config FROM worlds WHERE tenant = ? AND id = ?",
-                (self.tenant, self.space.partition(":")[2]),
-            )
-            config = read_config(msgspec.json.decode(await self.blob(rows[0][0]))) if rows else None
-            self._asks_consent = config is not None and config.asks_consent
+            world = await self._world()
+            if world is None:
+                self._asks_consent = False
+            else:
+                config = read_config(msgspec.json.decode(await self.blob(world.config)))
+                self._asks_consent = config.asks_consent
         return self._asks_consent
 
     async def load(self) -> None:
         """Read all balances and who owns what in two queries."""
-        rows = await self._store.query(
-            f"SELECT a.account, a.asset, a.balance - {_PAID} FROM accounts a"
-            " WHERE a.tenant = ? AND a.space = ?",
-            (self.tenant, self.space),
-        )
-        self._balances = {(account, asset): balance for account, asset, balance in rows}
+        self._balances = await settled_balances(self._store, self.tenant, self.space)
         self._has_all_balances = True
         owned: dict[str, dict[str, str]] = {}
-        rows = await self._store.query(
-            "SELECT a.id, a.owner, a.kind, v.size_bytes FROM artifacts a JOIN artifact_versions v"
-            " ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id AND v.version = a.version"
-            " WHERE a.tenant = ? AND a.space = ? AND a.deleted = 0",
-            (self.tenant, self.space),
-        )
         stored: dict[str, int] = {}
-        for id_, owner, kind, size_bytes in rows:
-            owned.setdefault(owner, {})[id_] = kind
-            stored[owner] = stored.get(owner, 0) + size_bytes
+        for head in await heads(self._store, self.tenant, self.space):
+            if not head.deleted:
+                owned.setdefault(head.owner, {})[head.id] = head.kind
+                stored[head.owner] = stored.get(head.owner, 0) + head.size_bytes
         self._owned, self._stored = owned, stored
         self._sorted.clear()
 
@@ -145,12 +128,9 @@ class WorldStage(StoreStage):
             return known
         if self._has_all_balances:
             return 0
-        rows = await self._store.query(
-            f"SELECT a.balance - {_PAID} FROM accounts a"
-            " WHERE a.tenant = ? AND a.space = ? AND a.account = ? AND a.asset = ?",
-            (self.tenant, self.space, account, asset),
-        )
-        found = self._balances[account, asset] = rows[0][0] if rows else 0
+        side = (account, asset)
+        rows = await settled_balances(self._store, self.tenant, self.space, side)
+        found = self._balances[side] = rows.get(side, 0)
         return found
 
     def balance_now(self, principal: str) -> int:
@@ -166,19 +146,11 @@ class WorldStage(StoreStage):
 
     async def has_acted(self, principal: str) -> bool:
         """Return whether a principal is an agent of this world, or was one."""
-        rows = await self.store.query(
-            "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?",
-            (self.tenant, self.space, principal),
-        )
-        return bool(rows)
+        return await has_joined(self.store, self.tenant, self.space, principal)
 
     async def is_owner(self, principal: str) -> bool:
         """Return whether a principal owns an artifact of this world at the end of the tick."""
-        rows = await self.store.query(
-            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND owner = ? AND deleted = 0 LIMIT 1",
-            (self.tenant, self.space, principal),
-        )
-        return bool(rows)
+        return await is_owner(self.store, self.tenant, self.space, principal)
 
     def stored_bytes(self, principal: str) -> int:
         """Bytes of the newest versions of what a principal owns, and of what its programs own.
@@ -193,15 +165,8 @@ class WorldStage(StoreStage):
     async def preload(self, ids: Iterable[str]) -> None:
         """Read many artifacts at once that will be asked for."""
         wanted = [id_ for id_ in ids if id_ not in self.seen]
-        for start in range(0, len(wanted), 500):
-            some = wanted[start : start + 500]
-            marks = ",".join("?" * len(some))
-            rows = await self._store.query(
-                f"{COLUMNS}a.version WHERE a.tenant = ? AND a.space = ? AND a.id IN ({marks})",
-                (self.tenant, self.space, *some),
-            )
-            found = {row[0]: standing_from(row) for row in rows}
-            self.seen.update({id_: found.get(id_) for id_ in some})
+        found = await load_many(self._store, self.tenant, self.space, wanted)
+        self.seen.update({id_: found.get(id_) for id_ in wanted})
 
     async def preload_contents(self, refs: Iterable[str | None]) -> None:
         """Read many contents at once that will be asked for; what cannot be read is left out."""
@@ -221,11 +186,7 @@ class WorldStage(StoreStage):
 
     async def read_paid(self) -> list[PaidSteps]:
         """Return what the prompts of the tick at hand have moved so far."""
-        rows = await self._store.query(
-            "SELECT agent, step, account, asset, moved FROM world_paid WHERE tenant = ? AND space = ?",
-            (self.tenant, self.space),
-        )
-        return [PaidSteps(*row) for row in rows]
+        return await paid_steps(self._store, self.tenant, self.space)
 
     async def whole(
         self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
@@ -240,15 +201,12 @@ class WorldStage(StoreStage):
         the rows already; what its actions use is pending. A seller may use what it has put into escrow until
         the very action by which it is sold.
         """
-        rows: list[tuple[Any, ...]] = []
+        found: list[LicenceRow] = []
         if id in await self._traded_ids():
-            rows = await self._store.query(
-                "SELECT licence, uses_left FROM world_licences WHERE tenant = ? AND space = ?"
-                " AND artifact = ? AND holder = ? AND (uses_left IS NULL OR uses_left > 0)"
-                " AND (until_tick IS NULL OR until_tick >= ?) ORDER BY uses_left, licence LIMIT ?",
-                (self.tenant, self.space, id, principal, self.at_us, LICENCES_MAX),
+            found = await licences_of(
+                self._store, self.tenant, self.space, id, principal, tick=self.at_us, limit=LICENCES_MAX
             )
-        for name, left in rows:
+        for name, left in found:
             if left is None or left > (over or self).uses(name):
                 return Licence(name, left is not None)
         return await self._escrow_licence(id, principal, over or self)
@@ -258,12 +216,7 @@ class WorldStage(StoreStage):
         standing = await over.standing(id)
         if standing is None or standing.owner != ESCROW:
             return None
-        rows = await self._store.query(
-            "SELECT offer FROM world_offers WHERE tenant = ? AND space = ? AND artifact = ?"
-            " AND status = 'open' AND seller = ? AND sells = 'ownership'",
-            (self.tenant, self.space, id, seller),
-        )
-        for (offer,) in rows:
+        for offer in await sales_of(self._store, self.tenant, self.space, id, seller):
             if (pending := over.pending(("offer", offer))) is None or pending.is_open:
                 return Licence(offer, False)
         for offer in over.pending(("offers", id)) or ():
@@ -274,25 +227,17 @@ class WorldStage(StoreStage):
 
     async def _traded_ids(self) -> set[str]:
         if self._traded is None:
-            rows = await self._store.query(
-                "SELECT artifact FROM world_licences WHERE tenant = ? AND space = ?"
-                " UNION SELECT artifact FROM world_royalties WHERE tenant = ? AND space = ?",
-                (self.tenant, self.space) * 2,
-            )
-            self._traded = {id_ for (id_,) in rows}
+            self._traded = await traded_ids(self._store, self.tenant, self.space)
         return self._traded
 
     async def royalty(self, id: str, *, over: Stage | None = None) -> Royalty | None:
         if id not in await self._traded_ids():
             return None
-        rows = await self._store.query(
-            "SELECT origin, percent FROM world_royalties WHERE tenant = ? AND space = ? AND artifact = ?",
-            (self.tenant, self.space, id),
-        )
-        if not rows:
+        owed = await royalty_of(self._store, self.tenant, self.space, id)
+        if owed is None:
             return None
-        origin = await (over or self).standing(rows[0][0])
-        return Royalty(origin.owner, rows[0][1]) if origin is not None else None
+        origin = await (over or self).standing(owed.origin)
+        return Royalty(origin.owner, owed.percent) if origin is not None else None
 
     def lock_reason(self, standing: Standing) -> str:
         """Return what is in escrow stays as it was offered, whatever its policy says."""

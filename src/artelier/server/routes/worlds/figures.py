@@ -16,7 +16,7 @@ from artelier.server.wire import worlds as wire
 from artelier.server.wire.models import AfterNumber, Limit, Page
 from artelier.world.events import ActionRejected
 from artelier.world.figures.metrics import TickMetrics, tick_metrics
-from artelier.world.queries import agents, log, offers
+from artelier.world.queries.reports import agents, log, offers
 
 router = resource("worlds")
 

@@ -38,7 +38,7 @@ async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Err
             got=ticks,
             hint="Ask for fewer, and again when they have passed.",
         )
-    if (await world.row())["paused"]:
+    if (await world.row()).paused:
         raise Conflict(f"world {id} is paused", hint="Resume it first.")
     about = Passing(asked=ticks)
     return errands.start(key_of(desk, id), _pass(world, about), about=about)
@@ -46,7 +46,7 @@ async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Err
 
 async def _pass(world: World, about: Passing) -> None:
     async with world:
-        while about.passed < about.asked and not (await world.row())["paused"]:
+        while about.passed < about.asked and not (await world.row()).paused:
             try:
                 done = await _tick(world)
             except RunSuspended as stopped:
@@ -67,6 +67,6 @@ async def _tick(world: World) -> Passed | None:
         except Conflict as conflict:
             if type(conflict) is not Conflict:
                 raise  # another process drives its agents
-            if (await world.row())["paused"]:
+            if (await world.row()).paused:
                 return None
     return await world.tick()

@@ -19,7 +19,7 @@ from artelier.server.wire import worlds as wire
 from artelier.server.wire.models import After, Limit, Nothing
 from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
 from artelier.world.genesis.file import WorldEntry
-from artelier.world.queries import overview, worlds
+from artelier.world.queries.reports import overview, worlds
 
 router = resource("worlds")
 
@@ -30,8 +30,8 @@ MADE_MAX = 3_000
 @router.get("", operation_id="worlds_list")
 async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> wire.WorldsPage:
     """Worlds of the tenant, by id."""
-    rest = [one for one in await worlds(desk) if one["id"] > (after or "")]
-    following = rest[limit - 1]["id"] if len(rest) > limit else None
+    rest = [one for one in await worlds(desk) if one.id > (after or "")]
+    following = rest[limit - 1].id if len(rest) > limit else None
     return wire.WorldsPage.model_validate(
         {"items": rest[:limit], "next": following, "templates": shipped_names()}
     )
@@ -79,8 +79,8 @@ async def _show_world(desk: Any, id: str, errands: Errands) -> wire.WorldShown:
     errand, failure = errands.at_work(key), errands.failure(key)
     return wire.WorldShown.model_validate(
         {
-            **row,
-            **await overview(world),
+            **msgspec.to_builtins(row),
+            **msgspec.to_builtins(await overview(world)),
             "settings": msgspec.to_builtins(settings),
             "passing": errand.about if errand is not None else None,
             "failed": marked_wire(failure.to_wire()) if failure is not None else None,

@@ -8,10 +8,22 @@ from typing import Any, cast
 
 import msgspec
 
+from artelier.artifacts.queries import count_kinds
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.ledger.queries import balances_of
 from artelier.log import Event, blob_name, registered
+from artelier.money import SCRIP
 from artelier.world.events import world_space, world_stream
 from artelier.world.kernel_adapter import Host, host_of
+from artelier.world.queries.market import OfferRow, count_open_offers, count_sold, offer_rows
+from artelier.world.queries.worlds import (
+    AgentStanding,
+    WorldLine,
+    agent_standings,
+    count_agents,
+    has_joined,
+    world_lines,
+)
 from artelier.world.world import World
 
 TEXTS = ("reasoning", "result", "reason", "text")
@@ -23,48 +35,45 @@ WINDOW = 1_000
 """Events that are read at once when the newest are looked for."""
 
 
-async def worlds(kernel: Any) -> list[dict[str, Any]]:
-    """`{id, tick, seed, paused, parent, forked_at, agents}` of each world of a tenant, by id."""
+class EventLine(msgspec.Struct, frozen=True):
+    """An event of a world with what was said in it."""
+
+    seq: int
+    tick: int
+    kind: str
+    actor: str
+    data: dict[str, Any]
+    """Its fields, references to texts replaced by the texts."""
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events in order, and the `after` of the next page; None at the end."""
+
+    items: list[EventLine]
+    next: int | None
+
+
+class WorldOverview(msgspec.Struct, frozen=True):
+    """The figures of a world. Scrip in holds is not counted as scrip."""
+
+    agents: int
+    artifacts: int
+    scrip: int
+    held: int
+    open_offers: int
+    sold: int
+
+
+async def worlds(kernel: Any) -> list[WorldLine]:
+    """Return the worlds of a tenant, by id."""
     host = host_of(kernel)
-    rows = await host.services.store.query(
-        "SELECT w.id, w.tick, w.seed, w.paused, w.parent, w.forked_at,"
-        " (SELECT COUNT(*) FROM world_agents a WHERE a.tenant = w.tenant"
-        " AND a.space = 'world:' || w.id AND a.active = 1)"
-        " FROM worlds w WHERE w.tenant = ? ORDER BY w.id",
-        (host.id,),
-    )
-    names = ("id", "tick", "seed", "paused", "parent", "forked_at", "agents")
-    return [{**dict(zip(names, row, strict=True)), "paused": bool(row[3])} for row in rows]
+    return await world_lines(host.services.store, host.id)
 
 
-async def agents(world: World) -> list[dict[str, Any]]:
-    """Return where each agent stands, the richest first: `{id, balance, owns, state, last_action, ...}`."""
+async def agents(world: World) -> list[AgentStanding]:
+    """Return the agents that act, the richest first."""
     await world.row()
-    rows = await world.host.services.store.query(
-        "SELECT g.agent, COALESCE(c.balance, 0) AS money,"
-        " (SELECT COUNT(*) FROM artifacts a WHERE a.tenant = g.tenant AND a.space = g.space"
-        " AND a.owner = g.agent AND a.deleted = 0),"
-        " g.state, g.ticks_in_state, g.failures, g.last_tick, g.last_action, g.last_ok,"
-        " g.last_source"
-        " FROM world_agents g LEFT JOIN accounts c ON c.tenant = g.tenant AND c.space = g.space"
-        " AND c.account = 'principal:' || g.agent AND c.asset = 'scrip'"
-        " WHERE g.tenant = ? AND g.space = ? AND g.active = 1 ORDER BY money DESC, g.n",
-        (world.host.id, world_space(world.id)),
-    )
-    names = (
-        "id",
-        "balance",
-        "owns",
-        "state",
-        "ticks_in_state",
-        "failures",
-        "last_tick",
-        "last_action",
-        "last_ok",
-        "last_source",
-    )
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    return [{**one, "last_ok": None if one["last_ok"] is None else bool(one["last_ok"])} for one in found]
+    return await agent_standings(world.host.services.store, world.host.id, world_space(world.id))
 
 
 async def log(
@@ -76,8 +85,8 @@ async def log(
     actor: str | None = None,
     tick: int | None = None,
     kinds: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Events of a world with what was said in them: `{items: [{seq, tick, kind, actor, data}], next}`.
+) -> EventPage:
+    """Return events of a world with what was said in them.
 
     `after` is a seq; `next` is what to give there for more, None at the end. `last` asks for the newest
     instead, that many, the oldest of them first.
@@ -100,7 +109,7 @@ async def log(
         found, following = await _oldest(world, is_wanted, after, limit)
     if actor is not None and not found:
         await _check_actor(world, actor)
-    return {"items": [await _item(world.host, one) for one in found], "next": following}
+    return EventPage([await _item(world.host, one) for one in found], following)
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
@@ -150,22 +159,20 @@ async def _newest(world: World, wanted: Callable[[Event], bool], count: int) -> 
 
 async def _check_actor(world: World, actor: str) -> None:
     """Errors: `NotFound` for one who never joined and of whom there is no event."""
-    rows = await world.host.services.store.query(
-        "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?",
-        (world.host.id, world_space(world.id), actor),
-    )
-    if not rows and not await _newest(world, lambda one: one.actor == actor, 1):
+    store, tenant = world.host.services.store, world.host.id
+    is_known = await has_joined(store, tenant, world_space(world.id), actor)
+    if not is_known and not await _newest(world, lambda one: one.actor == actor, 1):
         raise NotFound(
             f"nobody called {actor} was ever in world {world.id}",
             hint=f"Who is there: artelier world agents {world.id}",
         )
 
 
-async def _item(host: Host, one: Event) -> dict[str, Any]:
+async def _item(host: Host, one: Event) -> EventLine:
     data = one.plain()
     await _say(host, data)
     await _say_settings(host, data)
-    return {"seq": one.seq, "tick": one.at_us, "kind": one.kind, "actor": one.actor, "data": data}
+    return EventLine(one.seq, one.at_us, one.kind, one.actor, data)
 
 
 async def _say_settings(host: Host, data: dict[str, Any]) -> None:
@@ -204,56 +211,22 @@ async def _text(host: Host, ref: str) -> str:
     return content.decode(errors="replace")[:TEXT_CHARS_MAX]
 
 
-async def overview(world: World) -> dict[str, Any]:
-    """`{agents, artifacts, scrip, held, open_offers, sold}`. Scrip in holds is not counted as scrip."""
-    store, scope = world.host.services.store, (world.host.id, world_space(world.id))
-
-    async def one(sql: str) -> int:
-        rows = await store.query(sql, scope)
-        return int(rows[0][0] or 0)
-
-    where = "WHERE tenant = ? AND space = ?"
-    return {
-        "agents": await one(f"SELECT COUNT(*) FROM world_agents {where} AND active = 1"),
-        "artifacts": await one(f"SELECT COUNT(*) FROM artifacts {where} AND deleted = 0"),
-        "scrip": await one(
-            f"SELECT SUM(balance) FROM accounts {where} AND asset = 'scrip' AND account LIKE 'principal:%'"
-        ),
-        "held": await one(
-            f"SELECT SUM(balance) FROM accounts {where} AND asset = 'scrip' AND account LIKE 'hold:%'"
-        ),
-        "open_offers": await one(f"SELECT COUNT(*) FROM world_offers {where} AND status = 'open'"),
-        "sold": await one(f"SELECT SUM(sold) FROM world_offers {where}"),
-    }
+async def overview(world: World) -> WorldOverview:
+    """Return the figures of a world as they stand now."""
+    store, tenant, space = world.host.services.store, world.host.id, world_space(world.id)
+    money = await balances_of(store, tenant, space=space, asset=SCRIP)
+    return WorldOverview(
+        agents=await count_agents(store, tenant, space, active=True),
+        artifacts=sum(one.artifacts for one in await count_kinds(store, tenant, space)),
+        scrip=sum(balance for name, balance in money.items() if name.startswith("principal:")),
+        held=sum(balance for name, balance in money.items() if name.startswith("hold:")),
+        open_offers=await count_open_offers(store, tenant, space),
+        sold=await count_sold(store, tenant, space),
+    )
 
 
-async def offers(world: World, *, closed: bool = False, limit: int = 100) -> list[dict[str, Any]]:
-    """Offers, newest first: open ones; or those that are not any more, or have sold something."""
+async def offers(world: World, *, closed: bool = False, limit: int = 100) -> list[OfferRow]:
+    """Return offers, newest first: open ones; or those that are not any more, or have sold something."""
     await world.row()
-    wanted = "(status != 'open' OR sold > 0)" if closed else "status = 'open'"
-    rows = await world.host.services.store.query(
-        "SELECT offer, artifact, version, kind, seller, price, sells, buyer_only, uses, ticks,"
-        " royalty_percent, made, status, buyer, closed, sold FROM world_offers"
-        f" WHERE tenant = ? AND space = ? AND {wanted}"
-        " ORDER BY n DESC LIMIT ?",
-        (world.host.id, world_space(world.id), limit),
-    )
-    names = (
-        "offer",
-        "artifact",
-        "version",
-        "kind",
-        "seller",
-        "price",
-        "sells",
-        "to",
-        "uses",
-        "ticks",
-        "royalty_percent",
-        "made",
-        "status",
-        "buyer",
-        "closed",
-        "sold",
-    )
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    store, tenant = world.host.services.store, world.host.id
+    return await offer_rows(store, tenant, world_space(world.id), closed=closed, limit=limit)

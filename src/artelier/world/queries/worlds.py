@@ -1,0 +1,293 @@
+"""Reads of worlds and their agents: settings, forks, checkpoints, messages, what prompts have moved."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from artelier.log import Store
+from artelier.log.queries import Look
+from artelier.world.agent import AgentRow
+from artelier.world.events import Ancestor, WorldStatus, world_space
+
+
+class WorldRow(msgspec.Struct, frozen=True):
+    """A world as the view has it."""
+
+    id: str
+    tick: int
+    """That passed last; 0 before the first."""
+    seed: int
+    config: str
+    """A reference to the JSON of its settings."""
+    paused: bool
+    parent: str | None
+    """The world that it is a fork of."""
+    forked_at: int | None
+
+    @property
+    def status(self) -> WorldStatus:
+        return WorldStatus.of(paused=self.paused)
+
+    def __getitem__(self, name: str) -> str | int | None:
+        """Return a field by name, as when `World.row` returned a dict. Deprecated."""
+        if name not in self.__struct_fields__:
+            raise KeyError(name)
+        warnings.warn(f'row["{name}"] of a world is now row.{name}', DeprecationWarning, stacklevel=2)
+        return getattr(self, name)
+
+
+class WorldLine(msgspec.Struct, frozen=True):
+    """A world of a list, with how many agents act in it."""
+
+    id: str
+    tick: int
+    seed: int
+    paused: bool
+    parent: str | None
+    forked_at: int | None
+    agents: int
+
+
+def _with_bool(row: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+    """Return a row with the number at one place as a truth value; None stays."""
+    value = row[place]
+    return (*row[:place], None if value is None else bool(value), *row[place + 1 :])
+
+
+async def find_world(store: Store, tenant: str, world: str) -> WorldRow | None:
+    """Return a world; None if there is none."""
+    rows = await store.query(
+        "SELECT id, tick, seed, config, paused, parent, forked_at FROM worlds WHERE tenant = ? AND id = ?",
+        (tenant, world),
+    )
+    return WorldRow(*_with_bool(rows[0], 4)) if rows else None
+
+
+async def world_lines(store: Store, tenant: str) -> list[WorldLine]:
+    """Return the worlds of a tenant, by id."""
+    rows = await store.query(
+        "SELECT w.id, w.tick, w.seed, w.paused, w.parent, w.forked_at,"
+        " (SELECT COUNT(*) FROM world_agents a WHERE a.tenant = w.tenant"
+        " AND a.space = 'world:' || w.id AND a.active = 1)"
+        " FROM worlds w WHERE w.tenant = ? ORDER BY w.id",
+        (tenant,),
+    )
+    return [WorldLine(*_with_bool(row, 3)) for row in rows]
+
+
+def look_up_tick(look: Look, tenant: str, world: str) -> int:
+    """Return the tick that a world passed last; 0 for none, and for no world. Does not wait."""
+    rows = look("SELECT tick FROM worlds WHERE tenant = ? AND id = ?", (tenant, world))
+    return rows[0][0] if rows else 0
+
+
+async def count_forks(store: Store, tenant: str, world: str) -> int:
+    """Return how many worlds are called like forks of a world, `<world>.fork-<n>`."""
+    rows = await store.query(
+        "SELECT count(*) FROM worlds WHERE tenant = ? AND id > ? AND id < ?",
+        (tenant, f"{world}.fork-", f"{world}.fork-:"),
+    )
+    return rows[0][0]
+
+
+async def ancestors(store: Store, tenant: str, world: str) -> tuple[Ancestor, ...]:
+    """Return the worlds whose history this one shares, the nearest first."""
+    rows = await store.query(
+        "SELECT ancestor, tick FROM world_ancestors WHERE tenant = ? AND id = ? ORDER BY n", (tenant, world)
+    )
+    return tuple(Ancestor(name, tick) for name, tick in rows)
+
+
+# Agents
+
+
+class AgentStanding(msgspec.Struct, frozen=True):
+    """An agent that acts, with its money and how much it owns."""
+
+    id: str
+    balance: int
+    owns: int
+    """Artifacts."""
+    state: str | None
+    ticks_in_state: int
+    failures: int
+    last_tick: int | None
+    last_action: str | None
+    last_ok: bool | None
+    last_source: str | None
+
+
+class JoinedAgent(NamedTuple):
+    """An agent that acts in a world, or once did."""
+
+    agent: str
+    state: str | None
+    active: bool
+
+
+async def agent_rows(store: Store, tenant: str, space: str) -> list[AgentRow]:
+    """Return the agents that act, in the order in which they joined."""
+    rows = await store.query(
+        "SELECT agent, n, state, ticks_in_state, failures, last_tick, last_action, last_ok,"
+        " last_result, last_source FROM world_agents"
+        " WHERE tenant = ? AND space = ? AND active = 1 ORDER BY n, agent",
+        (tenant, space),
+    )
+    return [AgentRow(*_with_bool(row, 7)) for row in rows]
+
+
+async def agent_standings(store: Store, tenant: str, space: str) -> list[AgentStanding]:
+    """Return the agents that act, the richest first."""
+    rows = await store.query(
+        "SELECT g.agent, COALESCE(c.balance, 0) AS money,"
+        " (SELECT COUNT(*) FROM artifact_heads a WHERE a.tenant = g.tenant AND a.space = g.space"
+        " AND a.owner = g.agent AND a.deleted = 0),"
+        " g.state, g.ticks_in_state, g.failures, g.last_tick, g.last_action, g.last_ok, g.last_source"
+        " FROM world_agents g LEFT JOIN account_balances c ON c.tenant = g.tenant AND c.space = g.space"
+        " AND c.account = 'principal:' || g.agent AND c.asset = 'scrip'"
+        " WHERE g.tenant = ? AND g.space = ? AND g.active = 1 ORDER BY money DESC, g.n",
+        (tenant, space),
+    )
+    return [AgentStanding(*_with_bool(row, 8)) for row in rows]
+
+
+async def joined_agents(store: Store, tenant: str, space: str) -> list[JoinedAgent]:
+    """Return all agents that ever joined, in the order in which they first did."""
+    rows = await store.query(
+        "SELECT agent, state, active FROM world_agents WHERE tenant = ? AND space = ? ORDER BY n",
+        (tenant, space),
+    )
+    return [JoinedAgent(agent, state, bool(active)) for agent, state, active in rows]
+
+
+async def has_joined(store: Store, tenant: str, space: str, agent: str) -> bool:
+    """Return True if a principal is an agent of a world, or was one."""
+    rows = await store.query(
+        "SELECT 1 FROM world_agents WHERE tenant = ? AND space = ? AND agent = ?", (tenant, space, agent)
+    )
+    return bool(rows)
+
+
+async def count_agents(store: Store, tenant: str, space: str, *, active: bool) -> int:
+    """Return how many agents act, or do so no longer."""
+    rows = await store.query(
+        "SELECT COUNT(*) FROM world_agents WHERE tenant = ? AND space = ? AND active = ?",
+        (tenant, space, int(active)),
+    )
+    return rows[0][0]
+
+
+class UsageRow(NamedTuple):
+    """The model calls of an agent over some ticks."""
+
+    agent: str
+    calls: int
+    tokens: int
+
+
+async def usage_after(store: Store, tenant: str, space: str, *, tick: int) -> list[UsageRow]:
+    """Return what agents have asked of models after a tick. Cost: the ticks after it."""
+    rows = await store.query(
+        "SELECT agent, SUM(calls), SUM(tokens) FROM world_usage"
+        " WHERE tenant = ? AND space = ? AND tick > ? GROUP BY agent",
+        (tenant, space, tick),
+    )
+    return [UsageRow(*row) for row in rows]
+
+
+class InboxRow(NamedTuple):
+    """A message or news that an agent sees; an empty agent stands for all of them."""
+
+    agent: str
+    sender: str
+    text: str
+    """A reference."""
+
+
+async def inbox_of(store: Store, tenant: str, space: str, *, tick: int) -> list[InboxRow]:
+    """Return what was sent in a tick, in order."""
+    rows = await store.query(
+        "SELECT agent, sender, text FROM world_inbox WHERE tenant = ? AND space = ? AND tick = ? ORDER BY n",
+        (tenant, space, tick),
+    )
+    return [InboxRow(*row) for row in rows]
+
+
+# Money and checkpoints
+
+
+class Checkpoint(NamedTuple):
+    """The state at the end of a tick."""
+
+    tick: int
+    seq: int
+    """Of its `tick.passed` in the world's own stream."""
+    money: dict[str, int]
+    """Scrip by account."""
+    agents: dict[str, bool]
+    """All who had joined, in the order in which they first did, and whether they act."""
+
+
+START = Checkpoint(0, 0, {}, {})
+"""Before anything has happened."""
+
+
+async def checkpoint_before(store: Store, tenant: str, world: str, *, tick: int) -> Checkpoint:
+    """Return the newest checkpoint before a tick. Cost: O(1)."""
+    rows = await store.query(
+        "SELECT tick, seq, money, agents FROM world_checkpoints"
+        " WHERE tenant = ? AND space = ? AND tick < ? ORDER BY tick DESC LIMIT 1",
+        (tenant, world_space(world), tick),
+    )
+    if not rows:
+        return START
+    at, seq, money, agents = rows[0]
+    return Checkpoint(
+        at,
+        seq,
+        msgspec.json.decode(money, type=dict[str, int]),
+        {name: bool(active) for name, active in msgspec.json.decode(agents)},
+    )
+
+
+class PaidSteps(NamedTuple):
+    """The amount that one step of one agent has moved on one account."""
+
+    agent: str
+    step: str
+    account: str
+    asset: str
+    moved: int
+
+
+async def paid_steps(store: Store, tenant: str, space: str) -> list[PaidSteps]:
+    """Return what the prompts of the tick at hand have moved so far."""
+    rows = await store.query(
+        "SELECT agent, step, account, asset, moved FROM world_paid WHERE tenant = ? AND space = ?",
+        (tenant, space),
+    )
+    return [PaidSteps(*row) for row in rows]
+
+
+_SETTLED = (
+    "SELECT a.account, a.asset, a.balance - COALESCE((SELECT SUM(p.moved) FROM world_paid p"
+    " WHERE p.tenant = a.tenant AND p.space = a.space AND p.account = a.account AND p.asset = a.asset), 0)"
+    " FROM account_balances a WHERE a.tenant = ? AND a.space = ?"
+)
+
+
+async def settled_balances(
+    store: Store, tenant: str, space: str, side: tuple[str, str] | None = None
+) -> dict[tuple[str, str], int]:
+    """Return balances by account and asset as the tick before left them: without what prompts have paid.
+
+    All of them, or of one `side`, an account and an asset.
+    """
+    where: Sequence[str] = () if side is None else side
+    more = "" if side is None else " AND a.account = ? AND a.asset = ?"
+    rows = await store.query(_SETTLED + more, (tenant, space, *where))
+    return {(account, asset): balance for account, asset, balance in rows}
