@@ -27,7 +27,15 @@ from artelier.chat.tree.branches import (
     use_scope,
     waiting,
 )
-from artelier.chat.tree.tree_rows import NODES_PER_EVENT, VERSIONS_PER_EVENT, Node, encoded_map, encoded_parts
+from artelier.chat.tree.tree_rows import (
+    ENDS,
+    NODES_PER_EVENT,
+    VERSIONS_PER_EVENT,
+    Node,
+    TurnStatus,
+    encoded_map,
+    encoded_parts,
+)
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
 from artelier.kernel.export.allowlist import KINDS
@@ -203,7 +211,7 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
         turn=event.seq * NODES_PER_EVENT,
         number=parent.number + 1 if parent is not None else 1,
         variant=0,
-        status="asked",
+        status=TurnStatus.ASKED,
         trigger=data.trigger,
         run=data.run,
         user=encoded_parts((ev.ReplyPart(text=data.text),)),
@@ -271,7 +279,7 @@ def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *
         turn=head.turn,
         number=head.number,
         variant=number,
-        status="begun",
+        status=TurnStatus.BEGUN,
         trigger=trigger,
         run=data.run,
         profile=data.profile,
@@ -291,7 +299,7 @@ def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *
 def _variant_ended(event: Applied, tx: Tx) -> None:
     data = cast(ev.VariantEnded, event.data)
     branch = waiting(event, tx, data.branch, data.run)
-    if data.status not in ("done", "failed", "aborted"):
+    if data.status not in ENDS:
         raise InvalidEvent("status of a variant", expected="done, failed, aborted", got=data.status)
     limit_parts(data.parts)
     if not branch["made"]:
@@ -302,14 +310,15 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         if data.parts:
             _extend(event, tx, node, data)
         return
-    if node.status != "begun" and (node.has_reply or node.status == "done"):
+    is_over = node.status is TurnStatus.DONE or (node.has_reply and node.status is not TurnStatus.BEGUN)
+    if is_over:
         raise ChatConflict(f"run {data.run!r} has ended its variant already")
     state = _apply_changes(event, tx, node, data.changes, profile=node.profile, run=data.run)
     user = encoded_parts(limit_parts(data.user)) if data.user else node.user
-    tree_rows.update(
+    tree_rows.end_node(
         tx,
         node,
-        status=data.status,
+        TurnStatus(data.status),
         parts=encoded_parts(data.parts),
         finish=data.finish_reason,
         user=user,
@@ -366,12 +375,11 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
     columns: dict[str, Any] = {
         "parts": encoded_parts(limit_parts((*data.parts, *kept))),
         "finish": data.finish_reason,
-        "status": "done",
         "tokens": data.tokens or node.tokens,
         **_conversation_columns(event, tx, data, reworded=False),
     }
     if not _is_shared(tx, node, data.branch):
-        tree_rows.update(tx, node, **columns)
+        tree_rows.end_node(tx, node, TurnStatus.DONE, **columns)
         return
     number = _variants(tx, node) + 1
     if number > VARIANTS_MAX:
@@ -380,6 +388,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         node,
         node=event.seq * NODES_PER_EVENT,
         variant=number,
+        status=TurnStatus.DONE,
         trigger="continue",
         run=data.run,
         at_us=event.at_us,
@@ -458,7 +467,7 @@ def _turn_of_replies(
         turn=first,
         number=number,
         variant=0,
-        status="done",
+        status=TurnStatus.DONE,
         at_us=event.at_us,
         tokens=(parent.tokens if parent is not None else 0) + tokens,
         **tree_rows.inherit_columns(tx, parent, ""),
@@ -466,7 +475,7 @@ def _turn_of_replies(
     made: list[int] = []
     if user is not None:
         words = encoded_parts((ev.ReplyPart(text=user),))
-        tree_rows.insert(tx, replace(node, user=words, status="asked"))
+        tree_rows.insert(tx, replace(node, user=words, status=TurnStatus.ASKED))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
         parts = encoded_parts((ev.ReplyPart(text=reply),))
@@ -537,7 +546,7 @@ def _step_taken(event: Applied, tx: Tx) -> None:
         turn=first,
         number=parent.number + 1 if parent is not None else 1,
         variant=1,
-        status="done",
+        status=TurnStatus.DONE,
         trigger="step",
         run=data.run,
         profile=data.profile,

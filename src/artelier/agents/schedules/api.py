@@ -10,7 +10,7 @@ from typing import Any, cast
 from artelier.agents.launch import launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.dispatcher import fire_now, write
-from artelier.agents.schedules.overlap_policy import CATCH_UPS, OVERLAPS, Schedule
+from artelier.agents.schedules.overlap_policy import CATCH_UPS, OVERLAPS, STORED, Schedule, ScheduleStatus
 from artelier.agents.schedules.queries import schedule_object, schedule_page, schedule_row
 from artelier.agents.schedules.recurrence import Timing, checked_timing
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
@@ -94,7 +94,7 @@ class Schedules:
 
     async def list(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> dict[str, Any]:
         """`{items, next}` in the order of their making. `status`: `active` or `paused`."""
-        if status not in (None, "active", "paused"):
+        if status is not None and status not in STORED:
             raise InvalidRequest("status", expected="active or paused", got=repr(status)[:80])
         return await schedule_page(self._services, self._desk.id, status=status, after=after, limit=limit)
 
@@ -138,7 +138,7 @@ class Schedules:
             held = await store.subject_key_of(self._desk.id, stored_name(row.job))
             ref, blob = await prepared_blob(self._desk.id, held or state.key, encode_json(job))
             next_us = row.next_due_us if timing == row.timing else None
-            if next_us is None and row.status == "active":
+            if next_us is None and row.status is ScheduleStatus.ACTIVE:
                 next_us = timing.after(self._services.clock.now_us())
             event = ev.ScheduleChanged(**asdict(timing), job=ref, next_due_us=next_us, **policy)
             return event, [blob]
@@ -161,7 +161,7 @@ class Schedules:
             blobs.append(blob)
 
         async def make_pause(row: Schedule) -> tuple[EventData, list[Blob]]:
-            if row.status == "paused":
+            if not row.status.can_become(ScheduleStatus.PAUSED):
                 raise Conflict(f"schedule {name!r} is paused already", got=row.reason or None)
             return ev.SchedulePaused(note=ref), blobs
 
@@ -175,8 +175,8 @@ class Schedules:
         """
 
         async def make_resumption(row: Schedule) -> tuple[EventData, list[Blob]]:
-            if row.status != "paused":
-                raise Conflict(f"schedule {name!r} is not paused", got=row.status)
+            if not row.status.can_become(ScheduleStatus.ACTIVE):
+                raise Conflict(f"schedule {name!r} is not paused", got=row.status.value)
             next_us = row.timing.after(self._services.clock.now_us())
             return ev.ScheduleResumed(next_due_us=next_us), []
 

@@ -70,7 +70,7 @@ async def fire_due(services: Services, *, tenant: str | None = None, until_us: i
     """
     now_us = services.clock.now_us() if until_us is None else until_us
     rows = await services.store.query(_DUE, (now_us, tenant, LOOKED_MAX))
-    looks = (_look(services, Schedule(*row), now_us) for row in rows)
+    looks = (_look(services, Schedule.of(row), now_us) for row in rows)
     written = await asyncio.gather(*looks)
     if any(written):
         services.at("schedule.fired")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.recurrence import Due, Timing, compact
@@ -22,6 +23,40 @@ ELSEWHERE_US = 300_000_000
 """How long what this worker lacks (a loop, a model, its key, a time zone) is left to another one."""
 
 
+class ScheduleStatus(StrEnum):
+    """The status of a schedule.
+
+        active ──▶ paused      by a person, after too many failures, or for an unknown time zone
+        paused ──▶ active      resumed
+        active | paused ──▶ removed      its row is gone; the runs that it fired stay
+
+    A person's wish is refused where the status that it leads to does not follow. What was recorded holds.
+    """
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    REMOVED = "removed"
+
+    @property
+    def successors(self) -> frozenset[ScheduleStatus]:
+        """The statuses that can follow this one."""
+        return _SUCCESSORS[self]
+
+    def can_become(self, other: ScheduleStatus) -> bool:
+        """Return True if the other status can follow this one."""
+        return other in self.successors
+
+
+STORED = (ScheduleStatus.ACTIVE, ScheduleStatus.PAUSED)
+"""The statuses of schedules that there are."""
+
+_SUCCESSORS = {
+    ScheduleStatus.ACTIVE: frozenset((ScheduleStatus.PAUSED, ScheduleStatus.REMOVED)),
+    ScheduleStatus.PAUSED: frozenset((ScheduleStatus.ACTIVE, ScheduleStatus.REMOVED)),
+    ScheduleStatus.REMOVED: frozenset[ScheduleStatus](),
+}
+
+
 class Schedule(NamedTuple):
     """A row of the view; names are those of its columns."""
 
@@ -36,7 +71,7 @@ class Schedule(NamedTuple):
     overlap: str
     catch_up: str
     max_failures: int
-    status: str
+    status: ScheduleStatus
     reason: str
     next_due_us: int | None
     queued_us: int | None
@@ -51,6 +86,12 @@ class Schedule(NamedTuple):
     created_by: str
     changed_us: int
     seq: int
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> Schedule:
+        """Return the schedule of a row of the view."""
+        found = cls(*row)
+        return found._replace(status=ScheduleStatus(found.status))
 
     @property
     def timing(self) -> Timing:
@@ -84,7 +125,7 @@ def decide(schedule: Schedule, around: Around, *, now_us: int) -> EventData | No
 
     Errors: `UnknownZone`.
     """
-    if schedule.status != "active":
+    if schedule.status is not ScheduleStatus.ACTIVE:
         return None
     if 0 < schedule.max_failures <= schedule.failures:
         return ev.SchedulePaused(reason="failures")
@@ -109,7 +150,7 @@ def firing_event(schedule: Schedule, around: Around, due: Due, *, asked: bool = 
     if runs and schedule.overlap == "skip":
         return _skip_event(due, "overlap", runs[-1])
     if runs and schedule.overlap == "queue":
-        if schedule.queued_us is not None or schedule.status != "active":
+        if schedule.queued_us is not None or schedule.status is not ScheduleStatus.ACTIVE:
             return _skip_event(due, "queue_full", runs[-1])
         return ev.ScheduleQueued(
             due_us=due.due_us, behind=runs[-1], next_due_us=due.next_us, missed=due.missed, asked=asked

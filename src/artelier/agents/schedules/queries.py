@@ -30,7 +30,7 @@ async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
     )
     if not rows:
         raise NotFound(f"no schedule {name[:128]!r}", hint="`artelier schedule list` shows those there are.")
-    return Schedule(*rows[0])
+    return Schedule.of(rows[0])
 
 
 async def schedule_page(
@@ -43,7 +43,7 @@ async def schedule_page(
         " AND status = coalesce(?, status) ORDER BY position LIMIT ?",
         (tenant, after, status, limit + 1),
     )
-    found = [Schedule(*row) for row in rows]
+    found = [Schedule.of(row) for row in rows]
     items = [await _line(services, one) for one in found[:limit]]
     return {"items": items, "next": found[limit - 1].position if len(found) > limit else None}
 
@@ -71,7 +71,7 @@ async def _line(services: Services, row: Schedule) -> dict[str, Any]:
         [last] = await _firings(services, row.tenant, found)
     return {
         "id": row.schedule,
-        "status": row.status,
+        "status": row.status.value,
         "reason": row.reason or None,
         "cron": row.cron or None,
         "timezone": row.zone if row.cron else None,

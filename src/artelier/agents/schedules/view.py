@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from artelier.agents.schedules import events as ev
+from artelier.agents.schedules.overlap_policy import ScheduleStatus
 from artelier.errors import Conflict, InvalidEvent
 from artelier.kernel import events as kernel_events
 from artelier.log import Applied, Tx, View
@@ -47,7 +48,7 @@ schedules_view = View(
 def _apply_added(event: Applied, tx: Tx) -> None:
     data = cast(ev.ScheduleAdded, event.data)
     done = tx.execute(
-        "INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', '', ?, NULL, NULL,"
+        "INSERT INTO schedules VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?, NULL, NULL,"
         " 0, 0, '', NULL, 0, '', ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
             event.position,
@@ -61,6 +62,7 @@ def _apply_added(event: Applied, tx: Tx) -> None:
             data.overlap,
             data.catch_up,
             data.max_failures,
+            ScheduleStatus.ACTIVE.value,
             data.next_due_us,
             event.at_us,
             event.actor,
@@ -100,30 +102,20 @@ def _apply_changed(event: Applied, tx: Tx) -> None:
 @schedules_view.on(ev.SchedulePaused)
 def _apply_paused(event: Applied, tx: Tx) -> None:
     reason = cast(ev.SchedulePaused, event.data).reason
-    _set(
-        event,
-        tx,
-        "status = 'paused', reason = ?, next_due_us = NULL, queued_us = NULL, changed_us = ?",
-        reason,
-        event.at_us,
-    )
+    columns = "reason = ?, next_due_us = NULL, queued_us = NULL, changed_us = ?"
+    _set_status(event, tx, ScheduleStatus.PAUSED, columns, reason, event.at_us)
 
 
 @schedules_view.on(ev.ScheduleResumed)
 def _apply_resumed(event: Applied, tx: Tx) -> None:
     next_us = cast(ev.ScheduleResumed, event.data).next_due_us
-    _set(
-        event,
-        tx,
-        "status = 'active', reason = '', failures = 0, next_due_us = ?, changed_us = ?",
-        next_us,
-        event.at_us,
-    )
+    columns = "reason = '', failures = 0, next_due_us = ?, changed_us = ?"
+    _set_status(event, tx, ScheduleStatus.ACTIVE, columns, next_us, event.at_us)
 
 
 @schedules_view.on(ev.ScheduleRemoved)
 def _apply_removed(event: Applied, tx: Tx) -> None:
-    tx.execute("DELETE FROM schedules WHERE position = ?", (_row_of(event, tx),))
+    _set_status(event, tx, ScheduleStatus.REMOVED)
 
 
 @schedules_view.on(ev.ScheduleFired)
@@ -194,6 +186,14 @@ def _apply_failed(event: Applied, tx: Tx) -> None:
         "UPDATE schedules SET seq = ? WHERE tenant = ? AND schedule = ?",
         (event.seq, event.stream.tenant, event.stream.id),
     )
+
+
+def _set_status(event: Applied, tx: Tx, status: ScheduleStatus, columns: str = "", *values: object) -> None:
+    """Set the status of the event's schedule, and columns with it; the row of one that is removed goes."""
+    if status is ScheduleStatus.REMOVED:
+        tx.execute("DELETE FROM schedules WHERE position = ?", (_row_of(event, tx),))
+    else:
+        _set(event, tx, f"status = ?, {columns}", status.value, *values)
 
 
 def _set(event: Applied, tx: Tx, columns: str, *values: object) -> None:

@@ -1,13 +1,14 @@
-"""Rows of the conversation tree: one node as the views keep it, read and written inside a transaction."""
+"""Rows of the conversation tree: a node and its status, read and written inside a transaction."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from artelier.errors import NotFound
+from artelier.errors import InvalidEvent, NotFound
 from artelier.log import Applied, Tx
 from artelier.operations.events import ReplyPart
 
@@ -21,6 +22,45 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _parts = msgspec.json.Decoder(tuple[ReplyPart, ...]).decode
 _state = msgspec.json.Decoder(dict[str, int]).decode
 _marks = msgspec.json.Decoder(dict[str, tuple[int, int]]).decode
+
+
+class TurnStatus(StrEnum):
+    """The status of a node: of a turn before it has a reply, or of one of its variants.
+
+        asked               the person's words; each reply is a node of its own
+        begun ──▶ done | failed | aborted      the variant's run has ended
+        failed | aborted ──▶ done | failed | aborted      its run was cut off, and ends again
+        done ──▶ done       a reply is continued
+
+    Greetings, imported turns and the steps of agents begin as `done`.
+    """
+
+    ASKED = "asked"
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+    ABORTED = "aborted"
+
+    @property
+    def successors(self) -> frozenset[TurnStatus]:
+        """The statuses that can follow this one."""
+        return _SUCCESSORS[self]
+
+    def can_become(self, other: TurnStatus) -> bool:
+        """Return True if the other status can follow this one."""
+        return other in self.successors
+
+
+ENDS = frozenset((TurnStatus.DONE, TurnStatus.FAILED, TurnStatus.ABORTED))
+"""The statuses that the end of a variant can lead to."""
+
+_SUCCESSORS = {
+    TurnStatus.ASKED: frozenset[TurnStatus](),
+    TurnStatus.BEGUN: ENDS,
+    TurnStatus.DONE: frozenset((TurnStatus.DONE,)),
+    TurnStatus.FAILED: ENDS,
+    TurnStatus.ABORTED: ENDS,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +78,7 @@ class Node:
     """Of the turn along the path, from 1; 0 for a greeting."""
     variant: int
     """Within the turn, from 1; 0 for the turn without a reply."""
-    status: str
-    """`asked`, `begun`, `done`, `failed` or `aborted`."""
+    status: TurnStatus
     trigger: str = ""
     """How it came about; empty for greetings and imported turns."""
     run: str = ""
@@ -110,7 +149,9 @@ SCHEMA = (
 
 def node_of(row: tuple[Any, ...]) -> Node:
     """A row of `SELECT`."""
-    return Node(**dict(zip(COLUMNS, row, strict=True)))
+    columns: dict[str, Any] = dict(zip(COLUMNS, row, strict=True))
+    columns["status"] = TurnStatus(columns["status"])
+    return Node(**columns)
 
 
 def encoded_parts(parts: tuple[ReplyPart, ...]) -> str:
@@ -125,8 +166,18 @@ def insert(tx: Tx, node: Node) -> None:
     tx.execute(_INSERT, node.row())
 
 
-def update(tx: Tx, node: Node, **columns: str | int) -> None:
-    """Set columns of a stored node; their names are ours."""
+def end_node(tx: Tx, node: Node, status: TurnStatus, **columns: str | int) -> None:
+    """Set the status of a stored node, and columns with it; their names are ours.
+
+    Errors: `InvalidEvent` if the status cannot follow the node's.
+    """
+    if not node.status.can_become(status):
+        raise InvalidEvent(
+            "this node does not change so",
+            expected=", ".join(sorted(node.status.successors)) or f"it stays {node.status}",
+            got=status,
+        )
+    columns["status"] = status.value
     names = ", ".join(f"{name} = ?" for name in columns)
     tx.execute(
         f"UPDATE chat_nodes SET {names} WHERE chat = ? AND node = ?",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artelier.chat.tree.queries import ChatRow, TurnNodes, node_of_run, texts
-from artelier.chat.tree.tree_rows import Node
+from artelier.chat.tree.tree_rows import Node, TurnStatus
 from artelier.chat.turn.main_call import reply_so_far
 from artelier.log import Store
 from artelier.operations.events import ReplyPart
@@ -85,8 +85,8 @@ async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str
 
 async def _variant(store: Store, chat: ChatRow, node: Node, ended: Mapping[str, tuple[int, str]]) -> Variant:
     parts = await _people(store, chat, node.reply_parts())
-    status = node.status
-    if status == "begun":
+    status = node.status.value
+    if node.status is TurnStatus.BEGUN:
         run, how = ended.get(node.run, (0, ""))
         status = {"cancelled": "aborted", "failed": "failed"}.get(how, "running")
         if run and status == "running":
@@ -128,7 +128,7 @@ async def _read_ended_runs(
     store: Store, chat: ChatRow, page: Iterable[TurnNodes]
 ) -> dict[str, tuple[int, str]]:
     """Row and status of runs that have begun a variant of the page and not said how it ended."""
-    runs = sorted({one.run for turn in page for one in turn.variants if one.status == "begun"})
+    runs = sorted({one.run for turn in page for one in turn.variants if one.status is TurnStatus.BEGUN})
     found: dict[str, Any] = {}
     for start in range(0, len(runs), 200):
         some = runs[start : start + 200]

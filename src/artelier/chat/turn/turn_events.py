@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from artelier.chat.tree.tree_rows import TurnStatus
 from artelier.chat.turn.main_call import MainCall
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.ids import MAIN_SPACE
@@ -116,7 +117,7 @@ class Chronicle:
         call: MainCall | None,
         result: ModelResult | None,
         *,
-        status: str,
+        status: TurnStatus,
         marks: dict[str, tuple[int, int]],
         tokens: int,
         said: str,
@@ -134,7 +135,7 @@ class Chronicle:
         event = ev.VariantEnded(
             branch=job.branch,
             run=self._run.id,
-            status=status,
+            status=status.value,
             finish_reason=call.finish_reason if call is not None else "",
             parts=parts,
             user=self._user(turned, blobs),
@@ -184,7 +185,7 @@ class Chronicle:
         event = ev.VariantEnded(
             branch=job.branch,
             run=self._run.id,
-            status="aborted",
+            status=TurnStatus.ABORTED.value,
             parts=parts,
             finish_reason="user_abort",
             shown=max(0, shown - bool(said)),

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from artelier.chat.tree.tree_rows import TurnStatus
 from artelier.chat.turn.lorebooks import lore_of
 from artelier.chat.turn.main_call import MainCall, Sink, afterword, introduction, main_call, people_of
 from artelier.chat.turn.turn_config import TurnJob
@@ -350,7 +351,7 @@ class TurnParts:
     ) -> TurnState:
         await self._phase("commit")
         failed = not_done(state.after)
-        await self._commit_turn(state, status="failed" if failed is not None else "done")
+        await self._commit_turn(state, status=TurnStatus.DONE if failed is None else TurnStatus.FAILED)
         await self._phase("finished")
         if failed is not None:
             failure = _failure("after_main_llm", failed)
@@ -362,7 +363,7 @@ class TurnParts:
     def _commit(self, state: TurnState) -> None:
         """Everything is noted already; the end of the run makes it durable."""
 
-    async def _commit_turn(self, state: TurnState, *, status: str) -> None:
+    async def _commit_turn(self, state: TurnState, *, status: TurnStatus) -> None:
         """Apply the effects of the operations after, and complete the variant, in one batch."""
         call = state.call
         reply = call.text if call is not None and call.is_ok else None
@@ -404,7 +405,7 @@ class TurnParts:
             await self._record_abort(slot)
         if self._begun:
             await self._phase("commit")
-            await self._commit_turn(self._last, status="failed")
+            await self._commit_turn(self._last, status=TurnStatus.FAILED)
         await self._phase("finished")
         told = failed.told
         self.run.fail(str(told["failed_type"]), str(failed), result=self._result(told))
