@@ -60,10 +60,9 @@ from artelier.kernel import (
 )
 from artelier.kernel import replay as replay_run
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
-from artelier.kernel.limits.quotas import Quotas
+from artelier.kernel.limits.rates import Quotas
 from artelier.kernel.policy import is_granted
-from artelier.kernel.privacy.data_subjects import writing_key
-from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, erasure_view
+from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, erasure_view, writing_key
 from artelier.kernel.privacy.pii_scrubber import RESTORE, personal_view
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import content as read_content

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig, OfflineCannot
-from artelier.models.output import output_text
+from artelier.models.params import output_text
 from artelier.models.scripted import complete_reply
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest, Price
 from artelier_offline import chat, memory, mission, state, verdict, world

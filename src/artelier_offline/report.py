@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from artelier.errors import OfflineCannot
-from artelier.models.output import output_text
+from artelier.models.params import output_text
 from artelier.ports.model import ModelReply, ModelRequest
 from artelier_offline.conversation import CHARS_PER_TOKEN, chars_max
 from artelier_offline.query import Part

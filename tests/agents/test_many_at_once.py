@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from artelier import AutonomousAgent, Kernel, ModelRequest
-from artelier.log.tenant_turns import AT_ONCE
+from artelier.log.rate_windows import AT_ONCE
 from artelier.testing import ScriptedModel
 
 AGENTS = 60

@@ -12,7 +12,7 @@ import artelier.app as app
 from artelier import Limits, Run, RunStopped, RunSuspended, tool
 from artelier.errors import InvalidRequest
 from artelier.kernel import events as ev
-from artelier.kernel.steps.artifact_ids import result_id
+from artelier.kernel.steps.step_keys import result_id
 from artelier.log import Batch, Draft, StreamAppend, control_stream
 from tests.kernel.stage import PRICE, GateModel, ask, drive, echo, events, has_status, open_kernel, play
 

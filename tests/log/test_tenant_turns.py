@@ -17,7 +17,7 @@ from artelier.log import (
     TenantTurns,
     event,
 )
-from artelier.log.tenant_turns import AT_ONCE
+from artelier.log.rate_windows import AT_ONCE
 
 FLOOD = 100
 

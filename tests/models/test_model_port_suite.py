@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from artelier.models.recorded import RecordedModel, request_key
-from artelier.models.scripted import complete_reply
+from artelier.models.scripted import RecordedModel, complete_reply, request_key
 from artelier.ports.model import ModelPort, ModelReply, ModelRequest
 from artelier.testing import ScriptedModel
 from artelier.testing.model_port import SCHEMA, TOOL, ModelPortSuite

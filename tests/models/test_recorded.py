@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from artelier.errors import ReplayMismatch
-from artelier.models.recorded import RecordedModel, request_key
+from artelier.models.scripted import RecordedModel, request_key
 from artelier.ports.model import FREE, ChatMessage, Delta, ModelReply, ModelRequest
 
 USER = ChatMessage(role="user", content="how many?")

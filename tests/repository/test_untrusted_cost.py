@@ -144,8 +144,8 @@ ALLOWED: dict[str, str] = {
         missions/task/artifact_writer.py:check_content msgspec.json.decode
         missions/task/decision.py:json_of msgspec.json.decode
         missions/task/verdict/output_lint.py:json_in msgspec.json.decode
-        models/output.py:parse_output msgspec.json.decode
-        models/output.py:parse_arguments msgspec.json.decode
+        models/params.py:parse_output msgspec.json.decode
+        models/params.py:parse_arguments msgspec.json.decode
         operations/kinds/shared_values.py:_decode msgspec.json.decode
     """,
     "the request of the offline model, cut to what it reads": """
@@ -194,7 +194,7 @@ ALLOWED: dict[str, str] = {
         kernel/export/archive.py:ArchiveReader._header msgspec.json.decode
     """,
     "what this process has just encoded": """
-        kernel/steps/embedding_step.py:_Port.complete msgspec.json.decode
+        kernel/steps/model_step.py:_Port.complete msgspec.json.decode
         kernel/prompt/assembly.py:assemble msgspec.json.decode
         models/params.py:dropped_of json.loads
         operations/transforms/transform.py:_data msgspec.json.decode
@@ -226,7 +226,7 @@ ALLOWED: dict[str, str] = {
         log/erasure/content_removal.py:reaches msgspec.json.decode
         log/event.py:<module> msgspec.json.Decoder
         log/event.py:decode_data msgspec.json.decode
-        log/inline_text_policy.py:_plain msgspec.json.decode
+        log/contract.py:_plain msgspec.json.decode
         log/contract.py:decode_stored msgspec.json.decode
         log/verify.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode

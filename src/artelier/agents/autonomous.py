@@ -24,7 +24,7 @@ from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
-from artelier.loops.run_control import go, has_ended
+from artelier.loops.cycle import go, has_ended
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Window

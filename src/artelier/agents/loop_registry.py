@@ -24,7 +24,7 @@ from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
-from artelier.loops.run_control import check_origin, check_tools, check_workspace
+from artelier.loops.cycle import check_origin, check_tools, check_workspace
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort

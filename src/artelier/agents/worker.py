@@ -11,9 +11,8 @@ from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
-from artelier.kernel.run.crash_recovery import Leftovers
+from artelier.kernel.run.crash_recovery import Leftovers, left_behind
 from artelier.kernel.run.services import Services
-from artelier.kernel.run.watchdog import left_behind
 from artelier.kernel.tenants.scope import TenantScopes
 
 LOOK_S = 0.5

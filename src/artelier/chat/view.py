@@ -38,7 +38,7 @@ from artelier.chat.tree.tree_rows import (
 )
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
-from artelier.kernel.export.allowlist import KINDS
+from artelier.kernel.export.scope import KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.operations import events as ev

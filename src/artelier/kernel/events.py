@@ -15,7 +15,7 @@ from artelier.kernel.prompt.part_records import Added as Added
 from artelier.kernel.prompt.part_records import DroppedRecord as DroppedRecord
 from artelier.kernel.prompt.part_records import MessageEntry as MessageEntry
 from artelier.kernel.prompt.part_records import PartRecord as PartRecord
-from artelier.kernel.steps.sent_request import Sent
+from artelier.kernel.prompt.part_records import Sent
 from artelier.kernel.tenants.events import ImportedRun as ImportedRun
 from artelier.kernel.tenants.events import (
     ImportSettled,

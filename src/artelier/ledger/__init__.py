@@ -1,8 +1,16 @@
 """Accounts, postings, reservations and limits: conservation by construction."""
 
-from artelier.ledger.funds import DEBT, check_available, check_caps
 from artelier.ledger.posting import CappingEvent, Count, Counting, MoneyTransferred, Moving, Posting, may_owe
-from artelier.ledger.view import AMOUNT_MAX, COUNTED, balance_of, ledger_view, move
+from artelier.ledger.view import (
+    AMOUNT_MAX,
+    COUNTED,
+    DEBT,
+    balance_of,
+    check_available,
+    check_caps,
+    ledger_view,
+    move,
+)
 
 __all__ = [
     "AMOUNT_MAX",

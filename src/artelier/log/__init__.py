@@ -34,9 +34,8 @@ from artelier.log.event import (
     tenant_stream,
     upcaster,
 )
-from artelier.log.rate_windows import PRESENT_US, WAITS, Asked, Claim, Taken
+from artelier.log.rate_windows import PRESENT_US, WAITS, Asked, Claim, Taken, TenantTurns
 from artelier.log.sqlite.store import SqliteStore
-from artelier.log.tenant_turns import TenantTurns
 from artelier.log.verify import Report, verify_store
 
 __all__ = [

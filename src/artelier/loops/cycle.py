@@ -1,12 +1,23 @@
-"""The step cycle that every mode shares: what differs between modes is in `Parts`, never in the loop."""
+"""The step cycle that every mode shares, and the control of a loop's run from any process.
+
+What differs between modes is in `Parts`, never in the loop. A loop of its own adds the drive itself and
+what came of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from artelier.kernel import ModelResult, Prompt
+from artelier.errors import ArtelierError, InvalidRequest, LeaseHeld, NotFound, RunSuspended, StoreUnavailable
+from artelier.kernel import ModelResult, Prompt, RunCore, Services, run_row
+from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import is_imported
+from artelier.kernel.run.context import is_final
+from artelier.kernel.run.crash_recovery import park
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -55,3 +66,168 @@ async def cycle(state: StateT, parts: Parts[StateT, ActionT]) -> StateT:
     state = await parts.transition(state, result, outcome)
     parts.commit(state)
     return state
+
+
+JobT = TypeVar("JobT")
+ResultT = TypeVar("ResultT")
+
+WORKSPACE_DENIED = "the workspace is outside of the folder of its tenant"
+"""Why a run is paused whose workspace is outside of its tenant's folder."""
+
+HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
+"""Another process drives the child: its lease is over after half a minute without a sign of life."""
+
+
+async def read_recorded_job(
+    services: Services,
+    tenant: str,
+    run_id: str,
+    *,
+    loop: str,
+    job: Callable[[Any], JobT],
+    other: Callable[[str], ArtelierError],
+) -> JobT | None:
+    """Return what a run was asked to do, as `job` makes it of settings; None if it never began.
+
+    Errors: what `other` makes of the name of another loop.
+    """
+    try:
+        row = await run_row(services.store, tenant, run_id)
+    except NotFound:
+        return None
+    if row.loop != loop:
+        raise other(row.loop or "own code")
+    return job(await blob_json(services, tenant, row.settings))
+
+
+async def has_ended(services: Services, tenant: str, run_id: str) -> bool:
+    """Return True if a run is over; one that never began is not."""
+    with suppress(NotFound):
+        return is_final((await run_row(services.store, tenant, run_id)).status)
+    return False
+
+
+async def is_open(services: Services, tenant: str, run_id: str) -> bool:
+    """Return True if a run exists and has no end yet."""
+    with suppress(NotFound):
+        return not is_final((await run_row(services.store, tenant, run_id)).status)
+    return False
+
+
+async def go(services: Services, tenant: str, run_id: str, drive: Awaitable[None]) -> str:
+    """Drive a run as far as it goes: how it stands then is in the log. The text is of what ended it.
+
+    Errors: whatever `drive` raises while the log has no end of the run; Flow is the caller's to judge.
+    """
+    try:
+        await drive
+    except ArtelierError as error:
+        with suppress(ArtelierError):
+            if await has_ended(services, tenant, run_id):
+                return str(error)  # the failure is the run's result, not the caller's
+        raise
+    return ""
+
+
+async def when_free(core: RunCore, drive: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Drive a child of the run of `core`, waiting while another process holds it; what came of it.
+
+    Errors: `LeaseHeld` if that does not let go; those of `drive`.
+    """
+    for _ in range(HELD_LOOKS_MAX - 1):
+        try:
+            return await drive()
+        except LeaseHeld:  # the process that drove it may just have died
+            await core.rest(HELD_LOOK_S)
+    return await drive()
+
+
+async def go_below(core: RunCore, run_id: str, drive: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    """Drive a child as `when_free` does, where the child's end is the outcome of a call.
+
+    Errors: `RunSuspended` if the child has not ended, whatever went wrong: then there is no outcome yet that
+    the parent could record for its call. If the child has ended or never existed, whatever `drive` raises.
+    """
+    services, tenant = core.services, core.tenant.id
+
+    async def once() -> ResultT:
+        try:
+            return await drive()
+        except LeaseHeld:
+            raise
+        except ArtelierError as error:
+            # A store that fails says nothing of the child, whether it had begun or not.
+            is_store = isinstance(error, StoreUnavailable)
+            if not is_store and not await is_open(services, tenant, run_id):
+                raise
+            reason = f"{error.code} in {run_id}"
+            raise RunSuspended(core.run_id, status="pending", reason=reason) from error
+
+    try:
+        return await when_free(core, once)
+    except LeaseHeld as held:
+        raise RunSuspended(core.run_id, status="pending", reason=f"held: {run_id}") from held
+
+
+async def check_origin(services: Services, tenant: str, run_id: str, *, what: str, hint: str) -> None:
+    """Errors: `InvalidRequest` if a file from elsewhere would decide which files of this machine are used."""
+    for place in await lineage(services, tenant, run_id):
+        if await is_imported(services.store, tenant, place.run_id):
+            raise InvalidRequest(
+                f"{what} {run_id!r} comes from an imported file, which names files of this machine", hint=hint
+            )
+
+
+async def check_workspace(services: Services, tenant: str, run_id: str, workspace: str) -> None:
+    """Park a run whose stored workspace is not its tenant's.
+
+    Errors: `RunSuspended` once it is parked, with `WORKSPACE_DENIED` as its reason.
+    """
+    if not workspace or not services.workspaces.is_denied(tenant, workspace):
+        return
+    if await park(services, tenant, run_id, reason=WORKSPACE_DENIED):
+        raise RunSuspended(run_id, status="paused", reason=WORKSPACE_DENIED)
+
+
+async def check_tools(
+    services: Services, tenant: str, run_id: str, *, tools: str | None, own: Collection[str], what: str
+) -> None:
+    """Errors: `InvalidRequest` if the run saw a tool that only its own program has.
+
+    `tools`: the ref of what it saw. `own`: those that its loop brings itself.
+    """
+    if services.tools:
+        return
+    listed: list[dict[str, Any]] = await blob_json(services, tenant, tools) or []
+    missing = [str(item["name"]) for item in listed if item["name"] not in own]
+    if missing:
+        raise InvalidRequest(
+            f"the tools of {what} {run_id!r} come from code that is not loaded here",
+            got=", ".join(missing)[:300],
+            hint="Resume it from the program that started it.",
+        )
+
+
+async def code_missing(
+    services: Services,
+    tenant: str,
+    run_id: str,
+    *,
+    what: str,
+    workspace: str,
+    own: Collection[str],
+    hint: str,
+) -> InvalidRequest | None:
+    """Return why only the program that started a run can go on with it; None if anybody can.
+
+    `what` the run is, for people. `own`: tools that its loop brings itself. Errors: `NotFound`.
+    """
+    try:
+        if workspace:
+            await check_origin(services, tenant, run_id, what=what, hint=hint)
+        else:
+            row = await run_row(services.store, tenant, run_id)
+            await check_tools(services, tenant, run_id, tools=row.tools, own=own, what=what)
+    except InvalidRequest as error:
+        return error
+    return None

@@ -25,7 +25,7 @@ from artelier.artifacts.write.space_session import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE, check_tenant
-from artelier.kernel.privacy.data_subjects import writing_key
+from artelier.kernel.privacy.erasure import writing_key
 from artelier.log import (
     Batch,
     Blob,

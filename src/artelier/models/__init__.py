@@ -1,9 +1,8 @@
 """Models behind one port: scripted, recorded, offline, and every provider of the registry."""
 
 from artelier.models.provider import ProviderModel, openai_compatible
-from artelier.models.recorded import RecordedModel, request_key
 from artelier.models.registry import ModelRegistry, Resolved
-from artelier.models.scripted import ScriptedModel, UnexpectedCall, tool_call
+from artelier.models.scripted import RecordedModel, ScriptedModel, UnexpectedCall, request_key, tool_call
 
 __all__ = [
     "ModelRegistry",

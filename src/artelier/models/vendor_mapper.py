@@ -26,7 +26,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from artelier.errors import InvalidRequest
-from artelier.models.output import output_text, parse_arguments, parse_output
+from artelier.models.params import output_text, parse_arguments, parse_output
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall, Usage, sending
 from artelier.tokens.estimate import estimate_tokens
 

@@ -17,7 +17,7 @@ import msgspec
 
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
-from artelier.log.inline_text_policy import is_made
+from artelier.log.contract import is_made
 from artelier.pii.decoded_view import RULES, ValuePlace, view_of
 from artelier.pii.detectors import find_all
 from artelier.pii.detectors.text_view import Shipped

@@ -9,7 +9,7 @@ from dataclasses import replace
 from artelier.errors import InvalidRequest
 from artelier.log import Batch, DataKey, Draft, EventData, RawDraft, SqliteStore, Stream, StreamAppend
 from artelier.log.blobs import Secret
-from artelier.log.inline_text_policy import names_in, names_of
+from artelier.log.contract import names_in, names_of
 from artelier.log.queries import stream_ids_in, tenant_key
 from artelier.pii.decoded_view import RULES
 from artelier.pii.detectors import find_all, pattern

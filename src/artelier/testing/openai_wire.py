@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from artelier.memory.embedders.registry import HashingEmbedder
-from artelier.models.output import output_text
+from artelier.models.params import output_text
 from artelier.ports.model import ModelReply, ToolCall, Usage
 
 _PIECE_CHARS = 16

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from artelier.kernel.run.watchdog import OF_RESUMING
+from artelier.kernel.run.crash_recovery import OF_RESUMING
 from artelier_lab.availability.served import ATTACKER
 from artelier_lab.availability.trial import PAGE_S_MAX, House
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-import artelier.kernel.history.code_versions
+import artelier.kernel.history.drift
 import artelier.kernel.limits.budget
 import artelier.kernel.run.delivery
 import artelier.kernel.steps.model_call
@@ -206,7 +206,7 @@ def _forgotten_version() -> AbstractContextManager[None]:
 
         return newest
 
-    return _wrapped(artelier.kernel.history.code_versions, "version", wrap)
+    return _wrapped(artelier.kernel.history.drift, "version", wrap)
 
 
 @contextmanager

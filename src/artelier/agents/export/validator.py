@@ -26,8 +26,7 @@ from artelier.artifacts import ArtifactWritten
 from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id
 from artelier.kernel import Services
-from artelier.kernel.export.archive import Header
-from artelier.kernel.export.extension import Arrival, Belongings
+from artelier.kernel.export.archive import Arrival, Belongings, Header
 from artelier.log import Blob, EventData, Tx, blob_name, make_blob
 from artelier.memory import events as ev
 from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label

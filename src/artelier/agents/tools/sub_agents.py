@@ -24,7 +24,7 @@ from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
 from artelier.kernel.run.context import find_driver, is_final
 from artelier.kernel.tenants.scope import TenantScopes
-from artelier.loops.run_control import go_below
+from artelier.loops.cycle import go_below
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool

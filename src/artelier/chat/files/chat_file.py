@@ -21,8 +21,7 @@ from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import Conflict, CorruptStore, InvalidExport, InvalidRequest
 from artelier.kernel import Services
-from artelier.kernel.export.archive import Header
-from artelier.kernel.export.extension import Arrival, Belongings
+from artelier.kernel.export.archive import Arrival, Belongings, Header
 from artelier.log import BlobRef, EventData, Tx, blob_name
 from artelier.operations import events as ev
 from artelier.operations.profile.definition import TAG

@@ -14,8 +14,7 @@ from artelier.kernel.commands import control_stream
 from artelier.kernel.commands.control_stream import REOPEN, Given
 from artelier.kernel.history.drift import newest_drift
 from artelier.kernel.limits import scopes
-from artelier.kernel.limits.loop_limits import encode_limits
-from artelier.kernel.limits.run_limits import cap_values
+from artelier.kernel.limits.run_limits import cap_values, encode_limits
 from artelier.kernel.privacy.pii_scrubber import is_known
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import blob_json

@@ -19,7 +19,8 @@ from artelier.kernel.queries.content import blob_json, shown_fields, shown_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.log import decode_stored
-from artelier.loops import run_control
+from artelier.loops.cycle import go, read_recorded_job
+from artelier.loops.cycle import has_ended as run_has_ended
 from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, PlannedOperation
 from artelier.ports.model import Delta
 
@@ -67,7 +68,7 @@ async def drive(desk: Any, run_id: str, job: TurnJob | None = None, *, on_wait: 
         if recorded is not None:  # elsewhere: a call without its tool would spend an approval
             await check_tools(desk, run_id)
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
-            await run_control.go(services, tenant, run_id, _drive(desk, run_id, job, on_wait=on_wait))
+            await go(services, tenant, run_id, _drive(desk, run_id, job, on_wait=on_wait))
     return await result_of(services, tenant, run_id, job)
 
 
@@ -102,14 +103,14 @@ async def _drive(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
 
 async def has_ended(desk: Any, run_id: str) -> bool:
     """Return True if a run is over; one that never began is not."""
-    return await run_control.has_ended(desk.services, desk.id, run_id)
+    return await run_has_ended(desk.services, desk.id, run_id)
 
 
 async def recorded_job(desk: Any, run_id: str) -> TurnJob | None:
     """Return what a run was asked to do; None if it never began. Errors: `InvalidRequest` for another
     loop's.
     """
-    return await run_control.read_recorded_job(
+    return await read_recorded_job(
         desk.services,
         desk.id,
         run_id,

@@ -21,7 +21,7 @@ from artelier.ports.model import Price
 
 if TYPE_CHECKING:
     from artelier.kernel.limits import rates as speeds
-    from artelier.kernel.limits.quotas import Quota, Quotas
+    from artelier.kernel.limits.rates import Quota, Quotas
     from artelier.tools.http.rules import HttpRule
 
 
@@ -265,7 +265,7 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
 
 def _quotas(table: QuotasTable) -> Quotas | None:
     """Return the quotas of a file; None if it says nothing of them."""
-    from artelier.kernel.limits.quotas import Quota, Quotas
+    from artelier.kernel.limits.rates import Quota, Quotas
 
     if not table.model_fields_set:
         return None

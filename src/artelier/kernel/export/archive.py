@@ -4,7 +4,12 @@
     member 2   {"t": "seal", "sha256": "..."}                         of every byte of member 1
 
 The second member is stored uncompressed and has one legal form, so that no byte of the file can change
-unseen, headers and padding of gzip included. `zcat` shows all of it. Nothing here knows what events mean.
+unseen, headers and padding of gzip included. `zcat` shows all of it. The archive does not know what events
+mean.
+
+A file may be about more than runs and artifacts. Whoever exports and imports such files gives the kernel an
+`Extension`: which other events may stand in the streams of artifacts, which other streams exist, what they
+must say, and what importing them does.
 """
 
 from __future__ import annotations
@@ -12,13 +17,16 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, Protocol, cast
 
 import msgspec
 
 from artelier.errors import InvalidExport
+from artelier.ids import MAIN_SPACE
+from artelier.kernel.run.services import Services
+from artelier.log import Blob, EventData, Stream, Tx
 
 FORMAT = "artelier.export"
 VERSION = 5
@@ -331,3 +339,71 @@ class ArchiveReader:
             raise self._broken(f"it is no gzip file, or a damaged one: {error}") from None
         if not reader.eof or reader.unused_data or left:
             raise self._broken("its compressed part does not end where it should")
+
+
+class Arrival(NamedTuple):
+    """The additions of an import to the batch that holds the file's own events."""
+
+    events: Sequence[EventData] = ()
+    """For the tenant's stream, after the history."""
+    blobs: Sequence[Blob] = ()
+    guard: Callable[[Tx], None] | None = None
+    """Refuses the batch; see `Batch.guard`."""
+
+
+NOTHING = Arrival()
+
+
+class Belongings(Protocol):
+    """Checks the lines of one file as they come. Every refusal is an `InvalidExport`."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Kinds of events that may stand in streams of artifacts beside those of artifacts."""
+        ...
+
+    @property
+    def may_meet_runs(self) -> bool:
+        """True if runs of the file that are here already, event for event, are left out, not refused."""
+        return False
+
+    def gives_way(self, local: str) -> bool:
+        """Return True if a stream of the file is left out where the tenant has its own of that name."""
+        return False
+
+    def has_stream(self, local: str) -> bool:
+        """Return True if a stream is none of the kernel's and belongs here."""
+        return False
+
+    def take_own(self, local: str, seq: int, data: EventData, *, at_us: int) -> None:
+        """Check the next event of such a stream."""
+
+    def home(self, tenant: str, local: str) -> Stream:
+        """Return where such a stream goes in the tenant that imports it."""
+        return Stream(tenant, MAIN_SPACE, local)
+
+    def take(self, artifact: str, seq: int, data: EventData) -> None:
+        """Check the next event of an artifact, of whatever kind."""
+        ...
+
+    def wants(self, name: bytes) -> bool:
+        """Return True if `content` must see the content of this name; asked after all events."""
+        ...
+
+    def content(self, name: bytes, content: bytes) -> None:
+        """Check a piece of content."""
+        ...
+
+    def owns(self, artifact: str) -> bool:
+        """Return True if an artifact belongs here although no run of the file has written it."""
+        ...
+
+    def end(self) -> None:
+        """Check what only the whole file can tell."""
+        ...
+
+    async def arrival(self, services: Services, tenant: str, header: Header, sha256: str) -> Arrival:
+        """Return what an import into this tenant brings about. Errors: `Conflict` if there is no room for
+        it.
+        """
+        ...

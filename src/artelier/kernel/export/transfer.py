@@ -18,8 +18,16 @@ import msgspec
 
 from artelier.errors import ArtelierError, Conflict, InvalidExport, SequenceConflict, StoreUnavailable
 from artelier.ids import MAIN_SPACE
-from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, ArchiveWriter, Header, RunLine
-from artelier.kernel.export.extension import NOTHING, Belongings
+from artelier.kernel.export.archive import (
+    FORMAT,
+    NOTHING,
+    SIZE_BYTES_MAX,
+    VERSION,
+    ArchiveWriter,
+    Belongings,
+    Header,
+    RunLine,
+)
 from artelier.kernel.export.import_reader import (
     ImportContents,
     appends_of,

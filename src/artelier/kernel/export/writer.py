@@ -10,9 +10,8 @@ import msgspec
 
 from artelier.errors import CorruptStore, Erased
 from artelier.kernel import events as ev
-from artelier.kernel.export.allowlist import check_place, head_refs
-from artelier.kernel.export.archive import ArchiveWriter, EventLine, KeyLine
-from artelier.kernel.export.extension import Belongings
+from artelier.kernel.export.archive import ArchiveWriter, Belongings, EventLine, KeyLine
+from artelier.kernel.export.scope import check_place, head_refs
 from artelier.kernel.run.services import Services
 from artelier.log import DataKey, Event, Stream, blob_name, blob_ref
 from artelier.log.blobs import name_blob

@@ -1,7 +1,11 @@
-"""Replay policy `fork_on_drift`: where the code asks for something else than was recorded, the run goes on as
-a fork of itself that shares all before that step, in the same drive.
+"""Changed code under recorded runs: forks where it asks for something else, and versions of a change.
 
-The fork, the end of the run it leaves and the lease come in one batch: a crash finds all of it or none.
+Under the replay policy `fork_on_drift`, a run whose code asks for something else than was recorded goes on
+as a fork of itself that shares all before that step, in the same drive. The fork, the end of the run it
+leaves and the lease come in one batch: a crash finds all of it or none.
+
+The version of a change that a run goes by is an event and no step: it has no key among the run's keys, so
+that the question can be put into code, and taken out of it, without moving anything.
 """
 
 from __future__ import annotations
@@ -9,27 +13,28 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgspec
 
-from artelier.errors import ReplayMismatch, RunStopped
+from artelier.errors import InvalidRequest, ReplayMismatch, RunStopped
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import cancel_left, return_held_money
-from artelier.kernel.commands.single_step import SingleStep
+from artelier.kernel.history.comparison import keyed_kinds
 from artelier.kernel.history.fork import unheard
 from artelier.kernel.history.fork_lineage import Place, earlier_events, key_owner_of, lineage
-from artelier.kernel.history.step_diff import keyed_kinds
 from artelier.kernel.history.step_history import History
 from artelier.kernel.queries.runs import drift_forks, run_row
 from artelier.kernel.queries.steps import StepRecord, step_of, step_records
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
+from artelier.kernel.steps.step_keys import SingleStep
 from artelier.kernel.tool_calls.dispatches import entered_by
 from artelier.ledger.queries import scope_limits
 from artelier.log import Batch, Blob, Draft, EventData, LeaseEnd, StreamAppend, run_stream
+from artelier.log.queries import stream_events
 
 FORK_ON_DRIFT = "fork_on_drift"
 
@@ -246,3 +251,51 @@ def become(core: RunCore, run_id: str) -> None:
     core.deciding.clear()
     core.answers.clear()
     core.questions.clear()
+
+
+CHANGE_CHARS_MAX = 200
+
+
+async def version(core: RunCore, change: str, *, latest: int, default: int) -> int:
+    """Errors: see `Run.version`. Cost: one read of the run's events, the first time in a drive."""
+    _check(change, latest, default)
+    if core.pii is not None:
+        core.pii.check_name(change)
+    if core.versions is None:
+        core.versions = await _read_recorded(core)
+    if (known := core.versions.get(change)) is not None:
+        return known
+    is_old = core.actor is None or await core.history.expects_more()
+    chosen = core.versions[change] = default if is_old else latest
+    if core.actor is not None:
+        core.actor.note(ev.VersionRecorded(change=change, version=chosen))
+    return chosen
+
+
+def _check(change: object, latest: object, default: object) -> None:
+    is_name = isinstance(change, str) and 0 < len(change) <= CHANGE_CHARS_MAX
+    if not is_name or not cast(str, change).isprintable():
+        raise InvalidRequest(
+            "a change needs a name",
+            expected=f"1-{CHANGE_CHARS_MAX} printable characters",
+            got=repr(change)[:80],
+        )
+    for name, number in (("latest", latest), ("default", default)):
+        is_number = isinstance(number, int) and not isinstance(number, bool)
+        if not is_number or not 0 <= cast(int, number) < 1 << 31:
+            raise InvalidRequest(
+                f"{name} version of {change!r}", expected="a number from 0", got=repr(number)[:80]
+            )
+
+
+async def _read_recorded(core: RunCore) -> dict[str, int]:
+    """Return what the run, or the part of its origins that counts, has recorded; nothing for a new run."""
+    if core.is_new:
+        return {}
+    found: dict[str, int] = {}
+    for place in reversed(await lineage(core.services, core.tenant.id, core.run_id)):
+        rows = await stream_events(core.store, place.stream_id, ev.VersionRecorded.KIND, upto=place.upto)
+        for row in rows:
+            event = row.read(ev.VersionRecorded)
+            found.setdefault(event.change, event.version)
+    return found

@@ -20,7 +20,7 @@ from artelier.kernel.commands.control_stream import beside
 from artelier.kernel.history.fork_effects import OWN_NAMES, check_effects, effects_of, fork_folder, refs_of
 from artelier.kernel.history.fork_lineage import Place, key_of, lineage
 from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, compose_refs
-from artelier.kernel.limits.loop_limits import completed_cycles, resets_of
+from artelier.kernel.limits.run_limits import completed_cycles, resets_of
 from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.queries.runs import RunRow, count_between, run_row
 from artelier.kernel.queries.steps import step_records

@@ -18,7 +18,7 @@ from artelier.kernel.history.recorded_calls import ForkEffects, RecordedCall
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import calls_below, find_step
 from artelier.kernel.run.services import Services
-from artelier.kernel.steps.artifact_ids import id_part
+from artelier.kernel.steps.step_keys import id_part
 from artelier.log import run_stream
 from artelier.ports.tool import ToolPort
 

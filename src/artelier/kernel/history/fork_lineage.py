@@ -16,7 +16,7 @@ import msgspec
 from artelier.errors import CorruptStore, Erased, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import Segment
-from artelier.kernel.queries.conversations import MessageRow, messages_between, newest_snapshot
+from artelier.kernel.queries.content import MessageRow, messages_between, newest_snapshot
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import find_step
 from artelier.kernel.queries.tenants import imported_key, is_erased_since_begin, own_key

@@ -12,7 +12,7 @@ from artelier.errors import Erased, Exhausted
 from artelier.kernel import events as ev
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_below
-from artelier.kernel.steps.artifact_ids import bounded_id
+from artelier.kernel.steps.step_keys import bounded_id
 from artelier.log import BlobRef, Store, Tx
 from artelier.log.queries import events_since, newest_position
 

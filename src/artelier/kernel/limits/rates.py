@@ -1,22 +1,26 @@
-"""The rates at which a provider may be called: those of the policy and of a tenant, and one call's needs.
+"""Rates and quotas: how often a provider may be called, and how much of a server one tenant may take.
 
-Pure but for the event and its view. The order of waiting calls is in `provider_queue.py`, the windows in
-`log/rate_windows.py`.
+Rates are those of the policy and of a tenant; pure but for the event and its view. The order of waiting
+calls is in `provider_queue.py`, the windows in `log/rate_windows.py`. Quotas are settings of whoever runs
+the server; what a tenant has stored is counted from its content. A tenant at a quota may still read, delete
+and end work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import InvalidRequest, LimitReached
+from artelier.errors import InvalidConfig, InvalidRequest, LimitReached, QuotaReached
+from artelier.ids import check_tenant
 from artelier.kernel.queries.tenants import RateRow
-from artelier.log import Applied, Claim, EventData, Tx, View, event
+from artelier.log import Applied, Claim, EventData, Store, Tx, View, event
+from artelier.log.queries import content_size
 from artelier.tokens.model_info import canonical_name, split_name
 
 RATES_MAX = 100
@@ -166,3 +170,70 @@ def stored_rates(rows: Sequence[RateRow]) -> Rates:
     if not rows:
         return NO_RATES
     return MappingProxyType({name: Rate(requests=requests, tokens=tokens) for name, requests, tokens in rows})
+
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """The quotas of one tenant."""
+
+    stored_bytes_max: int = 20 * GIB
+    """Of content: messages, artifacts, results. Compression is not counted off (the figure is a guess)."""
+    streams_max: int = 500
+    """Live streams at one time."""
+    ticks_max: int = 100_000
+    """Ticks of a world that one request may pass."""
+    uploads_max: int = 8
+    """Uploads at one time: each is held in memory."""
+
+    def __post_init__(self) -> None:
+        """Errors: `InvalidConfig`."""
+        for name, value in asdict(self).items():
+            if type(value) is not int or value < 0:
+                raise InvalidConfig(f"quota {name}", expected="a whole number from 0", got=repr(value))
+
+
+class Quotas:
+    """The quotas of all tenants."""
+
+    def __init__(self, default: Quota | None = None, *, tenants: Mapping[str, Quota] | None = None) -> None:
+        """`tenants` have their own; every other one has `default`."""
+        self._default = default or Quota()
+        self._tenants: dict[str, Quota] = {
+            check_tenant(tenant): quota for tenant, quota in (tenants or {}).items()
+        }
+        self._counted: dict[str, tuple[int, int]] = {}
+        """Of each tenant: the last blob that was counted, and the bytes up to it."""
+
+    def of(self, tenant: str) -> Quota:
+        return self._tenants.get(tenant, self._default)
+
+    async def stored_bytes(self, store: Store, tenant: str, *, anew: bool = False) -> int:
+        """Return the size of a tenant's content. Cost: a look at what is new; `anew` counts all of it."""
+        seen, total = (0, 0) if anew else self._counted.get(tenant, (0, 0))
+        last, size = await content_size(store, tenant, after=seen)
+        counted = (last or seen, total + size)
+        self._counted[tenant] = counted
+        return counted[1]
+
+    async def check_stored(self, store: Store, tenant: str, *, more: int = 0) -> None:
+        """Errors: `QuotaReached` if a tenant has stored what it may, or would with `more` bytes."""
+        most = self.of(tenant).stored_bytes_max
+        if await self.stored_bytes(store, tenant) + more <= most:
+            return
+        stored = await self.stored_bytes(store, tenant, anew=True)  # some may have been erased
+        if stored + more > most:
+            raise QuotaReached(
+                f"tenant {tenant} has stored as much as it may",
+                expected=f"at most {most} bytes",
+                got=f"{stored + more} bytes",
+                hint="Erase or collect what is not needed, or ask whoever runs the server for more"
+                " ([quotas] in the settings).",
+            )
+
+    async def describe(self, store: Store, tenant: str) -> dict[str, Any]:
+        """Return `{stored_bytes, stored_bytes_max, streams_max, ticks_max, uploads_max}`."""
+        stored = await self.stored_bytes(store, tenant, anew=True)
+        return {"stored_bytes": stored, **asdict(self.of(tenant))}

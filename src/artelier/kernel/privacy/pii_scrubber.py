@@ -17,7 +17,7 @@ import msgspec
 
 from artelier.artifacts.content import is_small
 from artelier.errors import InvalidRequest
-from artelier.kernel.export.allowlist import KINDS
+from artelier.kernel.export.scope import KINDS
 from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
 from artelier.kernel.queries.tenants import has_received, has_said
 from artelier.log import Applied, EventData, Tx, View, event

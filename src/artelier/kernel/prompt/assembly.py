@@ -26,7 +26,7 @@ from artelier.kernel.limits.budget import CallSize
 from artelier.kernel.privacy.erasure import ERASED, LOCKED
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation
-from artelier.kernel.prompt.delimiters import is_untrusted
+from artelier.kernel.prompt.delimiters import Quote, is_untrusted, quote_messages
 from artelier.kernel.prompt.manifest import (
     STABLE,
     Content,
@@ -53,8 +53,7 @@ from artelier.kernel.prompt.manifest import (
     part_content,
 )
 from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
-from artelier.kernel.prompt.transcript import Quote, quote_messages
-from artelier.kernel.queries.conversations import conversation_rows
+from artelier.kernel.queries.content import conversation_rows
 from artelier.kernel.queries.steps import find_outcome, manifest_of
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services

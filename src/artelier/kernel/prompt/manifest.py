@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest
 from artelier.kernel.events import DroppedRecord, PartRecord
-from artelier.kernel.prompt.transcript import Quote, quote_messages
+from artelier.kernel.prompt.delimiters import Quote, quote_messages
 from artelier.log import BlobRef
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema
 

@@ -1,9 +1,10 @@
-"""The records of a prompt's parts and of messages, as the events that assemble prompts hold them."""
+"""The records of prompts' parts, of messages and of sent requests, as the events of prompts hold them."""
 
 from __future__ import annotations
 
 import msgspec
 
+from artelier.ledger import Moving
 from artelier.log import BlobRef
 
 
@@ -29,7 +30,7 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut: str = ""
     """How it was shortened to fit: `start`, `end`, `middle` or empty."""
     form: str = ""
-    """How the messages of a range are quoted as one (`transcript.py`); empty if they stand as themselves.
+    """How the messages of a range are quoted as one (`delimiters.py`); empty if they stand as themselves.
     Then `blob` is a summary that stands before them, as a JSON string."""
     line_tokens_max: int = 0
     """Of one message that is quoted."""
@@ -66,3 +67,14 @@ class Added(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     start: int
     """Number of the first one."""
     entries: tuple[MessageEntry, ...] = ()
+
+
+class Sent(Moving, frozen=True, kw_only=True, omit_defaults=True):
+    """The end of a model call, with what its adapter has sent."""
+
+    adapter: str = ""
+    """Name and version of the adapter that sent the request; empty if it does not say."""
+    body: str = ""
+    """Keyed hash of the HTTP body that was sent; empty if none was."""
+    not_sent: tuple[str, ...] = ()
+    """Parameters of the request that the body does not hold, since the provider takes none such."""

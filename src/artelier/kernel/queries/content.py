@@ -1,15 +1,15 @@
-"""Reads of stored content by its reference, for programs and for people."""
+"""Reads of stored content by its reference, of a run's messages, and of the snapshots of its loop."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from artelier.errors import Erased, InvalidRequest
 from artelier.kernel.run.services import Services
-from artelier.log import decode_stored, stored_blob
+from artelier.log import Store, decode_stored, stored_blob
 from artelier.log.contract import stored_name
 
 
@@ -55,3 +55,81 @@ async def shown_fields(services: Services, tenant: str, ref: str | None) -> dict
     """A stored JSON object to look at; empty where there is none, or it was erased."""
     found: Any = await shown_json(services, tenant, ref)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+class MessageRow(NamedTuple):
+    """A message as the view has it; see `Entry`."""
+
+    n: int
+    form: str
+    ref: str
+    call: str
+
+
+async def messages_between(
+    store: Store, stream_id: int, conversation: str, *, start: int, end: int, upto: int
+) -> list[MessageRow]:
+    """Return messages `start..end` that a run itself has, and what its conversation goes on from (form `b`).
+
+    Only those that were recorded up to the event `upto`.
+    """
+    rows = await store.query(
+        "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
+        " AND n BETWEEN ? AND ? AND seq <= ? AND form <> 'b'"
+        " UNION ALL SELECT n, form, ref, call FROM (SELECT n, form, ref, call FROM messages"
+        " WHERE run = ? AND conversation = ? AND seq <= ? ORDER BY n LIMIT 1)"
+        " WHERE form = 'b'",
+        (*(stream_id, conversation, start, end, upto), *(stream_id, conversation, upto)),
+    )
+    return [MessageRow(*row) for row in rows]
+
+
+async def conversation_rows(
+    store: Store, stream_id: int | None, conversation: str, *, start: int, limit: int
+) -> list[MessageRow]:
+    """Return the messages of a run's conversation from a number on; none for a run that is not stored yet."""
+    rows = await store.query(
+        "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ? AND n >= ?"
+        " ORDER BY n LIMIT ?",
+        (stream_id, conversation, start, limit),
+    )
+    return [MessageRow(*row) for row in rows]
+
+
+class BaseRow(NamedTuple):
+    """The run that a conversation goes on from."""
+
+    run: str
+    n: int
+    position: int | None
+    """Of the event that recorded message `n` there; None if it is missing."""
+
+
+async def bases_of(store: Store, tenant: str, stream_id: int, *, upto: int) -> list[BaseRow]:
+    """Return what the conversations of a run go on from, up to a position of the log."""
+    rows = await store.query(
+        "SELECT m.ref, m.n, e.position FROM messages m"
+        " JOIN event_log o ON o.stream_id = m.run AND o.seq = m.seq"
+        " LEFT JOIN runs r ON r.tenant = ? AND r.run = m.ref"
+        " LEFT JOIN messages b ON b.run = r.id AND b.conversation = m.call AND b.n = m.n"
+        " LEFT JOIN event_log e ON e.stream_id = b.run AND e.seq = b.seq"
+        " WHERE m.run = ? AND m.form = 'b' AND o.position <= ?",
+        (tenant, stream_id, upto),
+    )
+    return [BaseRow(*row) for row in rows]
+
+
+class SnapshotRow(NamedTuple):
+    """The state of a loop at the end of a cycle, as JSON."""
+
+    state: str
+    seq: int
+
+
+async def newest_snapshot(store: Store, stream_id: int, *, upto: int) -> SnapshotRow | None:
+    """Return the newest snapshot of a run up to an event."""
+    rows = await store.query(
+        "SELECT state, seq FROM snapshots WHERE run = ? AND seq <= ? ORDER BY cycle DESC LIMIT 1",
+        (stream_id, upto),
+    )
+    return SnapshotRow(*rows[0]) if rows else None

@@ -1,4 +1,4 @@
-"""Read-only questions about runs, answered from views: lists, steps, trees, costs, waiting people."""
+"""Reports on runs, answered from views: lists, steps, trees, costs, waiting people, compactions."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections import Counter
 from typing import Any, cast
 
 from artelier.errors import Erased, InvalidRequest, NotFound
+from artelier.kernel import events as ev
 from artelier.kernel.events import BILLING, ToolRefused, ToolRequested, ToolUnresolved
 from artelier.kernel.history.fork_effects import effects_of
-from artelier.kernel.history.fork_lineage import key_owner_of
+from artelier.kernel.history.fork_lineage import key_owner_of, lineage
 from artelier.kernel.queries.content import shown_fields, shown_json
 from artelier.kernel.queries.runs import (
     RunRow,
@@ -21,7 +22,7 @@ from artelier.kernel.queries.runs import (
     runs_started,
     totals,
 )
-from artelier.kernel.queries.steps import open_approvals, run_steps, step_records
+from artelier.kernel.queries.steps import find_outcome, open_approvals, run_steps, step_records
 from artelier.kernel.run.services import Services
 from artelier.ledger.queries import account_balance
 from artelier.log import PRESENT_US, WAITS
@@ -275,3 +276,34 @@ async def only_approval(services: Services, tenant: str, run_id: str) -> str:
             expected="one of their steps: " + ", ".join(item["step"] for item in found),
         )
     return found[0]["step"]
+
+
+Receipt = ev.ContextCompacted | ev.ContextRestored
+
+_KINDS: dict[str, type[ev.ContextCompacted] | type[ev.ContextRestored]] = {
+    ev.ContextCompacted.KIND: ev.ContextCompacted,
+    ev.ContextRestored.KIND: ev.ContextRestored,
+}
+
+
+async def receipts_of(services: Services, tenant: str, run_id: str) -> list[tuple[str, Receipt]]:
+    """`(step key, event)` of every compaction and undo of a run, newest first. Errors: `NotFound`.
+
+    Cost: O(events of the run): for people, and for an undo; no step waits for it.
+    """
+    found: list[tuple[str, Receipt]] = []
+    for place in await lineage(services, tenant, run_id):
+        rows = await stream_events(services.store, place.stream_id, *_KINDS, upto=place.upto)
+        for row in reversed(rows):
+            event = row.read(_KINDS[row.kind])
+            found.append((event.key, event))
+    return found
+
+
+async def receipt_of(services: Services, tenant: str, run_id: str, key: str) -> Receipt:
+    """The receipt of one step. Errors: `NotFound`."""
+    for place in await lineage(services, tenant, run_id):
+        outcome = await find_outcome(services.store, place.stream_id, key, upto=place.upto)
+        if outcome is not None and outcome.kind in _KINDS:
+            return outcome.read(_KINDS[outcome.kind])
+    raise NotFound(f"no compaction {key!r} in run {run_id}")

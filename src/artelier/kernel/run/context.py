@@ -22,9 +22,8 @@ from artelier.errors import (
     RunSuspended,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.step_history import History, Recorded
-from artelier.kernel.policy import is_granted, may_use_model
+from artelier.kernel.policy import ToolBounds, VisibleTools, is_granted, may_use_model
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encode_json
@@ -33,8 +32,7 @@ from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
-from artelier.kernel.steps.step_keys import StepKeys
-from artelier.kernel.tool_calls.tool_restrictions import ToolBounds, VisibleTools
+from artelier.kernel.steps.step_keys import SingleStep, StepKeys
 from artelier.log import Blob, BlobRef, DataKey, Stream, control_stream, decode_stored, make_blob, stored_blob
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort

@@ -1,23 +1,40 @@
-"""Leftovers of dead processes: commands that nobody obeyed, and cancelled runs that were not finished.
+"""Crash recovery: what dead processes left behind, and runs that must not be driven again.
 
 A command is recorded before it is obeyed, and a driven run is cancelled before its children end and its
 money comes back. A process that dies in between leaves the rest to a worker, or to the next command.
+
+The watchdog: input that freezes the interpreter, or uses up the memory, ends the process that drives it; no
+thread of that process can do anything about it. The proof stands in the store: the lease of a drive that
+ended without giving it back, with how far the run had come when it was taken. Such a run is parked: paused,
+with a reason that people read, until a person resumes it. Why so: docs/decisions/0035-watchdog.md.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 
-from artelier.errors import NotFound, StoreUnavailable
+from artelier.errors import NotFound, RunSuspended, StoreUnavailable
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import apply_if_idle, finish_cancelled
+from artelier.kernel.commands.control_stream import append_if_idle, apply_if_idle, finish_cancelled
 from artelier.kernel.limits.budget import abandon
-from artelier.kernel.queries.runs import controls_after, find_run, leased_runs, run_row
-from artelier.kernel.queries.steps import run_steps
-from artelier.kernel.run.context import RunCore
+from artelier.kernel.queries.runs import controls_after, find_run, holds_child, leased_runs, run_row
+from artelier.kernel.queries.steps import newest_step, run_steps
+from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.services import Services
-from artelier.log import EventData, control_stream
+from artelier.log import (
+    Batch,
+    Draft,
+    EventData,
+    Fence,
+    LeaseRequest,
+    StreamAppend,
+    Tx,
+    control_stream,
+    run_stream,
+)
+from artelier.log.queries import newest_seq_but, read_newest_seq_but
 
 PAGE = 1000
 """Commands that one look takes up."""
@@ -83,3 +100,85 @@ async def abandoned_calls(core: RunCore) -> list[EventData]:
         asked = {step.key: step for step in open_steps}
         held |= {key: core.held[key] for key in core.held if key in asked and asked[key].kind == "model"}
     return [abandon(request, key=key, is_sent=key not in core.unsent) for key, request in held.items()]
+
+
+STALLED_MAX = 2
+"""Drives without progress, in a row, after which a run is not driven any more until a person resumes it."""
+
+OF_RESUMING = (
+    ev.RunResumed,
+    ev.RunSuspendedEvent,
+    ev.ToolsChanged,
+    ev.PromptDrifted,
+    ev.ModelAttempted,
+    ev.ToolRetried,
+)
+"""What every drive records again before it gets anywhere: none of it is progress."""
+
+STALLED = "two drives ended without progress"
+"""The beginning of the reason of a run that was parked."""
+
+
+def with_stall_count(request: LeaseRequest) -> LeaseRequest:
+    """Return a request for a run's lease that counts the drives before it which have stalled."""
+    stream = request.stream
+    kinds = [kind.KIND for kind in OF_RESUMING]
+
+    def progress(tx: Tx) -> int:
+        return newest_seq_but(tx, stream, kinds)
+
+    def is_excused(tx: Tx, holder: str) -> bool:
+        # A parent only waits while a child is driven: what stopped the process is counted there.
+        return holds_child(tx, stream, holder)
+
+    return replace(request, progress=progress, is_excused=is_excused)
+
+
+async def park_stalled(services: Services, fence: Fence) -> RunSuspended:
+    """Pause a stalled run under its lease, release that, and return what its opener is told.
+
+    Nothing of the run is read or driven before: a replay could freeze this process too.
+    """
+    stream = fence.stream
+    step = await newest_step(services.store, stream.tenant, stream.id)
+    where = f"at step {step.key}" if step is not None else "before the first step"
+    reason = f"{STALLED} {where}"[:200]
+    parked = ev.RunSuspendedEvent(status="paused", reason=reason)
+    append = StreamAppend(stream, [Draft(parked, services.clock.now_us(), "kernel")])
+    await services.store.append(Batch(appends=[append], fence=fence, release=fence))
+    return RunSuspended(stream.id, status="paused", reason=reason)
+
+
+async def left_behind(services: Services) -> dict[tuple[str, str], bool]:
+    """Return the runs whose drivers vanished, by `(tenant, run id)`; true for those that had stalled.
+
+    Cost: a row per run that is driven or was left.
+    """
+    kinds = [kind.KIND for kind in OF_RESUMING]
+    found: dict[tuple[str, str], bool] = {}
+    for left in await leased_runs(services.store):
+        if not services.is_driving(left.holder, left.end):
+            stream = run_stream(left.tenant, left.run)
+            come = await read_newest_seq_but(services.store, stream, kinds)
+            found[left.tenant, left.run] = come == left.progress and come > 0
+    return found
+
+
+REASON_CHARS_MAX = 200
+
+
+async def park(services: Services, tenant: str, run_id: str, *, reason: str) -> bool:
+    """Pause a run that nobody drives; return whether it is parked now.
+
+    `reason` is stored as it is, so it must not hold text of users. Errors: `NotFound`.
+    """
+    stream = run_stream(tenant, run_id)
+    head, _ = await services.store.head(stream)
+    row = await run_row(services.store, tenant, run_id)
+    if is_final(row.status):
+        return False
+    if row.status == "paused" and row.reason == reason[:REASON_CHARS_MAX]:
+        return True
+    paused = ev.RunSuspendedEvent(status="paused", reason=reason[:REASON_CHARS_MAX])
+    draft = Draft(paused, services.clock.now_us(), "kernel")
+    return await append_if_idle(services, stream, [draft], head=head)

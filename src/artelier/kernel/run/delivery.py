@@ -16,9 +16,8 @@ from typing import Any, NoReturn, Protocol
 from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import GAP, TIMEOUT, History, Recorded
-from artelier.kernel.run.pending_steps import AtWork, StreamReading, scopes
+from artelier.kernel.run.pending_steps import AtWork, Effects, StreamReading, scopes
 from artelier.kernel.run.writer import Actor
-from artelier.kernel.tool_calls.side_effects import Effects
 from artelier.log import EventData
 from artelier.ports.tool import ToolPort
 

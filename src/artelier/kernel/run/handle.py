@@ -12,7 +12,7 @@ import msgspec
 
 from artelier.errors import Conflict, Flow, InvalidRequest, ReplayMismatch, StoreUnavailable
 from artelier.kernel import events as ev
-from artelier.kernel.history import code_versions
+from artelier.kernel.history import drift
 from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.prompt.assembly import Messages, continue_conversation
 from artelier.kernel.prompt.conversation import Conversation
@@ -21,15 +21,15 @@ from artelier.kernel.run import waits
 from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step
-from artelier.kernel.run.races import RunTimeout, first_of
 from artelier.kernel.run.results import Approval, CompensationResult, ModelResult, ToolResult
+from artelier.kernel.run.waits import RunTimeout, first_of
 from artelier.kernel.steps import model_step
 from artelier.kernel.steps.failures import code_of, raise_recorded, repeatable, words
 from artelier.kernel.steps.model_call import ModelCall
 from artelier.kernel.steps.stream_reader import ModelStream
 from artelier.kernel.steps.structured_output import schema_of
 from artelier.kernel.tool_calls import compensation, tool_step
-from artelier.kernel.tool_calls.tool_request import ToolAsk
+from artelier.kernel.tool_calls.tool_outcome import ToolAsk
 from artelier.log import Blob, EventData, StreamAppend
 from artelier.ports.model import ToolCall, ToolSchema
 
@@ -325,7 +325,7 @@ class Run:
         added and removed under runs that are at work.
         Errors: `InvalidRequest`.
         """
-        return await code_versions.version(self._core, change, latest=latest, default=default)
+        return await drift.version(self._core, change, latest=latest, default=default)
 
     # People and time
 

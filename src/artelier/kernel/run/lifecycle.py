@@ -26,7 +26,6 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.commands.control_stream import cancel_left, give_back, obey, return_held_money, tell
-from artelier.kernel.commands.single_step import SingleStep
 from artelier.kernel.history.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import (
@@ -40,23 +39,22 @@ from artelier.kernel.history.fork_lineage import (
     segments,
 )
 from artelier.kernel.history.step_history import History
-from artelier.kernel.limits.run_limits import check_limits, opening_caps
+from artelier.kernel.limits.run_limits import Opening, check_limits, opening_caps
 from artelier.kernel.limits.scopes import check_scopes, deadlines, limits_of, scopes_of
 from artelier.kernel.policy import narrow
-from artelier.kernel.privacy.data_subjects import check_same, take_key
+from artelier.kernel.privacy.erasure import check_same, take_key
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import RunRow, is_imported, run_row
 from artelier.kernel.queries.steps import signals_of
 from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
-from artelier.kernel.run.crash_recovery import abandoned_calls
+from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, park_stalled, with_stall_count
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.results import FINAL, CompensationResult
-from artelier.kernel.run.run_options import Opening
 from artelier.kernel.run.services import Services, TenantState
-from artelier.kernel.run.watchdog import STALLED_MAX, park, with_stall_count
 from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
 from artelier.kernel.steps.model_call import take_back
+from artelier.kernel.steps.step_keys import SingleStep
 from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.kernel.tool_calls.tool_list import newest_list, note_tools, tool_list
 from artelier.kernel.tool_calls.tool_step import settle_left
@@ -348,7 +346,7 @@ class OpenRun:
                 self._give_back(token)
                 final, token = True, 0
         if token and self._stalled >= STALLED_MAX and row.loop and not opening.compensating:
-            raise await park(self._services, Fence(stream=stream, token=token))
+            raise await park_stalled(self._services, Fence(stream=stream, token=token))
         head, _ = await self._services.store.head(stream)
         places = await lineage(self._services, tenant.id, opening.run_id)
         start = (len(places) - 1, 0)

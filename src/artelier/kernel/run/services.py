@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
-from artelier.kernel.limits.quotas import Quotas
-from artelier.kernel.limits.rates import NO_RATES, Rates
+from artelier.kernel.limits.rates import NO_RATES, Quotas, Rates
 from artelier.kernel.policy import Policy
-from artelier.kernel.run.shutdown import Draining
+from artelier.kernel.run.calls_in_flight import Draining
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.log import DataKey, LeaseEnd, LeaseRequest, Store, Stream, TenantTurns

@@ -23,13 +23,15 @@ from artelier.kernel.limits.budget import (
     Settlement,
     abandon,
     bill_attempt,
+    claims_for,
+    end_turn,
     funds_guard,
     release,
     reserve,
     settle,
+    take_turn,
     when_it_fits,
 )
-from artelier.kernel.limits.provider_turns import claims_for, end_turn, take_turn
 from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.prompt.request_identity import body_hash
@@ -38,8 +40,8 @@ from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.failures import code_of, family_of, words
+from artelier.kernel.steps.step_keys import with_call_ids
 from artelier.kernel.steps.structured_output import Fitted, fit_reply
-from artelier.kernel.tool_calls.call_ids import with_call_ids
 from artelier.log import Blob, EventData, StreamAppend, Tx
 from artelier.ports.model import (
     ModelPort,

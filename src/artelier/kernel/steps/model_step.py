@@ -1,21 +1,31 @@
-"""One model step: the prompt is recorded and paid for in advance, the reply is recorded and settled."""
+"""One model step: the prompt is recorded and paid for in advance, the reply is recorded and settled.
+
+Vectors from a provider are model steps too: allowed, timed, paid for and recorded like any other call. A
+tool that asks an embedder does it below its own step, under `<key>/embed/<digest of the texts>`: one that
+is entered again after a crash gets the vectors that were paid for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, cast
+
+import msgspec
 
 from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid, ReplayMismatch
 from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
-from artelier.kernel.limits.budget import price_for, reservation_of, source_for
-from artelier.kernel.limits.provider_turns import claims_for, take_turn
+from artelier.kernel.limits.budget import claims_for, price_for, reservation_of, source_for, take_turn
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.assembly import (
     Assembled,
+    FixedPart,
+    Prompt,
     Renderer,
     assemble,
     differing_part,
@@ -24,8 +34,10 @@ from artelier.kernel.prompt.assembly import (
 )
 from artelier.kernel.prompt.manifest import (
     Head,
+    canonical,
     comparable,
     decode_head,
+    decode_messages,
     decode_reply,
     decode_tools,
     encode_json,
@@ -49,7 +61,17 @@ from artelier.kernel.steps.model_call import (
 from artelier.kernel.steps.model_stream import stream_reply
 from artelier.kernel.steps.structured_output import fit_reply, schema_of
 from artelier.kernel.tool_calls.tool_list import note_tools
-from artelier.ports.model import Delta, ModelPort, ModelRequest, StreamingModelPort, ToolSchema
+from artelier.ports.embedder import Ask
+from artelier.ports.model import (
+    ChatMessage,
+    Delta,
+    ModelPort,
+    ModelReply,
+    ModelRequest,
+    StreamingModelPort,
+    ToolSchema,
+    Usage,
+)
 from artelier.ports.telemetry import ModelFacts
 from artelier.tokens.model_info import canonical_name
 
@@ -363,3 +385,57 @@ async def _replay(core: RunCore, recorded: Recorded, call: ModelCall) -> ModelRe
         raise fit.misfit
     output = fit.output
     return result(core, recorded.key, reply, output, cost=outcome.cost, replayed=True)
+
+
+DIGITS = 7
+"""Significant digits of a recorded number: as many as 32 bits have."""
+
+
+class RunPayer:
+    """Pays for the embedders that are asked in one step of a run. `aside()` holds while one answers."""
+
+    def __init__(self, core: RunCore, key: str, aside: Callable[[], AbstractContextManager[None]]) -> None:
+        self._core = core
+        self._key = key
+        self._aside = aside
+
+    async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> list[list[float]]:
+        """See `Payer.vectors`."""
+        # A task of its own: a command or the run's time then cuts off this call, not the tool around it.
+        step = asyncio.ensure_future(embed_step(self._core, self._key, model, texts, ask))
+        with self._aside(), self._core.calls.handed_over():
+            return await step
+
+
+async def embed_step(
+    core: RunCore, key: str, model: str, texts: Sequence[str], ask: Ask
+) -> list[list[float]]:
+    """Vectors of texts as a step of a run. Errors: those of `Run.step_model`; the embedder's own."""
+    content = msgspec.json.encode(list(texts)).decode()
+    said = canonical((ChatMessage(role="user", content=content),))
+    if core.pii is not None:
+        said = core.clean(said, foreign=True)
+    # Part of no conversation: what is looked for is nothing that was said.
+    prompt = Prompt(parts=(FixedPart(tag="texts", messages=decode_messages(said)),))
+    call = ModelCall(model=model, messages=prompt, params={"max_output_tokens": 1}, port=_Port(ask))
+    ref, _ = core.keep(said)  # a keyed name: nobody who guesses a text finds it by its step
+    mark = sha256(f"{model}\n{ref}".encode()).hexdigest()[:16]
+    result = await exact_model_step(core, call, key=f"{key}/embed/{mark}")
+    if core.actor is not None:
+        core.actor.flush()  # durable no later than what its caller stores next
+    return result.output
+
+
+class _Port:
+    """An embedder as the kernel calls a model: a JSON list of texts in, their vectors as the output."""
+
+    price = None
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        said = request.messages[-1].text
+        vectors, tokens = await self._ask(msgspec.json.decode(said, type=list[str]))
+        output = [[float(f"{number:.{DIGITS}g}") for number in one] for one in vectors]
+        return ModelReply(output=output, usage=Usage(input_tokens=tokens))

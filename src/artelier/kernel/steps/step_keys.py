@@ -1,11 +1,21 @@
-"""Keys of steps: each step of a run has one, given by its caller or by its place among its siblings."""
+"""Keys and ids that the kernel makes: of steps, of the artifacts that runs write, and of tool calls.
+
+Each step of a run has a key, given by its caller or by its place among its siblings. A result answers its
+call by the id of the call, so none is empty or stands twice in a prompt.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
+
+import msgspec
 
 from artelier.errors import AmbiguousStepKey, InvalidRequest, StepConflict
+from artelier.kernel.prompt.request_identity import MeasuredRequest
+from artelier.ports.model import ModelReply, ToolCall
 
 
 @dataclass(slots=True)
@@ -69,3 +79,82 @@ def check_key(key: object) -> None:
             expected=f"1-{KEY_CHARS_MAX} printable characters",
             got=repr(key)[:80],
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SingleStep:
+    """The progress of a `step` command in a run at work; by default no step was requested.
+
+    A run of a built-in loop holds after its next cycle, a hand-written one after its next step. It holds at
+    the boundary that follows, so a run that ends with that cycle simply ends.
+    """
+
+    command: int = 0
+    """Seq of the command in force; 0 for none."""
+    since: int = 0
+    """Cycles or steps that this drive had done when it took effect."""
+    holding: int = 0
+    """Seq of the command whose cycle is done: the run is to be paused."""
+
+    @classmethod
+    def from_stored(cls, stored: int) -> SingleStep:
+        """Return the state stored as a command's seq in the view, negative if its cycle is done already."""
+        return cls(command=abs(stored), since=-1 if stored < 0 else 0)
+
+    def is_over(self, done: int) -> bool:
+        """Return True if the cycle that was asked for is done."""
+        return bool(self.command) and done > self.since
+
+
+ID_CHARS_MAX = 128
+"""As `check_artifact_id` has it."""
+
+
+def result_id(run_id: str, key: str) -> str:
+    """The id of the artifact that holds a step's large result; no two steps share one."""
+    if "/" in run_id or "/" in key:  # else run `a`, step `b/c` and run `a/b`, step `c` would
+        pair = sha256(f"{len(run_id)}:{run_id}{key}".encode()).hexdigest()[:16]
+        return f"runs/{id_part(run_id)}/{id_part(key)}/{pair}"
+    return f"runs/{id_part(run_id)}/{id_part(key)}"
+
+
+def id_part(text: str) -> str:
+    """Text as a part of an artifact id: legal, bounded, and still unique."""
+    clean = re.sub(r"[^A-Za-z0-9._:/-]+", "-", text).replace("::", ":")
+    if clean == text and len(text) <= 56:
+        return text
+    return f"{clean[:39]}-{sha256(text.encode()).hexdigest()[:16]}"
+
+
+def bounded_id(id_: str) -> str:
+    """Return an id, or a part of it with a digest if it is too long."""
+    if len(id_) <= ID_CHARS_MAX:
+        return id_
+    return f"{id_[: ID_CHARS_MAX - 17].rstrip('/.')}-{sha256(id_.encode()).hexdigest()[:16]}"
+
+
+def with_call_ids(reply: ModelReply, *, run_id: str, key: str, asked: MeasuredRequest) -> ModelReply:
+    """Return the reply with an id of its own for each call.
+
+    `asked` is what the model was sent. An id stays as the port gave it unless it is empty or taken;
+    the new one is made of the run, the step and the call's place, so that it is the same in any process.
+    """
+    ids = {call.id for call in reply.tool_calls if call.id.strip()}
+    if len(ids) == len(reply.tool_calls) and not any(map(asked.may_hold, ids)):
+        return reply
+    taken = {call.id for message in asked.request.messages for call in message.tool_calls}
+    calls: list[ToolCall] = []
+    for place, call in enumerate(reply.tool_calls):
+        if not call.id.strip() or call.id in taken:
+            call = msgspec.structs.replace(call, id=_made_id(run_id, key, place))
+        taken.add(call.id)
+        calls.append(call)
+    if tuple(calls) == reply.tool_calls:
+        return reply
+    return msgspec.structs.replace(reply, tool_calls=tuple(calls))
+
+
+def _made_id(run_id: str, key: str, place: int) -> str:
+    """Return an id whose characters and length every provider accepts."""
+    digest = sha256(f"{len(run_id)}:{run_id}{key}\0{place}".encode()).hexdigest()
+    return f"call_{digest[:24]}"

@@ -15,11 +15,11 @@ import msgspec
 
 from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.kernel import events as ev
+from artelier.kernel.limits.run_limits import Opener, Opening
 from artelier.kernel.privacy.pii_scrubber import wants_values
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.context import ResultStore, RunCore, is_final
 from artelier.kernel.run.results import DRIFTED, CompensationResult, ToolResult
-from artelier.kernel.run.run_options import Opener, Opening
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.failures import raise_recorded, words
 from artelier.kernel.tool_calls.compensation_plan import (
@@ -31,7 +31,7 @@ from artelier.kernel.tool_calls.compensation_plan import (
     position_of,
     undone_since,
 )
-from artelier.kernel.tool_calls.tool_request import ToolAsk, Undo
+from artelier.kernel.tool_calls.tool_outcome import ToolAsk, Undo
 from artelier.kernel.tool_calls.tool_step import undo_step
 from artelier.log import decode_stored
 from artelier.ports.tool import ToolPort

@@ -14,8 +14,8 @@ from artelier.kernel.history.step_history import question_key
 from artelier.kernel.limits.budget import funds_guard, source_for
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.waits import approve
-from artelier.kernel.steps.embedding_step import RunPayer
-from artelier.kernel.tool_calls import tool_trace
+from artelier.kernel.steps.model_step import RunPayer
+from artelier.kernel.tool_calls import tool_outcome
 from artelier.kernel.tool_calls.dispatches import Dispatch, Dispatches
 from artelier.ledger import Count, Posting
 from artelier.money import USD
@@ -55,7 +55,7 @@ async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: s
         except TransientError as error:
             if attempt == attempts:
                 raise
-            tool_trace.trace_retry(attempt, error, wait_s)
+            tool_outcome.trace_retry(attempt, error, wait_s)
         await core.rest(wait_s)
     raise AssertionError("unreachable: the last attempt returns or raises")
 

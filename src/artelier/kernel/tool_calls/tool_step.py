@@ -21,6 +21,14 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.kernel import events as ev
+from artelier.kernel.commands.reconciliation import (
+    MAY_LAND,
+    NOT_OURS,
+    REDISPATCHES_MAX,
+    TOO_OFTEN,
+    Probed,
+    ask_probe,
+)
 from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.history.fork_effects import acts_outside, stub_result
 from artelier.kernel.history.recorded_calls import TakenElsewhere
@@ -34,26 +42,19 @@ from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.results import Approval, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, is_own, words
-from artelier.kernel.tool_calls import tool_trace
+from artelier.kernel.tool_calls import tool_outcome
 from artelier.kernel.tool_calls.compensation_plan import undoing_of
 from artelier.kernel.tool_calls.dispatches import ProcessId
-from artelier.kernel.tool_calls.probe import (
-    MAY_LAND,
-    NOT_OURS,
-    REDISPATCHES_MAX,
-    TOO_OFTEN,
-    Probed,
-    ask_probe,
-)
 from artelier.kernel.tool_calls.tool_invocation import enter, idempotency_key, is_untouched
 from artelier.kernel.tool_calls.tool_outcome import (
+    ToolAsk,
+    Undo,
     check_arguments,
     complete,
     refuse,
     replay_result,
     return_recorded,
 )
-from artelier.kernel.tool_calls.tool_request import ToolAsk, Undo
 from artelier.ledger import Count
 from artelier.log import Blob, BlobRef
 from artelier.ports.tool import ToolPort, for_call
@@ -81,7 +82,7 @@ async def _step(core: RunCore, ask: ToolAsk, key: str) -> ToolResult:
             core.delivery.effects.note_effect(key)
         result = await replay_result(core, recorded, ask)
         telemetry = core.services.telemetry
-        return result if telemetry is None else tool_trace.trace_replay(telemetry, core, result)
+        return result if telemetry is None else tool_outcome.trace_replay(telemetry, core, result)
     await core.boundary()
     if recorded is not None:
         request = recorded.request
@@ -373,7 +374,7 @@ async def _settle_unknown(
             core.deciding.discard(key)
             raise asyncio.CancelledError
         if not error:
-            tool_trace.trace_loss()
+            tool_outcome.trace_loss()
             await core.boundary()
             core.redispatched[key] += 1
             core.deciding.discard(key)
@@ -452,7 +453,7 @@ async def _dispatch(
         work = _call(core, tool, arguments, ask, key)
         if (telemetry := core.services.telemetry) is None:
             return await work
-        return await tool_trace.trace_call(telemetry, core, ask, key, work)
+        return await tool_outcome.trace_call(telemetry, core, ask, key, work)
 
 
 async def _call(
@@ -471,7 +472,7 @@ async def _call(
     except asyncio.CancelledError as error:
         if is_own(error):
             return await _broken(core, tool, arguments, ask, key, error, once=once)
-        tool_trace.trace_interruption()
+        tool_outcome.trace_interruption()
         await _wait_interruption(core, once=once, key=key)
         return await _entered_again(core, tool, arguments, ask, key, by="kernel")
     except OutOfTime:

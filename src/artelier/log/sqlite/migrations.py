@@ -1,14 +1,18 @@
-"""Numbered steps from an empty database to today's tables. A step, once released, never changes.
+"""Numbered steps from an empty database to today's tables, and the check that the open file is still there.
 
-The tables here are the log itself. Views create their own tables (see `views.py`).
+A step, once released, never changes. The tables here are the log itself. Views create their own tables (see
+`views.py`). SQLite does not check in WAL mode that the path still names the file that is open: it continues
+in the unlinked file, and whatever it commits there is lost when the process that holds it ends.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
-from artelier.errors import CorruptStore, NewerSchema
+from artelier.errors import CorruptStore, NewerSchema, StoreUnavailable
 
 APPLICATION_ID = 0x41725401
 """`PRAGMA application_id` of an Artelier store ("ArT", 1)."""
@@ -122,3 +126,38 @@ def migrate(db: sqlite3.Connection) -> None:
     except BaseException:
         db.execute("ROLLBACK")
         raise
+
+
+class FileIdentity:
+    """The file that `path` names now; `check` tells when it names another.
+
+    Errors: `StoreUnavailable` if there is none.
+    Cost: one `stat` per check, about 2 us.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = os.fspath(path.absolute())
+        """Absolute: the process may change its folder."""
+        self._opened = self._read()
+
+    def check(self) -> None:
+        """Errors: `StoreUnavailable` if the file is gone, or its name belongs to another."""
+        if self._read() != self._opened:
+            raise self._lost_error("another file")
+
+    def _read(self) -> tuple[int, int]:
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            raise self._lost_error("no file") from None
+        except OSError as error:
+            raise self._lost_error(error.strerror or "a file that cannot be looked at") from None
+        return found.st_dev, found.st_ino
+
+    def _lost_error(self, got: str) -> StoreUnavailable:
+        return StoreUnavailable(
+            "the database file was removed or replaced while it was open; nothing was written",
+            expected=f"the file that was opened as {self._path}",
+            got=got,
+            hint="Put the file back if it was moved, or restore it, and open the store again.",
+        )

@@ -28,8 +28,7 @@ from artelier.log.erasure import content_removal, garbage_collection
 from artelier.log.event import GENESIS, Event, Stream
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
 from artelier.log.rate_windows import Asked, Change, Taken, change_turns, take_turns
-from artelier.log.sqlite.file_identity import FileIdentity
-from artelier.log.sqlite.migrations import migrate, schema_version
+from artelier.log.sqlite.migrations import FileIdentity, migrate, schema_version
 from artelier.log.sqlite.views import dispatch, install, publish
 from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
 

@@ -48,10 +48,9 @@ from artelier.log.contract import (
 )
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.keyring import Keyring
-from artelier.log.sqlite.file_identity import FileIdentity
-from artelier.log.sqlite.migrations import SCHEMA_VERSION
+from artelier.log.rate_windows import TenantTurns
+from artelier.log.sqlite.migrations import SCHEMA_VERSION, FileIdentity
 from artelier.log.sqlite.views import Dispatch, SqliteTx, stored_versions
-from artelier.log.tenant_turns import TenantTurns
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""

@@ -158,7 +158,7 @@ class DeskPayer:
     async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
         from artelier.kernel.limits.scopes import count_also, counters_of
-        from artelier.kernel.steps.embedding_step import embed_step
+        from artelier.kernel.steps.model_step import embed_step
 
         # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.
         key = await self._desk.services.store.data_key(self._desk.id)

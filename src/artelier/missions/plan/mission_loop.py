@@ -22,7 +22,7 @@ from artelier.kernel.queries.runs import used_below
 from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.results import FINAL
 from artelier.log import Blob
-from artelier.loops.run_control import when_free
+from artelier.loops.cycle import when_free
 from artelier.missions import events as ev
 from artelier.missions.definition import Plan
 from artelier.missions.membranes.membranes import Membranes

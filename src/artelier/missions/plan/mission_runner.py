@@ -14,7 +14,7 @@ from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
 from artelier.kernel.commands.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
-from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, read_recorded_job
+from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.definition import check_name
 from artelier.missions.plan.mission_loop import MissionLoop
 from artelier.missions.plan.planner import ID_CHARS_MAX, LOOP, MissionJob

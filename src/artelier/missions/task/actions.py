@@ -17,7 +17,7 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Run, RunCore, ToolResult, find_driver
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.log import Batch
-from artelier.loops.run_control import go_below
+from artelier.loops.cycle import go_below
 from artelier.missions.definition import TEXT_CHARS_MAX, Decision, TaskContent, template, validate_form
 from artelier.missions.task.loop_state import TaskOutput, ToolSourceResult
 from artelier.missions.task.task_config import TaskJob, TaskResult

@@ -12,7 +12,7 @@ from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
-from artelier.loops.run_control import check_workspace, code_missing, go, has_ended, read_recorded_job
+from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.status import status_of
 from artelier.missions.task.actions import DELEGATE, delegate_tool
 from artelier.missions.task.task_config import LOOP, TaskJob, TaskResult

@@ -20,8 +20,15 @@ from artelier.artifacts import ArtifactCharged
 from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import check_artifact_id, check_space
 from artelier.kernel import Services
-from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Ancestry, Header
-from artelier.kernel.export.extension import Arrival, Belongings
+from artelier.kernel.export.archive import (
+    FORMAT,
+    SIZE_BYTES_MAX,
+    VERSION,
+    Ancestry,
+    Arrival,
+    Belongings,
+    Header,
+)
 from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import StorePart, import_file, write_file
 from artelier.ledger import MoneyTransferred, Moving, may_owe

@@ -8,7 +8,7 @@ from typing import Any
 from artelier.artifacts.events import artifact_stream
 from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.kernel.privacy.data_subjects import writing_key
+from artelier.kernel.privacy.erasure import writing_key
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
