@@ -25,7 +25,7 @@ ALLOWED: dict[str, str] = {
         server/pii.py:_read json.loads
         server/pii.py:_read msgspec.json.decode
         server/routes/artifacts/uploads.py:content_of msgspec.json.decode
-        server/wire/artifacts/artifacts.py:content_of base64.b64decode
+        server/wire/artifacts.py:content_of base64.b64decode
     """,
     "scrubbed: large texts beside the loop, but messages that a program appends": """
         kernel/privacy/pii_scrubber.py:Personal._escape msgspec.json.decode

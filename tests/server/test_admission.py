@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from artelier.errors import TooManyAtOnce
-from artelier.server.security.admission import AT_ONCE_MAX, WAITING_MAX, Admission
+from artelier.server.security.connection_limits import AT_ONCE_MAX, WAITING_MAX, Admission
 from artelier.server.security.users import User, Users, token_hash
 from tests.server.house import house
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from artelier.agents import Worker
 from artelier.app import Kernel
-from artelier.server.late_routes import LAST
+from artelier.server.app import LAST
 from artelier.testing import ManualClock, ScriptedModel
 from tests.processes import PATIENCE_S
 from tests.server.house import house

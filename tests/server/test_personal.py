@@ -138,7 +138,7 @@ def test_live_events_are_restored_and_encoded_once(tmp_path: Path) -> None:
             assert f"ask {ANA}" in [one["texts"].get("text") for one in page]
 
             from artelier.server.live.event_encoder import Filter
-            from artelier.server.live.event_stream import EventStream
+            from artelier.server.live.hub import EventStream
             from artelier.server.pii import restore_response
 
             frames = await made.app.state.hub.stream(Filter(tenant="default"), after=0)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidConfig
-from artelier.server.security.login_throttle import FAILURES_MAX
-from artelier.server.security.reverse_proxy import client_address, parse_networks
+from artelier.server.security.identity import client_address, parse_networks
+from artelier.server.security.login_sessions import FAILURES_MAX
 from artelier.server.security.users import Users
 from artelier.server.settings import ServerSettings
 from tests.server.house import house

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from artelier.errors import ArtelierError, InvalidConfig
-from artelier.server.security.login_sessions import ENDED_MAX, Sessions
-from artelier.server.security.login_throttle import Attempts
+from artelier.server.security.login_sessions import ENDED_MAX, Attempts, Sessions
 from artelier.server.security.users import Users, password_hash, token_hash
 from artelier.server.settings import ServerSettings
 from artelier.testing import ManualClock

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from artelier.errors import NotFound
-from artelier.server.security.cookies import keep_session
 from artelier.server.security.identity import LOCAL_STAMP, IdentityGate
+from artelier.server.security.login_sessions import keep_session
 from artelier.server.settings import ServerSettings
 
 FOREVER = "public, max-age=31536000, immutable"

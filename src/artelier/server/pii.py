@@ -22,8 +22,8 @@ from artelier.app import TenantKernel
 from artelier.kernel.policy import is_granted
 from artelier.kernel.privacy.pii_scrubber import RESTORE
 from artelier.log.blobs import LARGE_BYTES
-from artelier.server.live.event_stream import EventStream
-from artelier.server.security.body_limits import may_hold_placeholders
+from artelier.server.live.hub import EventStream
+from artelier.server.security.connection_limits import may_hold_placeholders
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.security.identity import Identity
 

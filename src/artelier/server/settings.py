@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artelier.errors import InvalidConfig
-from artelier.server.security.reverse_proxy import Network, PublicUrl, parse_networks
+from artelier.server.security.identity import Network, PublicUrl, parse_networks
 
 if TYPE_CHECKING:
     from artelier.server.security.users import Users

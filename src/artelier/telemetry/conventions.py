@@ -65,7 +65,7 @@ DURATION: Final = "gen_ai.client.operation.duration"
 TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
 TOKEN_USAGE: Final = "gen_ai.client.token.usage"
 
-LOOP_LAG: Final = "artelier.server.loop_lag"
+LOOP_LAG: Final = "artelier.server.http_server"
 
 DURATION_BUCKETS_S: Final = tuple(0.01 * 2**n for n in range(14))
 LAG_BUCKETS_S: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)

@@ -155,7 +155,7 @@ async def render(call: CliCall, step: Step) -> None:
 
 def readable(request: ModelRequest) -> str:
     """A request as text: a heading per message, tools by name."""
-    from artelier.server.inspector.prompt_diff import readable
+    from artelier.server.prompt_inspector import readable
 
     return readable(request, shown=_format_value)
 
@@ -174,7 +174,7 @@ async def diff(
     async with call.kernel() as kernel:
         one, two = [await _both(call, kernel, place) for place in (first, second)]
     from artelier.kernel import shared_prefix
-    from artelier.server.inspector.prompt_diff import changes, compare_manifests
+    from artelier.server.prompt_inspector import changes, compare_manifests
 
     parts = compare_manifests(one[0], two[0])
     text = changes(one[1], two[1], names=(first, second), shown=_format_value)

@@ -25,7 +25,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.log import Event, TenantTurns, registered, stored_blob
 from artelier.log.contract import Store
 from artelier.operations.profile.definition import HOOKS
-from artelier.server.wire.artifacts.artifacts import without_path
+from artelier.server.wire.artifacts import without_path
 
 TEXTS: dict[str, tuple[str, ...]] = {
     "artifact.written": ("content", "metadata"),

@@ -1,22 +1,53 @@
-"""Live events for many clients: one reader per tenant, a bounded queue per client.
-
-Only what is durable is sent, to nobody but its tenant. A client first gets what is stored after the
-position that it names, page by page, and joins the others when it has all of it: nothing is missing,
-nothing comes twice. One that does not keep up is dropped; it comes back with the last position it has
-seen.
-"""
+"""Live events for many readers: one reader of the log, bounded queues, streams with a heartbeat."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from artelier.app import Kernel
+from artelier.clock import Clock
 from artelier.errors import ArtelierError, QueueFull, StoreClosed, TooManyAtOnce
 from artelier.log import Event
 from artelier.server.live.event_encoder import Encoder, Filter, WireEvent
+
+LOOK_S = 1
+"""How often a silent stream looks whether the server ends."""
+
+
+async def beating(
+    frames: AsyncGenerator[bytes], clock: Clock, *, is_over: Callable[[], bool]
+) -> AsyncGenerator[bytes]:
+    """The frames, and a comment whenever none came for `HEARTBEAT_S`; the end when `is_over`."""
+    async with aclosing(frames):
+        ahead = asyncio.ensure_future(anext(frames, b""))
+        silent_s = 0
+        try:
+            while not is_over():
+                look = asyncio.ensure_future(clock.sleep(LOOK_S))
+                await asyncio.wait((ahead, look), return_when=asyncio.FIRST_COMPLETED)
+                look.cancel()
+                if not ahead.done():
+                    silent_s += LOOK_S
+                    if silent_s >= HEARTBEAT_S:
+                        silent_s = 0
+                        yield BEAT
+                    continue
+                if not (frame := ahead.result()):
+                    return
+                silent_s = 0
+                yield frame
+                ahead = asyncio.ensure_future(anext(frames, b""))
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
+
 
 logger = logging.getLogger("artelier.server")
 
@@ -329,3 +360,52 @@ class Hub:
             del self._feeds[tenant]
             if feed.task is not None:
                 feed.task.cancel()
+
+
+TYPE = "text/event-stream"
+
+
+class EventStream(Response):
+    """Sends frames that are already encoded. A client that goes away ends the iterator at once."""
+
+    media_type = TYPE
+
+    def __init__(self, frames: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self.frames = frames
+
+    def map_frames(self, change: Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]) -> EventStream:
+        """The same response with other frames."""
+        self.frames = change(self.frames)
+        return self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send(send))
+        leaving = asyncio.ensure_future(_wait_disconnect(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            results = await asyncio.gather(sending, leaving, return_exceptions=True)
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    async def _send(self, send: Send) -> None:
+        frames = self.frames
+        try:
+            async for frame in frames:
+                await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            close = getattr(frames, "aclose", None)
+            if close is not None:
+                await close()
+
+
+async def _wait_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

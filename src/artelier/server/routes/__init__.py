@@ -36,7 +36,7 @@ from starlette.responses import Response
 
 from artelier.server.deps import personal_desk_of
 from artelier.server.pii import AS_SENT, escape_request, restore_response
-from artelier.server.security.body_limits import check_items
+from artelier.server.security.connection_limits import check_items
 from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.wire.base import ErrorAnswer
 
@@ -49,7 +49,6 @@ MODULES = (
     "artifacts.artifacts",
     "artifacts.uploads",
     "chats.sessions",
-    "chats.turns",
     "chats.profiles",
     "missions.missions",
     "missions.god_mode",
@@ -62,7 +61,6 @@ MODULES = (
     "memory",
     "skills",
     "worlds.worlds",
-    "worlds.figures",
     "worlds.market",
     "ledger",
     "tenants",

@@ -7,14 +7,12 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
-from artelier.server.agui.chat_turn import Telling, chat_for, read_input, words_of
-from artelier.server.agui.event_follower import Following, seen_of
+from artelier.server.agui.event_follower import Following, Telling, chat_for, read_input, seen_of, words_of
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk, Live, Setup, Who
-from artelier.server.live.event_stream import TYPE, EventStream
-from artelier.server.live.heartbeat import beating
+from artelier.server.live.hub import TYPE, EventStream, beating
 from artelier.server.routes import resource
-from artelier.server.routes.chats.chat_common import start_turn
+from artelier.server.routes.chats.sessions import start_turn
 
 router = resource("agui")
 

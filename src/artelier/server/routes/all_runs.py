@@ -14,7 +14,7 @@ from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import check_mission
 from artelier.server.wire import runs as wire
-from artelier.server.wire.models import ID_CHARS_MAX, Page
+from artelier.server.wire.base import ID_CHARS_MAX, Page
 
 router = resource("runs")
 

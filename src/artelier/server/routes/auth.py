@@ -12,11 +12,9 @@ from artelier.ids import VERSION
 from artelier.server.deps import Core, Desk, Door, Setup, Who, tenants_of
 from artelier.server.errors import NotSignedIn
 from artelier.server.routes import resource
-from artelier.server.security.cookies import keep_session
 from artelier.server.security.identity import TENANT_COOKIE
-from artelier.server.security.login_sessions import SESSION_S
-from artelier.server.security.login_throttle import Attempts
-from artelier.server.wire.auth import Choice, Login, Me, SignedIn, SignedOut
+from artelier.server.security.login_sessions import SESSION_S, Attempts, keep_session
+from artelier.server.wire.server import Choice, Login, Me, SignedIn, SignedOut
 
 router = resource("auth", prefix="")
 

@@ -7,7 +7,7 @@ from artelier.server.deps import Admin, Desk, Door
 from artelier.server.erasure_confirmations import Confirmations
 from artelier.server.routes import resource
 from artelier.server.security.identity import Identity, IdentityGate
-from artelier.server.wire.erasures import ErasureAsked, ErasureConfirmed, ErasurePreview, ErasureShown
+from artelier.server.wire.server import ErasureAsked, ErasureConfirmed, ErasurePreview, ErasureShown
 
 router = resource("erasures")
 

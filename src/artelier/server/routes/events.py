@@ -10,9 +10,9 @@ from starlette.responses import Response
 from artelier.errors import InvalidRequest
 from artelier.server.deps import Desk, Limit, Live, Who
 from artelier.server.live.event_encoder import Filter, page_body
-from artelier.server.live.event_stream import TYPE, EventStream
+from artelier.server.live.hub import TYPE, EventStream
 from artelier.server.routes import resource
-from artelier.server.wire.events import EventPage
+from artelier.server.wire.server import EventPage
 
 router = resource("events")
 

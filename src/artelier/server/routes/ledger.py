@@ -11,7 +11,7 @@ from artelier.ledger.queries import PAGE_MAX, accounts, sums
 from artelier.server.deps import Desk
 from artelier.server.routes import resource
 from artelier.server.wire import ledger as wire
-from artelier.server.wire.models import After, Limit, Page
+from artelier.server.wire.base import After, Limit, Page
 
 router = resource("ledger")
 

@@ -13,7 +13,7 @@ from artelier.server.deps import Actor, Desk, Who
 from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
 from artelier.server.wire import memory as wire
-from artelier.server.wire.models import After, Limit, Nothing, Page
+from artelier.server.wire.base import After, Limit, Nothing, Page
 
 router = resource("memory")
 

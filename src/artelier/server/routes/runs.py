@@ -15,11 +15,11 @@ from artelier.errors import RunSuspended
 from artelier.kernel import Limits
 from artelier.log import EventData
 from artelier.server.deps import Actor, Desk, Limit, Live
-from artelier.server.inspector.prompt_parts import diff_of, manifest_of, prompt_of
 from artelier.server.live.event_encoder import Filter, page_body
+from artelier.server.prompt_inspector import diff_of, manifest_of, prompt_of
 from artelier.server.routes import resource
 from artelier.server.wire import runs as wire
-from artelier.server.wire.events import EventPage
+from artelier.server.wire.server import EventPage
 
 router = resource("runs")
 

@@ -12,7 +12,7 @@ from artelier.server.routes.missions.mission_common import with_shown_workspace,
 from artelier.server.security.identity import Identity
 from artelier.server.wire import runs
 from artelier.server.wire import schedules as wire
-from artelier.server.wire.models import AfterNumber, Limit, Nothing, Page
+from artelier.server.wire.base import AfterNumber, Limit, Nothing, Page
 
 router = resource("schedules")
 

@@ -8,8 +8,8 @@ from fastapi import Query
 
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
-from artelier.server.wire import skills as wire
-from artelier.server.wire.models import After, Limit, Page
+from artelier.server.wire import agents as wire
+from artelier.server.wire.base import After, Limit, Page
 from artelier.tools.skills import Skills
 
 router = resource("skills")

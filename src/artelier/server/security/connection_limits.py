@@ -1,12 +1,4 @@
-"""Connections whose request has not arrived, or whose answer is not read: how long each may take, how many
-there may be.
-
-A stranger costs a file descriptor until the headers of a request are there. Where too many wait, the
-oldest is closed for the newest: somebody who sends a request at once always gets in, however many
-half-open connections another one holds. An answer or a live stream that nobody reads is closed too; a browser
-opens the stream again, after the last event that it has seen. Read next: `guard.py`, for what is asked of a
-request.
-"""
+"""Limits on what a client may take: connections, requests at once, and sizes of bodies."""
 
 from __future__ import annotations
 
@@ -14,12 +6,126 @@ import asyncio
 import logging
 import resource
 import socket
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Any, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from artelier.server.security.login_throttle import place_of
+from artelier.errors import TooManyAtOnce
+from artelier.server.errors import TooLarge
+from artelier.server.security.login_sessions import place_of
+
+ITEMS_MAX = 50_000
+"""Elements, fields and brackets of one body (a guess: a tenth of what a megabyte can hold). A text counts as
+one item, however long it is."""
+
+
+def check_items(body: bytes) -> None:
+    """Refuse a body that makes too many items. Errors: `TooLarge`. Cost: O(length), in a few calls of C."""
+    if len(body) <= ITEMS_MAX or _items_in(body) <= ITEMS_MAX:
+        return
+    if (count := _items_in(_outside_of_texts(body))) > ITEMS_MAX:
+        raise TooLarge(
+            "the body has too many items",
+            expected=f"at most {ITEMS_MAX:,} elements and fields",
+            got=f"{count:,}",
+            hint="Upload large data as a file: POST /api/v1/uploads.",
+        )
+
+
+def may_hold_placeholders(body: bytes) -> bool:
+    """Return whether texts of a body may have the sign that placeholders begin with, written in any way."""
+    return b"<" in body or b"\\u003c" in body.replace(b"\0", b"").lower()
+
+
+def _items_in(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _outside_of_texts(body: bytes) -> bytes:
+    """Return what of JSON stands outside of quotes.
+
+    In UTF-16 and UTF-32, which have zeros, a byte that looks like a quote may be half of another sign: of
+    these all counts. What is no JSON is counted up to where parsers stop.
+    """
+    if b"\0" in body:
+        return body
+    return b"".join(body.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+
+
+AT_ONCE_MAX = 8
+"""Requests of one user at work: a browser opens six connections."""
+TURN_S = 0.25
+"""The longest time for which a request keeps its turn: one that waits for something else keeps nobody out."""
+WAITING_MAX = 1_000
+"""Requests of one user that wait for a turn."""
+
+
+class _Lane:
+    """The turns of one user, and those who wait for one."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+
+class Admission:
+    """The turns of all users of one server."""
+
+    def __init__(self, *, at_once_max: int = AT_ONCE_MAX, turn_s: float = TURN_S) -> None:
+        self._at_once_max = at_once_max
+        self._turn_s = turn_s
+        self._lanes: dict[str, _Lane] = {}
+
+    async def take(self, user: str) -> Callable[[], None]:
+        """Wait for a turn of this user; return what gives it back, which may be called twice.
+
+        Errors: `TooManyAtOnce` if too many wait.
+        """
+        lane = self._lanes.setdefault(user, _Lane())
+        if lane.taken < self._at_once_max:
+            lane.taken += 1
+        elif len(lane.waiting) >= WAITING_MAX:
+            raise TooManyAtOnce(
+                "too many requests of this user at one time",
+                expected=f"at most {WAITING_MAX}",
+                hint="Wait for answers before asking more.",
+            )
+        else:
+            await self._wait(user, lane)
+        loop, given_back = asyncio.get_running_loop(), list[bool]()
+
+        def give_back() -> None:
+            if not given_back:
+                given_back.append(True)
+                timer.cancel()
+                # Not at once: requests that never wait would all be answered before anybody else has a turn.
+                loop.call_soon(self._pass_on, user, lane)
+
+        timer = loop.call_later(self._turn_s, give_back)
+        return give_back
+
+    async def _wait(self, user: str, lane: _Lane) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        lane.waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._pass_on(user, lane)  # it came in the same moment
+            raise
+
+    def _pass_on(self, user: str, lane: _Lane) -> None:
+        while lane.waiting:
+            turn = lane.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        lane.taken -= 1
+        if not lane.taken:
+            self._lanes.pop(user, None)
+
 
 HEADERS_S = 10.0
 """How long the headers of a request may take to arrive (a slow mobile network needs about one second)."""

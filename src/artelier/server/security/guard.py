@@ -24,9 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artelier.errors import AccessDenied, ArtelierError
 from artelier.server.errors import NotSignedIn, TooLarge, TooSlow, answer_of, internal
-from artelier.server.security.admission import Admission
-from artelier.server.security.identity import Identity, IdentityGate
-from artelier.server.security.reverse_proxy import client_address
+from artelier.server.security.connection_limits import Admission
+from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.settings import ServerSettings
 
 logger = logging.getLogger("artelier.server")

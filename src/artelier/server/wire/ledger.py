@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.kernel.policy import GRANT_CHARS_MAX
-from artelier.server.wire.models import CheckedRequestBody, Told
+from artelier.server.wire.base import CheckedRequestBody, Told
 
 GRANTS_MAX = 200
 Grant = Annotated[str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]

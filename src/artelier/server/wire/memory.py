@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from artelier.server.wire.models import CheckedRequestBody, Told
+from artelier.server.wire.base import CheckedRequestBody, Told
 
 
 class MemoryLine(Told):

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from artelier.missions.definition import Text
-from artelier.server.wire.models import CheckedRequestBody, Micro, Told
+from artelier.server.wire.base import CheckedRequestBody, Micro, Told
 
 Overlap = Literal["skip", "queue", "cancel_running", "allow"]
 CatchUp = Literal["one", "none"]

@@ -6,8 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from artelier.server.wire.base import Fault
-from artelier.server.wire.models import CheckedRequestBody, Page, Told
+from artelier.server.wire.base import CheckedRequestBody, Fault, Page, Told
 
 TICKS_AT_ONCE = 100
 """That one request waits for."""

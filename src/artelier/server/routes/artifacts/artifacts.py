@@ -21,9 +21,9 @@ from artelier.server.deps import Actor, Desk, Who
 from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
 from artelier.server.routes.operator import Signed, artifacts_of
-from artelier.server.wire.artifacts import artifacts as wire
-from artelier.server.wire.artifacts.policy_text import in_words
-from artelier.server.wire.models import After, AfterNumber, Limit, Page
+from artelier.server.wire import artifacts as wire
+from artelier.server.wire.artifacts import in_words
+from artelier.server.wire.base import After, AfterNumber, Limit, Page
 
 router = resource("artifacts")
 

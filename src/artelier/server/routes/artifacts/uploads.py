@@ -29,7 +29,7 @@ from artelier.server.deps import Actor, Desk
 from artelier.server.pii import disarmer, escape_placeholders, scrub_content
 from artelier.server.routes import resource
 from artelier.server.routes.operator import artifacts_of
-from artelier.server.wire.artifacts.uploads import Uploaded, Uploads
+from artelier.server.wire.artifacts import Uploaded, Uploads
 
 router = resource("uploads")
 

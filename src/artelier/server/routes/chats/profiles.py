@@ -18,9 +18,9 @@ from artelier.operations.profile.store import KIND, read_profile, save_profile
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.operator import Signed, artifacts_of
-from artelier.server.wire.artifacts.artifacts import ArtifactVersion
-from artelier.server.wire.chats import profiles as wire
-from artelier.server.wire.models import After, AfterNumber, Limit, Page
+from artelier.server.wire import chats as wire
+from artelier.server.wire.artifacts import ArtifactVersion
+from artelier.server.wire.base import After, AfterNumber, Limit, Page
 
 router = resource("profiles")
 

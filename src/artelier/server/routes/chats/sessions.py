@@ -1,28 +1,92 @@
-"""`/sessions`: chats with their branches, turns, state and feeds. What is said in them is in `turns.py`.
-
-Values are those that people may see: `internal` and `prompt_only` ones never leave the store here (I9).
-"""
+"""Routes of chat sessions and their turns."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
 
-from fastapi import Query, Request
+import msgspec
+from fastapi import Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from artelier.chat.session.session import Session
-from artelier.chat.session.settings import check_chat
-from artelier.errors import Conflict
+from artelier.chat.session.settings import check_chat, said_text
+from artelier.errors import Conflict, NotFound
 from artelier.ids import fresh_secret
-from artelier.server.deps import Actor, Desk, Setup
+from artelier.server.background_tasks import Errands, errands_of
+from artelier.server.deps import Actor, Desk, Live, Setup
+from artelier.server.live.hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
-from artelier.server.routes.chats.chat_common import chat_shown, feed_of, session_of
-from artelier.server.wire.chats import sessions as wire
-from artelier.server.wire.models import After, Limit, Page
+from artelier.server.routes.missions.mission_common import let_go
+from artelier.server.wire import chats as wire
+from artelier.server.wire.base import After, AfterNumber, Limit, Page
+
+ENTRIES_MAX = 200
+"""Of one feed in one answer: the newest."""
+
+
+async def session_of(desk: Any, id: str, branch: str = "main", *, by: str = "") -> Session:
+    """One branch of a chat that is there; `by` is who changes it.
+
+    Errors: `NotFound`, `InvalidRequest` for what names none.
+    """
+    session = Session(desk, check_chat(id), branch=branch)
+    await session.branch_row()
+    return session.by(by) if by else session
+
+
+async def start_turn(
+    session: Session, errands: Errands, text: str = "", *, trigger: str = "generate", **more: Any
+) -> wire.TurnStarted:
+    """Ask for a turn and drive it while the answer is on its way. Errors: those of `Session.ask`."""
+    run_id = await session.ask(text, trigger=trigger, **more)
+    drive_turn(session, errands, run_id)
+    return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
+
+
+def drive_turn(session: Session, errands: Errands, run_id: str) -> None:
+    """Drive the branch's newest run until it ends or waits for somebody. Errors: `Conflict`, `QueueFull`."""
+    errands.start(("turn", session.desk.id, run_id), session.resume(on_wait="suspend"))
+
+
+async def chat_shown(session: Session, *, before: int | None, limit: int) -> wire.ChatShown:
+    """A chat as its branch shows it, with a page of turns."""
+    turns = await session.turns(before=before, limit=limit + 1)
+    page = turns[-limit:]
+    arts = await session.arts()
+    feeds = [await feed_of(session, tag) for tag, art in arts.items() if art["append"]]
+    return wire.ChatShown.model_validate(
+        {
+            "id": session.chat_id,
+            "branch": session.branch_name,
+            "settings": await session.settings(),
+            "branches": await session.branches(),
+            "turns": page,
+            "before": page[0].number if len(turns) > limit else None,
+            "panels": [{"tag": tag, "is_feed": art["append"], **art} for tag, art in arts.items()],
+            "feeds": feeds,
+            "sessions": await session.sessions(),
+        }
+    )
+
+
+async def feed_of(session: Session, tag: str) -> wire.Feed:
+    """Earlier values of an artifact that people may see. Errors: `NotFound`, also for any other."""
+    entries = (await session.history(tag))[:ENTRIES_MAX]
+    return wire.Feed.model_validate({"tag": tag, "entries": entries})
+
+
+async def turn_number(session: Session, number: int) -> int:
+    """A turn that the branch has. Errors: `NotFound`."""
+    found = (await session.turn(number)).number
+    if found == 0:
+        raise NotFound("nobody's words are in a greeting", expected="a turn from 1")
+    return found
+
 
 router = resource("sessions")
 
@@ -179,3 +243,150 @@ async def import_(desk: Desk, actor: Actor, request: Request) -> wire.CarriedCha
         await asyncio.to_thread(path.write_bytes, content)
         done = await desk.import_chat(path, by=actor)
     return wire.CarriedChat.model_validate(done)
+
+
+RunOf = Annotated[
+    str | None, Query(max_length=512, description="A run of the chat: else the newest of the branch.")
+]
+LastEventId = Annotated[int | None, Header(ge=0, le=2**53)]
+_SSE: dict[int | str, dict[str, Any]] = {200: {"description": "Events as they come.", "content": {TYPE: {}}}}
+
+
+@router.post("/{id}/turns", status_code=202, operation_id="sessions_say")
+async def say(request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAsk) -> wire.TurnStarted:
+    """Say something; the reply is a run."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await start_turn(
+        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given_fields()
+    )
+
+
+@router.post(
+    "/{id}/turns/stream",
+    status_code=200,
+    operation_id="sessions_say_stream",
+    response_class=EventStream,
+    responses=_SSE,
+)
+async def say_stream(
+    request: Request, desk: Desk, actor: Actor, hub: Live, id: str, body: wire.TurnAsk
+) -> EventStream:
+    """Say something, and follow the reply. Who leaves early misses it only here: the turn goes on."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    started = await start_turn(
+        session, errands_of(request.app), body.text, deadline_s=body.deadline_s, **body.params.given_fields()
+    )
+    return _stream(session, hub, started.run_id, after=0)
+
+
+@router.post("/{id}/regenerate", status_code=202, operation_id="sessions_regenerate")
+async def regenerate(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAgain
+) -> wire.TurnStarted:
+    """Another variant of the newest turn, with the state from before the turn."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await _again(request, session, body, "regenerate")
+
+
+@router.post("/{id}/continue", status_code=202, operation_id="sessions_continue")
+async def continue_(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.TurnAgain
+) -> wire.TurnStarted:
+    """Extend the selected reply."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await _again(request, session, body, "continue")
+
+
+async def _again(request: Request, session: Session, body: wire.TurnAgain, trigger: str) -> wire.TurnStarted:
+    return await start_turn(
+        session,
+        errands_of(request.app),
+        trigger=trigger,
+        deadline_s=body.deadline_s,
+        **body.params.given_fields(),
+    )
+
+
+@router.post("/{id}/edit", status_code=202, operation_id="sessions_edit")
+async def edit(request: Request, desk: Desk, actor: Actor, id: str, body: wire.Editing) -> wire.TurnStarted:
+    """Say a turn in other words, on a new branch that begins before it."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    text = said_text(body.text)  # before the branch is made
+    number = await turn_number(session, body.turn)
+    made = await session.branch(body.name, at_turn=number - 1)
+    return await start_turn(made, errands_of(request.app), text)
+
+
+@router.post("/{id}/resume", status_code=202, operation_id="sessions_resume")
+async def resume(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.OnBranch
+) -> wire.TurnStarted:
+    """Go on with the branch's newest run: after a restart, an approval, a raised budget."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    run_id, errands = await _newest(session), errands_of(request.app)
+    await let_go(errands, ("turn", session.desk.id, run_id), desk, run_id)
+    drive_turn(session, errands, run_id)
+    return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
+
+
+@router.post("/{id}/stop", operation_id="sessions_stop")
+async def stop(desk: Desk, actor: Actor, id: str, body: wire.Stopping) -> wire.TurnStarted:
+    """End the reply that is being written; what was said so far is kept."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    run_id = await _newest(session)
+    await session.cancel(note=body.note)
+    return wire.TurnStarted(run_id=run_id, branch=session.branch_name)
+
+
+@router.get(
+    "/{id}/events", operation_id="sessions_events", response_model=Page[wire.RunEvent], responses=_SSE
+)
+async def events(
+    request: Request,
+    desk: Desk,
+    hub: Live,
+    id: str,
+    run_id: RunOf = None,
+    branch: Annotated[str, Query(max_length=64)] = "main",
+    after: AfterNumber = 0,
+    limit: Limit = 200,
+    last_event_id: LastEventId = None,
+) -> Any:
+    """Events of a run of the chat after a seq: a page, or with `Accept: text/event-stream` as they come."""
+    session = await session_of(desk, id, branch)
+    run = run_id if run_id is not None else await _newest(session)
+    start = last_event_id if last_event_id is not None else after
+    found = await session.events(run, after=start, limit=limit)  # a run of another chat is none
+    if TYPE in request.headers.get("accept", ""):
+        return _stream(session, hub, run, after=start)
+    following = found[-1].seq if found else None
+    return {"items": [one.plain() for one in found], "next": following}
+
+
+async def _newest(session: Session) -> str:
+    """Errors: `NotFound` before the first run of the branch."""
+    run_id = (await session.branch_row()).run
+    if not run_id:
+        raise NotFound(f"branch {session.branch_name} of chat {session.chat_id} has no run yet")
+    return run_id
+
+
+def _stream(session: Session, hub: Hub, run_id: str, *, after: int) -> EventStream:
+    frames = _follow(session, run_id, after=after)
+    return EventStream(beating(frames, session.desk.services.clock, is_over=lambda: hub.is_closed))
+
+
+async def _follow(session: Session, run_id: str, *, after: int) -> AsyncGenerator[bytes]:
+    """First which run it is, then its events up to its end."""
+    yield _frame({"type": "run", "run_id": run_id})
+    async with aclosing(session.watch(run_id, after=after)) as items:
+        async for one in items:
+            yield _frame(one.plain())
+
+
+def _frame(event: dict[str, Any]) -> bytes:
+    """One message; only what is stored has an id to come back to."""
+    seq = event.get("seq")
+    lead = b"" if seq is None else b"id: %d\n" % seq
+    body = msgspec.json.encode(event)
+    return lead + b"event: %s\ndata: %s\n\n" % (event["type"].encode(), body)

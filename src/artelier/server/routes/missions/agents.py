@@ -12,12 +12,12 @@ from artelier.missions.membranes.mission_agents import CARDS, agent_facts, agent
 from artelier.missions.task.prompt.next_iteration import open_runs, upcoming
 from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk
-from artelier.server.inspector.prompt_preview import looked_ahead
+from artelier.server.prompt_inspector import looked_ahead
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import check_mission, key_of, new_id
+from artelier.server.wire import agents as wire
 from artelier.server.wire import runs
-from artelier.server.wire.missions import agents as wire
-from artelier.server.wire.models import ID_CHARS_MAX, After, Limit, Nothing, Page
+from artelier.server.wire.base import ID_CHARS_MAX, After, Limit, Nothing, Page
 
 router = resource("agents")
 

@@ -20,7 +20,7 @@ from artelier.server.routes.missions.mission_common import (
     workspace_of,
 )
 from artelier.server.security.identity import Identity
-from artelier.server.wire.missions import missions as wire
+from artelier.server.wire import missions as wire
 
 router = resource("god-mode")
 

@@ -12,8 +12,8 @@ from artelier.missions.membranes.mission_agents import change_membrane
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import check_mission, new_id
-from artelier.server.wire.missions import membranes as wire
-from artelier.server.wire.models import ID_CHARS_MAX, After, Limit, Page
+from artelier.server.wire import missions as wire
+from artelier.server.wire.base import ID_CHARS_MAX, After, Limit, Page
 
 router = resource("membranes")
 

@@ -9,8 +9,8 @@ from fastapi import Query
 from artelier.server.deps import Desk, Who
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import with_shown_workspace
-from artelier.server.wire.missions import missions as wire
-from artelier.server.wire.models import AfterNumber, Limit, Page
+from artelier.server.wire import missions as wire
+from artelier.server.wire.base import AfterNumber, Limit, Page
 
 router = resource("missions")
 

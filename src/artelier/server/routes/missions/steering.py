@@ -15,8 +15,8 @@ from artelier.missions.steering.store import SUFFIX, SteeringStore
 from artelier.missions.task.prompt.next_iteration import find_written, upcoming
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
-from artelier.server.wire.missions import steering as wire
-from artelier.server.wire.models import After, Limit, Page
+from artelier.server.wire import missions as wire
+from artelier.server.wire.base import After, Limit, Page
 
 router = resource("steering")
 

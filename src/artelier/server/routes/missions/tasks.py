@@ -11,9 +11,9 @@ from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Desk, Setup, Who
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import key_of, send_work, workspace_of
+from artelier.server.wire import missions as wire
 from artelier.server.wire import runs
-from artelier.server.wire.missions import tasks as wire
-from artelier.server.wire.models import ID_CHARS_MAX, AfterNumber, Limit, Nothing, Page
+from artelier.server.wire.base import ID_CHARS_MAX, AfterNumber, Limit, Nothing, Page
 
 router = resource("tasks")
 

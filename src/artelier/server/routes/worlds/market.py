@@ -8,9 +8,9 @@ from fastapi import Query
 
 from artelier.server.deps import Desk
 from artelier.server.routes import resource
-from artelier.server.routes.worlds.tick_runner import world_of
+from artelier.server.routes.worlds.worlds import world_of
 from artelier.server.wire import worlds as wire
-from artelier.server.wire.models import Limit
+from artelier.server.wire.base import Limit
 from artelier.world.figures.metrics import market
 
 router = resource("market")

@@ -1,25 +1,90 @@
-"""`/worlds`: societies of agents; their ticks are passed in this server. See also `figures.py`."""
+"""Routes of worlds: their ticks and their figures."""
 
 from __future__ import annotations
 
 import asyncio
 import tomllib
-from typing import Any
+from statistics import median
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import Request
+from fastapi import Query, Request
 
-from artelier.errors import InvalidConfig, InvalidRequest
+from artelier.errors import Conflict, InvalidConfig, InvalidRequest, RunSuspended
 from artelier.pii.output_redaction import marked_wire
-from artelier.server.background_tasks import Errands, errands_of
+from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of
 from artelier.server.deps import Actor, Desk
+from artelier.server.errors import TooLarge
 from artelier.server.routes import resource
-from artelier.server.routes.worlds.tick_runner import key_of, start_passing, world_of
 from artelier.server.wire import worlds as wire
-from artelier.server.wire.models import After, Limit, Nothing
+from artelier.server.wire.base import After, AfterNumber, Limit, Nothing, Page
+from artelier.server.wire.worlds import Held, Passing
+from artelier.world import Passed, World
+from artelier.world.events import ActionRejected
+from artelier.world.figures.metrics import TickMetrics, tick_metrics
 from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
 from artelier.world.genesis.file import WorldEntry
-from artelier.world.queries.reports import overview, worlds
+from artelier.world.queries.reports import agents, log, offers, overview, worlds
+
+ATTEMPTS_MAX = 10
+"""At a tick, while the world is changed from outside."""
+
+
+def key_of(desk: Any, id: str) -> tuple[str, str, str]:
+    return ("world", desk.id, id)
+
+
+def world_of(desk: Any, id: str) -> World:
+    """A world with the rule agents that are shipped. Errors: `InvalidRequest` for what names none."""
+    return World.open(desk, id, policies=shipped_policies())
+
+
+async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Errand:
+    """Begin to pass ticks. Errors: `NotFound`; `TooLarge`; `Conflict` if the world is paused or at work."""
+    world = world_of(desk, id)
+    if (going := errands.at_work(key_of(desk, id))) is not None and going.about.is_over:
+        await asyncio.wait({going.task}, timeout=LET_GO_S)  # its last tick is seen a moment before it ends
+    most = desk.services.quotas.of(desk.id).ticks_max
+    if ticks > most:
+        raise TooLarge(
+            "too many ticks for one request",
+            expected=f"at most {most}",
+            got=ticks,
+            hint="Ask for fewer, and again when they have passed.",
+        )
+    if (await world.row()).paused:
+        raise Conflict(f"world {id} is paused", hint="Resume it first.")
+    about = Passing(asked=ticks)
+    return errands.start(key_of(desk, id), _pass(world, about), about=about)
+
+
+async def _pass(world: World, about: Passing) -> None:
+    async with world:
+        while about.passed < about.asked and not (await world.row()).paused:
+            try:
+                done = await _tick(world)
+            except RunSuspended as stopped:
+                about.held = Held(run_id=stopped.run_id, status=stopped.status, reason=stopped.reason)
+                return
+            if done is None:
+                return
+            about.passed, about.tick = about.passed + 1, done.tick
+            about.acted += done.acted
+            about.rejected += done.rejected
+
+
+async def _tick(world: World) -> Passed | None:
+    """One tick, passed again if somebody paused the world or told it something meanwhile; None if paused."""
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            return await world.tick()
+        except Conflict as conflict:
+            if type(conflict) is not Conflict:
+                raise  # another process drives its agents
+            if (await world.row()).paused:
+                return None
+    return await world.tick()
+
 
 router = resource("worlds")
 
@@ -135,3 +200,130 @@ async def inject(
     """Tell agents of something: they learn of it in the next tick."""
     await world_of(desk, id).inject(body.text, to=body.to, by=actor)
     return await _show_world(desk, id, errands_of(request.app))
+
+
+TICKS_MAX = 500
+"""Of one answer."""
+LAST = 200
+"""Ticks that are told of unless others are asked for."""
+BALANCES_MAX = 100
+"""Agents whose balances are told of unasked."""
+NAMED_MAX = 100
+OFFSET_MAX = 100_000
+
+Kinds = Annotated[list[str] | None, Query(max_length=50, description="Only of these kinds.", alias="kind")]
+
+
+@router.get("/{id}/agents", operation_id="worlds_agents")
+async def list_agents(
+    desk: Desk, id: str, after: AfterNumber = 0, limit: Limit = 100
+) -> Page[wire.WorldAgent]:
+    """Agents with state and balance, the richest first; `next` counts those before."""
+    found = await agents(world_of(desk, id))
+    following = after + limit if len(found) > after + limit else None
+    items = found[after : after + limit]
+    return Page[wire.WorldAgent].model_validate({"items": items, "next": following})
+
+
+@router.get("/{id}/metrics", operation_id="worlds_metrics")
+async def metrics(
+    desk: Desk,
+    id: str,
+    from_tick: Annotated[
+        int | None, Query(ge=0, le=2**53, description=f"By default the last {LAST} ticks.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=TICKS_MAX, description="Ticks at most.")] = LAST,
+    agent: Annotated[
+        list[str] | None, Query(max_length=NAMED_MAX, description="Balances of these agents only.")
+    ] = None,
+) -> wire.WorldMetrics:
+    """Balances, inequality, trades, prices, rejections and cost, tick by tick."""
+    world = world_of(desk, id)
+    now = await world.tick_now()
+    first = max(1, now - limit + 1) if from_tick is None else from_tick
+    last = min(now, first + limit - 1)
+    if first > now + 1:
+        raise InvalidRequest("from_tick", expected=f"at most {now}", got=first)
+    items = (
+        [
+            _figures(one, agent)
+            async for one in tick_metrics(world, from_tick=first, to_tick=max(last, first - 1))
+        ]
+        if first <= now
+        else []
+    )
+    return wire.WorldMetrics(world=id, items=items, next=last + 1 if last < now else None)
+
+
+def _figures(one: TickMetrics, named: list[str] | None) -> wire.TickFigures:
+    balances = dict(one.balances)
+    if named is not None:
+        told = {name: balances[name] for name in named if name in balances}
+    else:
+        told = balances if len(balances) <= BALANCES_MAX else {}
+    facts: dict[str, Any] = msgspec.to_builtins(one)
+    for name in ("acted", "rejected", "tokens", "cost_microusd"):
+        facts[name] = getattr(one, name)
+    values = list(balances.values())
+    return wire.TickFigures.model_validate(
+        {
+            **facts,
+            "balances": told,
+            "median": median(values) if values else 0,
+            "richest": max(values, default=0),
+        }
+    )
+
+
+@router.get("/{id}/market", operation_id="worlds_market")
+async def list_offers(
+    desk: Desk,
+    id: str,
+    closed: Annotated[
+        bool, Query(description="Those that are closed or have sold something instead.")
+    ] = False,
+    after: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="A page's `next`.")] = 0,
+    limit: Limit = 100,
+) -> Page[wire.Offer]:
+    """Offers, newest first; `next` counts those before."""
+    found = await offers(world_of(desk, id), closed=closed, limit=after + limit + 1)
+    following = after + limit if len(found) > after + limit else None
+    items = found[after : after + limit]
+    return Page[wire.Offer].model_validate({"items": items, "next": following})
+
+
+@router.get("/{id}/rejections", operation_id="worlds_rejections")
+async def rejections(
+    desk: Desk,
+    id: str,
+    agent: Annotated[str | None, Query(max_length=128)] = None,
+    after: AfterNumber = 0,
+    limit: Limit = 100,
+) -> Page[wire.WorldEvent]:
+    """Actions that were refused, with the reason that their agents read."""
+    found = await log(world_of(desk, id), kinds=(ActionRejected.KIND,), actor=agent, after=after, limit=limit)
+    return Page[wire.WorldEvent].model_validate(found)
+
+
+@router.get("/{id}/events", operation_id="worlds_events")
+async def events(
+    desk: Desk,
+    id: str,
+    kind: Kinds = None,
+    agent: Annotated[str | None, Query(max_length=128, description="Only what it did.")] = None,
+    tick: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    last: Annotated[bool, Query(description="The newest instead, the oldest of them first.")] = False,
+    after: AfterNumber = 0,
+    limit: Limit = 100,
+) -> Page[wire.WorldEvent]:
+    """Events of a world with the reasons that were given, from the first on."""
+    found = await log(
+        world_of(desk, id),
+        kinds=kind or (),
+        actor=agent,
+        tick=tick,
+        after=after,
+        limit=limit,
+        last=limit if last else None,
+    )
+    return Page[wire.WorldEvent].model_validate(found)

@@ -1,13 +1,13 @@
-"""Agents: those that tasks are assigned to, and those that just have runs or a memory."""
+"""Wire models of agents and their skills."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from artelier.missions.definition import TEXT_CHARS_MAX
-from artelier.server.wire.models import CheckedRequestBody, Id, Told
+from artelier.server.wire.base import CheckedRequestBody, Id, Told
 from artelier.server.wire.runs import Effect
 
 
@@ -246,3 +246,63 @@ class Ahead(Told):
     """null if it has no open task."""
     why: str | None
     """Why there is none; null if there is one."""
+
+
+Status = Literal["active", "parked", "refused"]
+
+
+class SkillLine(Told):
+    """A skill of a list."""
+
+    id: str
+    """`<source>/<name>`: what the other addresses take; `skill` will do if only one has it."""
+    skill: str
+    """As models call it."""
+    source: str
+    name: str
+    """As its source calls it."""
+    origin: str
+    status: Status
+    hash: str
+    """Of the newest definition."""
+    active_hash: str | None
+    """Of the one that could last be used; null for none."""
+    decided_by: str
+    changed_us: int
+
+
+class SkillShown(SkillLine):
+    """A skill with its newest definition."""
+
+    reasons: list[str]
+    """Why it is parked."""
+    note: str | None
+    """Of whoever decided."""
+    usable: bool
+    """Whether it can be approved at all."""
+    definition: str
+    """Characters that nobody can see are written out."""
+
+
+class FileChange(Told):
+    """A file beside a skill that is other than it was."""
+
+    path: str
+    change: str
+    """`changed`, `new` or `gone`."""
+
+
+class SkillDiff(Told):
+    """The changes of a skill since it could last be used."""
+
+    diff: str
+    """Empty if nothing did."""
+    files: list[FileChange]
+
+
+class SkillDecision(CheckedRequestBody):
+    """A person's decision."""
+
+    hash: str = Field(min_length=8, max_length=64)
+    """The definition that was looked at, whole or its first characters: no other one is decided on."""
+    note: str = Field(default="", max_length=10_000)

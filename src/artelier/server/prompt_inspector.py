@@ -1,0 +1,228 @@
+"""A prompt for people: its parts with their sources, a preview of the next one, and the difference of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import unified_diff
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from artelier.app import TenantKernel
+from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
+from artelier.kernel.events import PartRecord
+from artelier.kernel.prompt.assembly import trust_label
+from artelier.kernel.prompt.manifest import PromptPart
+from artelier.missions.task.prompt.next_iteration import upcoming
+from artelier.missions.task.prompt.preview import PromptPreview, check_agent, preview_of, texts_of
+from artelier.ports.model import ModelRequest
+
+
+async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
+    """Return a `wire.runs.Manifest` as data. Errors: `NotFound`, `CorruptStore`."""
+    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
+    found = await renderer.manifest(step)
+    sections: list[dict[str, Any]] = []
+    seen = 0
+    for number, part in enumerate(found.parts):
+        content = await renderer.content(part)
+        count = 0 if isinstance(content, str) else len(content)
+        sections.append(
+            {
+                "tag": part.tag,
+                "tokens": part.tokens,
+                "source": list(part.src),
+                "reason": _reason(part),
+                "stability": part.stability,
+                "trust": part.trust,
+                "cut": part.cut,
+                "is_cached": number < found.cache_boundary,
+                "first_message": seen if count else None,
+                "messages": count,
+            }
+        )
+        seen += count
+    return {
+        "run_id": run_id,
+        "step": step,
+        "model": found.model,
+        "params": found.params,
+        "has_tools": found.tools is not None,
+        "tokens": sum(part.tokens for part in found.parts),
+        "cache_boundary": found.cache_boundary,
+        "sections": sections,
+        "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.dropped],
+        "scrubbed": found.pii,
+        "inclusion_prices": list(found.inclusion_prices),
+        "request": found.request,
+        "adapter": found.adapter,
+        "body": found.body,
+        "not_sent": list(found.not_sent),
+    }
+
+
+def _reason(part: PartRecord) -> str:
+    return reason_of(
+        part.stability,
+        joined=part.joined,
+        attach=part.attach,
+        shows=part.conversation,
+        start=part.start,
+        end=part.end,
+        cut=part.cut,
+    )
+
+
+def reason_of(
+    stability: str,
+    *,
+    joined: bool = False,
+    attach: bool = False,
+    shows: str | None = None,
+    start: int = 0,
+    end: int = 0,
+    cut: str = "",
+) -> str:
+    """Return why a part stands in the prompt where it does, in words; `shows` is a conversation."""
+    if shows is not None:
+        said = f"messages {start}-{end} of the conversation {shows}"
+        return f"{said}, from here on" if cut == "start" else said
+    if attach:
+        return "added to the last message: it changes from step to step"
+    if joined:
+        return "added to the message before it"
+    return {
+        "fixed": "stands in every prompt of this run",
+        "slow": "stands in every prompt; changes seldom",
+        "volatile": "made anew for this step",
+    }.get(stability, "stays as it was said")
+
+
+async def prompt_of(desk: TenantKernel, run_id: str, step: str) -> bytes:
+    """The exact bytes that the model's adapter was handed, with `[erased]` for what was erased.
+
+    Errors: `NotFound`, `CorruptStore`.
+    """
+    request, _ = await desk.shown(run_id, step)
+    return request.canonical()
+
+
+async def diff_of(desk: TenantKernel, run_id: str, a: str, b: str) -> dict[str, Any]:
+    """Return a `wire.runs.PromptDiff` as data; `a` is the earlier. Errors: `NotFound`, `CorruptStore`."""
+    renderer = await Renderer.open(desk.services, desk.id, run_id, forgiving=True)
+    one, two = await renderer.manifest(a), await renderer.manifest(b)
+    prefix = shared_prefix(one, two)
+    text = changes(await renderer.render(a), await renderer.render(b), names=(a, b))
+    return {
+        "a": a,
+        "b": b,
+        "shared_tokens": prefix.shared_tokens,
+        "previous_tokens": prefix.previous_tokens,
+        "broken_by": prefix.broken_by,
+        "why": prefix.why,
+        "parts": compare_manifests(one, two),
+        "diff": text,
+    }
+
+
+NOTHING_LEFT = "It has no open task, so it will be asked nothing."
+
+
+async def looked_ahead(desk: TenantKernel, agent: str) -> dict[str, Any]:
+    """Return a `wire.agents.Ahead` as data. Errors: `NotFound`; those of `preview.preview_of`."""
+    comes = await upcoming(desk, agent)
+    if comes is None:
+        await check_agent(desk, agent)
+        return {"agent": agent, "prompt": None, "why": NOTHING_LEFT}
+    return {"agent": agent, "prompt": _describe_preview(await preview_of(desk, comes)), "why": None}
+
+
+def _describe_preview(found: PromptPreview) -> dict[str, Any]:
+    parts = found.prompt.parts
+    return {
+        **{name: getattr(found, name) for name in PromptPreview.__dataclass_fields__ if name != "prompt"},
+        "tokens": sum(part.tokens for part in parts),
+        "sections": [
+            {**_facts(part), "text": text, "messages": [{"role": a, "text": b} for a, b in said]}
+            for part, (text, said) in zip(parts, texts_of(found.prompt), strict=True)
+        ],
+        "dropped": [{"tag": d.tag, "why": d.why, "tokens": d.tokens} for d in found.prompt.dropped],
+    }
+
+
+def _facts(part: PromptPart) -> dict[str, Any]:
+    if isinstance(part, RangePart):
+        reason = reason_of(
+            "append_only", shows=part.conversation, start=part.start, end=part.end, cut=part.cut
+        )
+        return {
+            "tag": part.tag,
+            "tokens": part.tokens,
+            "source": [],
+            "reason": reason,
+            "stability": "append_only",
+            "trust": trust_label(part.messages),
+            "cut": part.cut,
+        }
+    return {
+        "tag": part.tag,
+        "tokens": part.tokens,
+        "source": list(part.src),
+        "reason": reason_of(part.stability, joined=part.joined, attach=part.attach),
+        "stability": part.stability,
+        "trust": part.trust,
+        "cut": part.cut,
+    }
+
+
+Shown = Callable[[Any], str]
+"""How arguments of calls and parameters are written."""
+
+
+def as_json(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def readable(request: ModelRequest, *, shown: Shown = as_json) -> str:
+    """A request as text: a heading per message, tools by name."""
+    lines = [f"model: {request.model}", f"params: {shown(request.params)}"]
+    if request.tools:
+        lines.append(f"tools: {', '.join(tool.name for tool in request.tools)}")
+    for number, message in enumerate(request.messages, start=1):
+        answers = f" (answers {message.tool_call_id})" if message.tool_call_id else ""
+        lines += ["", f"--- {number} {message.role}{answers}"]
+        if message.text:
+            lines.append(message.text)
+        lines += [f"calls {call.name}({shown(call.arguments)})  [{call.id}]" for call in message.tool_calls]
+    return "\n".join(lines)
+
+
+def changes(one: ModelRequest, two: ModelRequest, *, names: tuple[str, str], shown: Shown = as_json) -> str:
+    """A unified diff of two requests; empty if they read the same."""
+    old, new = (readable(request, shown=shown).splitlines() for request in (one, two))
+    return "\n".join(unified_diff(old, new, *names, lineterm="", n=1))
+
+
+def compare_manifests(one: Manifest, two: Manifest) -> list[dict[str, str]]:
+    """Parts side by side, by tag and place: `{tag, change}`."""
+    found: list[dict[str, str]] = []
+    for old, new in zip_longest(one.parts, two.parts):
+        if old is None or new is None or old.tag != new.tag:
+            found += [
+                {"tag": part.tag, "change": change}
+                for part, change in ((old, "only in the first"), (new, "only in the second"))
+                if part is not None
+            ]
+        else:
+            found.append({"tag": new.tag, "change": _change(old, new)})
+    return found
+
+
+def _change(old: PartRecord, new: PartRecord) -> str:
+    if old == new:
+        return "same"
+    if old.conversation is not None and old.conversation == new.conversation:
+        if old.start == new.start and old.end != new.end:
+            return f"messages {old.start}-{old.end} -> {new.start}-{new.end}"
+    return "same content" if old.blob is not None and old.blob == new.blob else "changed"

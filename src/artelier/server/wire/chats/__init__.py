@@ -1,1 +1,0 @@
-"""Chats and their profiles."""

@@ -1,0 +1,457 @@
+"""Wire models of missions: tasks, steering and membranes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
+
+from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Plan, Ref, Text
+from artelier.missions.membranes.membranes import NAME_CHARS_MAX
+from artelier.server.wire.agents import MissionAgent
+from artelier.server.wire.base import CheckedRequestBody, Id, Micro, Told
+from artelier.server.wire.runs import Approval, Usage
+
+
+class Judgement(Told):
+    """A person's judgement of an output."""
+
+    output: str
+    """Ref with its version."""
+    accepted: bool
+    by: str
+    at_us: int
+    note: str
+
+
+class TaskLine(Told):
+    """A task of a list."""
+
+    id: str
+    """Also that of the run that works on it."""
+    goal: str
+    status: str
+    """`pending`, `active`, `blocked`, `done` (a passed evaluation or a person says so), `failed` or
+    `cancelled`."""
+    reason: str | None
+    """Why it failed or is blocked, as a code such as `max_iterations`."""
+    blocked_by: str | None
+    """The input or task that is missing."""
+    mission: str | None
+    assigned_agent_id: str | None
+    parent: str | None
+    """The task that delegated this one."""
+    inputs: list[str]
+    depends_on: list[str]
+    outputs: list[str]
+    """Refs with versions."""
+    judged: list[Judgement]
+    """By people, oldest first; the newest holds."""
+    iteration_count: int
+    max_iterations: int
+    """As its definition says; each time that it is tried again, as many more."""
+    last_iteration: int
+    """The last iteration that it may have: `max_iterations` after those before it was last tried again."""
+    run_status: str | None
+    """null before its run has begun."""
+    cost_microusd: Micro
+    created_us: int
+    changed_us: int
+
+
+class Iteration(Told):
+    """One iteration: its decision, and the result."""
+
+    iteration: int
+    """Counted from 1."""
+    at_us: int
+    action: str
+    reason: str
+    tool: str | None
+    decision: Any
+    """The whole decision as the model gave it."""
+    step: str
+    """Key of the step that acted; the decision's own is `c<n>/decision`."""
+    artifact: str | None
+    """Ref of what was made."""
+    is_error: bool
+    code: str
+    passed: bool | None
+    """Of the evaluation; null without one."""
+    verdict: Any
+    """Criteria with evidence, checks, faults, and `advice`: what rules have found, and the judge's answer."""
+    void: str
+    """Why a verdict does not count; empty if it does."""
+    steering: str | None
+    """Ref of the steering that was in force."""
+
+
+class TaskShown(TaskLine):
+    """A task with its definition and its iterations."""
+
+    message: str
+    """Why it failed or is blocked, in words; empty if `reason` says all."""
+    success_criteria: str
+    checks: list[Any]
+    only_checks: bool
+    version: int
+    """Of its definition."""
+    iterations: list[Iteration]
+    approvals: list[Approval]
+    """What its run asks people."""
+
+
+class IterationList(Told):
+    items: list[Iteration]
+    next: None = None
+
+
+# Requests
+
+
+class TaskNew(CheckedRequestBody):
+    """A task to be done."""
+
+    goal: Text
+    success_criteria: Text
+    assigned_agent_id: Id | None = None
+    """Without an agent nobody begins it."""
+    inputs: list[Ref] = Field(default_factory=list[str], max_length=100)
+    """Artifacts that must be there before it starts."""
+    depends_on: list[Ref] = Field(default_factory=list[str], max_length=TASKS_MAX)
+    """Tasks that must be done before it starts."""
+    max_iterations: int = Field(default=5, ge=1, le=ITERATIONS_MAX)
+    id: Id | None = None
+    """Without it one is made from the goal."""
+    checks: list[Check] = Field(default_factory=list[Check], max_length=20)
+    only_checks: bool = False
+    """Whether the checks alone decide, without a model's verdict."""
+    mission: Id | None = None
+    """A launched mission that takes it up."""
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """For a task without a mission whose agent names none; without it the server's own."""
+    workspace: str | None = Field(default=None, max_length=4_000)
+    """For a task without a mission; without it the server's own."""
+
+
+class Judging(CheckedRequestBody):
+    """A person's word on an output."""
+
+    output: Ref | None = None
+    """Without it the newest output."""
+    note: str = Field(default="", max_length=20_000)
+    """Why; of a rejected output, its agent reads it when the task is retried."""
+
+
+class TaskChange(CheckedRequestBody):
+    """A change to a task that is not being worked on; fields that are left out stay."""
+
+    assigned_agent_id: Id | None = None
+    """null takes it away from its agent."""
+    success_criteria: Text | None = None
+    inputs: list[Ref] | None = Field(default=None, max_length=100)
+    depends_on: list[Ref] | None = Field(default=None, max_length=TASKS_MAX)
+    max_iterations: int | None = Field(default=None, ge=1, le=ITERATIONS_MAX)
+
+
+def _readable(value: Any, handler: ValidatorFunctionWrapHandler) -> Plan | None:
+    try:
+        return handler(value)
+    except ValidationError:
+        return None
+
+
+PlanShown = Annotated[Plan | None, WrapValidator(_readable)]
+"""A recorded plan; one that another version wrote and this one cannot read is null."""
+
+Usd = Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such as 0.60.")]
+
+
+class Estimate(Told):
+    """The cost of a plan if each task needs all its iterations."""
+
+    calls: int
+    """Of models."""
+    cost_microusd: int | None
+    """null if a model's price is not known."""
+    is_limit: bool = False
+    """Whether it is enforced: then the plan costs that at most, else about that."""
+
+
+class Planned(Told):
+    """The state of planning a goal."""
+
+    mission: str
+    """Its id, and that of its run: events and verbs of runs take it."""
+    status: str
+    """Of its run: `running` while the plan is made, `waiting_approval` when it can be launched."""
+    reason: str | None = None
+    """Why it failed, as a code."""
+    message: str = ""
+    plan: PlanShown = None
+    """null until it is made."""
+    estimate: Estimate | None = None
+
+
+class MissionLine(Told):
+    """A mission of a list."""
+
+    id: str
+    goal: str | None
+    status: str
+    """Of its run; once that has ended, of its tasks."""
+    reason: str | None
+    model: str | None
+    launched_us: int | None
+    """null: nobody has launched it yet."""
+    started_us: int | None
+    ended_us: int | None
+    tasks: int
+    done: int
+    """Of the tasks."""
+    cost_microusd: Micro
+
+
+class MissionShown(Told):
+    """A mission with all that belongs to it."""
+
+    id: str
+    goal: str | None
+    status: str
+    """Of its run; once that has ended, of its tasks: `completed` if all are done, `running` or `pending` if
+    one is worked on again, else `failed`, `blocked` if nothing failed and something is missing, or
+    `cancelled`."""
+    run_status: str
+    """Pause, resume, stop and cancel are verbs of runs."""
+    reason: str | None
+    message: str
+    """Why it failed, in words."""
+    model: str | None
+    workspace: str
+    """Folder that its tools work on; empty for none."""
+    plan: PlanShown
+    estimate: Estimate | None
+    edited: bool
+    """Whether a person changed the plan before its launch."""
+    planned_us: int | None
+    launched_us: int | None
+    started_us: int | None
+    ended_us: int | None
+    agents: list[MissionAgent]
+    tasks: list[TaskLine]
+    membranes: list[MembraneLine]
+    cost_microusd: Micro
+    usage: Usage
+    budget_microusd: int | None
+    """Its cap; null for none."""
+    outputs: list[str]
+    """Refs of what it came to."""
+    text: str
+    artifact: str | None
+    """Ref of its main result."""
+    approvals: list[Approval]
+    """What it and its tasks ask."""
+
+
+# Requests
+
+
+class PlanAsk(CheckedRequestBody):
+    """A goal to take apart."""
+
+    goal: str = Field(min_length=1, max_length=100_000)
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """Without it the server's own."""
+    workspace: str | None = Field(default=None, max_length=4_000)
+    """Folder that the tools work on; without it the server's own."""
+    budget_usd: Usd | None = None
+    """Cap of the mission with all that belongs to it."""
+    at_most: bool = False
+    """Whether the estimate of the plan caps it too, from its launch on."""
+    mission_id: Id | None = None
+    """Without it one is made from the goal."""
+    subject: str = Field(default="", max_length=200)
+    """Whom it is about: what its runs store and write is erased with that."""
+
+
+class LaunchAsk(CheckedRequestBody):
+    """Yes to a plan."""
+
+    plan: Plan | None = None
+    """An edited plan in its place."""
+
+
+class LaunchNamed(LaunchAsk):
+    """Yes to the plan of a mission."""
+
+    mission: Id
+
+
+Safety = Literal["open", "approve_high", "approve_medium", "read_only"]
+
+
+class Puck(Told):
+    """The position of the puck, each from 0 to 1."""
+
+    x: float
+    y: float
+
+
+class Axes(Told):
+    """Names of the ends of each axis: at 0 and at 1."""
+
+    x: list[str]
+    y: list[str]
+
+
+class Sliders(Told):
+    """Hard limits, which the kernel keeps."""
+
+    budget_usd: str | None
+    """null for none of its own."""
+    iterations: int
+    delegation_depth: int
+    safety: Safety
+    output_bytes: int
+
+
+class Document(Told):
+    """The content of a steering artifact."""
+
+    xy: Puck
+    axes: Axes
+    sliders: Sliders
+    tools: dict[str, bool]
+    """Tools that were switched; one that is not named is on."""
+
+
+class Policy(Told):
+    """The policy that the puck sets: constraints in words, and parameters."""
+
+    text: str
+    """As it stands in prompts."""
+    temperature: float
+    alternatives: int
+    """Actions to weigh before one is chosen."""
+    breadth: int | None
+    """Tools that are listed at most; null for all that are on."""
+    sources_min: int
+    words_target: int
+
+
+class InForceFrom(Told):
+    """The first iteration of a task that goes by this steering, if it is changed now."""
+
+    agent: str
+    task: str
+    iteration: int
+    is_begun: bool
+    """Whether a run works on the task already."""
+
+
+class SteeringShown(Document):
+    """Steering of an agent or of a membrane."""
+
+    id: str
+    about: str
+    """The agent or membrane."""
+    version: int
+    """0: nobody has steered yet, so these are the defaults."""
+    policy: Policy
+    """What its own puck asks for."""
+    in_force: Document
+    """Of an agent: together with its membranes; the strictest counts."""
+    policy_in_force: Policy
+    from_iteration: list[InForceFrom]
+    """From where on a change counts, for each agent that it concerns; empty if none has a task."""
+    changed_us: int | None
+    changed_by: str | None
+    """Who wrote this version."""
+
+
+class SteeringPatch(CheckedRequestBody):
+    """A JSON merge patch of the document: what is left out stays, null puts a default back."""
+
+    xy: dict[str, Any] | None = None
+    """`{x, y}`, each from 0 to 1."""
+    axes: dict[str, Any] | None = None
+    """`{x: [at 0, at 1], y: ...}`."""
+    sliders: dict[str, Any] | None = None
+    """`{budget_usd, iterations, delegation_depth, safety, output_bytes}`."""
+    tools: dict[str, bool | None] | None = Field(default=None, max_length=500)
+    """Whether each is on."""
+    expected_version: int | None = Field(default=None, ge=0, le=2**53)
+    """Refused with 409 if somebody has changed it since."""
+
+
+class MembraneLine(Told):
+    """A membrane of a list."""
+
+    id: str
+    name: str
+    version: int
+    members: list[str]
+    """Agents."""
+    shared_count: int
+    steering: str | None
+    """Id of its steering; null if nobody has steered it."""
+    budget_usd: str | None
+    """Of all members' work together; null for none."""
+    used_microusd: Micro
+    """What counts against the budget by now."""
+
+
+class Shared(Told):
+    """An artifact that the members may read."""
+
+    id: str
+    kind: str
+    version: int
+    owner: str
+    title: str | None = None
+
+
+class MembraneShown(MembraneLine):
+    """A membrane with the first of what it shares."""
+
+    shared: list[Shared]
+    shared_next: str | None
+    """Where `GET /membranes/{id}/shared?after=` goes on; null if this is all."""
+
+
+# Requests
+
+Budget = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such as 1.50.")
+Name = Field(min_length=1, max_length=NAME_CHARS_MAX)
+
+
+class MembraneNew(CheckedRequestBody):
+    """A membrane to be made."""
+
+    name: str = Name
+    mission: Id | None = None
+    """The mission that it is named after."""
+    id: Id | None = None
+    """Without it one is made from the name."""
+    members: list[Id] = Field(default_factory=list[str], max_length=100)
+    """Agents."""
+    budget_usd: str | None = Budget
+
+
+class MembraneChange(CheckedRequestBody):
+    """A change to a membrane; fields that are left out stay."""
+
+    name: str | None = Field(default=None, min_length=1, max_length=NAME_CHARS_MAX)
+    budget_usd: str | None = Budget
+    """null: none."""
+    expected_version: int | None = Field(default=None, ge=1, le=2**53)
+    """Refused with 409 if somebody has changed it since."""
+
+
+class Member(CheckedRequestBody):
+    agent: Id = Field(min_length=1)
+
+
+class SharedOne(CheckedRequestBody):
+    artifact: Id = Field(min_length=1)
+    """Its id, without a version."""
