@@ -12,7 +12,7 @@ import pytest
 
 from artelier import Kernel
 from artelier.errors import OfflineCannot
-from artelier.tools.workspace.toolset import workspace_tools
+from artelier.tools.built_in import workspace_tools
 from artelier_offline.mission import goal_from
 from tests.offline.matcher import forbids, holds
 from tests.offline.workspace import Workspace

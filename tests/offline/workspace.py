@@ -13,8 +13,8 @@ import msgspec
 from artelier.errors import ArtelierError
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall
 from artelier.ports.tool import ToolContext
+from artelier.tools.built_in import workspace_tools
 from artelier.tools.function import Tool
-from artelier.tools.workspace.toolset import workspace_tools
 from artelier_offline import OfflineModel
 
 ROUNDS_MAX = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.operations.graph.secret_redaction import MASK, mask_secrets
+from artelier.operations.graph.failures import MASK, mask_secrets
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ ALLOWED: dict[str, str] = {
     "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
-        operations/lore/png_chunks.py:_decode base64.b64decode
+        operations/lore/character_cards.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
         server/pii.py:_read json.loads
@@ -45,14 +45,14 @@ ALLOWED: dict[str, str] = {
         child_loop.py:serve json.loads
         operations/transforms/worker/__main__.py:_answer import_module(regex)
         operations/transforms/worker/__main__.py:_answer import_module(jsonpath)
-        operations/transforms/worker/pattern_match.py:_compile re.compile
-        operations/transforms/worker/pattern_match.py:_other regex.compile
+        operations/transforms/worker/step_runner.py:_compile_dialect re.compile
+        operations/transforms/worker/step_runner.py:_other regex.compile
         operations/transforms/worker/step_runner.py:_document json.loads
         operations/transforms/worker/step_runner.py:_compile re.compile
         operations/transforms/worker/step_runner.py:_nodes jsonpath.JSONPathEnvironment
         tools/worker/tables.py:_width csv.reader
         tools/worker/tables.py:_rows csv.reader
-        tools/worker/line_match.py:_compile re.compile
+        tools/worker/__main__.py:_compile re.compile
     """,
     "read and bounded by `patterns`, never a text": """
         patterns/linear.py:engine re2 passed on

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 from artelier.errors import InvalidArguments, InvalidRequest, ToolFailed
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools import Tool, tool
-from artelier.tools.workspace.toolset import workspace_tools
+from artelier.tools.built_in import workspace_tools
 
 from .contexts import Recorder
 

@@ -17,8 +17,8 @@ from artelier.kernel import AgentResult, Limits
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
 from artelier.ports.tool import ToolPort
+from artelier.tools.built_in import workspace_tools
 from artelier.tools.http.http_json import NAME as OUTSIDE
-from artelier.tools.workspace.toolset import workspace_tools
 
 GOAL_CHARS_MAX = 100_000
 """A longer goal belongs into a file of the workspace."""

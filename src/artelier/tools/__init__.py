@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artelier.tools.built_in import workspace_tools
     from artelier.tools.function import Tool, ToolRegistry, ToolResultInvalid, tool
     from artelier.tools.http.http_json import http_json_tool
     from artelier.tools.http.rules import HttpRule
     from artelier.tools.skills import ArtifactSkills, SkillCatalog, SkillFolder, SkillsIn
-    from artelier.tools.workspace.toolset import workspace_tools
 
 __all__ = [
     "ArtifactSkills",
@@ -34,7 +34,7 @@ _HOMES = {
     "HttpRule": "http.rules",
     "ToolRegistry": "function",
     "http_json_tool": "http.http_json",
-    "workspace_tools": "workspace.toolset",
+    "workspace_tools": "built_in",
 }
 
 

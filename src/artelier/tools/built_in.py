@@ -1,4 +1,4 @@
-"""The tools that need no folder: `calculator`, `ask_person` and `python`.
+"""The tools that ship: `calculator`, `ask_person` and `python`, and those of a folder with them.
 
 The calculator is exact: every number is a fraction until it is printed; nothing is evaluated as Python.
 """
@@ -11,6 +11,7 @@ from decimal import Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import cache
 from math import isqrt
+from pathlib import Path
 from typing import Any
 
 from artelier.clock import Clock, SystemClock
@@ -20,6 +21,10 @@ from artelier.ports.tool import ToolContext
 from artelier.sandbox import MontySandbox
 from artelier.sandbox.dialect_check import parse_expression
 from artelier.tools.function import Tool, tool
+from artelier.tools.workspace.files import file_tools, list_tool
+from artelier.tools.workspace.folder import WorkspaceFolder
+from artelier.tools.workspace.search import search_tool
+from artelier.tools.workspace.tables import table_tools
 
 EXPRESSION_CHARS_MAX = 2_000
 DEPTH_MAX = 50
@@ -277,3 +282,26 @@ def python_tool(sandbox: Sandbox | None = None, *, clock: Clock | None = None) -
         return {"value": result.value, "printed": result.printed}
 
     return python
+
+
+def workspace_tools(
+    root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True, is_confined: bool = False
+) -> list[Tool[..., Any]]:
+    """Every shipped tool that works on a folder, ordered by name.
+
+    Shapes: without `sandbox` the tool `python` uses one that all such tools of the process share, started
+    on first use; without `writable` there is no `write_file`. With `is_confined` a file with a second
+    name (a hard link) is not opened, since it may be another tenant's.
+    Errors: `InvalidRequest` if the root is no folder.
+    """
+    folder = WorkspaceFolder(root, is_confined=is_confined)
+    tools = [
+        ask_tool(),
+        calculator_tool(),
+        list_tool(folder),
+        python_tool(sandbox),
+        search_tool(folder),
+        *file_tools(folder, writable=writable),
+        *table_tools(folder),
+    ]
+    return sorted(tools, key=lambda item: item.name)

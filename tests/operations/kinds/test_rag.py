@@ -20,7 +20,7 @@ from artelier.operations.kinds.passages import (
     passages_in,
     pieces,
 )
-from artelier.operations.lore.artifact_kinds import register_writing
+from artelier.operations.lore.schemas import register_writing
 from artelier.tokens import estimate_tokens
 from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import PRINCIPAL, SAID, Bench, art, operate, problems, scope

@@ -10,7 +10,7 @@ import pytest
 
 from artelier.errors import InvalidImport
 from artelier.operations.lore import read_card
-from artelier.operations.lore.png_chunks import CHUNKS_MAX
+from artelier.operations.lore.character_cards import CHUNKS_MAX
 from tests.operations.writing.files import (
     END,
     HEADER,

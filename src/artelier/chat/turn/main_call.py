@@ -29,8 +29,8 @@ from artelier.errors import (
 from artelier.kernel import ModelResult, Prompt, Renderer, Run
 from artelier.kernel.events import StepCompleted
 from artelier.log import Blob, Store, decode_stored, stored_blob
-from artelier.operations.graph.secret_redaction import mask_secrets
-from artelier.operations.lore.macros import substitute_names
+from artelier.operations.graph.failures import mask_secrets
+from artelier.operations.lore.activation import substitute_names
 from artelier.ports.model import Delta
 
 if TYPE_CHECKING:

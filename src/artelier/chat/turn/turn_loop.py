@@ -29,7 +29,14 @@ from artelier.loops import Outcome as CycleOutcome
 from artelier.loops import Parts, cycle
 from artelier.operations import events as ev
 from artelier.operations.graph.effects import OperationOutcome, Turned, apply
-from artelier.operations.graph.inclusion import InclusionFailed, around, place_sections
+from artelier.operations.graph.inclusion import (
+    InclusionFailed,
+    around,
+    inclusions,
+    names_shown,
+    place_sections,
+    wording,
+)
 from artelier.operations.graph.orchestrator import (
     Hooked,
     Surroundings,
@@ -39,8 +46,6 @@ from artelier.operations.graph.orchestrator import (
     passages_of,
 )
 from artelier.operations.graph.plan import OperationPlan, Slot, plan, update_marks
-from artelier.operations.graph.prompt_sections import inclusions, names_shown
-from artelier.operations.graph.shipped_texts import wording
 from artelier.operations.graph.template_scope import Situation
 from artelier.operations.profile.definition import AFTER, BEFORE
 from artelier.operations.profile.operation_profile import OperationProfile

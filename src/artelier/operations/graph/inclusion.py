@@ -9,15 +9,29 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from artelier.context import Section
 from artelier.context.assembly import Source
-from artelier.errors import ArtelierError, InvalidRequest
+from artelier.context.builder import shipped_text
+from artelier.errors import ArtelierError, Conflict, CorruptStore, InvalidRequest, StoreUnavailable
+from artelier.kernel import Run
+from artelier.kernel.prompt.delimiters import balance_fences
 from artelier.operations.graph.artifact_state import Art, ArtState
 from artelier.operations.graph.effects import AuthoredText, Turned, text_of
+from artelier.operations.graph.template_scope import Situation
+from artelier.operations.kinds import kind_named
+from artelier.operations.kinds.contract import OperationScope
 from artelier.operations.profile.definition import PromptInclusion
+from artelier.operations.profile.operation_profile import OperationProfile
+from artelier.operations.profile.template_visibility import Reader, hidden_values
 from artelier.tokens import estimate_tokens
+from artelier.tokens.estimate import cut
+
+wording = partial(shipped_text, "artelier.operations", folder="prompts")
+"""The text of a prompt of this package, by its name."""
+
 
 _DEPTH = re.compile(r"depth\((\d+)\)")
 _FALSE = ("", "false", "0", "no", "null", "none")
@@ -248,11 +262,98 @@ def around(
     cuts = sorted(inserts)
     sections = list(places.system)
     start = first
-    for index, cut in enumerate(cuts):
-        if cut > start:
-            sections.append(span(start, cut - 1, len(cuts) - index - (cut > last)))
-        sections.extend(inserts[cut])
-        start = max(start, cut)
+    for index, at in enumerate(cuts):
+        if at > start:
+            sections.append(span(start, at - 1, len(cuts) - index - (at > last)))
+        sections.extend(inserts[at])
+        start = max(start, at)
     if start <= last:
         sections.append(span(start, last, 0))
     return [*sections, *places.tail, *places.left_out]
+
+
+async def shorten_inclusion(run: Run, item: Included, *, model: str, prefix: str = "") -> Included:
+    """The inclusion within its limit, and what was done to it, which the manifest says.
+
+    If the model fails or gives nothing, the text is cut at its end; the run goes on.
+    """
+    if not item.is_long:
+        return item
+    limit = item.rule.max_tokens
+    assert limit is not None
+    messages = [
+        {"role": "system", "content": f"{wording('shorten-1')} Use at most {limit} tokens."},
+        {"role": "user", "content": item.text},
+    ]
+    try:
+        result = await run.step_model(
+            model=model,
+            messages=messages,
+            key=f"{prefix}include/{item.rule.tag}",
+            max_output_tokens=max(16, limit),
+        )
+    except (Conflict, CorruptStore, StoreUnavailable):
+        raise
+    except ArtelierError as error:
+        return _cut(item, item.text, limit, note=f"cut, the model failed: {error.code}")
+    if not result.text.strip():
+        return _cut(item, item.text, limit, note="cut, the model gave nothing")
+    return _cut(item, result.text, limit, note=f"shortened by model {model}")
+
+
+def _cut(item: Included, text: str, limit: int, *, note: str) -> Included:
+    kept = cut(text, tokens=limit, where="end")
+    if kept == text:
+        return replace(item, text=text, shortened=note)
+    kept = balance_fences(kept)
+    if not kept:  # not even the mark of what is gone has room
+        return replace(item, text="", dropped="over_limit", shortened=note)
+    return replace(item, text=kept, cut="end", shortened=note)
+
+
+def names_shown(
+    profile: OperationProfile | None,
+    state: ArtState,
+    situation: Situation,
+    rag: Mapping[str, Any] | None = None,
+) -> Mapping[str, Any]:
+    """The names for a text that goes into the prompt. `rag`: passages that operations have found."""
+    names = situation.names()
+    names["art"] = state.names()
+    if rag is not None:
+        names["rag"] = rag
+    scope = OperationScope(
+        names=names, in_prompt=state.in_prompt, in_ui=state.in_ui, unseen=unseen(profile, state)
+    )
+    return scope.for_prompt()
+
+
+async def inclusions(
+    run: Run,
+    rules: Sequence[PromptInclusion],
+    state: ArtState,
+    shown: Mapping[str, Any],
+    *,
+    trigger: str,
+    model: str,
+    prefix: str = "",
+) -> list[Included]:
+    """Return what the rules include, each within its limit. Errors: `InclusionFailed`; Flow."""
+    items = include_artifacts(rules, state, shown, trigger=trigger)
+    return [await shorten_inclusion(run, item, model=model, prefix=prefix) for item in items]
+
+
+def unseen(profile: OperationProfile | None, state: ArtState) -> Mapping[str, frozenset[str]]:
+    """Return the operations of a profile whose values no prompt, and no person, may be shown in a run."""
+    written = profile.artifacts() if profile is not None else {}
+    arts = [*state.arts.values(), *written.values()]
+    tags: dict[Reader, set[str]] = {
+        "prompt": {one.tag for one in arts if not one.in_prompt},
+        "ui": {one.tag for one in arts if not one.in_ui},
+    }
+    if profile is None:
+        return {"prompt": frozenset(), "ui": frozenset()}
+    sources = [
+        (one.operation_id, kind_named(one.kind), one.params) for one in profile.operations if one.enabled
+    ]
+    return {reader: hidden_values(sources, of, reader) if of else frozenset() for reader, of in tags.items()}

@@ -26,9 +26,9 @@ from artelier.operations.graph.effects import (
     wishes_from,
     wishes_of,
 )
+from artelier.operations.graph.failures import mask_secrets
+from artelier.operations.graph.inclusion import unseen
 from artelier.operations.graph.plan import Slot
-from artelier.operations.graph.prompt_sections import unseen
-from artelier.operations.graph.secret_redaction import mask_secrets
 from artelier.operations.graph.template_scope import Situation
 from artelier.operations.kinds import OperationKind, kind_named
 from artelier.operations.kinds.contract import OperationCall, OperationFailed, OperationResult, OperationScope

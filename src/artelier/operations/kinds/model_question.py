@@ -15,7 +15,7 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.structured_output import fit_reply
 from artelier.money import MICRO, format_usd
-from artelier.operations.graph.shipped_texts import wording
+from artelier.operations.graph.inclusion import wording
 from artelier.operations.kinds.contract import OperationCall, OperationFailed, Problem
 from artelier.operations.kinds.shared_values import SHOWN_CHARS, mistakes, parse_json, render_template
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params

@@ -6,9 +6,9 @@ from artelier.operations.lore.activation import (
     LoreActivation,
     activate,
     by_place,
+    substitute_names,
     with_names,
 )
-from artelier.operations.lore.artifact_kinds import register_writing
 from artelier.operations.lore.character_cards import Card, read_card, write_card
 from artelier.operations.lore.chat_log import (
     ChatLogMessage,
@@ -18,8 +18,14 @@ from artelier.operations.lore.chat_log import (
     read_chat,
     write_chat,
 )
-from artelier.operations.lore.macros import substitute_names
-from artelier.operations.lore.schemas import Character, Lorebook, LorebookEntry, Persona, read_form
+from artelier.operations.lore.schemas import (
+    Character,
+    Lorebook,
+    LorebookEntry,
+    Persona,
+    read_form,
+    register_writing,
+)
 from artelier.operations.lore.world_info import read_world_info, write_lorebook
 
 __all__ = [

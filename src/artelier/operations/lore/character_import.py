@@ -18,10 +18,16 @@ import msgspec
 
 from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound, VersionConflict
-from artelier.operations.lore.artifact_kinds import register_writing
+from artelier.operations.lore.activation import substitute_names
 from artelier.operations.lore.character_cards import Card, read_card
-from artelier.operations.lore.macros import substitute_names
-from artelier.operations.lore.schemas import Character, Lorebook, LoreForm, Persona, read_form
+from artelier.operations.lore.schemas import (
+    Character,
+    Lorebook,
+    LoreForm,
+    Persona,
+    read_form,
+    register_writing,
+)
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import read_world_info
 

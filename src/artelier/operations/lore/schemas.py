@@ -14,7 +14,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, cast, get_args, 
 import msgspec
 from msgspec import Meta
 
-from artelier.artifacts.content import check_json
+from artelier.artifacts import Kind, register_kind
+from artelier.artifacts.content import Media, check_json
 from artelier.artifacts.ref import Ref, safe_repr
 from artelier.errors import InvalidArtifact, InvalidRequest
 
@@ -277,3 +278,31 @@ def _check_extensions(extensions: dict[str, Any], path: str = "") -> None:
         raise ValueError(f"{path}extensions: not JSON ({error})") from None
     if size_bytes > EXTENSIONS_BYTES_MAX:
         raise ValueError(f"{path}extensions: {size_bytes:,} bytes, expected at most {EXTENSIONS_BYTES_MAX:,}")
+
+
+_JSON: frozenset[Media] = frozenset(("json",))
+
+
+def register_writing() -> None:
+    """Know the kinds of writers; their contents are the forms in `schemas.py`. Twice is once.
+
+    They are private: whom somebody plays, and with whom, is nobody else's business unless they say so.
+    """
+    for name, check in (
+        ("character", _check_character),
+        ("persona", _check_persona),
+        ("lorebook", _check_lorebook),
+    ):
+        register_kind(Kind(name=name, media=_JSON, check=check, default_access="private"), replace=True)
+
+
+def _check_character(content: Any) -> None:
+    read_form(Character, content)
+
+
+def _check_persona(content: Any) -> None:
+    read_form(Persona, content)
+
+
+def _check_lorebook(content: Any) -> None:
+    read_form(Lorebook, content)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from artelier.operations.templates.failures import TemplateFailed, TemplateUndefined
-from artelier.operations.templates.renderer import Rendering
+from artelier.operations.templates.renderer import Rendering, TemplateFailed, TemplateUndefined
 from artelier.operations.templates.texts import join_texts
 from artelier.operations.templates.values import Undefined, text
 

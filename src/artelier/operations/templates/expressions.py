@@ -28,16 +28,22 @@ from liquid.builtin.expressions.path import Path
 from liquid.builtin.expressions.primitive import Blank, Empty, Literal, Nil, RangeLiteral
 from liquid.expression import Expression
 
-from artelier.operations.templates.comparison import contains, is_below
-from artelier.operations.templates.failures import InvalidTemplate, TemplateFailed, TemplateLimit
 from artelier.operations.templates.lexer import invalid
 from artelier.operations.templates.lists import ACCEPTS_UNDEFINED, FILTERS, NAMED_ARGUMENTS
-from artelier.operations.templates.renderer import NODE_WORK, Rendering
+from artelier.operations.templates.renderer import (
+    NODE_WORK,
+    InvalidTemplate,
+    Rendering,
+    TemplateFailed,
+    TemplateLimit,
+)
 from artelier.operations.templates.texts import integer
 from artelier.operations.templates.values import (
     INTEGER_MAX,
     MISSING,
     Undefined,
+    contains,
+    is_below,
     is_blank,
     is_empty,
     is_true,

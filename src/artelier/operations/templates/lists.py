@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from artelier.operations.templates.dates import date
-from artelier.operations.templates.failures import TemplateFailed, TemplateLimit
-from artelier.operations.templates.renderer import ITEM_WORK, TURNS_MAX, Rendering
+from artelier.operations.templates.renderer import (
+    ITEM_WORK,
+    TURNS_MAX,
+    Rendering,
+    TemplateFailed,
+    TemplateLimit,
+)
 from artelier.operations.templates.texts import TEXT_FILTERS, Filter, decimal, integer, join_texts, number
 from artelier.operations.templates.values import (
     MISSING,

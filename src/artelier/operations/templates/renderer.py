@@ -1,4 +1,11 @@
-"""The state of one rendering: names, output, and how much work is left.
+"""The state of one rendering, and the errors of a template.
+
+    InvalidRequest ── InvalidTemplate       it can't be read; fact `line`, counted from 1
+    External ──────── TemplateFailed        rendering ended early; code `template_error`
+                      ├── TemplateUndefined     a name has no value, in strict mode
+                      └── TemplateLimit         a bound was reached
+
+Messages name the template's own words, never a value of the scope: values may be secret.
 
 Work is counted, not timed, so that the same template over the same values always ends the same way.
 """
@@ -8,7 +15,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artelier.operations.templates.failures import TemplateLimit
+from artelier.errors import External, InvalidRequest
+
+
+class InvalidTemplate(InvalidRequest):
+    code = "invalid_template"
+
+    @property
+    def line(self) -> int:
+        """The line of the mistake, from 1; 0 if it concerns the whole template."""
+        return int(self.facts.get("line", 0))
+
+
+class TemplateFailed(External):
+    code = "template_error"
+    audience = "programmer"
+
+
+class TemplateUndefined(TemplateFailed):
+    code = "template_undefined"
+
+
+class TemplateLimit(TemplateFailed):
+    code = "template_limit"
+
 
 OUTPUT_BYTES_MAX = 256 * 1024
 TEXT_CHARS_MAX = 256 * 1024

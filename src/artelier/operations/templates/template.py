@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from artelier.operations.templates.failures import (
+from artelier.operations.templates.renderer import (
+    OUTPUT_BYTES_MAX,
     InvalidTemplate,
+    Rendering,
     TemplateFailed,
     TemplateLimit,
     TemplateUndefined,
 )
-from artelier.operations.templates.renderer import OUTPUT_BYTES_MAX, Rendering
 from artelier.operations.templates.values import Messages, Named
 
 if TYPE_CHECKING:

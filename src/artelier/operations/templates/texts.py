@@ -9,8 +9,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import quote_plus, unquote_plus
 
-from artelier.operations.templates.failures import TemplateFailed
-from artelier.operations.templates.renderer import TEXT_CHARS_MAX, Rendering, too_long
+from artelier.operations.templates.renderer import TEXT_CHARS_MAX, Rendering, TemplateFailed, too_long
 from artelier.operations.templates.values import check_integer, text
 
 Number = int | float

@@ -1,10 +1,20 @@
-"""The steps of a transform, as values. `forms.py` reads them from JSON, the worker runs them."""
+"""The steps of a transform, and their failure. `forms.py` reads them from JSON, the worker runs them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
+
+
+class TransformFailure(Exception):
+    """`code` is `no_match`, `error`, `timeout` or `too_large`; the message holds nothing of the value."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.step: int | None = None
+        """Which step, counted from 0."""
 
 
 class JsonPatch(msgspec.Struct, frozen=True, kw_only=True, tag_field="op", tag="json_patch"):

@@ -145,7 +145,7 @@ def _data(value: Any) -> tuple[Any, int]:
 
 
 def _direct(steps: Sequence[Step], data: Any) -> Any:
-    from artelier.operations.transforms.worker.failure import TransformFailure
+    from artelier.operations.transforms.steps import TransformFailure
     from artelier.operations.transforms.worker.step_runner import run
 
     try:

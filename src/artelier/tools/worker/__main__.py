@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 import json
+import re
+import warnings
+from functools import lru_cache
 from typing import Any
 
 from artelier.child_loop import MIB, serve
 from artelier.tools.worker.database import Database
-from artelier.tools.worker.line_match import match_lines
 from artelier.tools.worker.tables import Failure
+
+LINE_CHARS_MAX = 500
+
+
+def match_lines(pattern: str, text: str, *, hits_max: int) -> dict[str, Any]:
+    """The first lines that match: `{"hits": [[line number from 1, the line], ...]}`."""
+    compiled = _compile(pattern)
+    hits: list[list[Any]] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
+        if compiled.search(line):
+            hits.append([number, line[:LINE_CHARS_MAX]])
+            if len(hits) >= hits_max:
+                break
+    return {"hits": hits}
+
+
+@lru_cache(maxsize=1)
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Failure(
+            f"not a regular expression: {str(error)[:200]}", hint="Python's re syntax is used."
+        ) from None
+
 
 MEMORY_BYTES_MAX = 4096 * MIB
 """Address space. DuckDB's own limit is lower, but its functions on text do not count towards it."""

@@ -11,10 +11,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from artelier.child_loop import MIB, serve
-from artelier.operations.transforms.steps import Extract, Step
-from artelier.operations.transforms.worker.failure import TransformFailure
-from artelier.operations.transforms.worker.pattern_match import matches
-from artelier.operations.transforms.worker.step_runner import run
+from artelier.operations.transforms.steps import Extract, Step, TransformFailure
+from artelier.operations.transforms.worker.step_runner import matches, run
 
 MEMORY_BYTES_MAX = 1024 * MIB
 """Address space, for a value of some MiB and what the steps make of it."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from artelier.operations.transforms.worker.failure import TransformFailure
+from artelier.operations.transforms.steps import TransformFailure
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,15}")
 

@@ -6,10 +6,10 @@ import json
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NoReturn, cast
 
-from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex, Step, Trim
-from artelier.operations.transforms.worker.failure import TransformFailure
+from artelier.operations.transforms.steps import Case, Extract, JsonPatch, Regex, Step, TransformFailure, Trim
 from artelier.operations.transforms.worker.json_patch import apply_patch
 
 _FLAGS = {"a": re.ASCII, "i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
@@ -143,3 +143,34 @@ def _nodes(step: Extract, value: Any) -> Iterator[Any]:
     except (JSONPathError, RecursionError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise TransformFailure("error", f"the path can't be followed: {lines[0][:200]}") from None
+
+
+def matches(asked: dict[str, Any]) -> bool:
+    """Return whether the text matches. Errors: `Failure` for what is no pattern."""
+    compiled = _compile_dialect(asked["pattern"], asked["dialect"], asked["flags"])
+    found = compiled.fullmatch if asked["whole"] else compiled.search
+    return found(asked["text"]) is not None
+
+
+@lru_cache(maxsize=64)
+def _compile_dialect(pattern: str, dialect: str, flags: int) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if dialect == "re":
+                return re.compile(pattern, flags)
+            return _other(pattern, flags)
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        raise TransformFailure("error", f"not a regular expression: {str(error)[:200]}") from None
+
+
+def _other(pattern: str, flags: int) -> Any:
+    import regex
+
+    chosen = regex.RegexFlag(0)
+    for ours, theirs in ((re.I, regex.I), (re.M, regex.M), (re.S, regex.S), (re.X, regex.X), (re.A, regex.A)):
+        chosen |= theirs if flags & ours else regex.RegexFlag(0)
+    try:
+        return regex.compile(pattern, chosen, cache_pattern=False)
+    except regex.error as error:
+        raise ValueError(str(error)) from None
