@@ -491,7 +491,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         if world is not None:
             from artelier.world.world import space_of
 
-            return space_of(self, self._kernel.store, world, principal)
+            return space_of(self, self._kernel.store.look, world, principal)
         return Space(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,
             self._artifacts(principal),

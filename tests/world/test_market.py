@@ -361,6 +361,7 @@ def test_a_sale_ends_the_grants_of_the_seller(tmp_path: Path) -> None:
         for tick in (5, 7, 8, 9):
             assert "may not" in rule.result("ana", tick)
         poem = await w.as_principal("bob").artifacts.read("poem")
+        assert poem.access is not None
         assert (poem.content, poem.version, poem.access.policy) == ("roses are red", 1, "private")
         assert rule.result("ana", 10) == "roses are red", "what was open to all stays so"
         rows = await w.host.services.store.query(

@@ -61,7 +61,7 @@ def test_memory_store_artifact_creation(tmp_path: Path) -> None:
         async with settled(tmp_path, "ana") as w:
             own = w.as_principal("ana").artifacts
             made = await own.write("mem", kind="memory_store", content={"config": {"dims": 384}})
-            assert made.access.policy == "private" and made.version == 1
+            assert made.access is not None and made.access.policy == "private" and made.version == 1
             assert await content(w, "ana") == {"config": {"dims": 384}, "entries": []}
             for wrong in (
                 {"config": {"max_entries": 0}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
@@ -39,9 +39,16 @@ class Host(Protocol):
     def as_principal(self, principal: str, *, world: str | None = None) -> Space: ...
 
 
-def host_of(kernel: Any) -> Host:
-    """The bound kernel of whatever was given: a tenant's handle, or a kernel for its default tenant."""
-    return kernel.for_tenant() if hasattr(kernel, "for_tenant") else kernel
+@runtime_checkable
+class Unbound(Protocol):
+    """A kernel that is bound to a tenant when one is named, or to its default tenant."""
+
+    def for_tenant(self) -> Host: ...
+
+
+def host_of(kernel: Host | Unbound) -> Host:
+    """Return the bound kernel: a tenant's handle as it is, a kernel bound to its default tenant."""
+    return kernel.for_tenant() if isinstance(kernel, Unbound) else kernel
 
 
 def run_id_of(world: str, agent: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -23,6 +23,7 @@ from artelier.ids import OPERATOR, check_world
 from artelier.kernel.limits.scopes import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
+from artelier.log.queries import Look
 from artelier.memory.embedders.registry import DeskPayer
 from artelier.money import SCRIP, parse_usd
 from artelier.operations.profile.profile_reader import register_profiles
@@ -36,7 +37,7 @@ from artelier.world.events import reader_of, world_space
 from artelier.world.history.fork import fork_world
 from artelier.world.history.transfer import CarriedWorld, export_world, import_world
 from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
-from artelier.world.kernel_adapter import Host, Runs, host_of, scope_of
+from artelier.world.kernel_adapter import Host, Runs, Unbound, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
 from artelier.world.models import WorldPayer, check_askable
 from artelier.world.queries.worlds import WorldRow, agent_rows, find_world, look_up_tick
@@ -51,13 +52,7 @@ from artelier.world.tick.world_state import TickClock, WorldStage
 # A principal's access to a world between ticks: the same handle as outside, over the world's own stream.
 
 
-class Looking(Protocol):
-    """A store that can be asked without waiting."""
-
-    def look(self, sql: str, parameters: Any = ..., /) -> list[Any]: ...
-
-
-def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
+def space_of(host: Host, look: Look, world: str, principal: str) -> Space:
     """The handle of one principal in a world. Its events are dated with the tick that passed last."""
     register_minds()
     register_profiles()
@@ -65,7 +60,7 @@ def space_of(host: Host, store: Looking, world: str, principal: str) -> Space:
     tenant, space = host.id, world_space(world)
 
     def tick() -> int:
-        return look_up_tick(store.look, tenant, world)
+        return look_up_tick(look, tenant, world)
 
     clock = TickClock(tick)
     artifacts = Artifacts(
@@ -96,7 +91,7 @@ class World:
 
     def __init__(
         self,
-        kernel: Any,
+        kernel: Host | Unbound,
         id: str,
         *,
         policies: Mapping[str, Policy] | None = None,
@@ -119,7 +114,7 @@ class World:
     # Opening
 
     @classmethod
-    def open(cls, kernel: Any, id: str, *, policies: Mapping[str, Policy] | None = None) -> World:
+    def open(cls, kernel: Host | Unbound, id: str, *, policies: Mapping[str, Policy] | None = None) -> World:
         """A world that is there; the first call that reads it says if it is not. It may be awaited.
 
         `kernel`: a kernel, for its default tenant, or a tenant's handle. `policies`: rule agents by the
@@ -130,7 +125,7 @@ class World:
     @classmethod
     async def new(
         cls,
-        kernel: Any,
+        kernel: Host | Unbound,
         id: str,
         config: WorldConfig | Mapping[str, Any] | None = None,
         *,
@@ -199,7 +194,7 @@ class World:
                 missing.setdefault(spec.policy, []).append(agent)
         return missing
 
-    def as_principal(self, principal: str) -> Any:
+    def as_principal(self, principal: str) -> Space:
         """Return what one principal can do here with artifacts and money, outside of ticks."""
         return self.host.as_principal(principal, world=self.id)
 
@@ -430,7 +425,7 @@ class World:
     @classmethod
     async def import_(
         cls,
-        kernel: Any,
+        kernel: Host | Unbound,
         path: str | Path,
         *,
         id: str | None = None,

@@ -18,7 +18,7 @@ import time
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -28,6 +28,9 @@ from artelier.cli.error_output import DEBUG
 from artelier.errors import ArtelierError, Conflict, External, Flow, NotFound, RunSuspended, StoreUnavailable
 from artelier.money import format_usd, parse_usd
 from artelier.world.figures.sweep import PlannedRun, pass_world, row_of, save_row
+
+if TYPE_CHECKING:
+    from artelier import Kernel
 
 DATABASE = "state.db"
 LOCK = "lock"
@@ -153,7 +156,7 @@ def _policies(path: str | None) -> dict[str, Any]:
     return policies_of(None if path is None else Path(path))
 
 
-async def _allot(kernel: Any, tenant: str, allotted: int | None) -> None:
+async def _allot(kernel: Kernel, tenant: str, allotted: int | None) -> None:
     """Let the run spend so much more than it has."""
     if allotted is None:
         if (await kernel.tenants.show(tenant))["budget_usd"] is not None:
@@ -163,7 +166,7 @@ async def _allot(kernel: Any, tenant: str, allotted: int | None) -> None:
     await kernel.tenants.update(tenant, budget_usd=format_usd(budget))
 
 
-async def committed_of(kernel: Any, tenant: str) -> int:
+async def committed_of(kernel: Kernel, tenant: str) -> int:
     """Micro-dollars that a tenant has spent or holds."""
     try:
         shown = await kernel.tenants.show(tenant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,9 @@ from artelier.cli.command import command
 from artelier.cli.world.app import Name, app
 from artelier.cli.world.diff_view import show_parting
 from artelier.errors import InvalidRequest, NotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from artelier.world.history.transfer import CarriedWorld
 
 CONTENT_BYTES_MAX = 16 * 1024 * 1024
 """Of a file given to `--with`."""
@@ -157,7 +160,7 @@ async def import_(
     _print_transfer(call, done, "", head)
 
 
-def _print_transfer(call: CliCall, done: Any, where: str, head: str) -> None:
+def _print_transfer(call: CliCall, done: CarriedWorld, where: str, head: str) -> None:
     import msgspec
 
     if call.as_json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -22,7 +22,7 @@ from artelier.artifacts.write.space_session import replace_once
 from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments, InvalidArtifact, NotFound
 from artelier.ledger import MoneyTransferred, Posting
-from artelier.log import BlobRef
+from artelier.log import BlobRef, EventData
 from artelier.money import SCRIP
 from artelier.world import actions
 from artelier.world.actions import (
@@ -49,6 +49,8 @@ from artelier.world.stores.entries import whole
 from artelier.world.tick.limits import check_storage
 from artelier.world.tick.tick_context import ActionStep, Scene, Thought
 from artelier.world.tick.world_state import WorldStage
+
+T = TypeVar("T", bound=EventData)
 
 # --------------------------------------------------------------------------- artifacts
 # Actions on artifacts: read, write, edit, delete, invoke, search.
@@ -147,7 +149,7 @@ async def _write(step: ActionStep, wish: WriteRequest) -> None:
     await step.apply(_with_act(event, act), blobs=blobs)
 
 
-def _with_act(event: Any, act: Any) -> Any:
+def _with_act(event: T, act: Act) -> T:
     return msgspec.structs.replace(event, act=act)
 
 

@@ -20,6 +20,7 @@ from artelier.artifacts import ArtifactWritten
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.queries import KindCount, count_kinds, load_many
 from artelier.errors import CorruptStore, NotFound
+from artelier.log import EventData
 from artelier.world import events as ev
 from artelier.world.agent import AgentSpec, read_agent
 from artelier.world.config import WorldConfig, plain_config
@@ -111,7 +112,7 @@ async def _facts(world: World) -> _DescriptionFacts:
     return facts
 
 
-def _take(facts: _DescriptionFacts, data: Any, *, at: int) -> None:
+def _take(facts: _DescriptionFacts, data: EventData, *, at: int) -> None:
     if isinstance(data, ev.AgentJoined):
         if at:
             facts.later += 1

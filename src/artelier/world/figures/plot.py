@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -454,7 +454,7 @@ class _Gathered:
         return [(one.middle, value) for one, value in zip(self.bins, values, strict=True)]
 
 
-def _quartiles(balances: Any) -> tuple[float, float, float]:
+def _quartiles(balances: Iterable[int]) -> tuple[float, float, float]:
     """Lower quartile, median, upper quartile, between the two values next to each."""
     ordered = sorted(balances)
     if not ordered:

@@ -27,6 +27,7 @@ from artelier.world.config import WorldConfig
 from artelier.world.figures.metrics import collect, tick_metrics
 from artelier.world.figures.tables import FIXED, Columns
 from artelier.world.genesis import found, read_world
+from artelier.world.kernel_adapter import Host, Unbound
 from artelier.world.tick.deciders import Policy
 from artelier.world.world import World
 
@@ -140,7 +141,7 @@ def known_params() -> dict[str, Any]:
     return {name: kind for name, kind in _settings(WorldConfig, "") if name != "seed"}
 
 
-def _settings(struct: Any, prefix: str) -> list[tuple[str, Any]]:
+def _settings(struct: type[msgspec.Struct], prefix: str) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
     for field in msgspec.structs.fields(struct):
         kind = inspect.type_info(field.type)
@@ -228,7 +229,7 @@ def _check(name: str, value: int, least: int, most: int) -> None:
 
 
 async def pass_world(
-    kernel: Any,
+    kernel: Host | Unbound,
     planned: PlannedRun,
     *,
     policies: Mapping[str, Policy] | None = None,

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -158,7 +158,7 @@ async def write_rows(out: Path, names: Sequence[str], rows: AsyncIterator[tuple[
     return count
 
 
-async def _csv(file: Any, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]) -> int:
+async def _csv(file: IO[str], names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]) -> int:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow([cell(name) for name in names])
     count = 0
@@ -181,7 +181,9 @@ def cell(value: object) -> object:
     return value
 
 
-async def _parquet(file: Any, draft: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]) -> int:
+async def _parquet(
+    file: IO[str], draft: Path, names: Sequence[str], rows: AsyncIterator[tuple[Any, ...]]
+) -> int:
     """The rows as lines of JSON, from which DuckDB makes the table in place of the draft."""
     import duckdb
 

@@ -31,6 +31,7 @@ from artelier.world.genesis.seed_content import (
     make_owned,
     shipped_artifacts,
 )
+from artelier.world.kernel_adapter import Host, Unbound
 from artelier.world.tick.deciders import Policy
 from artelier.world.tick.tick import SOURCE
 from artelier.world.world import World
@@ -43,7 +44,7 @@ _FIELD: Mapping[str, str] = dict(zip(INLINE, REFERENCES, strict=False))
 
 
 async def found(
-    kernel: Any,
+    kernel: Host | Unbound,
     id: str,
     spec: Mapping[str, Any] | WorldEntry,
     *,

@@ -277,7 +277,7 @@ def _exists_error(world: str) -> Conflict:
     )
 
 
-def _check_ancestry(ancestry: Any) -> None:
+def _check_ancestry(ancestry: Ancestry) -> None:
     """Errors: `InvalidExport`, `InvalidRequest`."""
     if len(ancestry.ancestors) >= ANCESTORS_MAX:
         raise InvalidExport("a world with too many ancestors", got=len(ancestry.ancestors))

@@ -95,7 +95,7 @@ async def preview(step: ActionStep, standing: Standing) -> dict[str, Any]:
     }
 
 
-def _text(metadata: Any, name: str, chars_max: int) -> str:
+def _text(metadata: object, name: str, chars_max: int) -> str:
     value: object = metadata.get(name) if isinstance(metadata, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
     return value[:chars_max] if isinstance(value, str) else ""
 

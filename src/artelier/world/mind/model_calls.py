@@ -26,7 +26,7 @@ from artelier.kernel import Run, run_row
 from artelier.kernel.events import ModelCompleted
 from artelier.log import Batch, Draft, StreamAppend, decode_stored
 from artelier.operations.graph.failures import OperationStepFailed
-from artelier.world.actions import Rejected, parse_action
+from artelier.world.actions import Action, Rejected, parse_action
 from artelier.world.events import agent_stream, reader_of
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind import prompt_sections
@@ -39,6 +39,8 @@ from artelier.world.tick.tick_context import Scene, Thought
 if TYPE_CHECKING:
     from artelier.chat.turn.agent_turn_hooks import AgentStep, AgentTurnHooks
 
+T = TypeVar("T")
+R = TypeVar("R")
 
 # --------------------------------------------------------------------------- operation hooks
 # Operations around the model step of an agent of a world: the profile that its artifact names.
@@ -157,11 +159,11 @@ class _Operating:
 
         return await self._within(end)
 
-    async def _within(self, work: Callable[[Run], Awaitable[Any]]) -> Any:
+    async def _within(self, work: Callable[[Run], Awaitable[R]]) -> R:
         """Work in the agent's run. Whatever came of it is durable before the tick is: no tick stands in the
         log whose operations are not there. Errors: `_HookFailed`."""
 
-        async def durable(run: Run) -> Any:
+        async def durable(run: Run) -> R:
             try:
                 found = await work(run)
             except _OWN as error:
@@ -206,8 +208,6 @@ REASON_CHARS_MAX = 400
 
 CHARGES_MAX = 200
 """Newest charges of an agent among which those of this tick are: a prompt has far fewer parts."""
-
-T = TypeVar("T")
 
 
 async def answer(scene: Scene, runs: Runs, wanted: ModelRequestDraft) -> Thought:
@@ -310,7 +310,9 @@ def _failed_thought(
     return thought_of(wanted, Rejected(f"{said}: {why}"), key=key, code=code, tokens=tokens)
 
 
-def thought_of(wanted: ModelRequestDraft, action: Any, *, source: str = "model", **more: Any) -> Thought:
+def thought_of(
+    wanted: ModelRequestDraft, action: Action | Rejected, *, source: str = "model", **more: Any
+) -> Thought:
     """Return the thought that an agent's wish came to."""
     return Thought(
         agent=wanted.agent,
@@ -326,9 +328,7 @@ def thought_of(wanted: ModelRequestDraft, action: Any, *, source: str = "model",
     )
 
 
-async def all_of(
-    work: Callable[[T], Awaitable[Any]], items: Iterable[T], *, at_once: int = AT_ONCE
-) -> list[Any]:
+async def all_of(work: Callable[[T], Awaitable[R]], items: Iterable[T], *, at_once: int = AT_ONCE) -> list[R]:
     """`work(item)` for each, a bounded number at a time; results in the order of the items.
 
     After an error no more are begun, but those at work come to their end: they are paid for. The first
@@ -336,7 +336,7 @@ async def all_of(
     `ProviderUnavailable`: it can be tried again, and nothing of it is recorded as an end.
     """
     waiting = enumerate(items)
-    results: dict[int, Any] = {}
+    results: dict[int, R] = {}
     errors: dict[int, BaseException] = {}
 
     async def worker() -> None:

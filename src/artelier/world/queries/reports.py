@@ -14,7 +14,7 @@ from artelier.ledger.queries import balances_of
 from artelier.log import Event, blob_name, registered
 from artelier.money import SCRIP
 from artelier.world.events import world_space, world_stream
-from artelier.world.kernel_adapter import Host, host_of
+from artelier.world.kernel_adapter import Host, Unbound, host_of
 from artelier.world.queries.market import OfferRow, count_open_offers, count_sold, offer_rows
 from artelier.world.queries.worlds import (
     AgentStanding,
@@ -64,7 +64,7 @@ class WorldOverview(msgspec.Struct, frozen=True):
     sold: int
 
 
-async def worlds(kernel: Any) -> list[WorldLine]:
+async def worlds(kernel: Host | Unbound) -> list[WorldLine]:
     """Return the worlds of a tenant, by id."""
     host = host_of(kernel)
     return await world_lines(host.services.store, host.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, cast
 
@@ -272,7 +272,13 @@ async def config_of(working: Working, standing: Standing) -> StoreConfig:
 
 
 async def add_entry(
-    working: Working, standing: Standing, *, text: str, tags: Any = (), importance: float = 0.5, actor: str
+    working: Working,
+    standing: Standing,
+    *,
+    text: str,
+    tags: Sequence[str] = (),
+    importance: float = 0.5,
+    actor: str,
 ) -> AddedEntry:
     """Add an entry with its vector, unless one says the same. Whether `actor` may is the caller's to ask.
 
@@ -288,7 +294,7 @@ async def add_entry(
     store, key = standing.id, await working.key()
     blobs: list[Blob] = []
 
-    def keep(content: bytes) -> Any:
+    def keep(content: bytes) -> BlobRef:
         ref, blob = make_blob(working.tenant, key, content)
         blobs.append(blob)
         return ref

@@ -190,7 +190,7 @@ async def embed(embedder: Embedder, texts: Sequence[str], *, dims: int = 0) -> l
     return [_check_vector(embedder.name, vector, dims or embedder.dims) for vector in vectors]
 
 
-def _check_vector(name: str, vector: Any, dims: int) -> Vector:
+def _check_vector(name: str, vector: Sequence[float] | Vector, dims: int) -> Vector:
     import numpy as np
 
     try:

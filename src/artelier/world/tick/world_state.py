@@ -286,7 +286,7 @@ def stored_changes(before: Standing | None, now: Standing) -> list[tuple[str, in
     return changes
 
 
-def as_stage(stage: Any) -> WorldStage:
+def as_stage(stage: Stage) -> WorldStage:
     """The stage below everything of a world's tick."""
     assert isinstance(stage, WorldStage)
     return stage

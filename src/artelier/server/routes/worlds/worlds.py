@@ -30,16 +30,16 @@ ATTEMPTS_MAX = 10
 """At a tick, while the world is changed from outside."""
 
 
-def key_of(desk: Any, id: str) -> tuple[str, str, str]:
+def key_of(desk: Desk, id: str) -> tuple[str, str, str]:
     return ("world", desk.id, id)
 
 
-def world_of(desk: Any, id: str) -> World:
+def world_of(desk: Desk, id: str) -> World:
     """A world with the rule agents that are shipped. Errors: `InvalidRequest` for what names none."""
     return World.open(desk, id, policies=shipped_policies())
 
 
-async def start_passing(errands: Errands, desk: Any, id: str, ticks: int) -> Errand:
+async def start_passing(errands: Errands, desk: Desk, id: str, ticks: int) -> Errand:
     """Begin to pass ticks. Errors: `NotFound`; `TooLarge`; `Conflict` if the world is paused or at work."""
     world = world_of(desk, id)
     if (going := errands.at_work(key_of(desk, id))) is not None and going.about.is_over:
@@ -138,7 +138,7 @@ async def show(request: Request, desk: Desk, id: str) -> wire.WorldShown:
     return await _show_world(desk, id, errands_of(request.app))
 
 
-async def _show_world(desk: Any, id: str, errands: Errands) -> wire.WorldShown:
+async def _show_world(desk: Desk, id: str, errands: Errands) -> wire.WorldShown:
     world = world_of(desk, id)
     row, settings, key = await world.row(), await world.config(), key_of(desk, id)
     errand, failure = errands.at_work(key), errands.failure(key)
