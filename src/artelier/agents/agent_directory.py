@@ -10,7 +10,7 @@ from artelier.errors import NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
 from artelier.memory.memory_handle import check_agent
-from artelier.tools.skills.approval.pins import pins_of
+from artelier.tools.skills.view import pins_of
 
 PAGE_MAX = 1_000
 

@@ -20,7 +20,7 @@ from artelier.errors import Conflict, CorruptStore, NotFound, SequenceConflict, 
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
 from artelier.log import Batch, Store, decode_stored, stored_blob
-from artelier.tools.skills.approval.pins import Pin, pins_of
+from artelier.tools.skills.view import Pin, pins_of
 
 ATTEMPTS_MAX = 20
 LOOP = "agent"

@@ -33,9 +33,10 @@ from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label
 from artelier.memory.entries import TRUSTS, check_entry
 from artelier.memory.index.index_entry import as_vector
 from artelier.memory.memory_handle import check_agent
-from artelier.tools.skills.approval.pins import guard_unchanged, pins_of
+from artelier.tools.skills.approval.pins import guard_unchanged
 from artelier.tools.skills.definition import Definition, definition_from
 from artelier.tools.skills.events import SkillParked
+from artelier.tools.skills.view import pins_of
 
 T = TypeVar("T")
 

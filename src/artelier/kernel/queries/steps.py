@@ -270,3 +270,17 @@ async def signals_of(store: Store, stream_id: int) -> list[SignalRow]:
     """Return the signals that a run has received and not taken, in their order."""
     rows = await store.query("SELECT seq, name, data FROM signals WHERE run = ? ORDER BY seq", (stream_id,))
     return [SignalRow(*row) for row in rows]
+
+
+async def newest_answer_us(store: Store, tenant: str, *, key_pattern: str, runs_max: int) -> int | None:
+    """Return when a step under such a key was last completed in a tenant's newest runs; None if none was.
+
+    Shapes: `key_pattern` is a pattern of `GLOB`. Cost: the steps of `runs_max` runs.
+    """
+    rows = await store.query(
+        "SELECT max(e.at_us) FROM (SELECT id FROM runs WHERE tenant = ? ORDER BY id DESC LIMIT ?) r"
+        " JOIN steps s ON s.run = r.id AND s.key GLOB ?"
+        " JOIN event_log e ON e.stream_id = s.run AND e.seq = s.completed",
+        (tenant, runs_max, key_pattern),
+    )
+    return rows[0][0]

@@ -11,24 +11,20 @@ from artelier.artifacts.content import diff
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import check_tenant
 from artelier.kernel import Services
+from artelier.kernel.queries.steps import newest_answer_us
 from artelier.log import Batch, Blob, BlobRef, Draft, StreamAppend, blob_name, make_blob, tenant_stream
 from artelier.tools.skills.approval.injection_heuristics import visible
-from artelier.tools.skills.approval.pins import Pin, guard_unchanged, pins_of
+from artelier.tools.skills.approval.pins import guard_unchanged
 from artelier.tools.skills.definition import Definition, definition_from, files_changed
 from artelier.tools.skills.events import SkillApproved, SkillRefused
 from artelier.tools.skills.sources.folder import place_of, text_of
+from artelier.tools.skills.view import Pin, pins_of
 from artelier.tools.workspace.folder import WorkspaceFolder
 
 NOTE_CHARS_MAX = 10_000
 RUNS_MAX = 50
 LISTED_STEP = "c*/read/skills"
 """Keys of the steps in which agents record their list of skills."""
-
-_LISTED = (
-    "SELECT max(e.at_us) FROM (SELECT id FROM runs WHERE tenant = ? ORDER BY id DESC LIMIT ?) r"
-    " JOIN steps s ON s.run = r.id AND s.key GLOB ?"
-    " JOIN events e ON e.stream = s.run AND e.seq = s.completed"
-)
 
 
 class Skills:
@@ -50,8 +46,9 @@ class Skills:
         A catalogue is asked as a run begins or goes on. What a program lists outside of runs leaves no trace.
         Cost: the steps of the newest 50 runs.
         """
-        rows = await self._services.store.query(_LISTED, (self._tenant, RUNS_MAX, LISTED_STEP))
-        return rows[0][0]
+        return await newest_answer_us(
+            self._services.store, self._tenant, key_pattern=LISTED_STEP, runs_max=RUNS_MAX
+        )
 
     async def show(self, name: str) -> dict[str, Any]:
         """A row of `list` with `reasons`, `note`, `definition` (text, hidden characters written out) and

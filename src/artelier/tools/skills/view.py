@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from artelier.log import Applied, Tx, View
+from typing import NamedTuple
+
+from artelier.log import Applied, Store, Tx, View
 from artelier.tools.skills.events import SkillApproved, SkillDefined, SkillParked, SkillPinned, SkillRefused
 
 skills_view = View(
@@ -94,3 +96,53 @@ def show_refused(event: Applied, tx: Tx) -> None:
         " WHERE tenant = ? AND source = ? AND name = ? AND hash = ?",
         (data.note, event.actor, event.at_us, *where),
     )
+
+
+_COLUMNS = (
+    "source, name, skill, origin, status, hash, shape, definition, active_hash, active_definition,"
+    " reasons, note, decided_by, changed_us"
+)
+
+
+class Pin(NamedTuple):
+    """A row of the view."""
+
+    source: str
+    name: str
+    skill: str
+    origin: str
+    status: str
+    """`active`, `parked` or `refused`."""
+    hash: str
+    shape: str
+    definition: str
+    active_hash: str
+    active_definition: str
+    reasons: str | None
+    note: str | None
+    decided_by: str
+    changed_us: int
+
+
+async def pins_of(store: Store, tenant: str) -> list[Pin]:
+    """Return the rows of a tenant, by source and name."""
+    rows = await store.query(
+        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? ORDER BY source, name", (tenant,)
+    )
+    return [Pin(*row) for row in rows]
+
+
+async def pin_of(store: Store, tenant: str, source: str, name: str) -> Pin | None:
+    """Return the row of one skill; None if it was never seen."""
+    rows = await store.query(
+        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? AND source = ? AND name = ?", (tenant, source, name)
+    )
+    return Pin(*rows[0]) if rows else None
+
+
+def read_hash_and_status(tx: Tx, tenant: str, source: str, name: str) -> tuple[str, str] | None:
+    """Return the newest hash of a skill and its status as a transaction sees them; None if it is unknown."""
+    row = tx.one(
+        "SELECT hash, status FROM skills WHERE tenant = ? AND source = ? AND name = ?", (tenant, source, name)
+    )
+    return (row[0], row[1]) if row else None

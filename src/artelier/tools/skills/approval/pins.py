@@ -14,6 +14,7 @@ import msgspec
 from artelier.errors import Conflict
 from artelier.kernel import Services, Tenants
 from artelier.kernel.policy import is_granted
+from artelier.kernel.queries.tenants import find_tenant
 from artelier.log import (
     Batch,
     Blob,
@@ -31,34 +32,10 @@ from artelier.ports.tool import ToolPort
 from artelier.tools.skills.definition import definition_from
 from artelier.tools.skills.events import SkillParked, SkillPinned
 from artelier.tools.skills.sources.source import FoundSkill
+from artelier.tools.skills.view import Pin, pins_of, read_hash_and_status
 
 ATTEMPTS_MAX = 10
 ACTOR = "skills"
-
-_COLUMNS = (
-    "source, name, skill, origin, status, hash, shape, definition, active_hash, active_definition,"
-    " reasons, note, decided_by, changed_us"
-)
-
-
-class Pin(NamedTuple):
-    """A row of the view."""
-
-    source: str
-    name: str
-    skill: str
-    origin: str
-    status: str
-    """`active`, `parked` or `refused`."""
-    hash: str
-    shape: str
-    definition: str
-    active_hash: str
-    active_definition: str
-    reasons: str | None
-    note: str | None
-    decided_by: str
-    changed_us: int
 
 
 class Candidate(NamedTuple):
@@ -80,21 +57,6 @@ class PinVerdict(NamedTuple):
 
 
 Key = tuple[str, str]
-
-
-async def pins_of(store: Store, tenant: str) -> list[Pin]:
-    """All of a tenant."""
-    rows = await store.query(
-        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? ORDER BY source, name", (tenant,)
-    )
-    return [Pin(*row) for row in rows]
-
-
-async def pin_of(store: Store, tenant: str, source: str, name: str) -> Pin | None:
-    rows = await store.query(
-        f"SELECT {_COLUMNS} FROM skills WHERE tenant = ? AND source = ? AND name = ?", (tenant, source, name)
-    )
-    return Pin(*rows[0]) if rows else None
 
 
 def judge(
@@ -245,11 +207,7 @@ def guard_unchanged(tenant: str, known: Mapping[Key, tuple[str, str] | None]) ->
 
     def guard(tx: Tx) -> None:
         for (source, name), expected in known.items():
-            row = tx.one(
-                "SELECT hash, status FROM skills WHERE tenant = ? AND source = ? AND name = ?",
-                (tenant, source, name),
-            )
-            if (tuple(row) if row else None) != expected:
+            if read_hash_and_status(tx, tenant, source, name) != expected:
                 raise Conflict(f"skill {name} was changed meanwhile")
 
     return guard
@@ -261,8 +219,8 @@ def guard_unchanged(tenant: str, known: Mapping[Key, tuple[str, str] | None]) ->
 
 async def usable_tools(store: Store, tenant: str, tools: Mapping[str, ToolPort]) -> frozenset[str]:
     """Names of tools that are there and that the tenant's grants cover; a run may have fewer."""
-    rows = await store.query("SELECT grants FROM tenants WHERE tenant = ?", (tenant,))
-    grants: list[str] = msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
+    row = await find_tenant(store, tenant)
+    grants = msgspec.json.decode(row.grants, type=list[str]) if row is not None else []
     return frozenset(
         name for name, tool in tools.items() if is_granted(grants, tool.grant or f"tools:{name}")
     )

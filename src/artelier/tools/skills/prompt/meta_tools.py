@@ -14,9 +14,10 @@ from artelier.errors import ToolFailed
 from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools.function import Tool, tool
-from artelier.tools.skills.approval.pins import pin_of, usable_tools
+from artelier.tools.skills.approval.pins import usable_tools
 from artelier.tools.skills.prompt.listing import render, short_line
 from artelier.tools.skills.skill import Skill, TenantSkills, run_code
+from artelier.tools.skills.view import pin_of
 
 # --------------------------------------------------------------------------- ranking
 # The ranking of skills for a query: rare words weigh more, and more again if they are in a name.
