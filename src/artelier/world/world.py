@@ -390,7 +390,8 @@ class World:
         the host between ticks. `agents` holds what differs of each now: `balance`, `state`, `actions`,
         `owned`, `versions`. Errors: `NotFound`; `CorruptStore`.
         """
-        return await diff_worlds(WorldSide(self.host, self.id), WorldSide(other.host, other.id))
+        found = await diff_worlds(WorldSide(self.host, self.id), WorldSide(other.host, other.id))
+        return msgspec.to_builtins(found)
 
     async def fork(
         self,

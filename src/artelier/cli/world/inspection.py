@@ -15,7 +15,7 @@ from artelier.cli.world.target import world_of
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from artelier.world.queries.reports import EventLine
+    from artelier.world.queries.reports import WorldEventRow
     from artelier.world.queries.worlds import AgentStanding
 
 Limit = Annotated[int, typer.Option("--limit", metavar="N", help="Rows at most.")]
@@ -142,7 +142,7 @@ async def log_of(
         call.screen.note(f"there is more: --after {found.next}; the newest: --last {limit}")
 
 
-def show_events(call: CliCall, items: Sequence[EventLine]) -> None:
+def show_events(call: CliCall, items: Sequence[WorldEventRow]) -> None:
     """One line an event: tick, who, what, and why."""
     rows = [(f"{one.tick:,}", one.actor, one.kind, _about(one.data, one.actor)) for one in items]
     call.screen.table((">tick", "who", "what", "about"), rows, empty="nothing happened")

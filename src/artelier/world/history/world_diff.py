@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import zip_longest
-from typing import Any, NamedTuple, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -22,6 +22,8 @@ from artelier.world.events import ActionRejected, TickPassed, world_space, world
 from artelier.world.history.streams import StreamReach, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
 from artelier.world.queries.worlds import joined_agents
+
+T = TypeVar("T")
 
 # --------------------------------------------------------------------------- world hash
 # The hash of a world: equal for equal histories, whatever the world is called and wherever it is kept.
@@ -190,46 +192,58 @@ Place = tuple[Store, str, str]
 """A store, a tenant, a world."""
 
 
+class Sides(msgspec.Struct, Generic[T], frozen=True):
+    """A value of both worlds."""
+
+    a: T
+    b: T
+
+
+class AgentDifference(msgspec.Struct, omit_defaults=True):
+    """The current differences of an agent between two worlds; what is the same is left out."""
+
+    balance: Sides[int | None] | None = None
+    state: Sides[str | None] | None = None
+    active: Sides[bool | None] | None = None
+    actions: dict[str, Sides[int]] = {}
+    """By name, how often the agent did it."""
+    owned: Sides[list[str]] | None = None
+    """Ids that only one side has."""
+    versions: dict[str, Sides[int]] = {}
+
+
 async def differing(
     a: Place, b: Place, contents: list[Contents], actions: list[dict[tuple[str, str], int]]
-) -> dict[str, dict[str, Any]]:
-    """Return the current differences by agent: `balance`, `state`, `actions`, `owned`, `versions`.
-
-    Each is `{a, b}`; for `owned` the ids that only one side has, for `actions` and `versions` such pairs by
-    name. An agent without differences is left out.
-    """
+) -> dict[str, AgentDifference]:
+    """Return the current differences by agent; an agent without any is left out."""
     sides = [await _agents(one) for one in (a, b)]
     artifacts = [await _artifacts(one) for one in (a, b)]
     did = [_by_agent(one) for one in actions]
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, AgentDifference] = {}
     for agent in sorted(sides[0].keys() | sides[1].keys()):
-        facts: dict[str, Any] = {}
-        rows = [side.get(agent) for side in sides]
-        for n, name in enumerate(("balance", "state", "active")):
-            _put(facts, name, [row[n] if row is not None else None for row in rows])
-        pairs = _pairs([one.get(agent, {}) for one in did])
-        if pairs:
-            facts["actions"] = pairs
-        owned = [{id_ for id_, row in one.items() if row[0] == agent and not row[3]} for one in artifacts]
-        if owned[0] != owned[1]:
-            facts["owned"] = {"a": sorted(owned[0] - owned[1]), "b": sorted(owned[1] - owned[0])}
-        versions = await _versions(owned[0] | owned[1], artifacts, contents)
-        if versions:
-            facts["versions"] = versions
-        if facts:
+        one, other = (side.get(agent) or (None, None, None) for side in sides)
+        owned = [{id_ for id_, row in own.items() if row[0] == agent and not row[3]} for own in artifacts]
+        facts = AgentDifference(
+            balance=_unequal(one[0], other[0]),
+            state=_unequal(one[1], other[1]),
+            active=_unequal(one[2], other[2]),
+            actions=_pairs([counted.get(agent, {}) for counted in did]),
+            owned=_unequal(sorted(owned[0] - owned[1]), sorted(owned[1] - owned[0])),
+            versions=await _versions(owned[0] | owned[1], artifacts, contents),
+        )
+        if facts != AgentDifference():
             found[agent] = facts
     return found
 
 
-def _put(facts: dict[str, Any], name: str, pair: list[Any]) -> None:
-    if pair[0] != pair[1]:
-        facts[name] = {"a": pair[0], "b": pair[1]}
+def _unequal(a: T, b: T) -> Sides[T] | None:
+    return None if a == b else Sides(a, b)
 
 
-def _pairs(counted: list[dict[str, int]]) -> dict[str, dict[str, int]]:
+def _pairs(counted: list[dict[str, int]]) -> dict[str, Sides[int]]:
     first, second = counted
     return {
-        name: {"a": first.get(name, 0), "b": second.get(name, 0)}
+        name: Sides(first.get(name, 0), second.get(name, 0))
         for name in sorted(first.keys() | second.keys())
         if first.get(name, 0) != second.get(name, 0)
     }
@@ -260,9 +274,9 @@ async def _artifacts(place: Place) -> dict[str, tuple[str, int, str, bool]]:
 
 async def _versions(
     ids: set[str], artifacts: list[dict[str, tuple[str, int, str, bool]]], contents: list[Contents]
-) -> dict[str, dict[str, int]]:
-    """Artifacts of both sides whose newest version differs, in number or in content."""
-    found: dict[str, dict[str, int]] = {}
+) -> dict[str, Sides[int]]:
+    """Return the artifacts of both sides whose newest version differs, in number or in content."""
+    found: dict[str, Sides[int]] = {}
     for id_ in sorted(ids):
         rows = [side.get(id_) for side in artifacts]
         a, b = rows
@@ -272,7 +286,7 @@ async def _versions(
             names = [await one.digest(row[2]) for one, row in zip(contents, (a, b), strict=True)]
             if names[0] == names[1]:
                 continue
-        found[id_] = {"a": a[1], "b": b[1]}
+        found[id_] = Sides(a[1], b[1])
     return found
 
 
@@ -297,7 +311,52 @@ class WorldSide(NamedTuple):
         return self.host.services.store
 
 
-async def diff_worlds(a: WorldSide, b: WorldSide) -> dict[str, Any]:
+class ShownEvent(msgspec.Struct, frozen=True):
+    """An event with its texts in place of references to them."""
+
+    seq: int
+    kind: str
+    actor: str
+    data: dict[str, Any]
+
+
+class FieldDifference(msgspec.Struct, frozen=True):
+    """A field that differs; `act.action` is one within another."""
+
+    field: str
+    a: Any
+    b: Any
+
+
+class EventDifference(msgspec.Struct, frozen=True):
+    """The first event in which two worlds part, with the content that it is about."""
+
+    tick: int
+    between_ticks: bool
+    kind: str
+    actor: str
+    a: ShownEvent | None
+    b: ShownEvent | None
+    differs: list[FieldDifference]
+
+
+class WorldDiff(msgspec.Struct, frozen=True):
+    """The difference between two worlds."""
+
+    a: str
+    b: str
+    tick_a: int
+    tick_b: int
+    compared_to: int
+    """The tick that both have passed."""
+    equal: bool
+    first: EventDifference | None
+    first_tick: EventDifference | None
+    """The first one that is no deed of the host between ticks."""
+    agents: dict[str, AgentDifference]
+
+
+async def diff_worlds(a: WorldSide, b: WorldSide) -> WorldDiff:
     """Return what `World.diff` gives. Cost: both histories are read once, a tick at a time."""
     ticks = [await tick_of(side.host, side.world, None) for side in (a, b)]
     upto = min(ticks)
@@ -314,19 +373,19 @@ async def diff_worlds(a: WorldSide, b: WorldSide) -> dict[str, Any]:
     for local in sorted(charges[0].keys() | charges[1].keys()):
         await streams.compare_charges(charges[0].get(local), charges[1].get(local))
     actions = [dict(one) for one in streams.actions]
-    return {
-        "a": a.world,
-        "b": b.world,
-        "tick_a": ticks[0],
-        "tick_b": ticks[1],
-        "compared_to": upto,
-        "equal": streams.first is None and ticks[0] == ticks[1],
-        "first": await streams.describe(streams.first),
-        "first_tick": await streams.describe(streams.first_tick),
-        "agents": await differing(
+    return WorldDiff(
+        a=a.world,
+        b=b.world,
+        tick_a=ticks[0],
+        tick_b=ticks[1],
+        compared_to=upto,
+        equal=streams.first is None and ticks[0] == ticks[1],
+        first=await streams.describe(streams.first),
+        first_tick=await streams.describe(streams.first_tick),
+        agents=await differing(
             (a.store, a.host.id, a.world), (b.store, b.host.id, b.world), contents, actions
         ),
-    }
+    )
 
 
 def _own(side: WorldSide, found: list[StreamReach]) -> StreamReach:
@@ -422,8 +481,8 @@ class _Comparison:
         if not found.is_between and (self.first_tick is None or found.tick < self.first_tick.tick):
             self.first_tick = found
 
-    async def describe(self, found: _Difference | None) -> dict[str, Any] | None:
-        """A difference as plain values, with the content that it is about."""
+    async def describe(self, found: _Difference | None) -> EventDifference | None:
+        """Return a difference with the content that it is about."""
         if found is None:
             return None
         sides = (found.a, found.b)
@@ -433,15 +492,15 @@ class _Comparison:
         ]
         named = found.a or found.b
         assert named is not None
-        return {
-            "tick": found.tick,
-            "between_ticks": found.is_between,
-            "kind": named.event.kind,
-            "actor": named.event.actor,
-            "a": shown[0],
-            "b": shown[1],
-            "differs": _fields(shown[0], shown[1]),
-        }
+        return EventDifference(
+            tick=found.tick,
+            between_ticks=found.is_between,
+            kind=named.event.kind,
+            actor=named.event.actor,
+            a=shown[0],
+            b=shown[1],
+            differs=_fields(shown[0], shown[1]),
+        )
 
 
 async def _groups(events: AsyncIterator[tuple[Event, Normal]]) -> AsyncIterator[_TickGroup]:
@@ -485,14 +544,9 @@ def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
             yield one.event.actor, f"{name}, rejected" if rejected else str(name)
 
 
-async def _describe_event(one: _ComparedEvent, contents: Contents) -> dict[str, Any]:
-    """An event with its texts in place of references to them."""
-    return {
-        "seq": one.event.seq,
-        "kind": one.event.kind,
-        "actor": one.event.actor,
-        "data": await _load_texts(one.event.plain(), contents),
-    }
+async def _describe_event(one: _ComparedEvent, contents: Contents) -> ShownEvent:
+    event = one.event
+    return ShownEvent(event.seq, event.kind, event.actor, await _load_texts(event.plain(), contents))
 
 
 async def _load_texts(value: Any, contents: Contents) -> Any:
@@ -510,22 +564,23 @@ async def _load_texts(value: Any, contents: Contents) -> Any:
     return value
 
 
-def _fields(a: dict[str, Any] | None, b: dict[str, Any] | None) -> list[dict[str, Any]]:
-    """Names of fields that differ, with both values; `act.action` is one within another."""
+def _fields(a: ShownEvent | None, b: ShownEvent | None) -> list[FieldDifference]:
+    """Return the fields that differ, with both values."""
     if a is None or b is None:
         return []
-    found: list[dict[str, Any]] = []
-    for name in ("kind", "actor"):
-        if a[name] != b[name]:
-            found.append({"field": name, "a": a[name], "b": b[name]})
-    _compare(a["data"], b["data"], "", found)
+    found = [
+        FieldDifference(name, one, other)
+        for name, one, other in (("kind", a.kind, b.kind), ("actor", a.actor, b.actor))
+        if one != other
+    ]
+    _compare(a.data, b.data, "", found)
     return found[:FIELDS_MAX]
 
 
-def _compare(a: Any, b: Any, at: str, found: list[dict[str, Any]]) -> None:
+def _compare(a: Any, b: Any, at: str, found: list[FieldDifference]) -> None:
     if isinstance(a, dict) and isinstance(b, dict):
         left, right = cast("dict[str, Any]", a), cast("dict[str, Any]", b)
         for key in sorted(left.keys() | right.keys()):
             _compare(left.get(key), right.get(key), f"{at}.{key}" if at else key, found)
     elif a != b:
-        found.append({"field": at, "a": a, "b": b})
+        found.append(FieldDifference(at, a, b))

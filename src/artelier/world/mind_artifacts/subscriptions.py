@@ -1,4 +1,4 @@
-"""What a prompt shows beside its own text: subscribed artifacts and the working memory."""
+"""The parts of a prompt beside its own text: subscribed artifacts and the working memory."""
 
 from __future__ import annotations
 

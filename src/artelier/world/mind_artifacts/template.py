@@ -49,7 +49,7 @@ class MissingVariable(InvalidRequest):
         self.name = name
 
 
-class Placeholder(NamedTuple):
+class TemplateVariable(NamedTuple):
     name: str
     keys: tuple[str, ...]
     """Keys of a mapping, one inside the other; never attributes."""
@@ -62,7 +62,7 @@ class Placeholder(NamedTuple):
         return ".".join((self.name, *self.keys))
 
 
-Piece: TypeAlias = str | Placeholder
+Piece: TypeAlias = str | TemplateVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,9 @@ class PromptTemplate:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the variables, each once, in order of appearance."""
-        return tuple(dict.fromkeys(piece.name for piece in self.pieces if isinstance(piece, Placeholder)))
+        return tuple(
+            dict.fromkeys(piece.name for piece in self.pieces if isinstance(piece, TemplateVariable))
+        )
 
     def render(self, values: Mapping[str, object], *, keeps_unknown: bool = False) -> str:
         """Return the text with every placeholder replaced by its value. Values are JSON data.
@@ -106,7 +108,7 @@ def read_template(text: str) -> PromptTemplate:
             "the template is too long", expected=f"at most {TEMPLATE_BYTES_MAX} bytes", got=size
         )
     pieces = _TemplateReader(text).pieces()
-    if sum(isinstance(piece, Placeholder) for piece in pieces) > PLACEHOLDERS_MAX:
+    if sum(isinstance(piece, TemplateVariable) for piece in pieces) > PLACEHOLDERS_MAX:
         raise InvalidArtifact(
             "the template has too many placeholders", expected=f"at most {PLACEHOLDERS_MAX}"
         )
@@ -141,7 +143,7 @@ class _TemplateReader:
             self._out.append("{")
         elif token != "}":
             keys = tuple(key for key in match["keys"].split(".") if key)
-            self._out.append(Placeholder(match["name"], keys, match["spec"] or "", token))
+            self._out.append(TemplateVariable(match["name"], keys, match["spec"] or "", token))
         elif self._open and self._open[-1] >= 0 and self._text.startswith("}}", match.start()):
             self._out[self._open.pop()] = "{"
             self._out.append("}")
@@ -170,7 +172,7 @@ def _join_texts(out: Sequence[Piece]) -> tuple[Piece, ...]:
     return tuple(piece for piece in pieces if piece != "")
 
 
-def _fill(hole: Placeholder, values: Mapping[str, object], keeps_unknown: bool) -> str:
+def _fill(hole: TemplateVariable, values: Mapping[str, object], keeps_unknown: bool) -> str:
     value: object = values
     for key in (hole.name, *hole.keys):
         inner = _mapping(value)

@@ -247,7 +247,7 @@ class BidRow(NamedTuple):
 
 
 class UseCount(NamedTuple):
-    """How many others have used an artifact, and how often."""
+    """The number of others that have used an artifact, and of their uses."""
 
     users: int
     uses: int

@@ -18,11 +18,11 @@ from artelier.world.kernel_adapter import Host, Unbound, host_of
 from artelier.world.queries.market import OfferRow, count_open_offers, count_sold, offer_rows
 from artelier.world.queries.worlds import (
     AgentStanding,
-    WorldLine,
+    ListedWorld,
     agent_standings,
     count_agents,
     has_joined,
-    world_lines,
+    listed_worlds,
 )
 from artelier.world.world import World
 
@@ -35,7 +35,7 @@ WINDOW = 1_000
 """Events that are read at once when the newest are looked for."""
 
 
-class EventLine(msgspec.Struct, frozen=True):
+class WorldEventRow(msgspec.Struct, frozen=True):
     """An event of a world with what was said in it."""
 
     seq: int
@@ -46,10 +46,10 @@ class EventLine(msgspec.Struct, frozen=True):
     """Its fields, references to texts replaced by the texts."""
 
 
-class EventPage(msgspec.Struct, frozen=True):
+class WorldEventPage(msgspec.Struct, frozen=True):
     """Events in order, and the `after` of the next page; None at the end."""
 
-    items: list[EventLine]
+    items: list[WorldEventRow]
     next: int | None
 
 
@@ -64,10 +64,10 @@ class WorldOverview(msgspec.Struct, frozen=True):
     sold: int
 
 
-async def worlds(kernel: Host | Unbound) -> list[WorldLine]:
+async def worlds(kernel: Host | Unbound) -> list[ListedWorld]:
     """Return the worlds of a tenant, by id."""
     host = host_of(kernel)
-    return await world_lines(host.services.store, host.id)
+    return await listed_worlds(host.services.store, host.id)
 
 
 async def agents(world: World) -> list[AgentStanding]:
@@ -85,7 +85,7 @@ async def log(
     actor: str | None = None,
     tick: int | None = None,
     kinds: Sequence[str] = (),
-) -> EventPage:
+) -> WorldEventPage:
     """Return events of a world with what was said in them.
 
     `after` is a seq; `next` is what to give there for more, None at the end. `last` asks for the newest
@@ -109,7 +109,7 @@ async def log(
         found, following = await _oldest(world, is_wanted, after, limit)
     if actor is not None and not found:
         await _check_actor(world, actor)
-    return EventPage([await _item(world.host, one) for one in found], following)
+    return WorldEventPage([await _item(world.host, one) for one in found], following)
 
 
 def check_kinds(kinds: Sequence[str]) -> None:
@@ -168,11 +168,11 @@ async def _check_actor(world: World, actor: str) -> None:
         )
 
 
-async def _item(host: Host, one: Event) -> EventLine:
+async def _item(host: Host, one: Event) -> WorldEventRow:
     data = one.plain()
     await _say(host, data)
     await _say_settings(host, data)
-    return EventLine(one.seq, one.at_us, one.kind, one.actor, data)
+    return WorldEventRow(one.seq, one.at_us, one.kind, one.actor, data)
 
 
 async def _say_settings(host: Host, data: dict[str, Any]) -> None:

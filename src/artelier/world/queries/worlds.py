@@ -40,7 +40,7 @@ class WorldRow(msgspec.Struct, frozen=True):
         return getattr(self, name)
 
 
-class WorldLine(msgspec.Struct, frozen=True):
+class ListedWorld(msgspec.Struct, frozen=True):
     """A world of a list, with how many agents act in it."""
 
     id: str
@@ -67,7 +67,7 @@ async def find_world(store: Store, tenant: str, world: str) -> WorldRow | None:
     return WorldRow(*_with_bool(rows[0], 4)) if rows else None
 
 
-async def world_lines(store: Store, tenant: str) -> list[WorldLine]:
+async def listed_worlds(store: Store, tenant: str) -> list[ListedWorld]:
     """Return the worlds of a tenant, by id."""
     rows = await store.query(
         "SELECT w.id, w.tick, w.seed, w.paused, w.parent, w.forked_at,"
@@ -76,7 +76,7 @@ async def world_lines(store: Store, tenant: str) -> list[WorldLine]:
         " FROM worlds w WHERE w.tenant = ? ORDER BY w.id",
         (tenant,),
     )
-    return [WorldLine(*_with_bool(row, 3)) for row in rows]
+    return [ListedWorld(*_with_bool(row, 3)) for row in rows]
 
 
 def look_up_tick(look: Look, tenant: str, world: str) -> int:
