@@ -81,7 +81,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to compute over one table, or two that are joined."""
+    """A computation over one table, or two that are joined."""
 
     kind: Literal["figure", "rank", "change"]
     aggregate: Aggregate

@@ -1,4 +1,4 @@
-"""What a person has said: stored by a tool of memory when asked to, told again when asked about, and
+"""The words of a person: stored by a tool of memory when asked to, told again when asked about, and
 extracts of a conversation.
 
 Nothing is inferred or rephrased: an answer is the sentence that holds the words of the question.

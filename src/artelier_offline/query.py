@@ -156,7 +156,7 @@ def _within(plan: Plan, period: Period) -> str:
 
 
 def _bare(plan: Plan) -> str:
-    """What is computed, without marks: `total revenue`."""
+    """Return the computed measure without marks: `total revenue`."""
     if plan.measure is None or plan.aggregate == "count":
         return "rows"
     if plan.aggregate == "distinct":
@@ -170,7 +170,7 @@ def _is_plain(plan: Plan) -> bool:
 
 
 def _said(plan: Plan) -> str:
-    """What is computed, in a sentence: `total `revenue``."""
+    """Return the computed measure for a sentence: `total `revenue``."""
     if plan.measure is None or plan.aggregate == "count":
         return f"number of rows in {code(plan.table.name)}"
     if plan.aggregate == "distinct":
@@ -180,7 +180,7 @@ def _said(plan: Plan) -> str:
 
 
 def _title(plan: Plan) -> str:
-    """What is computed, with its filter, for a heading."""
+    """Return the computed measure with its filter, for a heading."""
     text = _said(plan).replace("`", "")
     return f"{text[:1].upper()}{text[1:]}{_filter(plan).replace('`', '')}"
 

@@ -50,7 +50,7 @@ _ABOUT = re.compile(r"(?:the|my|our|his|her|their|its|this|that|in \d{4})\b", re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Exchange:
-    """What was said, the oldest first."""
+    """The messages so far, the oldest first."""
 
     said: Sequence[tuple[str, str]]
 

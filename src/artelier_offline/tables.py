@@ -112,7 +112,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """What the profile says of a column."""
+    """The profile of a column."""
 
     filled: int
     distinct: int

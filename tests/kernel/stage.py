@@ -152,7 +152,7 @@ async def assert_conserved(kernel: Kernel, tenant: str, *, held: int = 0) -> dic
 
 
 async def until(fact: Callable[[], Awaitable[bool]], *, within_s: float = 5.0) -> None:
-    """Return when something is so; for effects of other processes, which come on their own."""
+    """Wait until something is so; for effects of other processes, which come on their own."""
     async with asyncio.timeout(within_s):
         while not await fact():
             await asyncio.sleep(0.005)

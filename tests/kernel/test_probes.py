@@ -175,7 +175,7 @@ class Late:
 
 
 async def _over(kernel: Kernel) -> None:
-    """Return when nothing of the call acts any more."""
+    """Wait until nothing of the call acts any more."""
     services = kernel.services
     while not services.dispatches.is_over(services.process, KEY):
         await asyncio.sleep(0)

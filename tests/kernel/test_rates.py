@@ -434,7 +434,7 @@ def test_a_model_that_is_not_allowed_is_refused_before_its_key_is_looked_for(tmp
 
 
 async def until_waiting(kernel: Kernel) -> None:
-    """Return when a call waits for its turn, as the store knows it."""
+    """Wait until a call waits for its turn, as the store knows it."""
     async with asyncio.timeout(30):
         while not await kernel.store.query("SELECT 1 FROM rates WHERE unit LIKE 'turn:%'"):
             await asyncio.sleep(0.001)

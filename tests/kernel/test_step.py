@@ -38,7 +38,7 @@ from tests.kernel.stepper import CYCLES, cycles_of, looping
 
 
 async def _after(runs: TenantKernel, cycles: int, run_id: str = "r") -> None:
-    """Return when a run is paused and has so many cycles."""
+    """Wait until a run is paused and has so many cycles."""
 
     async def so() -> bool:
         held = (await runs.show(run_id))["status"] == "paused"

@@ -293,7 +293,7 @@ class HeadRow(NamedTuple):
 
 
 class KindCount(NamedTuple):
-    """How many artifacts of a kind there are, and how many own one."""
+    """The number of artifacts of a kind, and of their owners."""
 
     kind: str
     artifacts: int

@@ -203,7 +203,7 @@ class NoteInjected(CommandEffect, frozen=True, kw_only=True, omit_defaults=True)
 
 @event("prompt.drifted")
 class PromptDrifted(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """On replay a step asked for something else than was recorded, and the policy allows it."""
+    """A step asked on replay for something else than was recorded, and the policy allows it."""
 
     key: str
     section: str
@@ -455,7 +455,7 @@ class ToolCharged(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("tool.unresolved")
 class ToolUnresolved(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """What a side-effecting call did is not known; the run waits until somebody settles it."""
+    """The outcome of a side-effecting call is not known; the run waits until somebody settles it."""
 
     key: str
     code: str
@@ -499,7 +499,7 @@ class StepFailed(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("compensation.planned")
 class CompensationPlanned(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
-    """What the run has done is to be undone, the newest first. The undoing follows, call by call."""
+    """The effects of the run are to be undone, the newest first. The undoing follows, call by call."""
 
     plan: BlobRef
     """JSON of `{items, not_undone, upto, note}`; an item is a step, with the key of its undoing, or a run."""
@@ -509,7 +509,7 @@ class CompensationPlanned(StepReceipt, frozen=True, kw_only=True, omit_defaults=
 
 @event("version.recorded")
 class VersionRecorded(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """Which version of a change in its code the run goes by, from here on and whenever it is resumed."""
+    """The version of a change in its code that the run goes by, from here on and whenever it is resumed."""
 
     change: str
     version: int
@@ -520,7 +520,7 @@ class VersionRecorded(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("context.compacted")
 class ContextCompacted(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """From here on a summary stands for messages `start..end`, which stay in the log. The receipt."""
+    """A summary stands from here on for messages `start..end`, which stay in the log. The receipt."""
 
     key: str
     conversation: str
@@ -619,7 +619,7 @@ class SignalReceived(CommandEffect, frozen=True, kw_only=True, omit_defaults=Tru
 
 @event("command.given")
 class CommandGiven(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """In a control stream: somebody wants something of a run."""
+    """A command to a run, in its control stream."""
 
     verb: str
     """`pause resume step cancel stop inject answer signal reconcile retry limit`."""

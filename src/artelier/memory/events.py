@@ -12,7 +12,7 @@ from artelier.log import BlobRef, EventData, event
 
 
 class Keyed(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """What every change of a memory carries."""
+    """The fields that every change of a memory carries."""
 
     store: str
     """Id of the memory's artifact."""

@@ -182,7 +182,7 @@ def _looking(memory: ToolMemory, runs: Store | None) -> list[ToolPort]:
 
 @contextmanager
 def readable() -> Generator[None]:
-    """Return what a memory refuses becomes a text for the model: nothing happened, and what to do."""
+    """Turn a refusal by a memory into a text for the model: nothing happened, and what to do."""
     try:
         yield
     except (InvalidRequest, NotFound, Conflict, Refused, Exhausted) as error:

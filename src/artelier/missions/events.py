@@ -121,7 +121,7 @@ class TaskBegun(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("decision.taken")
 class DecisionTaken(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model decided in one iteration."""
+    """The model's decision in one iteration."""
 
     iteration: int
     """From 1."""
@@ -152,7 +152,7 @@ class DecisionInvalid(StepReceipt, frozen=True, kw_only=True, omit_defaults=True
 
 @event("decision.executed")
 class DecisionExecuted(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a decision."""
+    """The result of a decision."""
 
     iteration: int
     action: str
@@ -182,7 +182,7 @@ class TaskEvaluated(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("task.ended")
 class TaskEnded(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a task ended; the run ends right after it. Only a passed evaluation gives `done`."""
+    """The end of a task; the run ends right after it. Only a passed evaluation gives `done`."""
 
     status: str
     """`done`, `failed` or `blocked`."""

@@ -60,7 +60,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("session.read")
 class SessionRead(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run found: the state of the conversation it goes on from, and the profile it works with."""
+    """The state that a run found: that of the conversation it goes on from, and the profile it works with."""
 
     settings: BlobRef
     """JSON: those of the chat."""
@@ -171,7 +171,7 @@ class LoreLeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 @event("lore.activated")
 class LoreActivated(StepReceipt, frozen=True, kw_only=True, omit_defaults=True):
-    """What the lorebooks of a chat bring into the prompt of a turn."""
+    """The entries that the lorebooks of a chat bring into the prompt of a turn."""
 
     books: tuple[LoreBook, ...] = ()
     entries: tuple[LoreEntry, ...] = ()

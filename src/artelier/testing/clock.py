@@ -32,7 +32,7 @@ class ManualClock:
         return self._now_us
 
     async def sleep(self, seconds: float) -> None:
-        """Return when the clock has been moved that far; at once for zero and less."""
+        """Wait until the clock has been moved that far; at once for zero and less."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return

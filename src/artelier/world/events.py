@@ -109,7 +109,7 @@ class WorldResumed(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("world.forked")
 class WorldForked(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """In the tenant's stream: a world was branched off another one."""
+    """A world was branched off another one (in the tenant's stream)."""
 
     world: str
     parent: str
@@ -127,7 +127,7 @@ class Ancestor(msgspec.Struct, frozen=True):
 
 @event("world.imported")
 class WorldImported(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """In the tenant's stream: a world came out of a file, with all its events."""
+    """A world came out of a file, with all its events (in the tenant's stream)."""
 
     world: str
     origin: str
@@ -338,7 +338,7 @@ class AuctionClosed(Moving, frozen=True, kw_only=True, omit_defaults=True):
 
 @event("fees.shared")
 class FeesShared(Moving, frozen=True, kw_only=True, omit_defaults=True):
-    """What services have earned went to the mint, and what it does not need back to those who paid it."""
+    """The earnings of services went to the mint, and what it does not need went back to those who paid it."""
 
 
 # Memory stores

@@ -106,7 +106,7 @@ class _Deaf:
         self.ended = asyncio.Event()
 
     async def let_go(self) -> None:
-        """Return when the question, if it ever came so far, has its answer, and all that follows was done."""
+        """Wait until the question, if it ever came so far, has its answer, and all that follows was done."""
         self.release.set()
         if self.asked:
             await self.ended.wait()

@@ -95,7 +95,7 @@ def _repeated_payment() -> AbstractContextManager[None]:
 
 
 def _believed_probe() -> AbstractContextManager[None]:
-    """Return what has not happened counts as never happening, whoever may still act."""
+    """An effect that has not happened counts as one that never happens, whoever may still act."""
 
     def wrap(is_over: Any) -> Any:
         def always(calls: Any, process: Any, key: str) -> bool:
@@ -107,7 +107,7 @@ def _believed_probe() -> AbstractContextManager[None]:
 
 
 def _forgotten_hold() -> AbstractContextManager[None]:
-    """Return what a call did not cost stays held."""
+    """The rest of a hold stays held after the call."""
 
     def wrap(settle: Any) -> Any:
         def settle_and_keep(reservation: Any, **facts: Any) -> Any:
@@ -120,7 +120,7 @@ def _forgotten_hold() -> AbstractContextManager[None]:
 
 
 def _forgiven_overrun() -> AbstractContextManager[None]:
-    """Return what a provider bills beyond the hold is written down, and nobody asks for it."""
+    """An overrun of a provider is written down, and nobody asks for it."""
 
     def wrap(check: Any) -> Any:
         def check_nothing(*given: Any) -> None:

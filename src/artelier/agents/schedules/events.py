@@ -11,7 +11,7 @@ def schedule_stream(tenant: str, name: str) -> Stream:
 
 
 class ScheduleDefinition(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """When a schedule fires, and what then."""
+    """The times at which a schedule fires, and the action that follows."""
 
     cron: str = ""
     """Five fields; empty with an interval."""

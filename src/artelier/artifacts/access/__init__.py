@@ -1,1 +1,1 @@
-"""Who may do what with an artifact, and what that costs."""
+"""Access to artifacts: grants, prices and licences."""

@@ -131,7 +131,7 @@ class StoredRate(msgspec.Struct, frozen=True, array_like=True):
 
 @event("rates.changed")
 class RatesChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """How fast a tenant may ask models from here on: all its rates."""
+    """All rates of a tenant: how fast it may ask models from here on."""
 
     rates: tuple[StoredRate, ...] = ()
 

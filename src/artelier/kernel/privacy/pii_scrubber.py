@@ -58,7 +58,7 @@ class StoredPattern(NamedTuple):
 
 @event("patterns.changed")
 class PatternsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """What is looked for in a tenant's texts from here on, beside the detectors: all its patterns."""
+    """All patterns of a tenant: the terms to look for in its texts from here on, beside the detectors."""
 
     IS_RULE: ClassVar[bool] = True
 

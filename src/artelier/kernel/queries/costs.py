@@ -48,7 +48,7 @@ class PostingRow(NamedTuple):
 
 
 class PostingPage(NamedTuple):
-    """What was moved, newest first; those of one event stay together."""
+    """A page of postings, newest first; those of one event stay together."""
 
     items: list[PostingRow]
     next: int | None

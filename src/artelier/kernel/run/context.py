@@ -467,7 +467,7 @@ class RunCore(ToolBounds):
         await self.exhaust(ev.RunExhausted(scope=scope, unit="ms", reason="deadline"))
 
     async def pause_over(self) -> None:
-        """Return when nobody wants the run to pause (any more). Errors: as in `boundary`."""
+        """Wait until nobody wants the run to pause (any more). Errors: as in `boundary`."""
         while self.paused:
             # Looked at before each wait: what was obeyed together with the pause wakes nobody any more.
             self.writer.check()
@@ -478,7 +478,7 @@ class RunCore(ToolBounds):
             await self.wait_change(None, since=self.turn)
 
     async def wait_change(self, seconds: float | None, *, since: int) -> None:
-        """Return when a command took effect or after that much time of the run's clock.
+        """Wait until a command took effect or after that much time of the run's clock.
 
         `since` is the `turn` in which the caller last looked, so that nothing is missed in between.
         """

@@ -237,12 +237,12 @@ class Delivery:
                 step.asked -= number
 
     async def due(self, step: AtWork) -> None:
-        """Return when all that was recorded before the end of a step has reached the code."""
+        """Wait until all that was recorded before the end of a step has reached the code."""
         while self._must_wait(step):
             await self._wait(step)
 
     async def wait_reaction(self) -> None:
-        """Return when code that asks for recorded steps at this instant has asked for them too.
+        """Wait until code that asks for recorded steps at this instant has asked for them too.
 
         A computed step that a crash cut off is not in the log: nothing tells what was at work beside it.
         """
@@ -252,14 +252,14 @@ class Delivery:
                 await self._next_piece()
 
     async def piece(self) -> None:
-        """Return when a piece of a stream may reach the code, which reacts to one thing at a time."""
+        """Wait until a piece of a stream may reach the code, which reacts to one thing at a time."""
         while self.is_ordered and self._ticks and not self.is_closing:
             await self._next_piece()
         if self.is_ordered and len(self.steps) > 1:
             self._hold_back()
 
     async def turn(self, step: AtWork) -> None:
-        """Return when the outcome of a step may reach the code."""
+        """Wait until the outcome of a step may reach the code."""
         if not self.is_ordered or step.is_settled or not (step.is_noted or step.ended):
             return
         if step.is_held or (not step.is_noted and _is_beside(step.outcome)):
@@ -397,7 +397,7 @@ class Delivery:
             self._parked.pop(key, None)
 
     async def wait_suspended(self, step: AtWork, error: RunSuspended) -> None:
-        """Return when the drive is suspended, of which one step has said so."""
+        """Wait until the drive is suspended, of which one step has said so."""
         if self.is_ordered and self.core.suspended is None:
             with self.park_step(step.key, error):
                 while self.core.suspended is None and not self.is_closing:

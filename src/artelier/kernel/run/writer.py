@@ -261,18 +261,18 @@ class Actor:
             raise
 
     async def wait_settled(self) -> None:
-        """Return when every queued batch is durable. Errors: the first refusal."""
+        """Wait until every queued batch is durable. Errors: the first refusal."""
         await self.wait_decided()
         self.check()
 
     async def wait_decided(self) -> None:
-        """Return when every queued batch is durable or refused; `failure` says which."""
+        """Wait until every queued batch is durable or refused; `failure` says which."""
         while self._unconfirmed:
             await asyncio.wait(tuple(self._unconfirmed))
             await asyncio.sleep(0)
 
     async def hold(self, services: Services) -> None:
-        """Return when this process drives the run for sure: what is entered now cannot be taken back.
+        """Wait until this process drives the run for sure: what is entered now cannot be taken back.
 
         While it was stopped, or the machine slept, the lease may have gone to another process.
         Errors: `LeaseLost`; `StoreUnavailable`. Cost: nothing, but for a commit once in the time of a lease.

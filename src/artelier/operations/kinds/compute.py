@@ -63,7 +63,7 @@ _TOO_LONG = re.compile(r"more than \d+ bytes")
 
 
 class ComputeLimits(Form):
-    """What the code may use."""
+    """The functions that the code may use."""
 
     time_ms: int = Field(default=1_000, ge=1, le=10_000)
     memory_bytes: int = Field(default=64 * MEBIBYTE, ge=MEBIBYTE, le=512 * MEBIBYTE)

@@ -31,7 +31,7 @@ Message = dict[str, str]
 
 
 class AskingParams(Params):
-    """How a model is asked."""
+    """The parameters of a question to a model."""
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
     """None: the chat's."""

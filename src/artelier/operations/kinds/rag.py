@@ -26,7 +26,7 @@ Scored = tuple[Passage, float]
 
 
 class RagSource(Form):
-    """Where to search: exactly one of these."""
+    """The place to search: exactly one of these."""
 
     memory: str | None = Field(default=None, min_length=1, max_length=500)
     """Id of the agent whose long-term memory it is."""

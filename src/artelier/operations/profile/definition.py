@@ -50,7 +50,7 @@ class Form(BaseModel):
 
 
 class Retention(Form):
-    """How much of its past an artifact keeps."""
+    """The history that an artifact keeps."""
 
     max_versions: int | None = Field(default=None, ge=0, le=VERSIONS_MAX)
     """Earlier values; of a feed its entries. None: 10, of a feed 50."""
@@ -178,7 +178,7 @@ class RunCondition(Form):
 
 
 class Activation(Form):
-    """How often an operation is due, counted from when it was done last. Both hold, if both are given."""
+    """The interval at which an operation is due, counted from the last time. Both hold, if both are given."""
 
     every_n_turns: int | None = Field(default=None, ge=1)
     every_n_context_tokens: int | None = Field(default=None, ge=1)
@@ -186,14 +186,14 @@ class Activation(Form):
 
 
 class Debug(Form):
-    """What is kept besides for people who look for a mistake."""
+    """Further records for people who look for a mistake."""
 
     keep_scope: bool = False
     """Keep the values that the operation saw with its result."""
 
 
 class OperationConfig(Form):
-    """How a profile uses an operation."""
+    """The settings with which a profile uses an operation."""
 
     enabled: bool = True
     required: bool = False
@@ -209,7 +209,7 @@ class OperationConfig(Form):
 
 
 class OperationDefinition(Form):
-    """What an operation is."""
+    """The definition of an operation."""
 
     operation_id: str = Field(pattern=ID)
     name: str = Field(default="", max_length=120)
@@ -234,7 +234,7 @@ class Operation(OperationDefinition, OperationConfig):
 
 
 class Params(Form):
-    """What the params of every kind have."""
+    """The params that every kind has."""
 
     effects: tuple[Effect, ...] = Field(default=(), max_length=EFFECTS_MAX)
     timeout_s: float = Field(default=60.0, gt=0, le=3_600)
@@ -244,7 +244,7 @@ class Params(Form):
 
 
 class When(Form):
-    """When a rule holds; all that is given must."""
+    """The conditions of a rule; all that are given must hold."""
 
     trigger: Trigger | None = None
     condition: str | None = Field(default=None, max_length=4_096)

@@ -6,7 +6,7 @@ from artelier.log import BlobRef, EventData, event
 
 
 class SkillDefined(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """What a definition is known by."""
+    """The identity of a definition."""
 
     source: str
     name: str

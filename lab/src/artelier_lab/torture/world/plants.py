@@ -67,7 +67,7 @@ def _uncounted_licence() -> AbstractContextManager[None]:
 
 
 def _open_secrets() -> AbstractContextManager[None]:
-    """Return what is private is readable for everybody."""
+    """A private artifact is readable for everybody."""
 
     def wrap(check: Any) -> Any:
         def check_others(action: str, principal: str, target: Any) -> AccessDecision:

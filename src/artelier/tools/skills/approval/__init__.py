@@ -1,1 +1,1 @@
-"""Which definitions may be used, and what a person should look at first."""
+"""Approval of definitions, with the findings that a person should look at first."""

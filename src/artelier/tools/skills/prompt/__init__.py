@@ -1,1 +1,1 @@
-"""What models read of skills, and the tools by which they load them."""
+"""The list of skills in a prompt, and the tools by which models load them."""
