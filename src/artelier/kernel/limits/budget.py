@@ -373,7 +373,7 @@ async def _may_fit(core: RunCore, error: Exhausted) -> bool:
 
 
 async def take_turn(core: RunCore, key: str, claims: tuple[Claim, ...]) -> None:
-    """Return when the call may be made. Commands, pauses and limits of time hold meanwhile.
+    """Wait until the call may be made. Commands, pauses and limits of time hold meanwhile.
 
     Errors: those of `RunCore.boundary`; those of the store.
     """

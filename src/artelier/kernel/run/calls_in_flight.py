@@ -179,7 +179,7 @@ class Draining:
         self._changed.set()
 
     async def quiet(self, clock: Clock, *, within_s: float) -> bool:
-        """Return when no tool is at work, or that much time has passed; whether none is."""
+        """Wait until no tool is at work, or that much time has passed; whether none is."""
         self.begin()
         end = asyncio.ensure_future(clock.sleep(within_s))
         try:
