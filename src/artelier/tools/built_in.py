@@ -226,7 +226,7 @@ def _name(node: ast.AST) -> str:
     return f"{node.id[:40]!r}" if isinstance(node, ast.Name) else type(node).__name__
 
 
-def calculator_tool() -> Tool[..., Any]:
+def calculator_tool() -> Tool[[str], dict[str, str]]:
     @tool(side_effect=False, trust="trusted", timeout_s=10)
     def calculator(expression: str) -> dict[str, str]:
         """Compute an arithmetic expression exactly: + - * / // % ** ( ) min max abs round sqrt sum."""

@@ -68,6 +68,7 @@ def test_anything_else_is_an_error_or_all_false(tmp_path: Path) -> None:
                 assert await bench.code("guard", params) == code, params
                 found = await bench.found("guard", {**params, "run_on_error": "all_false"})
                 assert found.value == dict.fromkeys(params["output_contract"], False)
+                assert found.details is not None
                 assert found.details["error"]["code"] == code
 
     play(scenario())
@@ -95,6 +96,7 @@ def test_guard_by_model_is_held_to_its_contract(tmp_path: Path) -> None:
             assert flags == {"is_combat": True, "is_calm": False}
             assert await bench.code("guard", params) == "output_invalid"
             found = await bench.found("guard", {**params, "run_on_error": "all_false"})
+            assert found.details is not None
             assert found.details["error"]["code"] == "provider_unavailable"
         schema = model.requests[0].output_schema
         assert schema is not None

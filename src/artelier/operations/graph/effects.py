@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 import msgspec
 
@@ -35,6 +36,9 @@ from artelier.operations.profile.definition import (
     SystemUpdate,
     UserVariant,
 )
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 TEXT_CHARS_MAX = 262_144
 """Of one text that goes into a prompt or a reply."""
@@ -153,15 +157,11 @@ def _effect(data: Mapping[str, Any]) -> Effect:
         ) from None
 
 
-_adapters: list[Any] = []
+@cache
+def _adapter() -> TypeAdapter[Effect]:
+    from pydantic import TypeAdapter
 
-
-def _adapter() -> Any:
-    if not _adapters:
-        from pydantic import TypeAdapter
-
-        _adapters.append(TypeAdapter(Effect))
-    return _adapters[0]
+    return TypeAdapter(Effect)
 
 
 def _value_of(effect: Effect, value: Any, scope: OperationScope, more: Mapping[str, Any]) -> Any:

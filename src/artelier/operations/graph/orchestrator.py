@@ -8,7 +8,7 @@ what the operations that they depend on have made.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -550,7 +550,7 @@ def _sees_nothing_hidden(scope: OperationScope) -> bool:
     return all(tag in scope.in_ui for tag in scope.names["art"]) and not scope.unseen.get("ui")
 
 
-def _bounded_scope(scope: OperationScope) -> Any:
+def _bounded_scope(scope: OperationScope) -> Mapping[str, Any]:
     from artelier.kernel.prompt.manifest import encode_json
 
     with suppress(ArtelierError):
@@ -559,7 +559,7 @@ def _bounded_scope(scope: OperationScope) -> Any:
     return {"cut": "the names in scope are too large to be kept"}
 
 
-async def _stop(tasks: Any) -> None:
+async def _stop(tasks: Collection[asyncio.Task[Any]]) -> None:
     """Cancel tasks and wait a little for their end; what they raise then is nobody's."""
     waiting = [task for task in tasks if not task.done()]
     for task in waiting:

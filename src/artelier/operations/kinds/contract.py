@@ -16,7 +16,9 @@ ParamsT = TypeVar("ParamsT", bound=Params)
 class OperationFailed(ArtelierError):
     """An operation has no value. `code` is stable and stands in its result."""
 
-    def __init__(self, code: str, message: str, *, details: Any = None, **facts: Any) -> None:
+    def __init__(
+        self, code: str, message: str, *, details: Mapping[str, Any] | None = None, **facts: Any
+    ) -> None:
         super().__init__(message, **facts)
         self.code = code  # pyright: ignore[reportAttributeAccessIssue] - one class, many stable codes
         self.details = details
@@ -34,7 +36,7 @@ class OperationScope:
     in_ui: frozenset[str] = frozenset()
     """Tags that people may see."""
     unseen: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """Operations whose values `deps` and `rag` may not show, by reader: `prompt`, `ui` (`clearance.py`)."""
+    """Operations whose values `deps` and `rag` may not show, by reader (`prompt`, `ui`)."""
 
     def for_prompt(self) -> Mapping[str, Any]:
         """The names for a text that goes into a prompt: without artifacts that no prompt may show (I9)."""
@@ -85,7 +87,7 @@ class OperationResult:
     """JSON."""
     effects: tuple[Mapping[str, Any], ...] | None = None
     """Effects that the operation itself asks for, as data; None: those of its params."""
-    details: Any = None
+    details: Mapping[str, Any] | None = None
     """JSON for people, kept beside the value: what went wrong and was passed over."""
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from artelier.artifacts import Artifact
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidRequest
 from artelier.memory.entries import TEXT_CHARS_MAX
@@ -128,7 +129,7 @@ async def _in_document(call: OperationCall[RagParams], ref: str) -> list[Passage
     return passages_in(artifact.content, ref=f"{name}#{part}" if part else name)
 
 
-async def _artifact(call: OperationCall[RagParams], ref: str) -> Any:
+async def _artifact(call: OperationCall[RagParams], ref: str) -> Artifact:
     """Errors: `NotFound`, `AccessDenied`, also for one that costs more than agreed."""
     artifacts = call.desk.as_principal(call.principal).artifacts
     return await artifacts.read(ref, price_max=call.params.price_max)
@@ -167,7 +168,7 @@ async def _in_lorebook(call: OperationCall[RagParams], ref: str, query: str) -> 
     return [(Passage(text=one.entry.content, ref=f"{name}/{one.entry.id}"), 1.0) for one in ordered]
 
 
-def _name_of(who: Any) -> str:
+def _name_of(who: Named | Mapping[str, Any]) -> str:
     return who.name if isinstance(who, Named) else str(who.get("name", ""))
 
 

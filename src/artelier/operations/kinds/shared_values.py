@@ -128,7 +128,7 @@ def _decode(text: str) -> Any:
     return value
 
 
-def make_found(value: Any, *, details: Any = None) -> OperationResult:
+def make_found(value: Any, *, details: Mapping[str, Any] | None = None) -> OperationResult:
     """A value that was found. Errors: `OperationFailed`: `not_json`, `too_large`."""
     try:
         size = len(canonical(value))

@@ -30,6 +30,7 @@ from artelier.operations.lore.schemas import (
 )
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import read_world_info
+from artelier.operations.profile.store import ProfileKernel
 
 ATTEMPTS_MAX = 5
 """At storing, while somebody else stores under the same name."""
@@ -60,7 +61,9 @@ class ImportedCharacter:
     """What was changed, left out, or is kept without being followed."""
 
 
-async def cast_character(desk: Any, source: Source, *, by: str, user: str = "User") -> ImportedCharacter:
+async def cast_character(
+    desk: ProfileKernel, source: Source, *, by: str, user: str = "User"
+) -> ImportedCharacter:
     """A character from a card (V1, V2, V3; JSON or PNG), stored in the name of `by`.
 
     `desk` is the kernel bound to a tenant. `user` is what greetings call the person.
@@ -103,7 +106,7 @@ def _warnings(card: Card) -> tuple[str, ...]:
     return card.warnings
 
 
-async def cast_persona(desk: Any, source: Source, *, by: str) -> dict[str, Any]:
+async def cast_persona(desk: ProfileKernel, source: Source, *, by: str) -> dict[str, Any]:
     """`{name, description, ref}` of a persona in a JSON file `{name, description}`, stored as an artifact.
 
     Errors: `InvalidImport`, `NotFound`, `AccessDenied`.
@@ -123,7 +126,9 @@ def _read_persona(source: Source) -> Persona:
         raise InvalidImport(error.message, expected='{"name": ..., "description": ...}') from None
 
 
-async def keep_lorebook(desk: Any, source: Source, *, by: str, name: str = "") -> tuple[str, tuple[str, ...]]:
+async def keep_lorebook(
+    desk: ProfileKernel, source: Source, *, by: str, name: str = ""
+) -> tuple[str, tuple[str, ...]]:
     """A World Info file (or a `lorebook_v3`) as an artifact: its ref `id@version`, and warnings.
 
     It is named by the book, else by `name`, else by the file.

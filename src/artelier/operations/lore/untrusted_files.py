@@ -11,7 +11,7 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -21,6 +21,8 @@ from artelier.errors import InvalidArtifact, InvalidImport, NotFound
 
 Source: TypeAlias = "bytes | bytearray | str | Path"
 """The bytes of a file, or its path."""
+
+DefaultT = TypeVar("DefaultT")
 
 NOTES_MAX = 50
 """Warnings, and problems, that are kept of one file; the rest is counted."""
@@ -220,7 +222,7 @@ class ForeignFields:
     def _warn(self, name: str, text: str) -> None:
         self.notes.warn(f"{self.path}{name}: {text}")
 
-    def _wrong(self, name: str, expected: str, got: object, default: Any) -> Any:
+    def _wrong(self, name: str, expected: str, got: object, default: DefaultT) -> DefaultT:
         self.notes.problem(f"{self.path}{name}: expected {expected}, got {safe_repr(got)}")
         return default
 
