@@ -236,8 +236,7 @@ ALLOWED: dict[str, str] = {
         memory/index/index_cache.py:<module> msgspec.json.Decoder
         memory/message_history.py:Transcript.value msgspec.json.decode
         memory/message_history.py:Transcript._outcome msgspec.json.decode
-        missions/task/task_runner.py:_refs msgspec.json.decode
-        missions/task/prompt/context_sources.py:outputs_of msgspec.json.decode
+        missions/queries.py:task_end msgspec.json.decode
         missions/queries.py:_item msgspec.json.decode
         missions/queries.py:iterations_of msgspec.json.decode
         missions/queries.py:standing_of msgspec.json.decode

@@ -362,3 +362,59 @@ async def first_written_us(store: Store, tenant: str, space: str, content: str, 
         (tenant, space, content, beside),
     )
     return rows[0][0]
+
+
+async def ids_between(
+    store: Store,
+    tenant: str,
+    space: str,
+    *,
+    kind: str,
+    low: str = "",
+    high: str | None = None,
+    but: str | None = None,
+    limit: int,
+) -> list[str]:
+    """Return ids of a kind between two texts, neither included, in their order; what was deleted is left out.
+
+    `but`: a beginning that none of them may have.
+    """
+    where, values = (
+        "tenant = ? AND space = ? AND id > ? AND kind = ? AND deleted = 0",
+        [tenant, space, low, kind],
+    )
+    if high is not None:
+        where, values = f"{where} AND id < ?", [*values, high]
+    if but is not None:
+        where, values = f"{where} AND substr(id, 1, length(?)) <> ?", [*values, but, but]
+    rows = await store.query(f"SELECT id FROM artifacts WHERE {where} ORDER BY id LIMIT ?", (*values, limit))
+    return [id_ for (id_,) in rows]
+
+
+async def newest_first(store: Store, tenant: str, space: str, ids: Sequence[str]) -> list[str]:
+    """Return those of these artifacts that there are, the one that was written last first."""
+    marks = ", ".join("?" * len(ids))
+    rows = await store.query(
+        f"SELECT id FROM artifact_versions WHERE tenant = ? AND space = ? AND id IN ({marks})"
+        " GROUP BY id ORDER BY max(written_us) DESC, id",
+        (tenant, space, *ids),
+    )
+    return [id_ for (id_,) in rows]
+
+
+class Written(NamedTuple):
+    """The writing of a version, as its event says."""
+
+    at_us: int
+    by: str
+
+
+async def find_written(store: Store, tenant: str, space: str, id: str, version: int) -> Written | None:
+    """Return when a version of an artifact was written, and by whom; None if it was not."""
+    rows = await store.query(
+        "SELECT v.written_us, e.actor FROM artifact_versions v"
+        " JOIN event_log e ON e.stream_id = v.stream AND e.seq = v.seq"
+        " WHERE v.tenant = ? AND v.space = ? AND v.id = ? AND v.version = ?",
+        (tenant, space, id, version),
+    )
+    return Written(*rows[0]) if rows else None

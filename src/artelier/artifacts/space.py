@@ -12,6 +12,7 @@ from artelier.artifacts.store import Artifacts
 from artelier.clock import Clock
 from artelier.errors import InvalidRequest
 from artelier.ledger import MoneyTransferred, Posting
+from artelier.ledger.queries import account_balance
 from artelier.log import Batch, Draft, Store, StreamAppend
 
 CheckRecipient = Callable[[str], Awaitable[None]]
@@ -56,11 +57,9 @@ class Money:
 
     async def balance(self, asset: str = "scrip") -> int:
         """Return the balance in the asset's smallest unit."""
-        rows = await self._store.query(
-            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ? AND asset = ?",
-            (self._tenant, self._space, account_of(self._principal), asset),
-        )
-        return rows[0][0] if rows else 0
+        account = account_of(self._principal)
+        found = await account_balance(self._store, self._tenant, account, space=self._space, asset=asset)
+        return found or 0
 
     async def transfer(self, *, to: str, amount: int, asset: str = "scrip") -> None:
         """Give money to another principal of the space.

@@ -65,7 +65,7 @@ artifacts_view = View(
         "CREATE INDEX artifact_holds_by_payer ON artifact_holds(tenant, space, payer, until_us)",
         *queries.SCHEMA,
     ),
-    published=PUBLISHED,
+    published=(*PUBLISHED, *queries.PUBLISHED),
 )
 
 

@@ -83,6 +83,18 @@ async def events_at(store: Store, stream_id: int, seqs: Sequence[int]) -> dict[i
     return {row[0]: EventRow(*row) for row in rows}
 
 
+async def events_between(
+    store: Store, stream_id: int, kinds: Sequence[str], *, after: int, upto: int
+) -> list[EventRow]:
+    """Return the events of some kinds between two of a stream, oldest first."""
+    rows = await store.query(
+        f"SELECT {_EVENT} FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
+        f" AND kind IN ({_marks(kinds)}) ORDER BY seq",
+        (stream_id, after, upto, *kinds),
+    )
+    return [EventRow(*row) for row in rows]
+
+
 async def event_caused_by(store: Store, stream_id: int, cause: str) -> EventRow | None:
     """Return the first event of a stream that names this cause."""
     rows = await store.query(

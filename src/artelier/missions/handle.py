@@ -187,32 +187,13 @@ async def check_fork(desk: MissionsHandle, run_id: str, *, at: int | None, chang
 
 MISSION, TASK = "mission", "task"
 
-_DUE = """
-SELECT t.tenant, t.task, l.holder, l.expires_us, l.expires_uptime_us FROM tasks t INDEXED BY tasks_alone
-  LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task
-  LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission
-  LEFT JOIN runs p ON p.tenant = r.tenant AND p.run = r.parent
-  LEFT JOIN leases l ON l.stream = t.tenant || '/main/run:' || t.task
- WHERE t.alone = 1 AND t.ended = '' AND t.agent <> ''
-   AND (m.run IS NULL OR m.status IN ('completed', 'failed', 'cancelled'))
-   AND (r.run IS NULL
-     OR (r.parent IS NOT NULL AND p.status IN ('completed', 'failed', 'cancelled')
-       AND (r.status IN ('pending', 'running') OR (r.status = 'waiting'
-         AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))))
-   AND NOT EXISTS (SELECT 1 FROM task_dependencies d
-     LEFT JOIN tasks b ON b.tenant = d.tenant AND b.task = d.before
-     WHERE d.tenant = t.tenant AND d.task = t.task AND coalesce(b.ended, '') <> 'done')
-   AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = t.tenant AND i.run = t.task)
- ORDER BY t.position LIMIT ?
-"""
-"""Tasks that nobody has begun and that wait for nothing, and those of ended missions that were reopened."""
-
 
 async def due(services: Services, limit: int) -> list[tuple[str, str]]:
     """Tasks as (tenant, id) that a worker can drive on their own."""
-    now_us = services.clock.now_us()
-    rows = await services.store.query(_DUE, (now_us, limit))
-    return [(tenant, task) for tenant, task, holder, *end in rows if not services.is_driving(holder, end)]
+    from artelier.missions.queries import due_tasks
+
+    rows = await due_tasks(services.store, now_us=services.clock.now_us(), limit=limit)
+    return [(one.tenant, one.task) for one in rows if not services.is_driving(one.holder, one[3:])]
 
 
 async def _resume_mission(kernel: Any, tenant: Any, run_id: str, on_wait: str) -> AgentResult:

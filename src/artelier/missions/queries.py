@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from artelier.artifacts.queries import Artifact
+from artelier.artifacts.queries import Artifact, ids_between
 from artelier.errors import ArtelierError, InvalidRequest, NotFound
-from artelier.ids import OPERATOR
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
-from artelier.kernel.queries.runs import totals
+from artelier.kernel.queries.runs import ENDED, find_run, totals
+from artelier.log import Store, Tx
 from artelier.missions.status import TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
 
@@ -23,8 +24,8 @@ _TASKS = (
     "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
     " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us,"
     " r.status, r.reason, m.status, t.iterations_before > 0 OR r.origin IS NOT NULL FROM tasks t"
-    " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
 )
 
 # Tasks
@@ -132,12 +133,10 @@ async def _definition(desk: Any, task: str) -> Artifact | None:
         try:
             return await artifacts.look(task)
         except NotFound:
-            rows = await desk.services.store.query(
-                "SELECT origin FROM runs WHERE tenant = ? AND run = ? AND origin IS NOT NULL", (desk.id, task)
-            )
-            if not rows:
+            row = await find_run(desk.services.store, desk.id, task)
+            if row is None or row.origin is None:
                 return None
-            task = rows[0][0]
+            task = row.origin
         except ArtelierError:
             return None
     return None
@@ -195,10 +194,8 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
 
 
 async def _message(desk: Any, task: str) -> str:
-    rows = await desk.services.store.query(
-        "SELECT message FROM runs WHERE tenant = ? AND run = ?", (desk.id, task)
-    )
-    said = await shown_json(desk.services, desk.id, rows[0][0]) if rows else None
+    row = await find_run(desk.services.store, desk.id, task)
+    said = None if row is None else await shown_json(desk.services, desk.id, row.message)
     return said if isinstance(said, str) else ""
 
 
@@ -208,8 +205,8 @@ async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
     rows = await services.store.query(
         "SELECT i.iteration, i.at_us, i.decision, i.action, i.tool, i.step, i.artifact, i.is_error,"
         " i.code, i.passed, i.verdict, i.void, e.data FROM task_iterations i"
-        " LEFT JOIN runs r ON r.tenant = i.tenant AND r.run = i.task"
-        " LEFT JOIN events e ON e.stream = r.id AND e.seq = i.seq AND e.kind = 'decision.taken'"
+        " LEFT JOIN run_status r ON r.tenant = i.tenant AND r.run = i.task"
+        " LEFT JOIN event_log e ON e.stream_id = r.stream_id AND e.seq = i.seq AND e.kind = 'decision.taken'"
         " WHERE i.tenant = ? AND i.task = ? ORDER BY i.iteration",
         (desk.id, task),
     )
@@ -255,8 +252,9 @@ async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
 async def standings(desk: Any, mission: str) -> dict[str, str]:
     """Return where each of a goal's own tasks stands, by id and however many there are."""
     rows = await desk.services.store.query(
-        f"SELECT t.task, {STATUS} FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-        " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+        f"SELECT t.task, {STATUS} FROM tasks t"
+        " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+        " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
         " WHERE t.tenant = ? AND t.mission = ? AND t.parent = '' AND t.agent <> '' ORDER BY t.position",
         (desk.id, mission),
     )
@@ -265,14 +263,8 @@ async def standings(desk: Any, mission: str) -> dict[str, str]:
 
 async def agent_ids(desk: Any, mission: str) -> list[str]:
     """Agents below a mission's name, in the order of their ids."""
-    from artelier.ids import MAIN_SPACE
-
-    rows = await desk.services.store.query(
-        "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND id > ? AND id < ?"
-        " AND kind = 'agent' AND deleted = 0 ORDER BY id LIMIT ?",
-        (desk.id, MAIN_SPACE, f"{mission}/", f"{mission}0", PAGE_MAX),
-    )
-    return [row[0] for row in rows]
+    store, low, high = desk.services.store, f"{mission}/", f"{mission}0"  # 0 is the character after /
+    return await ids_between(store, desk.id, MAIN_SPACE, kind="agent", low=low, high=high, limit=PAGE_MAX)
 
 
 async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
@@ -344,7 +336,7 @@ async def standing_of(desk: Any, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
         "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, r.status, r.reason, t.alone"
-        " FROM tasks t LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
+        " FROM tasks t LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
         " WHERE t.tenant = ? AND t.task = ?",
         (desk.id, task),
     )
@@ -399,7 +391,244 @@ GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled')
   WHEN sum(s.status = 'failed') THEN 'failed' WHEN sum(s.status = 'blocked') THEN 'blocked'
   WHEN count(*) THEN 'cancelled' END
   FROM (SELECT {STATUS} AS status FROM tasks t
-   LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task
-   LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission
+   LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task
+   LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission
    WHERE t.tenant = g.tenant AND t.mission = g.run AND t.parent = '' AND t.agent <> '') s), g.status) END"""
 """As `goal_status` for the mission whose run is `g`."""
+
+
+_NEXT = (
+    "SELECT t.task, r.stream_id, t.iterations FROM tasks t"
+    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
+    " WHERE t.tenant = ? AND t.agent = ? AND t.ended = ''"
+    f" AND (r.run IS NULL OR r.status NOT IN {ENDED})"
+    " AND NOT (r.run IS NULL AND coalesce(m.status, '') = 'cancelled')"
+    " ORDER BY r.run IS NULL, CASE WHEN r.run IS NULL THEN t.position ELSE -r.stream_id END LIMIT 1"
+)
+"""Of several runs the newest: a task that was handed on is worked on while the one above it waits."""
+
+
+class NextTask(NamedTuple):
+    """The task that an agent works on, or would begin with."""
+
+    task: str
+    run: int | None
+    """Row of its run; None if none works on it yet."""
+    iterations: int
+
+
+async def next_task(desk: Any, agent: str) -> NextTask | None:
+    """Return the task that an agent works on, else the oldest one that waits for it."""
+    rows = await desk.services.store.query(_NEXT, (desk.id, agent))
+    return NextTask(*rows[0]) if rows else None
+
+
+_OPEN = (
+    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
+    " WHERE t.tenant = ? AND t.ended = ''"
+    " AND (r.run IS NULL OR r.status NOT IN ('completed', 'failed', 'cancelled'))"
+    " AND NOT (r.run IS NULL AND coalesce(m.status, '') = 'cancelled')"
+)
+_HOLDING = {
+    "task": f"SELECT t.task, t.agent FROM tasks t{_OPEN} AND t.task = ? LIMIT 1",
+    "agent": f"SELECT t.task, t.agent FROM tasks t{_OPEN} AND t.agent = ? ORDER BY t.position LIMIT 1",
+    "membrane": "SELECT t.task, t.agent FROM group_members g JOIN tasks t ON t.tenant = g.tenant"
+    f" AND t.agent = g.principal{_OPEN} AND g.space = ? AND g.group_id = ?"
+    " ORDER BY t.position LIMIT 1",
+}
+"""The first task that is not over and needs it, with the agent that works on it."""
+
+
+HELD_KINDS = frozenset(_HOLDING)
+"""Kinds of artifacts that are not deleted while a task needs them."""
+
+
+class TaskOfAgent(NamedTuple):
+    """A task and the agent that it is assigned to."""
+
+    task: str
+    agent: str
+
+
+def open_task_of(tx: Tx, tenant: str, kind: str, id: str) -> TaskOfAgent | None:
+    """Return the first task that is not over and needs an agent, a membrane or itself."""
+    place = (MAIN_SPACE, id) if kind == "membrane" else (id,)
+    found = tx.one(_HOLDING[kind], (tenant, *place))
+    return None if found is None else TaskOfAgent(*found)
+
+
+# Missions
+
+
+class MissionRow(msgspec.Struct, frozen=True):
+    """A mission as the view has it."""
+
+    plan: str | None = None
+    """Ref of its plan; None until one is made."""
+    calls: int = 0
+    cost: int | None = None
+    planned_us: int | None = None
+    launched_us: int | None = None
+    edited: bool = False
+
+
+async def mission_row(desk: Any, mission: str) -> MissionRow:
+    """Return what the log says of a mission beside its run; nothing yet of one without a plan."""
+    rows = await desk.services.store.query(
+        "SELECT plan, calls, cost, planned_us, launched_us, edited <> 0 FROM missions"
+        " WHERE tenant = ? AND mission = ?",
+        (desk.id, mission),
+    )
+    return MissionRow(*rows[0][:5], edited=bool(rows[0][5])) if rows else MissionRow()
+
+
+async def planned_of(desk: Any, names: Sequence[str]) -> set[str]:
+    """Return those of these names that are missions with a plan."""
+    marks = ", ".join("?" * len(names))
+    rows = await desk.services.store.query(
+        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})", (desk.id, *names)
+    )
+    return {mission for (mission,) in rows}
+
+
+async def launched_at(desk: Any, mission: str) -> int | None:
+    """Return the event of its stream in which a mission was launched; None if it was not."""
+    rows = await desk.services.store.query(
+        "SELECT e.seq FROM missions m JOIN run_status r ON r.tenant = m.tenant AND r.run = m.mission"
+        " JOIN event_log e ON e.stream_id = r.stream_id AND e.kind = 'mission.launched'"
+        " WHERE m.tenant = ? AND m.mission = ? AND m.launched_us IS NOT NULL ORDER BY e.seq LIMIT 1",
+        (desk.id, mission),
+    )
+    return rows[0][0] if rows else None
+
+
+class MissionAtWork(NamedTuple):
+    """How far a mission is, as a transaction sees it."""
+
+    status: str
+    """Of its run."""
+    launched_us: int | None
+
+
+def mission_in(tx: Tx, tenant: str, mission: str) -> MissionAtWork | None:
+    """Return how far a mission is; None if there is none."""
+    found = tx.one(
+        "SELECT r.status, m.launched_us FROM run_status r LEFT JOIN missions m"
+        " ON m.tenant = r.tenant AND m.mission = r.run"
+        " WHERE r.tenant = ? AND r.run = ? AND r.loop = 'mission'",
+        (tenant, mission),
+    )
+    return None if found is None else MissionAtWork(*found)
+
+
+class GoalRow(NamedTuple):
+    """A goal of a list, with the status that its tasks give it."""
+
+    position: int
+    mission: str
+    goal: str | None
+    status: str
+    reason: str
+    model: str
+    launched_us: int | None
+    started_us: int
+    ended_us: int | None
+    tasks: int
+    done: int
+
+
+async def goals(desk: Any, *, status: str | None, after: int, limit: int) -> list[GoalRow]:
+    """Return the missions of a tenant in the order of their start."""
+    where, values = "g.tenant = ? AND g.loop = 'mission' AND g.stream_id > ?", [desk.id, after]
+    if status is not None:
+        where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
+    rows = await desk.services.store.query(
+        f"SELECT g.stream_id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
+        " WHEN 'failed' THEN 'tasks_failed' WHEN 'blocked' THEN 'tasks_blocked' ELSE '' END,"
+        " g.model, l.launched_us, g.started_us, g.ended_us,"
+        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
+        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
+        "  AND t.ended = 'done') FROM run_status g"
+        " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
+        f" WHERE {where} ORDER BY g.stream_id LIMIT ?",
+        (*values, limit),
+    )
+    return [GoalRow(*row) for row in rows]
+
+
+class TaskEndRow(NamedTuple):
+    """The end of a task as its loop has recorded it; empty before."""
+
+    ended: str = ""
+    reason: str = ""
+    outputs: tuple[str, ...] = ()
+    """Refs with versions."""
+    iterations: int = 0
+
+
+async def task_end(desk: Any, task: str) -> TaskEndRow:
+    """Return what the loop of a task has recorded of its end."""
+    rows = await desk.services.store.query(
+        "SELECT ended, reason, outputs, iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)
+    )
+    if not rows:
+        return TaskEndRow()
+    ended, reason, outputs, iterations = rows[0]
+    return TaskEndRow(ended, reason, tuple(msgspec.json.decode(outputs, type=list[str])), iterations)
+
+
+class RunsOfTask(NamedTuple):
+    """The statuses of a task's run and of its mission's, as a transaction sees them; None for no run."""
+
+    own: str | None
+    mission: str | None
+
+
+def runs_of_task(tx: Tx, tenant: str, task: str) -> RunsOfTask:
+    """Return at what the run of a task and that of its mission are."""
+    found = tx.one(
+        "SELECT r.status, m.status FROM tasks t"
+        " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+        " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
+        " WHERE t.tenant = ? AND t.task = ?",
+        (tenant, task),
+    )
+    return RunsOfTask(None, None) if found is None else RunsOfTask(*found)
+
+
+_DUE = """
+SELECT t.tenant, t.task, l.holder, l.expires_us, l.expires_uptime_us FROM tasks t INDEXED BY tasks_alone
+  LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task
+  LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission
+  LEFT JOIN run_status p ON p.tenant = r.tenant AND p.run = r.parent
+  LEFT JOIN held_leases l ON l.stream = t.tenant || '/main/run:' || t.task
+ WHERE t.alone = 1 AND t.ended = '' AND t.agent <> ''
+   AND (m.run IS NULL OR m.status IN ('completed', 'failed', 'cancelled'))
+   AND (r.run IS NULL
+     OR (r.parent IS NOT NULL AND p.status IN ('completed', 'failed', 'cancelled')
+       AND (r.status IN ('pending', 'running') OR (r.status = 'waiting'
+         AND EXISTS (SELECT 1 FROM run_waits w WHERE w.stream_id = r.stream_id AND w.until_us <= ?)))))
+   AND NOT EXISTS (SELECT 1 FROM task_dependencies d
+     LEFT JOIN tasks b ON b.tenant = d.tenant AND b.task = d.before
+     WHERE d.tenant = t.tenant AND d.task = t.task AND coalesce(b.ended, '') <> 'done')
+   AND NOT coalesce(r.is_imported, 0)
+ ORDER BY t.position LIMIT ?
+"""
+"""Tasks that nobody has begun and that wait for nothing, and those of ended missions that were reopened."""
+
+
+class DueTask(NamedTuple):
+    """A task that a worker can drive, with the lease that somebody has on its run."""
+
+    tenant: str
+    task: str
+    holder: str | None
+    expires_us: int | None
+    expires_uptime_us: int | None
+
+
+async def due_tasks(store: Store, *, now_us: int, limit: int) -> list[DueTask]:
+    """Return the tasks of all tenants that a worker can drive on their own."""
+    return [DueTask(*row) for row in await store.query(_DUE, (now_us, limit))]

@@ -442,8 +442,8 @@ DEPENDENCY_FAILED = "dependency_failed"
 
 _WAITING = (
     "SELECT t.ended, t.blocked_by FROM tasks t"
-    " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
+    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
     " WHERE t.tenant = ? AND t.task = ? AND r.run IS NULL"
     " AND (t.mission = '' OR m.status IN ('completed', 'failed'))"
     f" AND (t.ended = '' OR (t.ended = 'blocked' AND t.reason = '{DEPENDENCY_FAILED}'))"
@@ -451,7 +451,7 @@ _WAITING = (
 _IN_THE_WAY = (
     "SELECT d.before FROM task_dependencies d"
     " JOIN tasks b ON b.tenant = d.tenant AND b.task = d.before"
-    " LEFT JOIN runs r ON r.tenant = b.tenant AND r.run = b.task"
+    " LEFT JOIN run_status r ON r.tenant = b.tenant AND r.run = b.task"
     " WHERE d.tenant = ? AND d.task = ? AND (b.ended IN ('failed', 'blocked', 'cancelled')"
     " OR (b.ended = '' AND r.status IN ('failed', 'cancelled')))"
     " ORDER BY d.before LIMIT 1"

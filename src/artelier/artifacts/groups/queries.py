@@ -34,6 +34,12 @@ SCHEMA = (
     "CREATE INDEX artifact_shared_by_id ON artifact_shared(tenant, space, id, group_id)",
 )
 
+PUBLISHED = (
+    """CREATE TEMP VIEW IF NOT EXISTS group_members AS
+        SELECT tenant, space, group_id, principal FROM artifact_members""",
+)
+"""The published view of groups: a row per member."""
+
 _GROUPS = (
     "SELECT group_id FROM artifact_members WHERE tenant = ? AND space = ? AND principal = ?"
     " ORDER BY group_id LIMIT ?"

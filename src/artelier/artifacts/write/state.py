@@ -24,6 +24,7 @@ from artelier.artifacts.queries import Standing, VersionRow, load
 from artelier.errors import Conflict, InsufficientFunds, SequenceConflict
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving, Posting, may_owe
+from artelier.ledger.queries import account_balance
 from artelier.log import Blob, DataKey, EventData, Store, Tx, blob_name, blob_ref
 from artelier.money import SCRIP
 
@@ -162,11 +163,8 @@ class StoreStage:
         return await self._store.blob(self.tenant, blob_name(ref))
 
     async def balance(self, account: str, asset: str = SCRIP) -> int:
-        rows = await self._store.query(
-            "SELECT balance FROM accounts WHERE tenant = ? AND space = ? AND account = ? AND asset = ?",
-            (self.tenant, self.space, account, asset),
-        )
-        return rows[0][0] if rows else 0
+        found = await account_balance(self._store, self.tenant, account, space=self.space, asset=asset)
+        return found or 0
 
     async def key(self, over: Standing | None = None) -> DataKey:
         held = None

@@ -23,8 +23,10 @@ PUBLISHED = (
         FROM runs""",
     """CREATE TEMP VIEW IF NOT EXISTS run_steps AS
         SELECT run AS stream_id, key, kind, status, requested, completed FROM steps""",
+    """CREATE TEMP VIEW IF NOT EXISTS run_waits AS
+        SELECT run AS stream_id, key, until_us FROM waits""",
 )
-"""The kernel's published views: a row per run, and a row per step of a run."""
+"""The kernel's published views: a row per run, per step of a run, and per thing that a run waits for."""
 
 ENDED = "('completed', 'failed', 'cancelled')"
 """Statuses of runs that have ended, for SQL."""
@@ -339,3 +341,120 @@ async def controls_after(store: Store, position: int, *, limit: int) -> list[Con
 async def is_imported(store: Store, tenant: str, run_id: str) -> bool:
     """Return True if a run was driven in another store. Its lease is there; so it takes no new steps here."""
     return bool(await store.query("SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run_id)))
+
+
+# Runs at work
+
+
+def _is_upper(condition: str = "") -> str:
+    """Return the condition that no open run above a run `r` drives it; `condition` says more of that one."""
+    return (
+        f"NOT EXISTS (SELECT 1 FROM runs p WHERE p.tenant = r.tenant AND p.run = r.parent{condition}"
+        f" AND p.status NOT IN {ENDED})"
+    )
+
+
+def _within(name: str | None) -> tuple[str, list[str | int]]:
+    """Return a condition with its values: a run `r` is this one or named below it."""
+    if name is None:
+        return "", []
+    return " AND (r.run = ? OR substr(r.run, 1, ?) = ?)", [name, len(name) + 1, f"{name}/"]
+
+
+async def open_roots(
+    store: Store, tenant: str, *, within: str | None = None, limit: int
+) -> list[tuple[str, str]]:
+    """Return `(run, status)` of the open runs that no open run above them drives, oldest first.
+
+    With `within`, of that run and of those that are named below it.
+    """
+    more, values = _within(within)
+    rows = await store.query(
+        f"SELECT r.run, r.status FROM runs r WHERE r.tenant = ? AND r.status NOT IN {ENDED}{more}"
+        f" AND {_is_upper()} ORDER BY r.id LIMIT ?",
+        (tenant, *values, limit),
+    )
+    return [(run, status) for run, status in rows]
+
+
+async def paused_runs(store: Store, tenant: str, *, within: str | None = None, limit: int) -> list[str]:
+    """Return the runs that are paused, parents before their children. `within`: see `open_roots`."""
+    more, values = _within(within)
+    rows = await store.query(
+        f"SELECT r.run FROM runs r WHERE r.tenant = ? AND r.status = 'paused'{more} ORDER BY r.id LIMIT ?",
+        (tenant, *values, limit),
+    )
+    return [run for (run,) in rows]
+
+
+async def open_runs_of(store: Store, tenant: str, agent: str, *, limit: int) -> list[str]:
+    """Return the open runs of an agent that no other open run of its own drives, oldest first."""
+    rows = await store.query(
+        f"SELECT r.run FROM runs r WHERE r.tenant = ? AND r.agent = ? AND r.status NOT IN {ENDED}"
+        f" AND {_is_upper(' AND p.agent = r.agent')} ORDER BY r.id LIMIT ?",
+        (tenant, agent, limit),
+    )
+    return [run for (run,) in rows]
+
+
+class AgentRuns(NamedTuple):
+    """The runs that an agent has had."""
+
+    runs: int
+    last_us: int | None
+    last_run: str | None
+
+
+async def agent_runs(store: Store, tenant: str, agent: str) -> AgentRuns:
+    """Return how many runs an agent has had, and the newest."""
+    rows = await store.query(
+        "SELECT count(*), max(started_us), (SELECT r.run FROM runs r WHERE r.tenant = ?"
+        " AND r.agent = ? ORDER BY r.id DESC LIMIT 1) FROM runs WHERE tenant = ? AND agent = ?",
+        (tenant, agent, tenant, agent),
+    )
+    return AgentRuns(*rows[0])
+
+
+async def depth_in_loop(store: Store, tenant: str, run_id: str, loop: str) -> int:
+    """Return how many runs of a loop stand above a run, without a run of another kind between them."""
+    rows = await store.query(
+        "WITH RECURSIVE above(run, depth) AS (SELECT parent, 0 FROM runs WHERE tenant = ? AND run = ?"
+        " UNION ALL SELECT r.parent, a.depth + 1 FROM above a"
+        f" JOIN runs r ON r.tenant = ? AND r.run = a.run AND r.loop = ? WHERE a.depth < {DEPTH_MAX})"
+        " SELECT max(depth) FROM above",
+        (tenant, run_id, tenant, loop),
+    )
+    return rows[0][0] or 0
+
+
+class LoopUsage(NamedTuple):
+    """Tokens and answered model calls of some runs together."""
+
+    input_tokens: int
+    output_tokens: int
+    calls: int
+
+
+async def loop_usage(store: Store, tenant: str, loop: str, *, newest: int) -> LoopUsage:
+    """Return what the newest runs of a loop have used together."""
+    rows = await store.query(
+        "WITH newest AS (SELECT id, input_tokens, output_tokens FROM runs"
+        " WHERE tenant = ? AND loop = ? ORDER BY id DESC LIMIT ?)"
+        " SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
+        " (SELECT count(*) FROM steps s JOIN newest n ON n.id = s.run"
+        "  WHERE s.kind = 'model' AND s.status = 'completed') FROM newest",
+        (tenant, loop, newest),
+    )
+    return LoopUsage(*rows[0])
+
+
+async def is_reopened_after(store: Store, tenant: str, run_id: str, failed: str) -> bool:
+    """Return True if a run was reopened after another one, which stands as failed, had failed."""
+    rows = await store.query(
+        "SELECT (SELECT max(e.position) FROM runs r JOIN event_log e ON e.stream_id = r.id"
+        "  AND e.kind = 'run.reopened' WHERE r.tenant = ? AND r.run = ?)"
+        " > (SELECT max(e.position) FROM runs r JOIN event_log e ON e.stream_id = r.id"
+        "  AND e.kind = 'run.failed' WHERE r.tenant = ? AND r.run = ? AND r.status = 'failed')",
+        (tenant, run_id, tenant, failed),
+    )
+    return bool(rows[0][0])

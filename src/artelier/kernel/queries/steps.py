@@ -114,6 +114,12 @@ async def find_record(
     return _record(rows[0])
 
 
+async def keys_like(store: Store, stream_id: int, pattern: str) -> list[str]:
+    """Return the keys of a run's steps that match a pattern of LIKE."""
+    rows = await store.query("SELECT key FROM steps WHERE run = ? AND key LIKE ?", (stream_id, pattern))
+    return [key for (key,) in rows]
+
+
 async def find_outcome(store: Store, stream_id: int, key: str, *, upto: int) -> EventRow | None:
     """Return the event of a step's outcome, if it came up to an event."""
     found = await find_record(store, stream_id, key, upto=upto)

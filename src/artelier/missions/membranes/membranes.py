@@ -15,10 +15,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from artelier.artifacts import Access, Artifact, Artifacts, Provenance, StoreStage, group_of
-from artelier.artifacts.queries import Standing
+from artelier.artifacts.queries import Standing, ids_between
 from artelier.errors import AccessDenied, Conflict, InvalidArtifact, InvalidRequest, NotFound, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR, check_artifact_id
 from artelier.log import Tx
+from artelier.missions.queries import HELD_KINDS, open_task_of
 from artelier.money import format_usd, parse_usd
 
 if TYPE_CHECKING:
@@ -215,12 +216,10 @@ class Membranes:
         if not 1 <= limit <= PAGE_MAX:
             raise InvalidRequest("invalid limit", expected=f"1 to {PAGE_MAX}", got=limit)
         first, behind = f"{mission}/", f"{mission}0"  # 0 is the character after /
-        rows = await self._desk.services.store.query(
-            "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND id > ? AND id < ?"
-            " AND kind = ? AND deleted = 0 ORDER BY id LIMIT ?",
-            (self._desk.id, MAIN_SPACE, max(after or "", first), behind, KIND, limit),
+        store, low = self._desk.services.store, max(after or "", first)
+        return await ids_between(
+            store, self._desk.id, MAIN_SPACE, kind=KIND, low=low, high=behind, limit=limit
         )
-        return [row[0] for row in rows]
 
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
         from artelier.kernel.limits.scopes import used_of
@@ -320,29 +319,12 @@ def checked_budget(value: object) -> str | None:
     return format_usd(parse_usd(text))
 
 
-_OPEN = (
-    " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
-    " WHERE t.tenant = ? AND t.ended = ''"
-    " AND (r.run IS NULL OR r.status NOT IN ('completed', 'failed', 'cancelled'))"
-    " AND NOT (r.run IS NULL AND coalesce(m.status, '') = 'cancelled')"
-)
-_BY_KIND = {
-    "task": f"SELECT t.task, t.agent FROM tasks t{_OPEN} AND t.task = ? LIMIT 1",
-    "agent": f"SELECT t.task, t.agent FROM tasks t{_OPEN} AND t.agent = ? ORDER BY t.position LIMIT 1",
-    "membrane": "SELECT t.task, t.agent FROM artifact_members g JOIN tasks t ON t.tenant = g.tenant"
-    f" AND t.agent = g.principal{_OPEN} AND g.space = ? AND g.group_id = ?"
-    " ORDER BY t.position LIMIT 1",
-}
-"""The first task that is not over and needs it, with the agent that works on it."""
-
-
 class HeldStage(StoreStage):
     """Decisions over the main space of a tenant, where missions are."""
 
     def guard_for(self, action: str, standing: Standing) -> Callable[[Tx], None] | None:
         guard = super().guard_for(action, standing)
-        if action != "delete" or standing.kind not in _BY_KIND:
+        if action != "delete" or standing.kind not in HELD_KINDS:
             return guard
 
         def guard_held(tx: Tx) -> None:
@@ -355,8 +337,7 @@ class HeldStage(StoreStage):
 
 def _check_unused(tx: Tx, tenant: str, kind: str, id: str) -> None:
     """Errors: `Conflict` naming the task that stands on it."""
-    place = (MAIN_SPACE, id) if kind == "membrane" else (id,)
-    found = tx.one(_BY_KIND[kind], (tenant, *place))
+    found = open_task_of(tx, tenant, kind, id)
     if found is None:
         return
     task, agent = found

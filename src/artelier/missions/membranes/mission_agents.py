@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from artelier.artifacts import Artifact
+from artelier.artifacts.queries import ids_between, load
 from artelier.errors import (
     AccessDenied,
     ArtelierError,
@@ -21,12 +22,12 @@ from artelier.errors import (
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import AgentResult
 from artelier.kernel.limits.scopes import cap_changed, plan_cap
-from artelier.kernel.queries.runs import runs_started, totals
+from artelier.kernel.queries.runs import agent_runs, find_run, runs_started, totals
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
-from artelier.missions.queries import agent_ids, task_page
+from artelier.missions.queries import agent_ids, planned_of, task_page
 from artelier.missions.steering.document import AXES, Steering, effective
 from artelier.missions.task.prompt.next_iteration import offers, place_of, place_without_task, upcoming
 from artelier.missions.task.task_config import agent_content
@@ -194,11 +195,7 @@ async def mission_of(desk: Any, artifact: Artifact) -> str:
     pieces = artifact.id.split("/")
     above = ["/".join(pieces[:count]) for count in range(1, len(pieces))]
     named = [name for name in (artifact.provenance.run_id, *above[::-1]) if name]
-    marks = ", ".join("?" * len(named))
-    rows = await desk.services.store.query(
-        f"SELECT mission FROM missions WHERE tenant = ? AND mission IN ({marks})", (desk.id, *named)
-    )
-    found = {mission for (mission,) in rows}
+    found = await planned_of(desk, named)
     return next((name for name in named if name in found), "")
 
 
@@ -231,10 +228,8 @@ async def _sums(desk: Any, agent: str) -> dict[str, int]:
 
 
 async def _model_of(desk: Any, mission: str) -> str | None:
-    rows = await desk.services.store.query(
-        "SELECT model FROM runs WHERE tenant = ? AND run = ?", (desk.id, mission)
-    )
-    return rows[0][0] if rows else None
+    row = await find_run(desk.services.store, desk.id, mission)
+    return None if row is None else row.model
 
 
 async def _steering(desk: Any, id_: str | None) -> dict[str, Any] | None:
@@ -354,24 +349,17 @@ async def _line(desk: Any, agent: str, known: dict[str, Any] | None = None) -> d
 
 async def _read_run_facts(desk: Any, agent: str) -> dict[str, Any]:
     """Return what runs say of an agent that stands beyond the page of those."""
-    rows = await desk.services.store.query(
-        "SELECT count(*), max(started_us), (SELECT r.run FROM runs r WHERE r.tenant = ?"
-        " AND r.agent = ? ORDER BY r.id DESC LIMIT 1) FROM runs WHERE tenant = ? AND agent = ?",
-        (desk.id, agent, desk.id, agent),
-    )
-    count, last_us, last = rows[0]
-    return {"runs": count, "last_us": last_us, "last_run": last}
+    return (await agent_runs(desk.services.store, desk.id, agent))._asdict()
 
 
 async def _assignable(desk: Any, agent: str | None = None, *, after: str = "", limit: int = 1) -> list[str]:
     """Ids of artifacts that tasks can be assigned to, one or those after an id."""
-    which, value = ("id > ?", after) if agent is None else ("id = ?", agent)
-    rows = await desk.services.store.query(
-        f"SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND {which} AND kind = 'agent'"
-        " AND deleted = 0 AND substr(id, 1, ?) <> ? ORDER BY id LIMIT ?",
-        (desk.id, MAIN_SPACE, value, len(CARDS), CARDS, limit),
-    )
-    return [id_ for (id_,) in rows]
+    store = desk.services.store
+    if agent is None:
+        return await ids_between(store, desk.id, MAIN_SPACE, kind="agent", low=after, but=CARDS, limit=limit)
+    found = await load(store, desk.id, MAIN_SPACE, agent)
+    is_one = found is not None and found.kind == "agent" and not found.deleted and not agent.startswith(CARDS)
+    return [agent] if is_one else []
 
 
 ATTEMPTS_MAX = 5

@@ -12,12 +12,14 @@ from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import fresh_secret
 from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.steps import open_approvals
 from artelier.kernel.run.context import is_final
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.plan.mission_loop import LAUNCH
 from artelier.missions.plan.mission_queries import checked_plan, mission_object
 from artelier.missions.plan.mission_runner import check_mission_id, conduct, kit, recorded_job
 from artelier.missions.plan.planner import MissionJob, usable
+from artelier.missions.queries import launched_at, mission_row
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.task_config import LOOP as TASK_LOOP
 
@@ -112,19 +114,15 @@ async def launch_mission(
     job = await recorded_job(desk, mission)
     if job is None:
         raise NotFound(f"no mission {mission!r}")
-    rows = await desk.services.store.query(
-        "SELECT launched_us FROM missions WHERE tenant = ? AND mission = ?", (desk.id, mission)
-    )
+    is_launched = (await mission_row(desk, mission)).launched_us is not None
     row = await run_row(desk.services.store, desk.id, mission)
-    if (rows and rows[0][0] is not None) or is_final(row.status):
+    if is_launched or is_final(row.status):
         raise Conflict(
-            f"mission {mission!r} was launched already"
-            if rows and rows[0][0] is not None
-            else f"mission {mission!r} has ended",
+            f"mission {mission!r} was launched already" if is_launched else f"mission {mission!r} has ended",
             got=row.status,
             hint="Plan another mission; a fork of this one from before its launch can be edited.",
         )
-    asked = await open_question(desk, row.id)
+    asked = await open_question(desk, mission)
     edited = None
     if plan is not None:
         edited = checked_plan(dict(plan))
@@ -136,20 +134,16 @@ async def launch_mission(
     return await mission_object(desk, mission)
 
 
-async def open_question(desk: Any, run: int) -> tuple[str, str]:
+async def open_question(desk: Any, mission: str) -> tuple[str, str]:
     """Step and question of a launch that waits for an answer. Errors: `Conflict` if none does."""
-    rows = await desk.services.store.query(
-        "SELECT key, question FROM approvals WHERE run = ? AND decision IS NULL"
-        " AND (key = ? OR key LIKE ?) ORDER BY key LIMIT 1",
-        (run, LAUNCH, f"{LAUNCH}/%"),
+    for asked in await open_approvals(desk.services.store, desk.id, run_id=mission):
+        if asked.key == LAUNCH or asked.key.startswith(f"{LAUNCH}/"):
+            return asked.key, asked.question
+    raise Conflict(
+        "this mission does not ask for its launch",
+        expected="a plan that waits for an answer",
+        hint="Go on with it first: artelier resume MISSION.",
     )
-    if not rows:
-        raise Conflict(
-            "this mission does not ask for its launch",
-            expected="a plan that waits for an answer",
-            hint="Go on with it first: artelier resume MISSION.",
-        )
-    return rows[0][0], rows[0][1]
 
 
 async def check_fork(desk: Any, run_id: str, *, at: int | None, changes: Mapping[str, Any] | None) -> None:
@@ -159,20 +153,15 @@ async def check_fork(desk: Any, run_id: str, *, at: int | None, changes: Mapping
     is_mapping = isinstance(cast(object, changes), Mapping)  # else the kernel says what it expects
     if changes is not None and is_mapping and (given := changes.get("steering")) is not None:
         await _check_steering(desk, run_id, given)
-    rows = await desk.services.store.query(
-        "SELECT e.seq FROM runs r JOIN missions m ON m.tenant = r.tenant AND m.mission = r.run"
-        " JOIN events e ON e.stream = r.id AND e.kind = 'mission.launched'"
-        " WHERE r.tenant = ? AND r.run = ? AND m.launched_us IS NOT NULL ORDER BY e.seq LIMIT 1",
-        (desk.id, run_id),
-    )
-    if not rows or (isinstance(at, int) and at < rows[0][0]):
+    launched = await launched_at(desk, run_id)
+    if launched is None or (isinstance(at, int) and at < launched):
         return
     raise Conflict(
         f"mission {run_id!r} was launched, and its tasks are runs that a fork does not share",
-        expected=f"a fork from before event {rows[0][0]}",
+        expected=f"a fork from before event {launched}",
         got=at or "its newest event",
         hint="Fork one of its tasks (`artelier runs tree` names them), or the mission with --at"
-        f" {rows[0][0] - 1}.",
+        f" {launched - 1}.",
     )
 
 

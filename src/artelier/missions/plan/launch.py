@@ -14,6 +14,7 @@ from artelier.errors import ArtelierError
 from artelier.ids import OPERATOR
 from artelier.kernel.privacy.erasure import writing_key
 from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.queries.runs import loop_usage
 from artelier.kernel.run.services import Services
 from artelier.log import Blob, Draft, EventData, StreamAppend, prepared_blob
 from artelier.missions import events as ev
@@ -296,15 +297,7 @@ def _price(services: Services, model: str) -> Price | None:
 
 async def _mean_usage(services: Services, tenant: str) -> Usage | None:
     """The mean use of a model call in the tenant's newest tasks; None before there are enough."""
-    rows = await services.store.query(
-        "WITH newest AS (SELECT id, input_tokens, output_tokens FROM runs"
-        " WHERE tenant = ? AND loop = 'task' ORDER BY id DESC LIMIT ?)"
-        " SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),"
-        " (SELECT count(*) FROM steps s JOIN newest n ON n.id = s.run"
-        "  WHERE s.kind = 'model' AND s.status = 'completed') FROM newest",
-        (tenant, RUNS_SEEN),
-    )
-    inputs, outputs, calls = rows[0]
+    inputs, outputs, calls = await loop_usage(services.store, tenant, "task", newest=RUNS_SEEN)
     if calls < CALLS_NEEDED:
         return None
     return Usage(input_tokens=-(-inputs // calls), output_tokens=-(-outputs // calls))

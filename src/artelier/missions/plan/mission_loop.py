@@ -18,9 +18,10 @@ from artelier.kernel import Approval, Run
 from artelier.kernel.commands.control_stream import heed_cap
 from artelier.kernel.events import LimitSet
 from artelier.kernel.prompt.manifest import encode_json
-from artelier.kernel.queries.runs import used_below
+from artelier.kernel.queries.runs import is_reopened_after, used_below
 from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.results import FINAL
+from artelier.ledger.queries import scope_limits
 from artelier.log import Blob
 from artelier.loops.cycle import when_free
 from artelier.missions import events as ev
@@ -183,10 +184,8 @@ class MissionLoop:
         core, scope = self._run.core, f"run:{self._run.id}"
         await core.writer.commit()  # what planning has cost
         used = (await used_below(core.services.store, core.tenant.id, core.run_id))["usd"]
-        rows = await core.store.query(
-            "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'", (core.tenant.id, scope)
-        )
-        before = rows[0][0] if rows else None
+        limits = await scope_limits(core.store, core.tenant.id, scope)
+        before = next((one.cap for one in limits if one.unit == "usd"), None)
         if before is None or used + budget < before:
             event = LimitSet(scope=scope, unit="usd", cap=used + budget, used=used)
             core.writer.note(event)
@@ -397,14 +396,7 @@ class MissionLoop:
         again.
         """
         tenant = self._run.tenant_id
-        rows = await self._run.core.services.store.query(
-            "SELECT (SELECT max(e.position) FROM runs r JOIN events e ON e.stream = r.id"
-            "  AND e.kind = 'run.reopened' WHERE r.tenant = ? AND r.run = ?)"
-            " > (SELECT max(e.position) FROM runs r JOIN events e ON e.stream = r.id"
-            "  AND e.kind = 'run.failed' WHERE r.tenant = ? AND r.run = ? AND r.status = 'failed')",
-            (tenant, self._run.id, tenant, task),
-        )
-        return bool(rows[0][0])
+        return await is_reopened_after(self._run.core.services.store, tenant, self._run.id, task)
 
     # Children that wait, and tasks that are added
 

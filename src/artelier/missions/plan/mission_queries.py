@@ -11,11 +11,12 @@ from artelier.kernel.queries.content import shown_fields, shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import RunRow, asked_below, totals
 from artelier.kernel.run.results import FINAL
+from artelier.ledger.queries import scope_limits
 from artelier.missions.definition import Plan, validate_form
 from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.membranes.mission_agents import agent_line
 from artelier.missions.plan.planner import LOOP
-from artelier.missions.queries import GOAL_STATUS, PAGE_MAX, agent_ids, report_of, standings, task_page
+from artelier.missions.queries import PAGE_MAX, agent_ids, goals, mission_row, report_of, standings, task_page
 from artelier.missions.status import GOAL_REASONS, goal_status
 
 TASKS_SHOWN = 500
@@ -27,22 +28,9 @@ async def mission_page(
     """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
     cost_microusd}], next}`, in the order of their start; `tasks` and `done` are numbers."""
     limit = max(1, min(limit, PAGE_MAX))
-    where, values = "g.tenant = ? AND g.loop = ? AND g.id > ?", [desk.id, LOOP, after]
-    if status is not None:
-        where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
-    rows = await desk.services.store.query(
-        f"SELECT g.id, g.run, g.goal, {GOAL_STATUS}, CASE {GOAL_STATUS} WHEN g.status THEN g.reason"
-        " WHEN 'failed' THEN 'tasks_failed' WHEN 'blocked' THEN 'tasks_blocked' ELSE '' END,"
-        " g.model, l.launched_us, g.started_us, g.ended_us,"
-        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run),"
-        " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
-        "  AND t.ended = 'done') FROM runs g"
-        " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
-        f" WHERE {where} ORDER BY g.id LIMIT ?",
-        (*values, limit + 1),
-    )
+    rows = await goals(desk, status=status, after=after, limit=limit + 1)
     page = rows[:limit]
-    sums = await totals(desk.services.store, desk.id, [row[1] for row in page])
+    sums = await totals(desk.services.store, desk.id, [row.mission for row in page])
     items = [
         {
             "id": run,
@@ -59,7 +47,7 @@ async def mission_page(
         }
         for _, run, goal, state, reason, model, launched_us, started_us, ended_us, tasks, done in page
     ]
-    return {"items": items, "next": page[-1][0] if len(rows) > limit else None}
+    return {"items": items, "next": page[-1].position if len(rows) > limit else None}
 
 
 async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
@@ -77,12 +65,7 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
     settings = await shown_fields(services, desk.id, row.settings)
     result: Any = await shown_json(services, desk.id, row.result)
     fields = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
-    found = await services.store.query(
-        "SELECT plan, calls, cost, planned_us, launched_us, edited FROM missions"
-        " WHERE tenant = ? AND mission = ?",
-        (desk.id, mission),
-    )
-    plan, calls, cost, planned_us, launched_us, edited = found[0] if found else (None, 0, None, None, None, 0)
+    planned = await mission_row(desk, mission)
     tasks = await task_page(desk, mission=mission, agent=None, status=None, after=0, limit=TASKS_SHOWN)
     sums = (await totals(services.store, desk.id, [mission]))[mission]
     asked = [mission, *dict.fromkeys(run for run, _ in await asked_below(services.store, desk.id, mission))]
@@ -96,24 +79,24 @@ async def mission_object(desk: Any, mission: str) -> dict[str, Any]:
         "message": ended["message"],
         "model": row.model,
         "workspace": settings.get("workspace", ""),
-        "plan": await shown_json(services, desk.id, plan),
+        "plan": await shown_json(services, desk.id, planned.plan),
         "estimate": None
-        if plan is None
+        if planned.plan is None
         else {
-            "calls": calls,
-            "cost_microusd": cost,
+            "calls": planned.calls,
+            "cost_microusd": planned.cost,
             **({"is_limit": True} if settings.get("at_most") else {}),
         },
-        "edited": bool(edited),
-        "planned_us": planned_us,
-        "launched_us": launched_us,
+        "edited": planned.edited,
+        "planned_us": planned.planned_us,
+        "launched_us": planned.launched_us,
         "started_us": row.started_us,
         "ended_us": row.ended_us,
         "agents": [await agent_line(desk, agent) for agent in await agent_ids(desk, mission)]
-        if launched_us is not None
+        if planned.launched_us is not None
         else [],
         "tasks": tasks["items"],
-        "membranes": await Membranes(desk).list(mission) if launched_us is not None else [],
+        "membranes": await Membranes(desk).list(mission) if planned.launched_us is not None else [],
         "cost_microusd": sums.total_cost_microusd,
         "usage": sums.total_usage._asdict(),
         "budget_microusd": await _cap(desk, f"run:{mission}"),
@@ -158,10 +141,10 @@ async def _goal_end(
 
 
 async def _cap(desk: Any, scope: str) -> int | None:
-    rows = await desk.services.store.query(
-        "SELECT cap FROM limits WHERE tenant = ? AND scope = ? AND unit = 'usd'", (desk.id, scope)
+    return next(
+        (one.cap for one in await scope_limits(desk.services.store, desk.id, scope) if one.unit == "usd"),
+        None,
     )
-    return rows[0][0] if rows else None
 
 
 def checked_plan(value: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from artelier.artifacts import Artifact, Artifacts
+from artelier.artifacts.queries import find_kind
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.limits.scopes import cap_changed, plan_cap
@@ -157,10 +158,7 @@ async def steering_at(desk: Any, id: str) -> Artifact | None:
     try:
         return await desk.as_principal(OPERATOR).artifacts.read(id)
     except NotFound:
-        rows = await desk.services.store.query(
-            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (desk.id, MAIN_SPACE, id)
-        )
-        if not rows:
+        if await find_kind(desk.services.store, desk.id, MAIN_SPACE, id) is None:
             return None
     about = id.removesuffix(SUFFIX)
     raise Conflict(

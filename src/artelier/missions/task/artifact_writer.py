@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from artelier.artifacts import Provenance
-from artelier.artifacts.queries import SOURCES_MAX
+from artelier.artifacts.queries import SOURCES_MAX, find_kind
 from artelier.errors import AccessDenied, InvalidArtifact, LimitReached, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
@@ -154,11 +154,7 @@ async def _free(run: Run, wanted: str) -> str:
             continue
         # Claimed before we look: whoever looks meanwhile goes past it.
         _claimed.setdefault(core, set()).add(claim)
-        rows = await core.store.query(
-            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-            (core.tenant.id, MAIN_SPACE, name),
-        )
-        if not rows:
+        if await find_kind(core.store, core.tenant.id, MAIN_SPACE, name) is None:
             return name
     raise LimitReached("every name for this output is taken", got=wanted)
 

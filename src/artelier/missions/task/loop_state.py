@@ -13,6 +13,7 @@ from artelier.errors import CorruptStore
 from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
 from artelier.kernel.run.services import Services
 from artelier.log import BlobRef, decode_stored
+from artelier.log.queries import events_between
 from artelier.missions.events import TaskEnded
 
 STUCK_AFTER = 2
@@ -123,6 +124,9 @@ class TaskState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(output.ref for output in self.outputs)
 
 
+ENDS = ("task.ended", "run.reopened")
+"""Events that end a task, and that let it go on behind an end."""
+
 GOES_ON = frozenset(("max_iterations", "stuck", "decision_invalid", "missing_input"))
 """Ends after which a reopened task has something to try; the failure of a step is tried again by itself."""
 
@@ -158,12 +162,13 @@ async def ends_passed(services: Services, places: Sequence[Place]) -> list[TaskE
     first, after = (len(places) - 1, 0) if newest is None else newest[1]
     told: list[TaskEnded | None] = []
     for index in range(first, -1, -1):
-        rows = await services.store.query(
-            "SELECT kind, data FROM events WHERE stream = ? AND seq > ? AND seq <= ?"
-            " AND kind IN ('task.ended', 'run.reopened') ORDER BY seq",
-            (places[index].stream_id, after if index == first else 0, places[index].upto),
+        place = places[index]
+        rows = await events_between(
+            services.store, place.stream_id, ENDS, after=after if index == first else 0, upto=place.upto
         )
-        told += [decode_stored(data, type=TaskEnded) if kind == "task.ended" else None for kind, data in rows]
+        told += [
+            decode_stored(one.data, type=TaskEnded) if one.kind == TaskEnded.KIND else None for one in rows
+        ]
     while told and told[-1] is not None:
         told.pop()  # nobody has reopened it since
     ends = [one for one in told if one is not None]

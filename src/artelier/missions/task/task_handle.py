@@ -20,7 +20,14 @@ from artelier.missions import events as ev
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_name, template, validate_form
 from artelier.missions.plan.launch import task_made, with_event
 from artelier.missions.plan.planner import LOOP
-from artelier.missions.queries import TaskStanding, judgements_of, needed_by, standing_of, standings
+from artelier.missions.queries import (
+    TaskStanding,
+    judgements_of,
+    mission_in,
+    needed_by,
+    standing_of,
+    standings,
+)
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
 from artelier.missions.task.task_config import TaskJob, agent_content, task_job
 from artelier.missions.task.verdict.human_verdict import judge_output
@@ -380,12 +387,7 @@ def _takes_tasks(tenant: str, mission: str) -> Any:
     """Refuses a batch for a mission that has not been launched, or has ended."""
 
     def guard(tx: Tx) -> None:
-        found = tx.one(
-            "SELECT r.status, m.launched_us FROM runs r LEFT JOIN missions m"
-            " ON m.tenant = r.tenant AND m.mission = r.run"
-            " WHERE r.tenant = ? AND r.run = ? AND r.loop = 'mission'",
-            (tenant, mission),
-        )
+        found = mission_in(tx, tenant, mission)
         if found is None:
             raise NotFound(f"no mission {mission!r}")
         status, launched_us = found

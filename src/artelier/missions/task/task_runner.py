@@ -13,6 +13,7 @@ from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
+from artelier.missions.queries import task_end
 from artelier.missions.status import status_of
 from artelier.missions.task.actions import DELEGATE, delegate_tool
 from artelier.missions.task.task_config import LOOP, TaskJob, TaskResult
@@ -170,30 +171,20 @@ async def result_of(desk: Any, task_id: str) -> TaskResult:
     """Return how a task stands, from the log. Errors: `NotFound`."""
     services = desk.services
     row = await run_row(services.store, desk.id, task_id)
-    rows = await services.store.query(
-        "SELECT ended, reason, outputs, iterations FROM tasks WHERE tenant = ? AND task = ?",
-        (desk.id, task_id),
-    )
-    ended, reason, outputs, iterations = rows[0] if rows else ("", "", "[]", 0)
+    end = await task_end(desk, task_id)
     stored: Any = await shown_json(services, desk.id, row.result)
     result = cast("dict[str, Any]", stored) if isinstance(stored, dict) else {}
     message = await shown_json(services, desk.id, row.message)
     text = result.get("text") or (message if isinstance(message, str) else "")
     return TaskResult(
         task=task_id,
-        status=status_of(ended, row.status),
+        status=status_of(end.ended, row.status),
         run_status=row.status,
-        reason=reason or row.reason or "",
-        outputs=tuple(_refs(outputs)),
-        iterations=iterations,
+        reason=end.reason or row.reason or "",
+        outputs=end.outputs,
+        iterations=end.iterations,
         text=text,
     )
-
-
-def _refs(outputs: str) -> list[str]:
-    import msgspec
-
-    return msgspec.json.decode(outputs, type=list[str])
 
 
 async def replay_task(run: Run, settings: dict[str, Any]) -> None:

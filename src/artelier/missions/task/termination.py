@@ -17,8 +17,9 @@ from artelier.kernel import Run
 from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.steps.failures import RecordedError, code_of, words
 from artelier.log import Blob, BlobRef
+from artelier.log.queries import events_between
 from artelier.missions import events as ev
-from artelier.missions.task.loop_state import TaskOutput, begins_anew, goes_on
+from artelier.missions.task.loop_state import ENDS, TaskOutput, begins_anew, goes_on
 
 _FAILURES = (External, Refused, Exhausted, OutputInvalid, UnknownModel, RecordedError)
 
@@ -116,14 +117,9 @@ class Endings:
             return False
         ends = reopened = 0
         for place in await lineage(core.services, core.tenant.id, core.run_id):
-            rows = await core.store.query(
-                "SELECT kind, count(*) FROM events WHERE stream = ? AND seq <= ?"
-                " AND kind IN ('task.ended', 'run.reopened') GROUP BY kind",
-                (place.stream_id, place.upto),
-            )
-            counts = {str(kind): int(count) for kind, count in rows}
-            ends += counts.get("task.ended", 0)
-            reopened += counts.get("run.reopened", 0)
+            rows = await events_between(core.store, place.stream_id, ENDS, after=0, upto=place.upto)
+            ends += sum(one.kind == ev.TaskEnded.KIND for one in rows)
+            reopened += sum(one.kind != ev.TaskEnded.KIND for one in rows)
         return reopened >= ends
 
 

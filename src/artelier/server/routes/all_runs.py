@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from artelier.errors import Conflict
-from artelier.missions.task.prompt.next_iteration import paused_below, roots
+from artelier.kernel.queries.runs import open_roots, paused_runs
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.routes.missions.mission_common import check_mission
@@ -32,11 +32,15 @@ async def _command_runs(desk: Any, verb: str, ids: Iterable[str], **command: Any
     return Page[wire.Effect](items=effects)
 
 
+AT_ONCE_MAX = 1_000
+"""Runs that one request reaches."""
+
+
 @router.post("/pause-all", operation_id="runs_pause_all")
 async def pause_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = None) -> Page[wire.Effect]:
     """Let every run hold after its step at hand, with all that it drives."""
     await check_mission(desk, mission)
-    ids = [run for run, status in await roots(desk, mission=mission) if status != "paused"]
+    ids = await _unpaused(desk, mission)
     return await _command_runs(desk, "pause", ids, by=by, note=asked.note)
 
 
@@ -44,12 +48,19 @@ async def pause_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = 
 async def resume_all(desk: Desk, by: Actor, mission: Mission = None) -> Page[wire.Effect]:
     """Let every paused run go on."""
     await check_mission(desk, mission)
-    return await _command_runs(desk, "resume", await paused_below(desk, mission=mission), by=by)
+    ids = await paused_runs(desk.services.store, desk.id, within=mission, limit=AT_ONCE_MAX)
+    return await _command_runs(desk, "resume", ids, by=by)
 
 
 @router.post("/stop-all", operation_id="runs_stop_all")
 async def stop_all(desk: Desk, by: Actor, asked: wire.Note, mission: Mission = None) -> Page[wire.Effect]:
     """Pause every run now, calls in flight cancelled; what was produced is kept with its cost."""
     await check_mission(desk, mission)
-    ids = [run for run, status in await roots(desk, mission=mission) if status != "paused"]
+    ids = await _unpaused(desk, mission)
     return await _command_runs(desk, "stop", ids, by=by, note=asked.note)
+
+
+async def _unpaused(desk: Desk, mission: str | None) -> list[str]:
+    """Return the open runs that no open run above them drives and that are not paused."""
+    found = await open_roots(desk.services.store, desk.id, within=mission, limit=AT_ONCE_MAX)
+    return [run for run, status in found if status != "paused"]

@@ -11,11 +11,15 @@ from typing import Any, cast
 import msgspec
 
 from artelier.artifacts import Artifact, group_of
+from artelier.artifacts.queries import newest_first
 from artelier.context import cut
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Run
 from artelier.kernel.limits.scopes import counters_of
+from artelier.ledger.queries import scope_limits
+from artelier.missions.queries import task_end
+from artelier.missions.status import TaskStatus
 from artelier.missions.steering.document import Steering
 from artelier.missions.steering.store import steering_at
 from artelier.missions.task.loop_state import TaskState, id_of
@@ -59,10 +63,8 @@ async def found_inputs(desk: Any, job: TaskJob) -> tuple[list[str], str]:
 
 async def outputs_of(desk: Any, task: str) -> list[str]:
     """Refs of what a task that is done has made; empty for any other."""
-    rows = await desk.services.store.query(
-        "SELECT outputs FROM tasks WHERE tenant = ? AND task = ? AND ended = 'done'", (desk.id, task)
-    )
-    return msgspec.json.decode(rows[0][0], type=list[str]) if rows else []
+    end = await task_end(desk, task)
+    return list(end.outputs) if end.ended == TaskStatus.DONE else []
 
 
 async def inputs_now(desk: Any, job: TaskJob, refs: Sequence[str]) -> list[dict[str, Any]]:
@@ -107,7 +109,7 @@ async def artifacts_now(desk: Any, job: TaskJob, own: Sequence[str]) -> list[dic
         except (AccessDenied, NotFound):
             continue
         ids.update(dict.fromkeys(one.id for one in page.items))
-    newest = await _newest_first(desk, list(ids))
+    newest = await newest_first(desk.services.store, desk.id, MAIN_SPACE, list(ids))
     found: list[dict[str, Any]] = []
     for id_ in newest[:LISTED_MAX]:
         try:
@@ -118,16 +120,6 @@ async def artifacts_now(desk: Any, job: TaskJob, own: Sequence[str]) -> list[dic
         first = " ".join(text[: 4 * FIRST_CHARS].split())[:FIRST_CHARS]
         found.append({**_facts(artifact, text), "first": first})
     return found
-
-
-async def _newest_first(desk: Any, ids: Sequence[str]) -> list[str]:
-    marks = ", ".join("?" * len(ids))
-    rows = await desk.services.store.query(
-        f"SELECT id FROM artifact_versions WHERE tenant = ? AND space = ? AND id IN ({marks})"
-        " GROUP BY id ORDER BY max(written_us) DESC, id",
-        (desk.id, MAIN_SPACE, *ids),
-    )
-    return [row[0] for row in rows]
 
 
 def _facts(artifact: Artifact, text: str) -> dict[str, Any]:
@@ -184,13 +176,12 @@ async def budget_now(desk: Any, scopes: Sequence[str]) -> list[dict[str, Any]] |
     """Return what is left under the caps of some scopes: `{unit, left}`, in micro-dollars; None without a
     cap.
     """
-    marks = ", ".join("?" * len(scopes))
-    rows = await desk.services.store.query(
-        "SELECT unit, min(cap - used - reserved) FROM limits WHERE tenant = ? AND cap IS NOT NULL"
-        f" AND unit IN ('usd', 'tokens', 'steps') AND scope IN ({marks}) GROUP BY unit ORDER BY unit",
-        (desk.id, *scopes),
-    )
-    return [{"unit": unit, "left": max(0, left)} for unit, left in rows] or None
+    left: dict[str, int] = {}
+    for one in await scope_limits(desk.services.store, desk.id, *scopes):
+        if one.cap is not None and one.unit in ("usd", "tokens", "steps"):
+            free = one.cap - one.used - one.reserved
+            left[one.unit] = min(free, left.get(one.unit, free))
+    return [{"unit": unit, "left": max(0, free)} for unit, free in sorted(left.items())] or None
 
 
 async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from artelier.errors import Conflict
-from artelier.ids import MAIN_SPACE
 from artelier.kernel.history.fork_lineage import changes_of, grants_of, lineage
 from artelier.kernel.policy import is_granted
-from artelier.missions.queries import standing_of
+from artelier.kernel.queries.runs import depth_in_loop, open_runs_of
+from artelier.kernel.queries.steps import keys_like
+from artelier.missions.queries import next_task, standing_of
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.actions import DELEGATE
 from artelier.missions.task.task_config import LOOP, TaskJob
@@ -24,18 +25,6 @@ from artelier.tools.http.http_json import http_json_tool
 
 RUNS_MAX = 100
 """Open runs of one agent that a person's word reaches at once."""
-
-OPEN = "status NOT IN ('completed', 'failed', 'cancelled')"
-
-_NEXT = (
-    "SELECT t.task, r.id, t.iterations FROM tasks t"
-    " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
-    f" WHERE t.tenant = ? AND t.agent = ? AND t.ended = '' AND (r.id IS NULL OR r.{OPEN})"
-    " AND NOT (r.id IS NULL AND coalesce(m.status, '') = 'cancelled')"
-    " ORDER BY r.id IS NULL, CASE WHEN r.id IS NULL THEN t.position ELSE -r.id END LIMIT 1"
-)
-"""Of several runs the newest: a task that was handed on is worked on while the one above it waits."""
 
 
 class Upcoming(NamedTuple):
@@ -58,20 +47,18 @@ async def upcoming(desk: Any, agent: str) -> Upcoming | None:
 
     Return None if there is no such task. An iteration has begun when its decision was asked for.
     """
-    rows = await desk.services.store.query(_NEXT, (desk.id, agent))
-    if not rows:
+    found = await next_task(desk, agent)
+    if found is None:
         return None
-    task, run, iterations = rows[0]
+    task, run, iterations = found
     last = iterations if run is None else max(iterations, await _newest_asked(desk, run))
     return Upcoming(agent, task, last + 1, run)
 
 
 async def _newest_asked(desk: Any, run: int) -> int:
     """The newest iteration whose decision was asked for."""
-    rows = await desk.services.store.query(
-        "SELECT key FROM steps WHERE run = ? AND key LIKE 'c%/decision'", (run,)
-    )
-    numbers = [key[1 : -len("/decision")] for (key,) in rows]
+    keys = await keys_like(desk.services.store, run, "c%/decision")
+    numbers = [key[1 : -len("/decision")] for key in keys]
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
@@ -80,65 +67,14 @@ async def open_runs(desk: Any, agent: str, *, status: Sequence[str] = ()) -> lis
 
     Errors: `Conflict` if it has none.
     """
-    rows = await desk.services.store.query(
-        f"SELECT run FROM runs r WHERE tenant = ? AND agent = ? AND {OPEN} AND NOT EXISTS ("
-        f" SELECT 1 FROM runs p WHERE p.tenant = r.tenant AND p.run = r.parent AND p.agent = r.agent"
-        f" AND p.{OPEN}) ORDER BY id LIMIT ?",
-        (desk.id, agent, RUNS_MAX),
-    )
-    if not rows:
+    found = await open_runs_of(desk.services.store, desk.id, agent, limit=RUNS_MAX)
+    if not found:
         raise Conflict(
             f"agent {agent!r:.140} works on nothing now",
             expected="a run that has not ended",
             hint="Start one of its tasks first.",
         )
-    return [run for (run,) in rows]
-
-
-async def roots(desk: Any, *, mission: str | None = None, limit: int = 1_000) -> list[tuple[str, str]]:
-    """`(run, status)` of all open runs that no open run above them drives, oldest first.
-
-    With `mission`, of it and of what works on its tasks.
-    """
-    where, values = "", [desk.id]
-    if mission is not None:
-        where, values = (
-            " AND (r.run = ? OR substr(r.run, 1, ?) = ?)",
-            [desk.id, mission, len(mission) + 1, f"{mission}/"],
-        )
-    rows = await desk.services.store.query(
-        f"SELECT r.run, r.status FROM runs r WHERE r.tenant = ? AND r.{OPEN}{where} AND NOT EXISTS ("
-        f" SELECT 1 FROM runs p WHERE p.tenant = r.tenant AND p.run = r.parent AND p.{OPEN})"
-        " ORDER BY r.id LIMIT ?",
-        (*values, limit),
-    )
-    return [(run, status) for run, status in rows]
-
-
-async def paused_below(desk: Any, *, mission: str | None = None, limit: int = 1_000) -> list[str]:
-    """Runs that are paused, parents before their children."""
-    where, values = "", [desk.id]
-    if mission is not None:
-        where, values = (
-            " AND (run = ? OR substr(run, 1, ?) = ?)",
-            [desk.id, mission, len(mission) + 1, f"{mission}/"],
-        )
-    rows = await desk.services.store.query(
-        f"SELECT run FROM runs WHERE tenant = ? AND status = 'paused'{where} ORDER BY id LIMIT ?",
-        (*values, limit),
-    )
-    return [run for (run,) in rows]
-
-
-async def find_written(desk: Any, id_: str, version: int) -> tuple[int, str] | None:
-    """Return when a version of an artifact was written, and by whom, as its event says."""
-    rows = await desk.services.store.query(
-        "SELECT v.written_us, e.actor FROM artifact_versions v"
-        " JOIN events e ON e.stream = v.stream AND e.seq = v.seq"
-        " WHERE v.tenant = ? AND v.space = ? AND v.id = ? AND v.version = ?",
-        (desk.id, MAIN_SPACE, id_, version),
-    )
-    return (rows[0][0], rows[0][1]) if rows else None
+    return found
 
 
 NO_DELEGATION = "steering allows no more delegation"
@@ -177,7 +113,7 @@ async def place_of(desk: Any, comes: Upcoming) -> Workplace:
         job=job,
         changes=await changes_of(services, places),
         grants=await grants_of(services, places),
-        depth=await _depth(desk, comes.task),
+        depth=await depth_in_loop(services.store, desk.id, comes.task, LOOP),
     )
 
 
@@ -209,14 +145,3 @@ async def offers(desk: Any, place: Workplace, steering: Steering | None) -> list
     if place.job.workspace and all(one.tool.name != HTTP_JSON for one in found):
         found.append(OfferedTool(http_json_tool(()), NO_SERVERS))  # shipped too, and on with a list alone
     return found
-
-
-async def _depth(desk: Any, task: str) -> int:
-    rows = await desk.services.store.query(
-        "WITH RECURSIVE above(run, depth) AS (SELECT parent, 0 FROM runs WHERE tenant = ? AND run = ?"
-        " UNION ALL SELECT r.parent, a.depth + 1 FROM above a"
-        " JOIN runs r ON r.tenant = ? AND r.run = a.run AND r.loop = ? WHERE a.depth < 64)"
-        " SELECT max(depth) FROM above",
-        (desk.id, task, desk.id, LOOP),
-    )
-    return rows[0][0] or 0

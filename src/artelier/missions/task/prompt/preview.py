@@ -20,6 +20,7 @@ from artelier.kernel.events import StepCompleted
 from artelier.kernel.history.fork_lineage import lineage, newest_state
 from artelier.kernel.limits.scopes import limits_of, scopes_of
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.steps import find_record
 from artelier.kernel.run.lifecycle import unread_notes
 from artelier.log import decode_stored
 from artelier.missions.definition import template
@@ -227,14 +228,10 @@ async def _conversation(
 
 async def _taken_notes(desk: Any, run: int, *, key: str) -> list[ChatMessage]:
     """Notes that an iteration which is not over has taken."""
-    rows = await desk.services.store.query(
-        "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
-        " WHERE s.run = ? AND s.key = ? AND e.kind = 'step.completed'",
-        (run, key),
-    )
-    if not rows:
+    found = await find_record(desk.services.store, run, key)
+    if found is None or found.outcome is None or found.outcome.kind != StepCompleted.KIND:
         return []
-    ref = decode_stored(rows[0][0], type=StepCompleted).result
+    ref = decode_stored(found.outcome.data, type=StepCompleted).result
     return _notes(await blob_json(desk.services, desk.id, ref) or [])
 
 

@@ -13,7 +13,7 @@ from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.run.results import FINAL
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
-from artelier.missions.queries import TaskStanding, judgements_of, standing_of
+from artelier.missions.queries import TaskStanding, judgements_of, runs_of_task, standing_of
 from artelier.missions.task.verdict.output_lint import OutputFault
 from artelier.missions.view import REJECTED
 
@@ -88,14 +88,7 @@ def _may_be_judged(tenant: str, standing: TaskStanding) -> Any:
     """Refuses the batch if the task is being worked on by now."""
 
     def guard(tx: Tx) -> None:
-        found = tx.one(
-            "SELECT r.status, m.status, t.outputs FROM tasks t"
-            " LEFT JOIN runs r ON r.tenant = t.tenant AND r.run = t.task"
-            " LEFT JOIN runs m ON m.tenant = t.tenant AND m.run = t.mission"
-            " WHERE t.tenant = ? AND t.task = ?",
-            (tenant, standing.task),
-        )
-        status, mission, _ = found or (None, None, "")
+        status, mission = runs_of_task(tx, tenant, standing.task)
         if status == "cancelled":
             raise Conflict(f"task {standing.task!r} is cancelled", got=status)
         if status == "budget_exhausted":

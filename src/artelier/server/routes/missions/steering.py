@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
+from artelier.artifacts.queries import Written, find_written
 from artelier.errors import AccessDenied, InvalidRequest, NotFound
-from artelier.ids import OPERATOR
+from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.missions.steering.directives import bias
 from artelier.missions.steering.document import Steering
 from artelier.missions.steering.store import SUFFIX, SteeringStore
-from artelier.missions.task.prompt.next_iteration import find_written, upcoming
+from artelier.missions.task.prompt.next_iteration import upcoming
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.wire import missions as wire
@@ -63,17 +64,21 @@ def _policy(steering: Steering) -> wire.Policy:
     return wire.Policy.model_validate(bias(steering))
 
 
+async def _written(desk: Any, id: str, version: int) -> Written | None:
+    return await find_written(desk.services.store, desk.id, MAIN_SPACE, id, version)
+
+
 async def _show_steering(desk: Any, id: str) -> wire.SteeringShown:
     found = await SteeringStore(desk).show(id)
-    changed = await find_written(desk, found["id"], found["version"]) or (None, None)
+    changed = await _written(desk, found["id"], found["version"])
     in_force = Steering.parse(found["in_force"])
     return wire.SteeringShown.model_validate(
         {
             **found,
             "policy_in_force": _policy(in_force),
             "from_iteration": await _from(desk, found["about"]),
-            "changed_us": changed[0],
-            "changed_by": changed[1],
+            "changed_us": changed.at_us if changed else None,
+            "changed_by": changed.by if changed else None,
         }
     )
 
