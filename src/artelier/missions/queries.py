@@ -22,10 +22,8 @@ STATUSES = tuple(TaskStatus)
 
 _TASKS = (
     "SELECT t.position, t.task, t.mission, t.agent, t.parent, t.inputs, t.max_iterations,"
-    " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us,"
-    " r.status, r.reason, m.status, t.iterations_before > 0 OR r.origin IS NOT NULL FROM tasks t"
-    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
+    " t.iterations, t.ended, t.reason, t.blocked_by, t.outputs, t.created_us, t.changed_us, t.run_status,"
+    " t.run_reason, t.mission_status, t.iterations_before > 0 OR t.run_origin IS NOT NULL FROM task_status t"
 )
 
 # Tasks
@@ -39,7 +37,7 @@ async def task_page(
         raise InvalidRequest("status of a task", expected=", ".join(STATUSES), got=status[:80])
     limit = max(1, min(limit, PAGE_MAX))
     where, values = "t.tenant = ? AND t.position > ?", [desk.id, after]
-    for column, value in (("t.mission", mission), ("t.agent", agent), (STATUS, status)):
+    for column, value in (("t.mission", mission), ("t.agent", agent), ("t.status", status)):
         if value is not None:
             where, values = f"{where} AND {column} = ?", [*values, value]
     rows = await desk.services.store.query(
@@ -252,9 +250,7 @@ async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
 async def standings(desk: Any, mission: str) -> dict[str, str]:
     """Return where each of a goal's own tasks stands, by id and however many there are."""
     rows = await desk.services.store.query(
-        f"SELECT t.task, {STATUS} FROM tasks t"
-        " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
-        " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
+        "SELECT t.task, t.status FROM task_status t"
         " WHERE t.tenant = ? AND t.mission = ? AND t.parent = '' AND t.agent <> '' ORDER BY t.position",
         (desk.id, mission),
     )
@@ -335,8 +331,8 @@ class TaskStanding(NamedTuple):
 async def standing_of(desk: Any, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
-        "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, r.status, r.reason, t.alone"
-        " FROM tasks t LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
+        "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, t.run_status,"
+        " t.run_reason, t.alone FROM task_status t"
         " WHERE t.tenant = ? AND t.task = ?",
         (desk.id, task),
     )
@@ -379,32 +375,22 @@ async def needed_by(desk: Any, task: str) -> list[str]:
     return [before for (before,) in rows]
 
 
-STATUS = """CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status = 'cancelled')
- THEN 'cancelled' WHEN t.ended <> '' THEN t.ended WHEN r.status IS NULL THEN 'pending'
- WHEN r.status = 'budget_exhausted' THEN 'blocked' WHEN r.status IN ('failed', 'completed') THEN 'failed'
- ELSE 'active' END"""
-"""Where a task stands, as `status.status_of` says, over tasks `t`, their runs `r` and their missions `m`."""
-
-GOAL_STATUS = f"""CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
+GOAL_STATUS = """CASE WHEN g.status NOT IN ('completed', 'failed', 'cancelled') THEN g.status
  ELSE coalesce((SELECT CASE WHEN sum(s.status <> 'done') = 0 THEN 'completed'
   WHEN sum(s.status = 'active') THEN 'running' WHEN sum(s.status = 'pending') THEN 'pending'
   WHEN sum(s.status = 'failed') THEN 'failed' WHEN sum(s.status = 'blocked') THEN 'blocked'
   WHEN count(*) THEN 'cancelled' END
-  FROM (SELECT {STATUS} AS status FROM tasks t
-   LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task
-   LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission
+  FROM (SELECT t.status FROM task_status t
    WHERE t.tenant = g.tenant AND t.mission = g.run AND t.parent = '' AND t.agent <> '') s), g.status) END"""
 """As `goal_status` for the mission whose run is `g`."""
 
 
 _NEXT = (
-    "SELECT t.task, r.stream_id, t.iterations FROM tasks t"
-    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
+    "SELECT t.task, t.run_row, t.iterations FROM task_status t"
     " WHERE t.tenant = ? AND t.agent = ? AND t.ended = ''"
-    f" AND (r.run IS NULL OR r.status NOT IN {ENDED})"
-    " AND NOT (r.run IS NULL AND coalesce(m.status, '') = 'cancelled')"
-    " ORDER BY r.run IS NULL, CASE WHEN r.run IS NULL THEN t.position ELSE -r.stream_id END LIMIT 1"
+    f" AND (t.run_row IS NULL OR t.run_status NOT IN {ENDED})"
+    " AND NOT (t.run_row IS NULL AND coalesce(t.mission_status, '') = 'cancelled')"
+    " ORDER BY t.run_row IS NULL, CASE WHEN t.run_row IS NULL THEN t.position ELSE -t.run_row END LIMIT 1"
 )
 """Of several runs the newest: a task that was handed on is worked on while the one above it waits."""
 
@@ -425,16 +411,14 @@ async def next_task(desk: Any, agent: str) -> NextTask | None:
 
 
 _OPEN = (
-    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
     " WHERE t.tenant = ? AND t.ended = ''"
-    " AND (r.run IS NULL OR r.status NOT IN ('completed', 'failed', 'cancelled'))"
-    " AND NOT (r.run IS NULL AND coalesce(m.status, '') = 'cancelled')"
+    f" AND (t.run_row IS NULL OR t.run_status NOT IN {ENDED})"
+    " AND NOT (t.run_row IS NULL AND coalesce(t.mission_status, '') = 'cancelled')"
 )
 _HOLDING = {
-    "task": f"SELECT t.task, t.agent FROM tasks t{_OPEN} AND t.task = ? LIMIT 1",
-    "agent": f"SELECT t.task, t.agent FROM tasks t{_OPEN} AND t.agent = ? ORDER BY t.position LIMIT 1",
-    "membrane": "SELECT t.task, t.agent FROM group_members g JOIN tasks t ON t.tenant = g.tenant"
+    "task": f"SELECT t.task, t.agent FROM task_status t{_OPEN} AND t.task = ? LIMIT 1",
+    "agent": f"SELECT t.task, t.agent FROM task_status t{_OPEN} AND t.agent = ? ORDER BY t.position LIMIT 1",
+    "membrane": "SELECT t.task, t.agent FROM group_members g JOIN task_status t ON t.tenant = g.tenant"
     f" AND t.agent = g.principal{_OPEN} AND g.space = ? AND g.group_id = ?"
     " ORDER BY t.position LIMIT 1",
 }
@@ -589,11 +573,7 @@ class RunsOfTask(NamedTuple):
 def runs_of_task(tx: Tx, tenant: str, task: str) -> RunsOfTask:
     """Return at what the run of a task and that of its mission are."""
     found = tx.one(
-        "SELECT r.status, m.status FROM tasks t"
-        " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
-        " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
-        " WHERE t.tenant = ? AND t.task = ?",
-        (tenant, task),
+        "SELECT run_status, mission_status FROM task_status WHERE tenant = ? AND task = ?", (tenant, task)
     )
     return RunsOfTask(None, None) if found is None else RunsOfTask(*found)
 

@@ -30,9 +30,27 @@ _json = msgspec.json.Encoder()
 ACCEPTED, REJECTED = "accepted", "rejected"
 """Reasons of a task that stands as a person has judged its output."""
 
+PUBLISHED = (
+    """CREATE TEMP VIEW IF NOT EXISTS task_status AS
+        SELECT t.*, r.stream_id AS run_row, r.status AS run_status, r.reason AS run_reason,
+            r.origin AS run_origin, m.status AS mission_status,
+            CASE WHEN r.status = 'cancelled' OR (r.status IS NULL AND m.status = 'cancelled') THEN 'cancelled'
+                WHEN t.ended <> '' THEN t.ended
+                WHEN r.status IS NULL THEN 'pending'
+                WHEN r.status = 'budget_exhausted' THEN 'blocked'
+                WHEN r.status IN ('failed', 'completed') THEN 'failed'
+                ELSE 'active' END AS status
+        FROM tasks t
+        LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task
+        LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission""",
+)
+"""The published view of tasks: a row per task with the statuses of its run and its mission; `run_row` is null
+before its run has begun, and `status` is what `status.status_of` says."""
+
 missions_view = View(
     name="missions",
     version=4,
+    published=PUBLISHED,
     tables=("missions", "tasks", "task_dependencies", "task_iterations", "judgements"),
     schema=(
         """CREATE TABLE missions(
@@ -441,19 +459,16 @@ DEPENDENCY_FAILED = "dependency_failed"
 """The reason of a task that is blocked by what it depends on."""
 
 _WAITING = (
-    "SELECT t.ended, t.blocked_by FROM tasks t"
-    " LEFT JOIN run_status r ON r.tenant = t.tenant AND r.run = t.task"
-    " LEFT JOIN run_status m ON m.tenant = t.tenant AND m.run = t.mission"
-    " WHERE t.tenant = ? AND t.task = ? AND r.run IS NULL"
-    " AND (t.mission = '' OR m.status IN ('completed', 'failed'))"
+    "SELECT t.ended, t.blocked_by FROM task_status t"
+    " WHERE t.tenant = ? AND t.task = ? AND t.run_row IS NULL"
+    " AND (t.mission = '' OR t.mission_status IN ('completed', 'failed'))"
     f" AND (t.ended = '' OR (t.ended = 'blocked' AND t.reason = '{DEPENDENCY_FAILED}'))"
 )
 _IN_THE_WAY = (
     "SELECT d.before FROM task_dependencies d"
-    " JOIN tasks b ON b.tenant = d.tenant AND b.task = d.before"
-    " LEFT JOIN run_status r ON r.tenant = b.tenant AND r.run = b.task"
+    " JOIN task_status b ON b.tenant = d.tenant AND b.task = d.before"
     " WHERE d.tenant = ? AND d.task = ? AND (b.ended IN ('failed', 'blocked', 'cancelled')"
-    " OR (b.ended = '' AND r.status IN ('failed', 'cancelled')))"
+    " OR (b.ended = '' AND b.run_status IN ('failed', 'cancelled')))"
     " ORDER BY d.before LIMIT 1"
 )
 
