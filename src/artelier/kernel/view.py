@@ -12,8 +12,9 @@ import msgspec
 
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
-from artelier.kernel.queries.runs import PUBLISHED
+from artelier.kernel.queries.runs import ENDED, PUBLISHED
 from artelier.kernel.run.results import DRIFTED
+from artelier.kernel.run.status import RunStatus, quote_statuses
 from artelier.log import Applied, Tx, View
 
 SNAPSHOT_EVERY = 256
@@ -82,11 +83,13 @@ kernel_view = View(
 _json = msgspec.json.Encoder(order="sorted")
 
 
+_OUTLASTING_STEPS = quote_statuses(status for status in RunStatus if status.outlasts_steps)
+
+
 def _status(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
     """A run that has ended stays ended, and a paused one paused, whatever its steps still report."""
     tx.execute(
-        "UPDATE runs SET status = ?, reason = ? WHERE id = ?"
-        " AND status NOT IN ('completed', 'failed', 'cancelled', 'paused')",
+        f"UPDATE runs SET status = ?, reason = ? WHERE id = ? AND status NOT IN {_OUTLASTING_STEPS}",
         (status, reason, event.stream_id),
     )
 
@@ -94,14 +97,14 @@ def _status(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
 def _by_command(tx: Tx, event: Applied, status: str, reason: str = "") -> None:
     """Set the status that a person's command gives the whole run; only an end overrides it."""
     tx.execute(
-        "UPDATE runs SET status = ?, reason = ? WHERE id = ?"
-        " AND status NOT IN ('completed', 'failed', 'cancelled')",
+        f"UPDATE runs SET status = ?, reason = ? WHERE id = ? AND status NOT IN {ENDED}",
         (status, reason, event.stream_id),
     )
 
 
 def _status_when_driven(event: Applied) -> str:
-    return "pending" if cast(ev.CommandEffect, event.data).queued else "running"
+    is_queued = cast(ev.CommandEffect, event.data).queued
+    return (RunStatus.PENDING if is_queued else RunStatus.RUNNING).value
 
 
 def _apply_handled(tx: Tx, event: Applied) -> None:
@@ -202,7 +205,7 @@ def _run_forked(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.RunResumed)
 def _run_resumed(event: Applied, tx: Tx) -> None:
     status, reason = _status_when_driven(event), ""
-    if status == "running":
+    if status == RunStatus.RUNNING:
         status, reason = _waits_for(tx, event.stream_id) or (status, reason)
     _by_command(tx, event, status, reason)
     if command := cast(ev.RunResumed, event.data).command:
@@ -228,9 +231,9 @@ def _waits_for(tx: Tx, run: int) -> tuple[str, str] | None:
         "SELECT key FROM approvals WHERE run = ? AND decision IS NULL ORDER BY key LIMIT 1", (run,)
     )
     if asked is not None:
-        return "waiting_approval", asked[0]
+        return RunStatus.WAITING_APPROVAL.value, asked[0]
     wait = tx.one("SELECT name FROM waits WHERE run = ? ORDER BY key LIMIT 1", (run,))
-    return None if wait is None else ("waiting", wait[0] or "timer")
+    return None if wait is None else (RunStatus.WAITING.value, wait[0] or "timer")
 
 
 @kernel_view.on(ev.RunPaused)
@@ -250,13 +253,13 @@ def _run_suspended(event: Applied, tx: Tx) -> None:
 @kernel_view.on(ev.RunExhausted)
 def _run_exhausted(event: Applied, tx: Tx) -> None:
     data = cast(ev.RunExhausted, event.data)
-    _status(tx, event, "budget_exhausted", data.reason or f"{data.unit} of {data.scope}")
+    _status(tx, event, RunStatus.BUDGET_EXHAUSTED.value, data.reason or f"{data.unit} of {data.scope}")
 
 
 def _end(tx: Tx, event: Applied, status: str, reason: str, result: str | None, message: str | None) -> None:
     tx.execute(
         "UPDATE runs SET status = ?, reason = ?, result = ?, message = ?, ended_us = ? WHERE id = ?"
-        " AND status NOT IN ('completed', 'failed', 'cancelled')",
+        f" AND status NOT IN {ENDED}",
         (status, reason, result, message, event.at_us, event.stream_id),
     )
     tx.execute("DELETE FROM waits WHERE run = ?", (event.stream_id,))
@@ -264,24 +267,24 @@ def _end(tx: Tx, event: Applied, status: str, reason: str, result: str | None, m
 
 @kernel_view.on(ev.RunCompleted)
 def _run_completed(event: Applied, tx: Tx) -> None:
-    _end(tx, event, "completed", "", cast(ev.RunCompleted, event.data).result, None)
+    _end(tx, event, RunStatus.COMPLETED.value, "", cast(ev.RunCompleted, event.data).result, None)
 
 
 @kernel_view.on(ev.RunFailed)
 def _run_failed(event: Applied, tx: Tx) -> None:
     data = cast(ev.RunFailed, event.data)
-    _end(tx, event, "failed", data.reason, data.result, data.message)
+    _end(tx, event, RunStatus.FAILED.value, data.reason, data.result, data.message)
 
 
 @kernel_view.on(ev.RunCancelled)
 def _run_cancelled(event: Applied, tx: Tx) -> None:
-    _end(tx, event, "cancelled", "", None, cast(ev.RunCancelled, event.data).note)
+    _end(tx, event, RunStatus.CANCELLED.value, "", None, cast(ev.RunCancelled, event.data).note)
     _apply_handled(tx, event)
 
 
 @kernel_view.on(ev.RunDrifted)
 def _run_drifted(event: Applied, tx: Tx) -> None:
-    _end(tx, event, "cancelled", DRIFTED, None, None)
+    _end(tx, event, RunStatus.CANCELLED.value, DRIFTED, None, None)
 
 
 @kernel_view.on(ev.RunReopened)
@@ -408,7 +411,7 @@ def _tool_charged(event: Applied, tx: Tx) -> None:
 def _tool_unresolved(event: Applied, tx: Tx) -> None:
     data = cast(ev.ToolUnresolved, event.data)
     _close(tx, event, data.key, "unknown")
-    _status(tx, event, "unknown_outcome", data.key)
+    _status(tx, event, RunStatus.UNKNOWN_OUTCOME.value, data.key)
 
 
 @kernel_view.on(ev.ToolReconciled)
@@ -449,7 +452,7 @@ def _step_cut(event: Applied, tx: Tx) -> None:
         (event.actor, event.at_us, event.stream_id, data.key, len(data.key) + 1, f"{data.key}/"),
     )
     if data.kind in ("wait", "approval", "tool"):  # nobody waits for it any more
-        _status(tx, event, *(_waits_for(tx, event.stream_id) or ("running", "")))
+        _status(tx, event, *(_waits_for(tx, event.stream_id) or (RunStatus.RUNNING.value, "")))
 
 
 @kernel_view.on(ev.ApprovalRequested)
@@ -460,7 +463,7 @@ def _approval_requested(event: Applied, tx: Tx) -> None:
         "INSERT INTO approvals VALUES (?, ?, ?, ?, NULL, NULL, NULL)",
         (event.stream_id, data.key, data.question, data.expires_us),
     )
-    _status(tx, event, "waiting_approval", data.key)
+    _status(tx, event, RunStatus.WAITING_APPROVAL.value, data.key)
 
 
 @kernel_view.on(ev.ApprovalGiven)
@@ -480,7 +483,7 @@ def _wait_started(event: Applied, tx: Tx) -> None:
     data = cast(ev.WaitStarted, event.data)
     _open(tx, event, data.key, "wait")
     tx.execute("INSERT INTO waits VALUES (?, ?, ?, ?)", (event.stream_id, data.key, data.name, data.until_us))
-    _status(tx, event, "waiting", data.name or "timer")
+    _status(tx, event, RunStatus.WAITING.value, data.name or "timer")
 
 
 @kernel_view.on(ev.WaitEnded)
@@ -490,7 +493,7 @@ def _wait_ended(event: Applied, tx: Tx) -> None:
     tx.execute("DELETE FROM waits WHERE run = ? AND key = ?", (event.stream_id, data.key))
     if data.signal:
         tx.execute("DELETE FROM signals WHERE run = ? AND seq = ?", (event.stream_id, data.signal))
-    _status(tx, event, "running")
+    _status(tx, event, RunStatus.RUNNING.value)
 
 
 @kernel_view.on(ev.SignalReceived)

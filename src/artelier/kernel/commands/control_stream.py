@@ -23,6 +23,7 @@ from artelier.kernel.queries.steps import asked_steps, has_undone_since_end, run
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.services import Services
+from artelier.kernel.run.status import RunStatus
 from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.step_keys import SingleStep
 from artelier.log import (
@@ -261,7 +262,7 @@ def _take_effect(core: RunCore, effect: EventData, *, seq: int, by: str) -> None
         if effect.stepping:
             core.stepping = SingleStep(command=effect.command, since=core.done)
     elif isinstance(effect, ev.RunCancelled):
-        core.status = "cancelled"
+        core.lifecycle.become(RunStatus.CANCELLED)
         core.calls.interrupt(everything=False)
     elif isinstance(effect, ev.NoteInjected):
         core.notes.append((seq, effect.text))

@@ -237,7 +237,8 @@ def become(core: RunCore, run_id: str) -> None:
     core.run_id = run_id
     core.stream = run_stream(core.tenant.id, run_id)
     core.history = History(core.store, [])
-    core.status, core.closed_because, core.refused_step = "running", "", None
+    core.lifecycle.begin()
+    core.closed_because, core.refused_step = "", None
     core.control_seq = 0
     core.joined = ()
     core.children = None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from artelier.errors import NotFound
+from artelier.kernel.run.status import RunStatus, quote_statuses
 from artelier.log import BlobRef, LeaseEnd, Store, Stream, Tx
 
 PUBLISHED = (
@@ -28,7 +29,7 @@ PUBLISHED = (
 )
 """The kernel's published views: a row per run, per step of a run, and per thing that a run waits for."""
 
-ENDED = "('completed', 'failed', 'cancelled')"
+ENDED = quote_statuses(status for status in RunStatus if status.is_final)
 """Statuses of runs that have ended, for SQL."""
 
 DEPTH_MAX = 64

@@ -31,6 +31,7 @@ from artelier.kernel.run.calls_in_flight import CallsInFlight
 from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import StatusMachine
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import SingleStep, StepKeys
 from artelier.log import Blob, BlobRef, DataKey, Stream, control_stream, decode_stored, make_blob, stored_blob
@@ -132,7 +133,7 @@ class RunCore(ToolBounds):
         """Why the run takes no new steps here, if not because it has ended."""
         self.refused_step: RunEnded | None = None
         """The refusal of the first step that a replay asked for and the log does not have."""
-        self.status = "running"
+        self.lifecycle = StatusMachine()
         self.keys = StepKeys()
         self.control_seq = 0
         self.scopes: tuple[str, ...] = (f"run:{run_id}",)
@@ -410,6 +411,11 @@ class RunCore(ToolBounds):
         )  # fmt: skip
 
     @property
+    def status(self) -> str:
+        """The status of the run, as events and people name it; `lifecycle` sets it."""
+        return self.lifecycle.status.value
+
+    @property
     def writer(self) -> Actor:
         """Errors: `RunEnded` if the run is only replayed."""
         if self.actor is None:
@@ -518,7 +524,7 @@ class RunCore(ToolBounds):
     def suspend(self, status: str, reason: str | None, *, run_id: str = "") -> RunSuspended:
         """Return the error that ends this drive. `run_id`: of the child that waits, if there is one."""
         self.delivery.settle()  # what the code has cancelled before
-        self.status = status
+        self.lifecycle.report(status)
         self.suspended = RunSuspended(run_id or self.run_id, status=status, reason=reason)
         self.announce()  # waits beside it end too
         return self.suspended

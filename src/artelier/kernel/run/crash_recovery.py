@@ -23,6 +23,7 @@ from artelier.kernel.queries.runs import controls_after, find_run, holds_child, 
 from artelier.kernel.queries.steps import newest_step, run_steps
 from artelier.kernel.run.context import RunCore, is_final
 from artelier.kernel.run.services import Services
+from artelier.kernel.run.status import RunStatus
 from artelier.log import (
     Batch,
     Draft,
@@ -64,7 +65,7 @@ class Leftovers:
                 del self._unread[key]
         now_us = services.clock.now_us()
         # A lease is given back in the driver's last batch: these drivers have not let go.
-        for left in await leased_runs(services.store, status="cancelled", limit=PAGE):
+        for left in await leased_runs(services.store, status=RunStatus.CANCELLED.value, limit=PAGE):
             is_over = left.end.expires_us <= now_us or services.is_dead(left.holder)
             if is_over and self._tenant in (None, left.tenant):
                 with suppress(StoreUnavailable):  # the next look tries it again
@@ -143,10 +144,10 @@ async def park_stalled(services: Services, fence: Fence) -> RunSuspended:
     step = await newest_step(services.store, stream.tenant, stream.id)
     where = f"at step {step.key}" if step is not None else "before the first step"
     reason = f"{STALLED} {where}"[:200]
-    parked = ev.RunSuspendedEvent(status="paused", reason=reason)
+    parked = ev.RunSuspendedEvent(status=RunStatus.PAUSED.value, reason=reason)
     append = StreamAppend(stream, [Draft(parked, services.clock.now_us(), "kernel")])
     await services.store.append(Batch(appends=[append], fence=fence, release=fence))
-    return RunSuspended(stream.id, status="paused", reason=reason)
+    return RunSuspended(stream.id, status=RunStatus.PAUSED.value, reason=reason)
 
 
 async def left_behind(services: Services) -> dict[tuple[str, str], bool]:
@@ -177,8 +178,8 @@ async def park(services: Services, tenant: str, run_id: str, *, reason: str) -> 
     row = await run_row(services.store, tenant, run_id)
     if is_final(row.status):
         return False
-    if row.status == "paused" and row.reason == reason[:REASON_CHARS_MAX]:
+    if row.status == RunStatus.PAUSED and row.reason == reason[:REASON_CHARS_MAX]:
         return True
-    paused = ev.RunSuspendedEvent(status="paused", reason=reason[:REASON_CHARS_MAX])
+    paused = ev.RunSuspendedEvent(status=RunStatus.PAUSED.value, reason=reason[:REASON_CHARS_MAX])
     draft = Draft(paused, services.clock.now_us(), "kernel")
     return await append_if_idle(services, stream, [draft], head=head)

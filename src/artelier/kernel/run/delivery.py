@@ -17,6 +17,7 @@ from artelier.errors import Conflict, ReplayMismatch, RunEnded, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import GAP, TIMEOUT, History, Recorded
 from artelier.kernel.run.pending_steps import AtWork, Effects, StreamReading, scopes
+from artelier.kernel.run.status import RunStatus, StatusMachine
 from artelier.kernel.run.writer import Actor
 from artelier.log import EventData
 from artelier.ports.tool import ToolPort
@@ -35,8 +36,6 @@ CANCEL_PATIENCE_S = 30.0
 class OrderedRun(Protocol):
     """A run whose outcomes are handed to its code."""
 
-    status: str
-
     @property
     def history(self) -> History: ...
 
@@ -45,6 +44,9 @@ class OrderedRun(Protocol):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
+    def lifecycle(self) -> StatusMachine: ...
 
     @property
     def actor(self) -> Actor | None: ...
@@ -550,7 +552,7 @@ class Delivery:
         ref, blobs = step.came() if step.came is not None else (None, [])
         cls = ev.StepTimedOut if one.is_timeout else ev.StepCancelled
         if step.kind in ("wait", "approval"):
-            core.status = "running"
+            core.lifecycle.report(RunStatus.RUNNING)
         is_known = step.kind == "compute" and step.asked is not None
         asked = max(0, one.since - (step.asked or 0) + 1) if is_known else 0
         core.actor.note(

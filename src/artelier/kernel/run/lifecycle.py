@@ -51,6 +51,7 @@ from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, par
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import RunStatus
 from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
 from artelier.kernel.steps.model_call import take_back
@@ -358,7 +359,7 @@ class OpenRun:
             replay=opening.replay if opening.replay != "strict" else row.replay,
             loop=row.loop,
         )  # fmt: skip
-        core.status = row.status
+        core.lifecycle.enter(row.status, is_undoing=opening.compensating)
         core.key = await key_of(self._services, places)
         if core.pii is not None:
             core.pii.hold(await pii_rules_of(self._services, places))
@@ -373,11 +374,14 @@ class OpenRun:
         if opening.compensating:
             core.deadlines = {}  # what went wrong may be undone at any time
             return core
-        if row.status == "paused":
+        if core.lifecycle.status is RunStatus.PAUSED:
             core.paused = True
-        elif row.status not in ("waiting", "waiting_approval"):  # those wait until it ends
+        elif core.lifecycle.status not in (
+            RunStatus.WAITING,
+            RunStatus.WAITING_APPROVAL,
+        ):  # those wait until it ends
             core.writer.note(ev.RunResumed())
-            core.status = "running"
+            core.lifecycle.report(RunStatus.RUNNING)
         # A built-in loop first says what is switched off, and notes its tools with a model step.
         if core.is_hand_written:
             note_tools(core)
@@ -510,7 +514,7 @@ class OpenRun:
         if isinstance(failure, StoreUnavailable):
             self._give_back(self._token)  # nothing is wrong with the run: it can be resumed
             return
-        core.status = "failed"
+        core.lifecycle.fail_unrecorded()
         message, blobs = core.keep_json(words(failure))
         with suppress(ArtelierError):
             row = await run_row(self._services.store, core.tenant.id, core.run_id)
@@ -568,40 +572,37 @@ async def _held_back(core: RunCore, run: Run) -> BaseException | None:
     return None
 
 
-_WAITING = frozenset(("waiting", "waiting_approval", "unknown_outcome"))
-"""What a run goes on being when its process is interrupted."""
-
-
 def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[EventData | None, list[Blob]]:
     """The event that ends a drive; None if a command has said it already."""
     if core.cancelled_reason is not None:
-        core.status = "cancelled"
+        core.lifecycle.become(RunStatus.CANCELLED)
         return None, []
     if error is None:
         result, failed = run.outcome
         ref, blobs = core.keep_json(result)
         if failed is None:
-            core.status = "completed"
+            core.lifecycle.become(RunStatus.COMPLETED)
             return ev.RunCompleted(result=ref), blobs
-        core.status = "failed"
+        core.lifecycle.become(RunStatus.FAILED)
         message, more = core.keep_json(failed[1])
         return ev.RunFailed(reason=failed[0], message=message, result=ref), [*blobs, *more]
     if isinstance(error, RunSuspended):
         own = error.run_id == core.run_id  # else a child of this run waits; so does this run
         # Nobody paused this run if only its child is: it goes on as soon as the child does.
-        core.status = "waiting" if error.status == "paused" and not own else error.status
+        is_child_paused = error.status == RunStatus.PAUSED and not own
+        core.lifecycle.become(RunStatus.WAITING if is_child_paused else RunStatus(error.status))
         reason = (error.reason or "") if own else error.run_id
         return ev.RunSuspendedEvent(status=core.status, reason=reason[:200]), []
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit | SystemExit):
         if core.paused:
-            core.status = "paused"
-        elif core.status not in _WAITING:
-            core.status = "pending"
+            core.lifecycle.become(RunStatus.PAUSED)
+        elif not core.lifecycle.status.outlasts_interruption:
+            core.lifecycle.become(RunStatus.PENDING)
         return ev.RunSuspendedEvent(status=core.status, reason="interrupted"), []
     if isinstance(error, RunStopped) and error.run_id == core.run_id:
-        core.status = "paused"
-        return ev.RunSuspendedEvent(status="paused", reason="stopped"), []
-    core.status = "failed"
+        core.lifecycle.become(RunStatus.PAUSED)
+        return ev.RunSuspendedEvent(status=core.status, reason="stopped"), []
+    core.lifecycle.become(RunStatus.FAILED)
     reason = "child_cancelled" if isinstance(error, RunStopped) else code_of(error)
     message, blobs = core.keep_json(words(error))
     return ev.RunFailed(reason=reason, message=message), blobs

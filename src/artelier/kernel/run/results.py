@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from artelier.errors import ToolFailed
+from artelier.kernel.run.status import RunStatus
 from artelier.ports.model import ModelReply, ToolCall, Usage
 
-RESUMABLE = frozenset(
-    ("pending", "running", "paused", "waiting", "waiting_approval", "unknown_outcome", "budget_exhausted")
-)
-FINAL = frozenset(("completed", "failed", "cancelled"))
+RESUMABLE = frozenset(one.value for one in RunStatus if not one.is_final)
+FINAL = frozenset(one.value for one in RunStatus if one.is_final)
 DRIFTED = "drifted"
 """Reason of a cancelled run that goes on as a fork of itself; the fork answers for what it has done."""
 

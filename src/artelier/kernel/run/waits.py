@@ -18,6 +18,7 @@ from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork, scopes
 from artelier.kernel.run.results import Approval
+from artelier.kernel.run.status import RunStatus
 from artelier.kernel.steps.failures import BREAKING_OFF
 
 
@@ -52,7 +53,7 @@ async def approve(
         return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
     await core.boundary()
     expires_us: int | None = None
-    core.status = "waiting_approval"
+    core.lifecycle.report(RunStatus.WAITING_APPROVAL)
     if recorded is None or recorded.inherited:  # nobody can answer a fork's question at its origin
         if expires_s is not None:
             expires_us = core.clock.now_us() + microseconds(expires_s)
@@ -79,10 +80,10 @@ async def approve(
             await core.writer.commit(expired)
             core.answers[key] = (expired, core.writer.name, core.clock.now_us())
             break
-        waits_for = RunSuspended(core.run_id, status="waiting_approval", reason=key)
+        waits_for = RunSuspended(core.run_id, status=RunStatus.WAITING_APPROVAL.value, reason=key)
         await _wait(core, waits_for, key=key, since=since, until_us=expires_us)
         since = core.turn
-    core.status = "running"
+    core.lifecycle.report(RunStatus.RUNNING)
     recorded.outcome, recorded.actor, recorded.at_us = core.answers.pop(key)
     return await _approval_of(core, recorded.outcome, recorded.actor, recorded.at_us)
 
@@ -136,7 +137,7 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
         return recorded.outcome.outcome, await core.told_json(recorded.outcome.data)
     is_shown = recorded is not None and not recorded.inherited and await _is_shown(core, key)
     await core.boundary()
-    core.status = "waiting"
+    core.lifecycle.report(RunStatus.WAITING)
     if recorded is None:
         until_us = None if seconds is None else core.clock.now_us() + microseconds(seconds)
         started = ev.WaitStarted(key=key, name=name, until_us=until_us)
@@ -149,11 +150,11 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
     core.nudge()
     since = core.turn
     while (ended := _find_end(core, started)) is None:
-        waits_for = RunSuspended(core.run_id, status="waiting", reason=name or "timer")
+        waits_for = RunSuspended(core.run_id, status=RunStatus.WAITING.value, reason=name or "timer")
         await _wait(core, waits_for, key=key, since=since, until_us=started.until_us)
         since = core.turn
     await core.writer.commit(ended)
-    core.status = "running"
+    core.lifecycle.report(RunStatus.RUNNING)
     return ended.outcome, await core.told_json(ended.data)
 
 
