@@ -13,6 +13,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import ENDED, find_run, totals
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.log import Store, Tx
 from artelier.missions.status import TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration
@@ -30,7 +31,7 @@ _TASKS = (
 
 
 async def task_page(
-    desk: Any, *, mission: str | None, agent: str | None, status: str | None, after: int, limit: int
+    desk: TenantScope, *, mission: str | None, agent: str | None, status: str | None, after: int, limit: int
 ) -> dict[str, Any]:
     """`{items, next}`; an item is a task without its definition and iterations: see `_item`."""
     if status is not None and status not in STATUSES:
@@ -47,7 +48,7 @@ async def task_page(
     return {"items": await _items(desk, page), "next": page[-1][0] if len(rows) > limit else None}
 
 
-async def _items(desk: Any, rows: Sequence[Any]) -> list[dict[str, Any]]:
+async def _items(desk: TenantScope, rows: Sequence[Any]) -> list[dict[str, Any]]:
     sums = await totals(desk.services.store, desk.id, [row[1] for row in rows if row[14] is not None])
     goals = await _goals(desk, [row[1] for row in rows])
     needed = await _dependencies(desk, [row[1] for row in rows])
@@ -124,7 +125,7 @@ FORKS_MAX = 20
 """Forks of forks that are followed to the artifact that says what they work on (guess)."""
 
 
-async def _definition(desk: Any, task: str) -> Artifact | None:
+async def _definition(desk: TenantScope, task: str) -> Artifact | None:
     """A task's artifact; that of its origin for a fork, which has none. None if it was not brought along."""
     artifacts = desk.as_principal(OPERATOR).artifacts
     for _ in range(FORKS_MAX):
@@ -148,7 +149,7 @@ def _fields(stored: Artifact) -> dict[str, Any]:
     return {"goal": content, "success_criteria": content}
 
 
-async def _goals(desk: Any, tasks: Sequence[str]) -> dict[str, str]:
+async def _goals(desk: TenantScope, tasks: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for task in tasks:
         if (stored := await _definition(desk, task)) is not None:
@@ -156,7 +157,7 @@ async def _goals(desk: Any, tasks: Sequence[str]) -> dict[str, str]:
     return found
 
 
-async def _dependencies(desk: Any, tasks: Sequence[str]) -> dict[str, list[str]]:
+async def _dependencies(desk: TenantScope, tasks: Sequence[str]) -> dict[str, list[str]]:
     rows = await desk.services.store.query(
         "SELECT task, before FROM task_dependencies WHERE tenant = ?"
         " AND task IN (SELECT value FROM json_each(?)) ORDER BY task, before",
@@ -168,7 +169,7 @@ async def _dependencies(desk: Any, tasks: Sequence[str]) -> dict[str, list[str]]
     return found
 
 
-async def task_object(desk: Any, task: str) -> dict[str, Any]:
+async def task_object(desk: TenantScope, task: str) -> dict[str, Any]:
     """An item of `task_page` with `message, success_criteria, checks, only_checks, version, iterations`.
     `message` says in words why it failed or is blocked, if its run has ended so.
 
@@ -191,13 +192,13 @@ async def task_object(desk: Any, task: str) -> dict[str, Any]:
     return shown
 
 
-async def _message(desk: Any, task: str) -> str:
+async def _message(desk: TenantScope, task: str) -> str:
     row = await find_run(desk.services.store, desk.id, task)
     said = None if row is None else await shown_json(desk.services, desk.id, row.message)
     return said if isinstance(said, str) else ""
 
 
-async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
+async def iterations_of(desk: TenantScope, task: str) -> list[dict[str, Any]]:
     """Return what was decided and what came of it, in order."""
     services = desk.services
     rows = await services.store.query(
@@ -247,7 +248,7 @@ async def iterations_of(desk: Any, task: str) -> list[dict[str, Any]]:
     return found
 
 
-async def standings(desk: Any, mission: str) -> dict[str, str]:
+async def standings(desk: TenantScope, mission: str) -> dict[str, str]:
     """Return where each of a goal's own tasks stands, by id and however many there are."""
     rows = await desk.services.store.query(
         "SELECT t.task, t.status FROM task_status t"
@@ -257,13 +258,13 @@ async def standings(desk: Any, mission: str) -> dict[str, str]:
     return dict(rows)
 
 
-async def agent_ids(desk: Any, mission: str) -> list[str]:
+async def agent_ids(desk: TenantScope, mission: str) -> list[str]:
     """Agents below a mission's name, in the order of their ids."""
     store, low, high = desk.services.store, f"{mission}/", f"{mission}0"  # 0 is the character after /
     return await ids_between(store, desk.id, MAIN_SPACE, kind="agent", low=low, high=high, limit=PAGE_MAX)
 
 
-async def judgements_of(desk: Any, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
+async def judgements_of(desk: TenantScope, tasks: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Return by task `{output, accepted, by, at_us, note}` of each judgement of a person, oldest first."""
     import msgspec
 
@@ -285,7 +286,7 @@ TEXT_CHARS_MAX = 1_000_000
 """Of one report; the outputs themselves are whole."""
 
 
-async def report_of(desk: Any, refs: Sequence[str]) -> str:
+async def report_of(desk: TenantScope, refs: Sequence[str]) -> str:
     """The outputs, one after the other. What cannot be read any more is named instead."""
     artifacts = desk.as_principal(OPERATOR).artifacts
     texts: list[str] = []
@@ -328,7 +329,7 @@ class TaskStanding(NamedTuple):
     """Whether it is worked on without its mission."""
 
 
-async def standing_of(desk: Any, task: str) -> TaskStanding:
+async def standing_of(desk: TenantScope, task: str) -> TaskStanding:
     """Errors: `NotFound`."""
     rows = await desk.services.store.query(
         "SELECT t.ended, t.reason, t.outputs, t.mission, t.agent, t.parent, t.run_status,"
@@ -353,7 +354,7 @@ async def standing_of(desk: Any, task: str) -> TaskStanding:
     )
 
 
-async def fresh_tasks(desk: Any, mission: str, *, known: Collection[str]) -> list[dict[str, Any]]:
+async def fresh_tasks(desk: TenantScope, mission: str, *, known: Collection[str]) -> list[dict[str, Any]]:
     """`{task, depends_on}` of the mission's own tasks that are not known yet, oldest first."""
     rows = await desk.services.store.query(
         "SELECT task FROM tasks WHERE tenant = ? AND mission = ? AND parent = '' AND agent <> ''"
@@ -367,7 +368,7 @@ async def fresh_tasks(desk: Any, mission: str, *, known: Collection[str]) -> lis
     return found
 
 
-async def needed_by(desk: Any, task: str) -> list[str]:
+async def needed_by(desk: TenantScope, task: str) -> list[str]:
     """The tasks that a task depends on."""
     rows = await desk.services.store.query(
         "SELECT before FROM task_dependencies WHERE tenant = ? AND task = ? ORDER BY before", (desk.id, task)
@@ -404,7 +405,7 @@ class NextTask(NamedTuple):
     iterations: int
 
 
-async def next_task(desk: Any, agent: str) -> NextTask | None:
+async def next_task(desk: TenantScope, agent: str) -> NextTask | None:
     """Return the task that an agent works on, else the oldest one that waits for it."""
     rows = await desk.services.store.query(_NEXT, (desk.id, agent))
     return NextTask(*rows[0]) if rows else None
@@ -458,7 +459,7 @@ class MissionRow(msgspec.Struct, frozen=True):
     edited: bool = False
 
 
-async def mission_row(desk: Any, mission: str) -> MissionRow:
+async def mission_row(desk: TenantScope, mission: str) -> MissionRow:
     """Return what the log says of a mission beside its run; nothing yet of one without a plan."""
     rows = await desk.services.store.query(
         "SELECT plan, calls, cost, planned_us, launched_us, edited <> 0 FROM missions"
@@ -468,7 +469,7 @@ async def mission_row(desk: Any, mission: str) -> MissionRow:
     return MissionRow(*rows[0][:5], edited=bool(rows[0][5])) if rows else MissionRow()
 
 
-async def planned_of(desk: Any, names: Sequence[str]) -> set[str]:
+async def planned_of(desk: TenantScope, names: Sequence[str]) -> set[str]:
     """Return those of these names that are missions with a plan."""
     marks = ", ".join("?" * len(names))
     rows = await desk.services.store.query(
@@ -477,7 +478,7 @@ async def planned_of(desk: Any, names: Sequence[str]) -> set[str]:
     return {mission for (mission,) in rows}
 
 
-async def launched_at(desk: Any, mission: str) -> int | None:
+async def launched_at(desk: TenantScope, mission: str) -> int | None:
     """Return the event of its stream in which a mission was launched; None if it was not."""
     rows = await desk.services.store.query(
         "SELECT e.seq FROM missions m JOIN run_status r ON r.tenant = m.tenant AND r.run = m.mission"
@@ -523,7 +524,7 @@ class GoalRow(NamedTuple):
     done: int
 
 
-async def goals(desk: Any, *, status: str | None, after: int, limit: int) -> list[GoalRow]:
+async def goals(desk: TenantScope, *, status: str | None, after: int, limit: int) -> list[GoalRow]:
     """Return the missions of a tenant in the order of their start."""
     where, values = "g.tenant = ? AND g.loop = 'mission' AND g.stream_id > ?", [desk.id, after]
     if status is not None:
@@ -552,7 +553,7 @@ class TaskEndRow(NamedTuple):
     iterations: int = 0
 
 
-async def task_end(desk: Any, task: str) -> TaskEndRow:
+async def task_end(desk: TenantScope, task: str) -> TaskEndRow:
     """Return what the loop of a task has recorded of its end."""
     rows = await desk.services.store.query(
         "SELECT ended, reason, outputs, iterations FROM tasks WHERE tenant = ? AND task = ?", (desk.id, task)

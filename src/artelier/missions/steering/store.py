@@ -10,6 +10,7 @@ from artelier.artifacts.queries import find_kind
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.limits.scopes import cap_changed, plan_cap
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.log import Batch, StreamAppend
 from artelier.missions.steering.directives import bias
 from artelier.missions.steering.document import Steering, effective
@@ -42,7 +43,7 @@ class StoredSteering(NamedTuple):
 class SteeringStore:
     """Looking at steering and changing it. `desk` is the kernel bound to the tenant."""
 
-    def __init__(self, desk: Any) -> None:
+    def __init__(self, desk: TenantScope) -> None:
         self._desk = desk
 
     async def show(self, id: str) -> dict[str, Any]:
@@ -150,7 +151,7 @@ class SteeringStore:
         return found
 
 
-async def steering_at(desk: Any, id: str) -> Artifact | None:
+async def steering_at(desk: TenantScope, id: str) -> Artifact | None:
     """The newest steering under an id; None only where nobody has ever steered.
 
     Errors: `Conflict` for one that was deleted: its limits are unknown, and none would be laxer than them.

@@ -16,6 +16,7 @@ from artelier.errors import ArtelierError, NotFound, RunStopped, ToolFailed
 from artelier.ids import OPERATOR
 from artelier.kernel import Run, RunCore, ToolResult, find_driver
 from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.log import Batch
 from artelier.loops.cycle import go_below
 from artelier.missions.definition import TEXT_CHARS_MAX, Decision, TaskContent, template, validate_form
@@ -146,7 +147,7 @@ TEXT_CHARS = 4_000
 """Of the child's newest output that the answer holds; the whole of it becomes an input."""
 
 
-def delegate_tool(desk: Any, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
+def delegate_tool(desk: TenantScope, job: TaskJob, *, drive: Drive) -> Tool[..., Any]:
     """`delegate_task(goal, success_criteria)` for a task's run; `drive` ends the child."""
 
     async def delegate(goal: str, success_criteria: str, ctx: ToolContext) -> dict[str, Any]:
@@ -191,7 +192,7 @@ def _child_of(job: TaskJob, task: str, goal: str, criteria: str) -> TaskJob:
     return replace(job, task=task, definition=content.model_dump(mode="json"), mission="")
 
 
-async def _make_artifact(desk: Any, child: TaskJob) -> None:
+async def _make_artifact(desk: TenantScope, child: TaskJob) -> None:
     """The child's artifact, unless an earlier entry has made it."""
     from artelier.missions.plan.launch import task_made
 
@@ -204,7 +205,7 @@ async def _make_artifact(desk: Any, child: TaskJob) -> None:
 
 
 async def _drive_child(
-    desk: Any, child: TaskJob, core: RunCore, step: str, *, drive: Drive
+    desk: TenantScope, child: TaskJob, core: RunCore, step: str, *, drive: Drive
 ) -> dict[str, Any]:
     """Return what came of the child. Errors: `ToolFailed`; `RunSuspended` while it has no end."""
 

@@ -14,6 +14,7 @@ from artelier.artifacts.queries import SOURCES_MAX, find_kind
 from artelier.errors import AccessDenied, InvalidArtifact, LimitReached, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.missions.definition import slug_of
 from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.task.decision import InvalidDecision, json_of
@@ -102,7 +103,7 @@ def place_of(outputs: Sequence[TaskOutput], title: str, folder: str) -> tuple[st
 
 async def plan_write(
     run: Run,
-    desk: Any,
+    desk: TenantScope,
     job: TaskJob,
     written: WrittenContent,
     *,

@@ -12,6 +12,7 @@ import msgspec
 from artelier.errors import CorruptStore
 from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
 from artelier.kernel.run.services import Services
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.log import BlobRef, decode_stored
 from artelier.log.queries import events_between
 from artelier.missions.events import TaskEnded
@@ -175,7 +176,7 @@ async def ends_passed(services: Services, places: Sequence[Place]) -> list[TaskE
     return [one for one in ends if counts_anew(one.status, one.reason, one.iterations)]
 
 
-async def counted_from(desk: Any, task: str) -> int:
+async def counted_from(desk: TenantScope, task: str) -> int:
     """Return the iteration after which the limit counts of a task that a run works on."""
     places = await lineage(desk.services, desk.id, task)
     if passed := await ends_passed(desk.services, places):

@@ -12,6 +12,7 @@ from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.queries import task_end
 from artelier.missions.status import status_of
@@ -25,7 +26,7 @@ OWN_TOOLS = frozenset(("read_artifact", DELEGATE))
 
 
 async def drive_task(
-    desk: Any,
+    desk: TenantScope,
     task_id: str,
     job: TaskJob | None = None,
     *,
@@ -69,7 +70,7 @@ async def drive_task(
 
 
 async def _drive(
-    desk: Any,
+    desk: TenantScope,
     task_id: str,
     job: TaskJob,
     *,
@@ -112,7 +113,7 @@ async def _drive(
         await loop.drive(opened.snapshot)
 
 
-def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
+def kit(desk: TenantScope, job: TaskJob) -> dict[str, ToolPort]:
     """The tools of a task's run by name: the workspace's, else the kernel's, and its own.
 
     Errors: `NotFound` if the workspace is gone.
@@ -121,7 +122,7 @@ def kit(desk: Any, job: TaskJob) -> dict[str, ToolPort]:
     return kit_of(desk.services, desk.id, job.workspace, *own)
 
 
-def _results_of(desk: Any, job: TaskJob) -> Any:
+def _results_of(desk: TenantScope, job: TaskJob) -> Any:
     """Keeps large tool results as artifacts that nobody but the agent and people may read."""
 
     async def store(core: RunCore, key: str, content: bytes) -> str:
@@ -132,7 +133,7 @@ def _results_of(desk: Any, job: TaskJob) -> Any:
     return store
 
 
-async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
+async def recorded_job(desk: TenantScope, run_id: str) -> TaskJob | None:
     """Return what a task's run was asked to do; None if it never began. Errors: `InvalidRequest` for
     others.
     """
@@ -148,7 +149,7 @@ async def recorded_job(desk: Any, run_id: str) -> TaskJob | None:
     )
 
 
-async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
+async def code_needed(desk: TenantScope, run_id: str) -> InvalidRequest | None:
     """Return why only the program that started a task's run can go on with it; None if anybody can.
 
     Errors: `NotFound`.
@@ -167,7 +168,7 @@ async def code_needed(desk: Any, run_id: str) -> InvalidRequest | None:
     )
 
 
-async def result_of(desk: Any, task_id: str) -> TaskResult:
+async def result_of(desk: TenantScope, task_id: str) -> TaskResult:
     """Return how a task stands, from the log. Errors: `NotFound`."""
     services = desk.services
     row = await run_row(services.store, desk.id, task_id)

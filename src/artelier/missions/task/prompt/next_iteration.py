@@ -13,6 +13,7 @@ from artelier.kernel.history.fork_lineage import changes_of, grants_of, lineage
 from artelier.kernel.policy import is_granted
 from artelier.kernel.queries.runs import depth_in_loop, open_runs_of
 from artelier.kernel.queries.steps import keys_like
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.missions.queries import next_task, standing_of
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.actions import DELEGATE
@@ -42,7 +43,7 @@ class Upcoming(NamedTuple):
         return self.run is not None
 
 
-async def upcoming(desk: Any, agent: str) -> Upcoming | None:
+async def upcoming(desk: TenantScope, agent: str) -> Upcoming | None:
     """Return the next iteration of the task that the agent works on, else of the oldest one waiting for it.
 
     Return None if there is no such task. An iteration has begun when its decision was asked for.
@@ -55,14 +56,14 @@ async def upcoming(desk: Any, agent: str) -> Upcoming | None:
     return Upcoming(agent, task, last + 1, run)
 
 
-async def _newest_asked(desk: Any, run: int) -> int:
+async def _newest_asked(desk: TenantScope, run: int) -> int:
     """The newest iteration whose decision was asked for."""
     keys = await keys_like(desk.services.store, run, "c%/decision")
     numbers = [key[1 : -len("/decision")] for key in keys]
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
-async def open_runs(desk: Any, agent: str, *, status: Sequence[str] = ()) -> list[str]:
+async def open_runs(desk: TenantScope, agent: str, *, status: Sequence[str] = ()) -> list[str]:
     """Runs of an agent that have not ended, oldest first; of those that drive others, only the upper ones.
 
     Errors: `Conflict` if it has none.
@@ -101,7 +102,7 @@ class OfferedTool(NamedTuple):
     """None if it is on."""
 
 
-async def place_of(desk: Any, comes: Upcoming) -> Workplace:
+async def place_of(desk: TenantScope, comes: Upcoming) -> Workplace:
     """Return the place of an agent's current or next task. Errors: those of `task_handle.job_of`."""
     if not comes.is_begun:
         return Workplace(job=await job_of(desk, await standing_of(desk, comes.task)))
@@ -122,7 +123,7 @@ def place_without_task(agent: str, *, workspace: str) -> Workplace:
     return Workplace(job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace))
 
 
-async def offers(desk: Any, place: Workplace, steering: Steering | None) -> list[OfferedTool]:
+async def offers(desk: TenantScope, place: Workplace, steering: Steering | None) -> list[OfferedTool]:
     """All tools that a task of this place has, as its loop would bar them; `steering` is None without any.
 
     Errors: `NotFound` if the workspace is gone.

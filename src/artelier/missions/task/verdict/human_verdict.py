@@ -11,6 +11,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.privacy.erasure import writing_key
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.run.results import FINAL
+from artelier.kernel.tenants.scope import TenantScope
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev
 from artelier.missions.queries import TaskStanding, judgements_of, runs_of_task, standing_of
@@ -25,7 +26,7 @@ _MACHINES = ("agent:", "model:", "run:", "system:", "tool:")
 
 
 async def judge_output(
-    desk: Any, task: str, *, accepted: bool, output: str | None, note: str, by: str
+    desk: TenantScope, task: str, *, accepted: bool, output: str | None, note: str, by: str
 ) -> None:
     """Record that a person accepts or rejects an output of a task; None means its newest.
 
@@ -113,7 +114,7 @@ def _may_be_judged(tenant: str, standing: TaskStanding) -> Any:
     return guard
 
 
-async def rejected_in(desk: Any, tasks: Sequence[str], refs: Sequence[str]) -> list[OutputFault]:
+async def rejected_in(desk: TenantScope, tasks: Sequence[str], refs: Sequence[str]) -> list[OutputFault]:
     """Return a fault for each output whose content equals what a person has rejected and not accepted since.
 
     `tasks` are a task and, of a fork, the task that it was forked from; `refs` are its outputs.
@@ -143,7 +144,7 @@ def _moment(judged: dict[str, Any]) -> int:
     return judged["at_us"]
 
 
-async def _content(desk: Any, ref: str) -> Any:
+async def _content(desk: TenantScope, ref: str) -> Any:
     """Return what a version holds, without blanks around it; None if it cannot be read any more."""
     try:
         content = (await desk.as_principal(OPERATOR).artifacts.read(ref)).content
