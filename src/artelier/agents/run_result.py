@@ -9,6 +9,7 @@ import msgspec
 
 from artelier.agents.run_config import Job
 from artelier.artifacts import Artifacts, Provenance
+from artelier.artifacts.queries import ref_written_by
 from artelier.errors import Conflict, InvalidRequest, NotFound, Refused
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import AgentResult, ModelResult, Run, run_row
@@ -49,12 +50,7 @@ async def finish(run: Run, job: Job, result: ModelResult) -> None:
 
 async def _written_artifact(run: Run, step: str) -> str:
     """Return, on replay, the artifact that the recorded run wrote at this step."""
-    rows = await run.core.store.query(
-        "SELECT id, version FROM artifact_versions WHERE tenant = ? AND space = ? AND run_id = ?"
-        " AND step = ?",
-        (run.tenant_id, MAIN_SPACE, run.id, step),
-    )
-    return f"{rows[0][0]}@{rows[0][1]}" if rows else ""
+    return await ref_written_by(run.core.store, run.tenant_id, MAIN_SPACE, run.id, step)
 
 
 async def agent_result(

@@ -16,9 +16,9 @@ from artelier.errors import ArtelierError
 from artelier.kernel import events as ev
 from artelier.kernel import run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
+from artelier.kernel.queries.steps import find_record
 from artelier.kernel.run.services import Services
 from artelier.log import Event, run_stream
-from artelier.log.event import decode_data
 from artelier.ports.model import Delta
 
 
@@ -163,12 +163,8 @@ class EventReader:
         if known is not None:
             return known
         row = await run_row(self._services.store, self._tenant, self._run_id)
-        rows = await self._services.store.query(
-            "SELECT e.kind, e.version, e.data FROM steps s JOIN events e ON e.stream = s.run"
-            " AND e.seq = s.requested WHERE s.run = ? AND s.key = ?",
-            (row.id, step),
-        )
-        data = decode_data(rows[0][0], rows[0][1], rows[0][2].encode()) if rows else None
+        found = await find_record(self._services.store, row.id, step)
+        data = found.request.decode() if found is not None else None
         if not isinstance(data, ev.ToolRequested):
             return "", None  # asked for by the run that this one was forked from
         return data.name, await self._json(data.arguments)

@@ -418,3 +418,13 @@ async def find_written(store: Store, tenant: str, space: str, id: str, version: 
         (tenant, space, id, version),
     )
     return Written(*rows[0]) if rows else None
+
+
+async def ref_written_by(store: Store, tenant: str, space: str, run_id: str, step: str) -> str:
+    """Return `id@version` of what a run wrote at a step; empty if it wrote nothing there."""
+    rows = await store.query(
+        "SELECT id, version FROM artifact_versions WHERE tenant = ? AND space = ? AND run_id = ?"
+        " AND step = ?",
+        (tenant, space, run_id, step),
+    )
+    return f"{rows[0][0]}@{rows[0][1]}" if rows else ""

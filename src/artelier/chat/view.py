@@ -39,6 +39,7 @@ from artelier.chat.tree.tree_rows import (
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
 from artelier.kernel.export.scope import KINDS
+from artelier.kernel.queries.content import newest_message_in
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.operations import events as ev
@@ -350,12 +351,7 @@ def _conversation_columns(event: Applied, tx: Tx, data: ev.VariantEnded, *, rewo
 
 def _messages(event: Applied, tx: Tx, run: str) -> int:
     """Return how many messages of the chat a run has recorded, those that it goes on from included."""
-    row = tx.one(
-        "SELECT max(m.n) FROM messages m JOIN runs r ON r.id = m.run"
-        " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ?",
-        (event.stream.tenant, run, CONVERSATION),
-    )
-    return (row[0] if row else 0) or 0
+    return newest_message_in(tx, event.stream.tenant, run, CONVERSATION)
 
 
 def _ended_before_barrier(event: Applied, data: ev.VariantEnded) -> None:

@@ -57,11 +57,12 @@ async def stream_events(
     upto: int | None = None,
     containing: str = "",
     newest: int | None = None,
+    limit: int | None = None,
 ) -> list[EventRow]:
     """Return events of a stream in their order, of some kinds, with `after < seq <= upto`.
 
     `containing` narrows them to those whose stored data has this text; with `newest`, that many of the last
-    are returned, the newest first.
+    are returned, the newest first; with `limit`, that many of the first.
     """
     where, parameters = "stream = ? AND seq > ?", [stream_id, after]
     if upto is not None:
@@ -71,6 +72,8 @@ async def stream_events(
     if containing:
         where, parameters = f"{where} AND instr(data, ?) > 0", [*parameters, containing]
     order = "seq" if newest is None else f"seq DESC LIMIT {newest:d}"
+    if limit is not None:
+        order = f"{order} LIMIT {limit:d}"
     rows = await store.query(f"SELECT {_EVENT} FROM events WHERE {where} ORDER BY {order}", parameters)
     return [EventRow(*row) for row in rows]
 

@@ -22,6 +22,7 @@ from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import ArtelierError, InvalidRequest, NotFound, RunSuspended, ToolFailed
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
+from artelier.kernel.queries.runs import children_of
 from artelier.kernel.run.context import find_driver, is_final
 from artelier.kernel.tenants.scope import TenantScopes
 from artelier.loops.cycle import go_below
@@ -249,11 +250,9 @@ class _SubAgent:
         Errors: `ToolFailed` if the tree is too deep or too broad.
         """
         if core.children is None:
-            rows = await core.store.query(
-                "SELECT run FROM runs WHERE tenant = ? AND parent = ?", (core.tenant.id, core.run_id)
-            )
+            rows = await children_of(core.store, core.tenant.id, core.run_id)
             # A sibling may have been counted while we read: from here on nothing waits.
-            core.children = {run for (run,) in rows} | (core.children or set())
+            core.children = {row.run for row in rows} | (core.children or set())
         if run_id in core.children:
             return
         depth = sum(scope.startswith("run:") for scope in core.scopes)

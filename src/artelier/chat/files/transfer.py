@@ -17,6 +17,7 @@ from artelier.chat.files.chat_file import ChatFile
 from artelier.chat.session.settings import StoredChatSettings, check_chat
 from artelier.chat.tree.queries import ChatRow, chat_row
 from artelier.chat.turn.lorebooks import books_of
+from artelier.chat.turn.turn_config import LOOP
 from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import InvalidRequest
 from artelier.ids import MAIN_SPACE
@@ -25,6 +26,7 @@ from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Head
 from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import runs_between
 from artelier.log import Stream
 
 RUNS_MAX = 10_000
@@ -80,19 +82,17 @@ def _artifact(tenant: str, id_: str) -> Stream:
 
 async def _runs(services: Services, row: ChatRow, position: int) -> list[str]:
     """Return the runs that had begun at a position. Errors: `InvalidRequest` for more than one file takes."""
-    rows = await services.store.query(
-        "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
-        " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND r.loop = 'chat' AND e.position <= ?"
-        " ORDER BY r.run LIMIT ?",
-        (row.tenant, f"{row.chat}/r", f"{row.chat}/s", position, RUNS_MAX + 1),
+    low, high = f"{row.chat}/r", f"{row.chat}/s"
+    runs = await runs_between(
+        services.store, row.tenant, low, high, loop=LOOP, upto=position, limit=RUNS_MAX + 1
     )
-    if len(rows) > RUNS_MAX:
+    if len(runs) > RUNS_MAX:
         raise InvalidRequest(
             f"chat {row.chat!r} has more runs than one file takes",
             expected=f"at most {RUNS_MAX}",
             hint="Export the runs that matter one by one.",
         )
-    return [run for (run,) in rows]
+    return runs
 
 
 async def _artifacts(services: Services, row: ChatRow) -> tuple[tuple[str, ...], tuple[str, ...]]:

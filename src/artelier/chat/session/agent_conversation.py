@@ -19,9 +19,10 @@ from artelier.kernel import AgentResult, Renderer, Run, run_row
 from artelier.kernel.events import ContextAssembled
 from artelier.kernel.prompt.delimiters import fence
 from artelier.kernel.prompt.manifest import canonical, message_of_reply
-from artelier.kernel.queries.content import blob_json, shown_json
+from artelier.kernel.queries.content import blob_json, count_messages, newest_message, shown_json
 from artelier.kernel.queries.reports import approvals
-from artelier.kernel.queries.runs import RunRow
+from artelier.kernel.queries.runs import RunRow, numbered_run
+from artelier.kernel.queries.steps import steps_before
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
@@ -37,6 +38,8 @@ AgentEvent = Delta | Event | AgentResult
 
 _SESSION = re.compile(r"[A-Za-z0-9._:-]{1,120}")
 TURNS_MAX = 999_999
+LOOP = "agent"
+"""The loop that drives the turns, as their runs name it."""
 
 _OWN = re.compile(r"c\d+/model(/again)?")
 """Keys of the loop's own model steps."""
@@ -222,12 +225,8 @@ async def messages_before(run: Run, earlier: Earlier) -> tuple[list[ChatMessage]
         return [], False
     services = run.core.services
     own = await Renderer.open(services, run.tenant_id, run.id)
-    rows = await services.store.query(
-        "SELECT count(*) FROM messages m JOIN runs r ON r.id = m.run WHERE r.tenant = ? AND r.run = ?"
-        " AND m.conversation = 'main' AND m.n <= ?",
-        (run.tenant_id, run.id, earlier.count),
-    )
-    if rows[0][0] == earlier.count:
+    count = await count_messages(services.store, run.tenant_id, run.id, "main", upto=earlier.count)
+    if count == earlier.count:
         return await own.messages("main", 1, earlier.count), True
     before = await Renderer.open(services, run.tenant_id, earlier.run_id)
     messages: list[ChatMessage] = []
@@ -273,18 +272,14 @@ async def _last_prompt(services: Services, tenant: str, row: RunRow) -> ContextA
     """The newest prompt of the loop itself: operations and compactions ask models too."""
     before = _NEVER
     while True:
-        rows = await services.store.query(
-            "SELECT key, requested FROM steps WHERE run = ? AND kind = 'model' AND requested < ?"
-            " ORDER BY requested DESC LIMIT 500",
-            (row.id, before),
-        )
-        for key, _ in rows:
-            if _OWN.fullmatch(key):
+        steps = await steps_before(services.store, row.id, "model", before=before, limit=500)
+        for step in steps:
+            if _OWN.fullmatch(step.key):
                 renderer = await Renderer.open(services, tenant, row.run)
-                return await renderer.event(key)
-        if not rows:
+                return await renderer.event(step.key)
+        if not steps:
             return None
-        before = rows[-1][1]
+        before = steps[-1].requested
 
 
 async def _last_whole(
@@ -294,12 +289,7 @@ async def _last_whole(
 
     The last cycle of a run that ended without a reply is in no prompt, and yet its tools were called.
     """
-    rows = await services.store.query(
-        "SELECT max(m.n) FROM messages m JOIN runs r ON r.id = m.run"
-        " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ?",
-        (tenant, run_id, conversation),
-    )
-    end = max(shown, rows[0][0] or 0)
+    end = max(shown, await newest_message(services.store, tenant, run_id, conversation))
     renderer = await Renderer.open(services, tenant, run_id)
     tail = await renderer.messages(conversation, max(start, end - CARRIED_MAX), end)
     missing: set[str | None] = set()
@@ -336,27 +326,12 @@ def _unfence(text: str) -> str:
 
 async def last_turn(services: Services, tenant: str, session: str) -> RunRow | None:
     """The row of the newest run of a session; None if it has none."""
-    return await _turn_where(services, tenant, session, "1 ORDER BY run DESC")
+    return await numbered_run(services.store, tenant, session, loop=LOOP)
 
 
 async def oldest_open_turn(services: Services, tenant: str, session: str) -> RunRow | None:
     """Return the row of the first run of a session that has not ended; None if all have."""
-    has_no_end = "status NOT IN ('completed', 'failed', 'cancelled')"
-    return await _turn_where(services, tenant, session, f"{has_no_end} ORDER BY run")
-
-
-async def _turn_where(services: Services, tenant: str, session: str, which: str) -> RunRow | None:
-    rows = await services.store.query(
-        "SELECT run FROM runs WHERE tenant = ? AND run > ? AND run < ? AND loop = 'agent'"
-        f" AND run GLOB ? AND {which} LIMIT 1",
-        (tenant, f"{session}/", f"{session}0", f"{session}/{'[0-9]' * 6}"),
-    )
-    if not rows:
-        return None
-    try:
-        return await run_row(services.store, tenant, cast(str, rows[0][0]))
-    except NotFound:
-        return None
+    return await numbered_run(services.store, tenant, session, loop=LOOP, oldest_open=True)
 
 
 # What a turn is told of the turns that wait

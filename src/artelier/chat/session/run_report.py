@@ -16,7 +16,7 @@ from artelier.kernel import Renderer, run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
 from artelier.kernel.queries.reports import run_object
 from artelier.kernel.run.context import is_final
-from artelier.log import decode_stored
+from artelier.log.queries import stream_events
 from artelier.operations import events as ev
 
 EVENTS_MAX = 10_000
@@ -32,11 +32,7 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
     services, tenant = desk.services, desk.id
     row = await run_row(services.store, tenant, run_id)
     kinds = {kind.KIND: kind for kind in _KINDS}
-    rows = await services.store.query(
-        f"SELECT kind, data FROM events WHERE stream = ? AND kind IN ({', '.join('?' * len(kinds))})"
-        " ORDER BY seq LIMIT ?",
-        (row.id, *kinds, EVENTS_MAX),
-    )
+    events = await stream_events(services.store, row.id, *kinds, limit=EVENTS_MAX)
     shown: dict[str, Any] = {
         **run_object(row),
         "phase": "",
@@ -45,8 +41,8 @@ async def show_run(desk: Any, run_id: str) -> dict[str, Any]:
         "operations": [],
         "reports": [],
     }
-    for kind, data in rows:
-        await _add(desk, shown, decode_stored(data, type=kinds[kind]))
+    for event in events:
+        await _add(desk, shown, event.read(kinds[event.kind]))
     job = await shown_fields(services, tenant, row.settings)
     for name in ("chat", "branch", "trigger", "profile", "session_id"):
         shown[name] = job.get(name, "generate" if name == "trigger" else "")

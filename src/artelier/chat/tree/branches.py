@@ -6,6 +6,7 @@ from typing import Any
 
 from artelier.chat.tree.tree_rows import Node
 from artelier.errors import Conflict, NotFound
+from artelier.kernel.queries.runs import is_over
 from artelier.log import Applied, Tx
 from artelier.operations import events as ev
 
@@ -16,8 +17,6 @@ PARTS_MAX = 256
 MAIN = "main"
 """The branch that a chat begins with."""
 RUNS_MAX = 999_999
-
-ENDED = ("completed", "failed", "cancelled")
 
 
 class ChatConflict(Conflict):
@@ -72,7 +71,7 @@ def use_scope(event: Applied, tx: Tx, profile: str, session: str, *, runs: int) 
 
 def check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
     """Errors: `Conflict` while the run that a branch waits for has not ended."""
-    if branch["run"] and not _has_ended(event, tx, branch["run"]):
+    if branch["run"] and not is_over(tx, event.stream.tenant, branch["run"]):
         raise ChatConflict(
             f"branch {branch['name']!r} of chat {event.stream.id!r} is busy:"
             f" run {branch['run']} has not ended",
@@ -85,22 +84,13 @@ def check_free(event: Applied, tx: Tx, branch: dict[str, Any]) -> None:
 
 def check_settled(event: Applied, tx: Tx, node: Node) -> None:
     """Errors: `Conflict` for a node that a run is still at work on."""
-    if node.run and not _has_ended(event, tx, node.run):
+    if node.run and not is_over(tx, event.stream.tenant, node.run):
         raise ChatConflict(
             f"run {node.run} is still at work on this turn of chat {event.stream.id!r}",
             hint="Wait for it, or cancel it.",
             run=node.run,
             busy=True,
         )
-
-
-def _has_ended(event: Applied, tx: Tx, run: str) -> bool:
-    """Return True if a run is over; an imported one is driven no more. One that never started is not."""
-    tenant = event.stream.tenant
-    row = tx.one("SELECT status FROM runs WHERE tenant = ? AND run = ?", (tenant, run))
-    if row is not None and row[0] in ENDED:
-        return True
-    return tx.one("SELECT 1 FROM imports WHERE tenant = ? AND run = ?", (tenant, run)) is not None
 
 
 def waiting(event: Applied, tx: Tx, name: str, run: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from artelier.errors import (
 )
 from artelier.kernel import ModelResult, Prompt, Renderer, Run
 from artelier.kernel.events import StepCompleted
+from artelier.kernel.queries.steps import find_record, find_step
 from artelier.log import Blob, Store, decode_stored, stored_blob
 from artelier.operations.graph.failures import mask_secrets
 from artelier.operations.lore.activation import substitute_names
@@ -173,15 +174,11 @@ async def reply_so_far(store: Store, tenant: str, run: int) -> MainCall | None:
 
     `run` is the row id of the run's stream. What later operations will make of the reply is not in it.
     """
-    rows = await store.query(
-        "SELECT s.key, e.data FROM steps s JOIN events e ON e.stream = s.run AND e.seq = s.completed"
-        " WHERE s.run = ? AND s.key IN (?, ?)",
-        (run, KEY, COMMIT),
-    )
-    recorded = dict[Any, Any](rows)  # pyright: ignore[reportArgumentType] - rows of two columns
-    if COMMIT in recorded or KEY not in recorded:
+    call = await find_record(store, run, KEY)
+    commit = await find_step(store, run, COMMIT)
+    if call is None or call.outcome is None or (commit is not None and commit.completed is not None):
         return None
-    done = decode_stored(recorded[KEY], type=StepCompleted)
+    done = call.outcome.read(StepCompleted)
     plain = decode_stored(await stored_blob(store, tenant, done.result))
     return msgspec.convert(plain, MainCall)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from artelier.chat.tree.queries import ChatRow, TurnNodes, node_of_run, texts
 from artelier.chat.tree.tree_rows import Node, TurnStatus
 from artelier.chat.turn.main_call import reply_so_far
+from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store
 from artelier.operations.events import ReplyPart
 
@@ -129,12 +129,5 @@ async def _read_ended_runs(
 ) -> dict[str, tuple[int, str]]:
     """Row and status of runs that have begun a variant of the page and not said how it ended."""
     runs = sorted({one.run for turn in page for one in turn.variants if one.status is TurnStatus.BEGUN})
-    found: dict[str, Any] = {}
-    for start in range(0, len(runs), 200):
-        some = runs[start : start + 200]
-        rows = await store.query(
-            f"SELECT run, id, status FROM runs WHERE tenant = ? AND run IN ({', '.join('?' * len(some))})",
-            (chat.tenant, *some),
-        )
-        found.update({run: (row, status) for run, row, status in rows})
-    return found
+    rows = await runs_by_id(store, chat.tenant, runs) if runs else {}
+    return {run: (row.id, row.status) for run, row in rows.items()}

@@ -18,7 +18,7 @@ from artelier.kernel import run_row
 from artelier.kernel.queries.content import blob_json, shown_fields, shown_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
-from artelier.log import decode_stored
+from artelier.log.queries import stream_events
 from artelier.loops.cycle import go, read_recorded_job
 from artelier.loops.cycle import has_ended as run_has_ended
 from artelier.operations.events import OperationFinished, OperationStarted, PhaseChanged, PlannedOperation
@@ -166,21 +166,18 @@ async def _node(store: Any, chat: Any, run_id: str, job: TurnJob) -> Node | None
 
 
 async def _operations(services: Any, row: RunRow) -> dict[str, str]:
-    rows = await services.store.query(
-        "SELECT kind, data FROM events WHERE stream = ? AND kind IN (?, ?, ?) ORDER BY seq",
-        (row.id, OperationStarted.KIND, OperationFinished.KIND, PhaseChanged.KIND),
-    )
+    kinds = (OperationStarted.KIND, OperationFinished.KIND, PhaseChanged.KIND)
     ended: dict[tuple[str, str], str] = {}
     started: set[tuple[str, str]] = set()
     planned: list[PlannedOperation] = []
-    for kind, data in rows:
-        if kind == PhaseChanged.KIND:
-            planned.extend(decode_stored(data, type=PhaseChanged).plan)
-        elif kind == OperationStarted.KIND:
-            begun = decode_stored(data, type=OperationStarted)
+    for event in await stream_events(services.store, row.id, *kinds):
+        if event.kind == PhaseChanged.KIND:
+            planned.extend(event.read(PhaseChanged).plan)
+        elif event.kind == OperationStarted.KIND:
+            begun = event.read(OperationStarted)
             started.add((begun.hook, begun.operation_id))
         else:
-            one = decode_stored(data, type=OperationFinished)
+            one = event.read(OperationFinished)
             ended[one.hook, one.operation_id] = one.status
     if not is_final(row.status):
         ended.update(dict.fromkeys(started - ended.keys(), "running"))
@@ -204,11 +201,8 @@ def _rank(status: str) -> int:
 
 async def _unforeseen(services: Any, tenant: str, row: RunRow) -> dict[str, Any]:
     """A failure that the turn itself has not reported: where it was, and the run's own reason."""
-    rows = await services.store.query(
-        "SELECT data FROM events WHERE stream = ? AND kind = ? ORDER BY seq DESC LIMIT 1",
-        (row.id, PhaseChanged.KIND),
-    )
-    phase = decode_stored(rows[0][0], type=PhaseChanged).phase if rows else "planning"
+    newest = await stream_events(services.store, row.id, PhaseChanged.KIND, newest=1)
+    phase = newest[0].read(PhaseChanged).phase if newest else "planning"
     where = {"main_llm": "main_llm", "planning": "before_barrier", "barrier": "before_barrier"}
     where["before_main_llm"] = "before_barrier"
     message = await shown_json(services, tenant, row.message)

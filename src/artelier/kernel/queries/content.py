@@ -9,7 +9,7 @@ import msgspec
 
 from artelier.errors import Erased, InvalidRequest
 from artelier.kernel.run.services import Services
-from artelier.log import Store, decode_stored, stored_blob
+from artelier.log import Store, Tx, decode_stored, stored_blob
 from artelier.log.contract import stored_name
 
 
@@ -133,3 +133,30 @@ async def newest_snapshot(store: Store, stream_id: int, *, upto: int) -> Snapsho
         (stream_id, upto),
     )
     return SnapshotRow(*rows[0]) if rows else None
+
+
+_NEWEST = (
+    "SELECT max(m.n) FROM messages m JOIN runs r ON r.id = m.run"
+    " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ?"
+)
+
+
+async def newest_message(store: Store, tenant: str, run_id: str, conversation: str) -> int:
+    """Return the number of the last message of a run's conversation; 0 if it has none."""
+    return (await store.query(_NEWEST, (tenant, run_id, conversation)))[0][0] or 0
+
+
+def newest_message_in(tx: Tx, tenant: str, run_id: str, conversation: str) -> int:
+    """Return the same as `newest_message`, as it stands inside a transaction."""
+    row = tx.one(_NEWEST, (tenant, run_id, conversation))
+    return (row[0] if row else 0) or 0
+
+
+async def count_messages(store: Store, tenant: str, run_id: str, conversation: str, *, upto: int) -> int:
+    """Return how many messages of a run's conversation are recorded with a number up to `upto`."""
+    rows = await store.query(
+        "SELECT count(*) FROM messages m JOIN runs r ON r.id = m.run"
+        " WHERE r.tenant = ? AND r.run = ? AND m.conversation = ? AND m.n <= ?",
+        (tenant, run_id, conversation, upto),
+    )
+    return rows[0][0]

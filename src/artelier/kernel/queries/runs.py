@@ -459,3 +459,38 @@ async def is_reopened_after(store: Store, tenant: str, run_id: str, failed: str)
         (tenant, run_id, tenant, failed),
     )
     return bool(rows[0][0])
+
+
+async def runs_between(
+    store: Store, tenant: str, low: str, high: str, *, loop: str, upto: int, limit: int
+) -> list[str]:
+    """Return the runs of a loop with an id between two texts that had begun at a position, by id."""
+    rows = await store.query(
+        "SELECT r.run FROM runs r JOIN event_log e ON e.stream_id = r.id AND e.seq = 1"
+        " WHERE r.tenant = ? AND r.run > ? AND r.run < ? AND r.loop = ? AND e.position <= ?"
+        " ORDER BY r.run LIMIT ?",
+        (tenant, low, high, loop, upto, limit),
+    )
+    return [run for (run,) in rows]
+
+
+async def numbered_run(
+    store: Store, tenant: str, name: str, *, loop: str, oldest_open: bool = False
+) -> RunRow | None:
+    """Return the newest of the runs `<name>/000001` and on, or the oldest of those that have not ended."""
+    which = f"status NOT IN {ENDED} ORDER BY run" if oldest_open else "1 ORDER BY run DESC"
+    rows = await store.query(
+        f"{_RUN} WHERE tenant = ? AND run > ? AND run < ? AND loop = ? AND run GLOB ? AND {which} LIMIT 1",
+        (tenant, f"{name}/", f"{name}0", loop, f"{name}/{'[0-9]' * 6}"),
+    )
+    return RunRow(*rows[0]) if rows else None
+
+
+def is_over(tx: Tx, tenant: str, run_id: str) -> bool:
+    """Return True if a run has ended, or is a record of another store. One that never started is not over."""
+    row = tx.one(
+        f"SELECT 1 FROM runs WHERE tenant = ? AND run = ? AND status IN {ENDED}"
+        " UNION ALL SELECT 1 FROM imports WHERE tenant = ? AND run = ? LIMIT 1",
+        (tenant, run_id, tenant, run_id),
+    )
+    return row is not None

@@ -290,3 +290,12 @@ async def newest_answer_us(store: Store, tenant: str, *, key_pattern: str, runs_
         (tenant, runs_max, key_pattern),
     )
     return rows[0][0]
+
+
+async def steps_before(store: Store, stream_id: int, kind: str, *, before: int, limit: int) -> list[StepRow]:
+    """Return steps of a kind that a run asked for before an event, the newest first."""
+    rows = await store.query(
+        f"{_STEP} WHERE run = ? AND kind = ? AND requested < ? ORDER BY requested DESC LIMIT ?",
+        (stream_id, kind, before, limit),
+    )
+    return [StepRow(*row) for row in rows]
