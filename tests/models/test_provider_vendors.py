@@ -72,7 +72,7 @@ def test_the_responses_api_is_spoken_on_request_and_asked_to_keep_nothing():
     reply, received = exchange(Fault.raw(json.dumps(RESPONSE).encode()), "openai-responses:o1-pro")
 
     assert reply.text == "hi"
-    assert reply.usage == Usage(input_tokens=30, cached_input_tokens=10, output_tokens=4)
+    assert reply.usage == Usage(input_tokens=30, cached_input_tokens=10, output_tokens=4, reasoning_tokens=2)
     assert received.path == "/v1/responses"
     assert received.body["store"] is False
     assert received.body["max_output_tokens"] == 100

@@ -291,9 +291,14 @@ class ModelCompleted(Sent, frozen=True, kw_only=True, omit_defaults=True):
     key: str
     reply: BlobRef
     input_tokens: int = 0
-    """Includes `cached_input_tokens`."""
+    """Includes `cached_input_tokens` and `cache_write_input_tokens`."""
     cached_input_tokens: int = 0
+    """Read from the provider's prompt cache."""
+    cache_write_input_tokens: int = 0
+    """Written to the provider's prompt cache."""
     output_tokens: int = 0
+    """Includes `reasoning_tokens`."""
+    reasoning_tokens: int = 0
     cost: int = 0
     """Micro-dollars."""
     invalid: bool = False

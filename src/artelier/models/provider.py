@@ -168,7 +168,10 @@ class ProviderModel:
         return _VendorRequest(
             model=model,
             messages=vendor_mapper.messages_of(request, profile),
-            settings=vendor_mapper.settings_for(settings, profile),
+            settings={
+                **vendor_mapper.cache_settings_of(request),
+                **vendor_mapper.settings_for(settings, profile),
+            },
             parameters=vendor_mapper.parameters_of(request, output),
             output=output,
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from pydantic_ai.messages import (
+    CachePoint,
     ModelMessage,
     ModelRequestPart,
     ModelResponse,
@@ -17,6 +18,7 @@ from pydantic_ai.messages import (
     TextPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.messages import ModelRequest as VendorRequest
@@ -29,6 +31,7 @@ from artelier.errors import InvalidRequest
 from artelier.models.params import output_text, parse_arguments, parse_output
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall, Usage, sending
 from artelier.tokens.estimate import estimate_tokens
+from artelier.tokens.prompt_cache import cache_rules, leading_systems, marked_messages, tail_of, without_tail
 
 OUTPUT_TOOL = "final_result"
 """The tool through which a model without native structured output gives its output."""
@@ -112,6 +115,27 @@ def parameters_of(request: ModelRequest, output: Output | None) -> ModelRequestP
     )
 
 
+def cache_settings_of(request: ModelRequest) -> dict[str, Any]:
+    """Return settings that put the mark behind tools and system text, for an adapter that takes marks."""
+    if not takes_marks(request):
+        return {}
+    if request.model.startswith("anthropic:"):
+        # Tools come first in its prefix: one mark behind the system text is behind them too.
+        has_system = bool(leading_systems(request.messages))
+        return {
+            "anthropic_cache_instructions": has_system,
+            "anthropic_cache_tool_definitions": bool(request.tools) and not has_system,
+        }
+    # Its own mark would stand behind the tail, and writing costs more than fresh input.
+    return {"openai_prompt_cache_options": {"mode": "explicit"}, "openai_cache_instructions": True}
+
+
+def takes_marks(request: ModelRequest) -> bool:
+    """Return True if the provider caches where a request says, and this one is to be cached."""
+    rules = cache_rules(request.model)
+    return rules is not None and rules.is_marked and bool(marked_messages(request))
+
+
 def messages_of(request: ModelRequest, profile: Mapping[str, Any]) -> list[ModelMessage]:
     """The conversation. Everything between two assistant messages becomes one vendor request.
 
@@ -125,8 +149,11 @@ def messages_of(request: ModelRequest, profile: Mapping[str, Any]) -> list[Model
         takes_late_system=bool(profile.get("supports_inline_system_prompts")),
         id_chars=cast("int | None", profile.get("tool_call_id_length")),
     )
-    for message in request.messages:
-        conversion.add(message)
+    marked = marked_messages(request) if takes_marks(request) else ()
+    for number, message in enumerate(request.messages):
+        tail = tail_of(message) if message.role in ("user", "tool") else None
+        conversion.add(message if tail is None else without_tail(message))
+        conversion.add_behind(tail, is_marked=number in marked)
     return conversion.messages
 
 
@@ -149,6 +176,18 @@ class _Conversion:
             last.parts = [*last.parts, part]
         else:
             self.messages.append(VendorRequest(parts=[part]))
+
+    def add_behind(self, tail: str | None, *, is_marked: bool) -> None:
+        """Put a cache mark and the tail, each where there is one, behind the message that came last.
+
+        The tail is a piece of its own, so that what is before it stays the same from call to call.
+        """
+        pieces: list[UserContent] = [CachePoint()] if is_marked else []
+        if tail is not None and (text := tail.strip()):
+            pieces.append(text)
+        last = self.messages[-1]
+        if pieces and isinstance(last, VendorRequest):
+            last.parts = [*last.parts, UserPromptPart(content=pieces)]
 
     def _request_part(self, message: ChatMessage) -> ModelRequestPart:
         text = _text_of(message)
@@ -305,9 +344,13 @@ def _usage_of(usage: RequestUsage, *, text: str, calls: tuple[ToolCall, ...], re
         if (sent := sending.get()) is not None:
             sent.is_counted = True
     cached_tokens = min(max(0, usage.cache_read_tokens), input_tokens)
+    written_tokens = min(max(0, usage.cache_write_tokens), input_tokens - cached_tokens)
+    thought = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
     return Usage(
         input_tokens=input_tokens,
         cached_input_tokens=cached_tokens,
         output_tokens=output_tokens,
-        cache_write_input_tokens=min(max(0, usage.cache_write_tokens), input_tokens - cached_tokens),
+        cache_write_input_tokens=written_tokens,
+        cache_write_long_input_tokens=min(max(0, usage.cache_write_1h_tokens), written_tokens),
+        reasoning_tokens=min(max(0, thought), output_tokens),
     )

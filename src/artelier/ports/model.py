@@ -33,6 +33,19 @@ class Part(Value, frozen=True, kw_only=True):
     data: Any = None
 
 
+_TAIL = {"tail": True}
+
+
+def tail_part(text: str) -> Part:
+    """Return the last piece of a prompt: what holds for this step alone, and is in no later prompt."""
+    return Part(text=text, data=dict(_TAIL))
+
+
+def is_tail(part: Part) -> bool:
+    """Return True for the piece of a prompt that no later prompt holds: no cache should end with it."""
+    return part.type == "text" and part.data == _TAIL
+
+
 class ToolCall(Value, frozen=True, kw_only=True):
     """A model's wish to call a tool. `arguments` is what the model sent, parsed, or raw text if broken."""
 
@@ -88,6 +101,10 @@ class Usage(Value, frozen=True, kw_only=True):
     output_tokens: int = 0
     cache_write_input_tokens: int = 0
     """Written to the provider's prefix cache; some bill them above the price of fresh input."""
+    cache_write_long_input_tokens: int = 0
+    """Of those, the ones written to a cache that lives for an hour or longer, which costs more."""
+    reasoning_tokens: int = 0
+    """Of `output_tokens`, those that the model thought with."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -100,7 +117,11 @@ class Usage(Value, frozen=True, kw_only=True):
             input_tokens=self.input_tokens + other.input_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
-            cache_write_input_tokens=(self.cache_write_input_tokens + other.cache_write_input_tokens),
+            cache_write_input_tokens=self.cache_write_input_tokens + other.cache_write_input_tokens,
+            cache_write_long_input_tokens=(
+                self.cache_write_long_input_tokens + other.cache_write_long_input_tokens
+            ),
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -158,6 +179,8 @@ class Price(Value, frozen=True, kw_only=True):
     """None: cached input costs as much as fresh input."""
     cache_write: Decimal | None = None
     """Input that is written to a prefix cache. None: as much as fresh input."""
+    cache_write_long: Decimal | None = None
+    """Input that is written to a cache that lives for an hour or longer. None: as much as `cache_write`."""
     output: Decimal = Decimal(0)
     request: Decimal = Decimal(0)
     """USD per call."""
@@ -167,9 +190,9 @@ class Price(Value, frozen=True, kw_only=True):
 
         Errors: `InvalidConfig` for a float, and for what is not finite or negative.
         """
-        for name in ("input", "cached_input", "cache_write", "output", "request"):
+        for name in ("input", "cached_input", "cache_write", "cache_write_long", "output", "request"):
             value: object = getattr(self, name)
-            if value is None and name in ("cached_input", "cache_write"):
+            if value is None and name in ("cached_input", "cache_write", "cache_write_long"):
                 continue
             try:
                 if isinstance(value, float | bool):

@@ -87,14 +87,17 @@ def cost_microusd(price: Price, usage: Usage) -> int:
     output_tokens = max(0, usage.output_tokens)
     cached_tokens = max(0, usage.cached_input_tokens)
     written_tokens = max(0, usage.cache_write_input_tokens)
+    long_tokens = min(max(0, usage.cache_write_long_input_tokens), written_tokens)
     cached_rate = rates.input if rates.cached_input is None else rates.cached_input
     written_rate = rates.input if rates.cache_write is None else rates.cache_write
+    long_rate = written_rate if rates.cache_write_long is None else rates.cache_write_long
     with localcontext(_EXACT):
         # USD per million tokens is micro-dollars per token.
         return ceil_micro(
             rates.input * (input_tokens - cached_tokens - written_tokens)
             + cached_rate * cached_tokens
-            + written_rate * written_tokens
+            + written_rate * (written_tokens - long_tokens)
+            + long_rate * long_tokens
             + rates.output * output_tokens
             + rates.request * MICRO
         )
@@ -149,6 +152,7 @@ def _price_from(published: ModelPrice, model_id: str) -> Price | None:
         published.input_mtok,
         published.cache_read_mtok,
         published.cache_write_mtok,
+        published.cache_write_1h_mtok,
         *outputs,
         published.requests_kcount,
     ]
@@ -174,6 +178,7 @@ def _rates(published: ModelPrice, start: int) -> Price:
         input=rate(published.input_mtok) or Decimal(0),
         cached_input=rate(published.cache_read_mtok),
         cache_write=rate(published.cache_write_mtok),
+        cache_write_long=rate(published.cache_write_1h_mtok),
         output=max(out or Decimal(0) for out in outputs),
         request=(rate(published.requests_kcount) or Decimal(0)) / 1000,
     )
@@ -181,13 +186,16 @@ def _rates(published: ModelPrice, start: int) -> Price:
 
 def _highest(prices: Iterable[Price]) -> dict[str, Any]:
     every = list(prices)
+    written = [price.input if price.cache_write is None else price.cache_write for price in every]
     return {
         "input": max(price.input for price in every),
         "cached_input": max(
             price.input if price.cached_input is None else price.cached_input for price in every
         ),
-        "cache_write": max(
-            price.input if price.cache_write is None else price.cache_write for price in every
+        "cache_write": max(written),
+        "cache_write_long": max(
+            rate if price.cache_write_long is None else price.cache_write_long
+            for rate, price in zip(written, every, strict=True)
         ),
         "output": max(price.output for price in every),
         "request": max(price.request for price in every),

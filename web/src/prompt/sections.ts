@@ -20,6 +20,15 @@ export interface Sent {
   readonly text: string;
 }
 
+/** The pieces of a message as one text; null if one of them is no text. */
+function pieces(content: unknown): string | null {
+  if (!Array.isArray(content)) return null;
+  const texts = (content as { readonly type?: unknown; readonly text?: unknown }[]).map((piece) =>
+    piece.type === "text" && typeof piece.text === "string" ? piece.text : null,
+  );
+  return texts.every((text) => text !== null) ? texts.join("") : null;
+}
+
 /** The messages of a canonical request, for reading; null if it has another form. */
 export function messagesOf(request: string): readonly Sent[] | null {
   try {
@@ -27,7 +36,7 @@ export function messagesOf(request: string): readonly Sent[] | null {
     if (!Array.isArray(messages)) return null;
     return (messages as Record<string, unknown>[]).map((message) => {
       const { role, content, ...rest } = message;
-      const spoken = typeof content === "string" ? content : JSON.stringify(content, null, 1);
+      const spoken = typeof content === "string" ? content : (pieces(content) ?? JSON.stringify(content, null, 1));
       const more = Object.values(rest).some((value) => value !== null && value !== "");
       const text = [spoken ?? "", more ? JSON.stringify(rest, null, 1) : ""].filter(Boolean).join("\n\n");
       return { role: String(role), text };

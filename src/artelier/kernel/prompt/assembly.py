@@ -38,6 +38,7 @@ from artelier.kernel.prompt.manifest import (
     Prompt,
     PromptPart,
     RangePart,
+    Tail,
     canonical,
     comparable,
     compose,
@@ -191,11 +192,12 @@ def assemble(
         tools = decode_tools(core.clean(comparable(tools)))
         output_schema = msgspec.json.decode(core.clean(comparable(output_schema)))
         parts = tuple([_scrub_part(core.pii, part, pii) for part in parts])
-    contents = [part_content(part) for part in parts]
+    is_detached = _detaches_tail(recorded)
+    contents = [_content_of(part, is_detached=is_detached) for part in parts]
     request = compose(model=model, params=params, tools=tools, output_schema=output_schema, contents=contents)
     measured = MeasuredRequest.composed(request, contents, [_measure_of(part) for part in parts])
     blobs: list[Blob] = []
-    records = [_record(core, part, blobs) for part in parts]
+    records = [_record(core, part, blobs, is_detached=is_detached) for part in parts]
     stable = 0
     while stable < len(records) and records[stable].stability in STABLE:
         stable += 1
@@ -219,6 +221,22 @@ def assemble(
         request=measured.identity(core.key),
     )
     return Assembled.of(measured, event, blobs)
+
+
+def _detaches_tail(recorded: ev.ContextAssembled | None) -> bool:
+    """Return False for a recorded request with its tail inside the last message, as 0.1 made them."""
+    attached = [part for part in recorded.parts if _is_tail(part)] if recorded is not None else []
+    return not attached or attached[0].detached
+
+
+def _is_tail(part: PromptPart | ev.PartRecord) -> bool:
+    """Return True for text of the last message that may be another one in the next prompt."""
+    return not isinstance(part, RangePart) and part.attach and part.stability not in STABLE
+
+
+def _content_of(part: PromptPart, *, is_detached: bool) -> Content:
+    content = part_content(part)
+    return Tail(content) if is_detached and isinstance(content, str) and _is_tail(part) else content
 
 
 def _measure_of(part: PromptPart) -> Measure | None:
@@ -249,7 +267,7 @@ def _keep(core: RunCore, content: bytes, blobs: list[Blob]) -> BlobRef:
     return ref
 
 
-def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord:
+def _record(core: RunCore, part: PromptPart, blobs: list[Blob], *, is_detached: bool) -> ev.PartRecord:
     if isinstance(part, RangePart):
         record = ev.PartRecord(
             tag=part.tag,
@@ -270,6 +288,7 @@ def _record(core: RunCore, part: PromptPart, blobs: list[Blob]) -> ev.PartRecord
         src=part.src,
         tokens=part.tokens or estimate_tokens(content),
         attach=part.attach,
+        detached=is_detached and _is_tail(part),
         joined=part.joined,
         trust=trust_label(part.messages, part.trust),
         cut=part.cut,
@@ -433,7 +452,11 @@ class Renderer:
 
     async def _content_of(self, part: ev.PartRecord) -> Content:
         content = await self.content(part)
-        return Joint(content) if part.joined and isinstance(content, str) else content
+        if not isinstance(content, str):
+            return content
+        if part.joined:
+            return Joint(content)
+        return Tail(content) if part.detached else content
 
     async def head(self, event: ev.ContextAssembled) -> Head:
         """The stable beginning of a prompt."""

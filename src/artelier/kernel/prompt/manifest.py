@@ -17,7 +17,7 @@ from artelier.errors import CorruptStore, InvalidRequest
 from artelier.kernel.events import DroppedRecord, PartRecord
 from artelier.kernel.prompt.delimiters import Quote, quote_messages
 from artelier.log import BlobRef
-from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema
+from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema, tail_part
 
 STABLE = ("fixed", "slow")
 """Stabilities of the parts that stand in a manifest's head, before the cache boundary."""
@@ -128,11 +128,18 @@ class Joint(msgspec.Struct, frozen=True):
     text: str
 
 
-Content = tuple[ChatMessage, ...] | str | Joint
-"""What a part contributes: messages, text for the last one, or text for the one before."""
+class Tail(msgspec.Struct, frozen=True):
+    """Text that becomes a piece of its own at the end of the last message."""
+
+    text: str
 
 
-def part_content(part: PromptPart) -> Content:
+Content = tuple[ChatMessage, ...] | str | Joint | Tail
+"""What a part contributes: messages, text for the last one, text for the one before, or a piece for the last
+one."""
+
+
+def part_content(part: PromptPart) -> tuple[ChatMessage, ...] | str | Joint:
     if isinstance(part, RangePart):
         if part.quote is None:
             return part.messages
@@ -165,6 +172,14 @@ def _attach(message: ChatMessage, text: str) -> ChatMessage:
     return msgspec.structs.replace(message, content=joined)
 
 
+def _with_tail(message: ChatMessage, text: str) -> ChatMessage:
+    content = message.content
+    before = (Part(text=content),) if isinstance(content, str) else content
+    # The blank line belongs to the tail, so that the text of the message reads as it always did.
+    piece = tail_part(f"\n\n{text}" if message.text else text)
+    return msgspec.structs.replace(message, content=(*before, piece) if message.content else (piece,))
+
+
 def compose(
     *,
     model: str,
@@ -175,15 +190,21 @@ def compose(
 ) -> ModelRequest:
     """The request of a prompt: parts in order, attached text on the last message.
 
+    What changes from step to step (`Tail`) is one piece behind all the rest. Providers cache prefixes, and
+    what stands before it is, byte for byte, what the next prompt shows in its place.
+
     Errors: `InvalidRequest` if no part holds a message, or none before one that is joined.
     """
     messages: list[ChatMessage] = []
     attached: list[str] = []
+    tail: list[str] = []
     joined: list[str] = []
     """Text for the last one of `messages` so far; gathered, so that many parts cost what they hold."""
     for content in contents:
         if isinstance(content, str):
             attached.append(content)
+        elif isinstance(content, Tail):
+            tail.append(content.text)
         elif isinstance(content, Joint):
             if not messages:
                 raise InvalidRequest("a joined part needs a message before it", got="none")
@@ -197,6 +218,8 @@ def compose(
         raise InvalidRequest("a prompt needs at least one message", got="none")
     if added := [*joined, *attached]:
         messages[-1] = _attach(messages[-1], "\n\n".join(added))
+    if tail:
+        messages[-1] = _with_tail(messages[-1], "\n\n".join(tail))
     return ModelRequest(
         model=model, messages=tuple(messages), tools=tools, output_schema=output_schema, params=params
     )

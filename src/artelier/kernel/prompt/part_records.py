@@ -24,6 +24,9 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     src: tuple[str, ...] = ()
     attach: bool = False
     """Appended to the last message instead of standing as one."""
+    detached: bool = False
+    """Of an `attach` part: its text is a piece of its own at the end of the last message, so that the rest of
+    that message is the same in the next prompt. Prompts of 0.1 have none such: text joined text."""
     joined: bool = False
     """Appended to the message just before it instead of standing as one; `blob` is its text."""
     trust: str = "trusted"

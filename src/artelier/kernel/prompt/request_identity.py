@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from artelier.kernel.prompt.delimiters import is_untrusted
-from artelier.kernel.prompt.manifest import Content, Joint, Measure, comparable
+from artelier.kernel.prompt.manifest import Content, Joint, Measure, Tail, comparable
 from artelier.log.blobs import DataKey, blob_ref, name_blob
 from artelier.ports.model import ChatMessage, ModelRequest
 
@@ -127,7 +127,7 @@ class MeasuredRequest:
         call_ids: list[Set[str]] = []
         is_attached = False
         for content, found in zip(contents, known, strict=True):
-            if isinstance(content, str):
+            if isinstance(content, str | Tail):
                 is_attached = True
             elif isinstance(content, Joint):
                 assert last is not None  # `compose` has refused it
