@@ -11,20 +11,19 @@ from typing import Any
 from artelier.child_loop import MIB, serve
 from artelier.tools.worker.database import Database
 from artelier.tools.worker.tables import Failure
-
-LINE_CHARS_MAX = 500
+from artelier.tools.worker.text_files import excerpts
 
 
 def match_lines(pattern: str, text: str, *, hits_max: int) -> dict[str, Any]:
-    """The first lines that match: `{"hits": [[line number from 1, the line], ...]}`."""
+    """The first lines that match: `{"hits": [[line number from 1, excerpt, column from 1], ...]}`."""
     compiled = _compile(pattern)
-    hits: list[list[Any]] = []
+    hits: list[tuple[int, str, int]] = []
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
-        if compiled.search(line):
-            hits.append([number, line[:LINE_CHARS_MAX]])
-            if len(hits) >= hits_max:
-                break
-    return {"hits": hits}
+        places = (found.start() for found in compiled.finditer(line))
+        hits += [(number, *excerpt) for excerpt in excerpts(line, places)]
+        if len(hits) >= hits_max:
+            break
+    return {"hits": hits[:hits_max]}
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +55,9 @@ def main() -> None:
 def _answer(database: Database, message: dict[str, Any]) -> dict[str, Any]:
     try:
         if message["ask"] == "load":
-            return database.load(message["sources"])
+            return database.load(message["source"])
+        if message["ask"] == "lock":
+            return database.lock()
         if message["ask"] == "query":
             return database.query(message["sql"], rows_max=message["rows_max"], time_s=message["time_s"])
         return match_lines(message["pattern"], message["text"], hits_max=message["hits_max"])

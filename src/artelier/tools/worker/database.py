@@ -17,6 +17,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from artelier.tools.worker.documents import read_document
 from artelier.tools.worker.tables import (
     MAGIC,
     Failure,
@@ -94,8 +95,8 @@ def _decimal(value: Decimal) -> float | str:
 # --------------------------------------------------------------------------- database
 
 
-Loader = Callable[[str], None]
-"""Makes the table of the name it is given. Errors: `Failure`, `duckdb.Error`."""
+Loader = Callable[[str], str]
+"""Makes the table of the name it is given and returns a note on it. Errors: `Failure`, `duckdb.Error`."""
 
 MEMORY_LIMIT = "1GB"
 RESULT_BYTES_MAX = 1_000_000
@@ -121,21 +122,35 @@ class Database:
         self._db: duckdb.DuckDBPyConnection | None = None
         self._tables: dict[str, str] = {}
         """Table name to source, in the order of loading."""
+        self._notes: dict[str, str] = {}
 
-    def load(self, sources: list[dict[str, Any]]) -> dict[str, Any]:
-        """Load every source, then lock. Shapes: a source is `{source, stem, kind, descriptor}`; the
-        answer is `{tables: [{name, source, rows, columns}], skipped: [{source, reason}]}`.
+    def load(self, source: dict[str, Any]) -> dict[str, Any]:
+        """Load one source. Shapes: a source is `{source, stem, kind, descriptor}`; the answer is
+        `{skipped: [{source, reason}]}`.
         """
-        db = self._db = _library().connect(":memory:", config=_CONFIG)
-        db.execute("SET TimeZone = 'UTC'")
+        db = self._open()
         skipped: list[dict[str, str]] = []
-        for source in sources:
-            for label, name, load in self._parts(db, source, skipped):
-                self._load_one(db, label, name, load, skipped)
+        for label, name, load in self._parts(db, source, skipped):
+            self._load_one(db, label, name, load, skipped)
+        return {"skipped": skipped}
+
+    def lock(self) -> dict[str, Any]:
+        """Close the door to the outside for good.
+
+        Shapes: `{tables: [{name, source, rows, columns, note?}]}`; no note if there is nothing to say.
+        """
+        db = self._open()
         db.execute("SET enable_external_access = false")
         db.execute("SET lock_configuration = true")
-        tables = [self._describe(db, name, source) for name, source in self._tables.items()]
-        return {"tables": tables, "skipped": skipped}
+        return {"tables": [self._describe(db, name, source) for name, source in self._tables.items()]}
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if self._db is not None:
+            return self._db
+        db: duckdb.DuckDBPyConnection = _library().connect(":memory:", config=_CONFIG)
+        db.execute("SET TimeZone = 'UTC'")
+        self._db = db
+        return db
 
     def query(self, sql: str, *, rows_max: int, time_s: float) -> dict[str, Any]:
         """Rows of one reading statement, as JSON data. Errors: `Failure`."""
@@ -175,6 +190,8 @@ class Database:
             yield label, stem, load
         elif source["kind"] == "parquet":
             yield label, stem, partial(_load_parquet, db, descriptor=descriptor)
+        elif source["kind"] != "sqlite":
+            yield from _document_parts(db, source, skipped)
         elif os.pread(descriptor, len(MAGIC), 0) != MAGIC:
             skipped.append({"source": label, "reason": "not an SQLite database"})
         else:
@@ -207,26 +224,42 @@ class Database:
     ) -> None:
         name = make_unique(identifier(wished), self._tables)
         try:
-            load(name)
+            note = load(name)
         except (Failure, _library().Error, OSError, ValueError) as error:
             with contextlib.suppress(_library().Error):
                 db.execute(f"DROP TABLE IF EXISTS {quote_identifier(name)}")
             skipped.append({"source": label, "reason": first_line(error)})
         else:
             self._tables[name] = label
+            self._notes[name] = note
 
     def _describe(self, db: duckdb.DuckDBPyConnection, name: str, source: str) -> dict[str, Any]:
         rows = db.execute(f"SELECT count(*) FROM {quote_identifier(name)}").fetchall()[0][0]
         columns = db.execute(f"DESCRIBE {quote_identifier(name)}").fetchall()
-        return {
+        described: dict[str, Any] = {
             "name": name,
             "source": source,
             "rows": rows,
             "columns": [{"name": column[0], "type": column[1]} for column in columns],
         }
+        return described | ({"note": self._notes[name]} if self._notes[name] else {})
 
 
-def _load_parquet(db: duckdb.DuckDBPyConnection, name: str, *, descriptor: int) -> None:
+def _document_parts(
+    db: duckdb.DuckDBPyConnection, source: dict[str, Any], skipped: list[dict[str, str]]
+) -> Iterator[tuple[str, str, Loader]]:
+    label, stem = source["source"], source["stem"]
+    try:
+        parts = read_document(source["kind"], source["descriptor"])
+    except (Failure, ValueError, OSError) as failure:
+        skipped.append({"source": label, "reason": first_line(failure)})
+        return
+    for part in parts:
+        name = stem if len(parts) == 1 or not part.label else f"{stem}_{part.label}"
+        yield f"{label}#{part.label}" if part.label else label, name, partial(part.load, db)
+
+
+def _load_parquet(db: duckdb.DuckDBPyConnection, name: str, *, descriptor: int) -> str:
     place = f"read_parquet('/dev/fd/{descriptor}')"
     columns = db.execute(f"DESCRIBE SELECT * FROM {place}").fetchall()
     # Instants become UTC timestamps without a zone: Python has no zone database to hand them over
@@ -238,6 +271,7 @@ def _load_parquet(db: duckdb.DuckDBPyConnection, name: str, *, descriptor: int) 
         for column, kind, *_ in columns
     )
     db.execute(f"CREATE TABLE {quote_identifier(name)} AS SELECT {chosen} FROM {place}")
+    return ""
 
 
 def _check_statement(sql: str) -> None:

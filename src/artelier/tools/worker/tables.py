@@ -13,6 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import duckdb
 
+from artelier.tools.worker.columns import AUTO, forms_of, literal, quote_identifier
+from artelier.tools.worker.text_files import UTF_8, encoding_of
 
 _PLACE = re.compile(r"\(?(?:/dev/fd|/proc/self/fd)/\d+\)?|/nonexistent\S*")
 
@@ -70,11 +72,6 @@ def make_unique(name: str, taken: Iterable[str]) -> str:
     return chosen
 
 
-def quote_identifier(name: str) -> str:
-    """A name as an SQL identifier, whatever it holds."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def columns_from(header: Iterable[str]) -> list[str]:
     """Names for the columns of a header: trimmed, never empty, never twice (case ignored)."""
     names: list[str] = []
@@ -92,23 +89,11 @@ def columns_from(header: Iterable[str]) -> list[str]:
 
 
 # --------------------------------------------------------------------------- rows
-# Rows of text become a table: loaded as they are, then every column gets a type by the form of all its
-# values, never of a sample.
+# Rows of text become a table: loaded as they are, then every column gets its type from `columns`.
 
 
-# The forms by which a column is recognised, tried in this order. A number with a leading zero or a plus
-# is an identifier or a telephone number, so it stays text; so does a number of more digits than the type
-# can hold, a date in any but ISO order, and `yes`.
-FORMS: tuple[tuple[str, str], ...] = (
-    ("BIGINT", r"-?(0|[1-9][0-9]{0,17})"),
-    ("DOUBLE", r"-?(0|[1-9][0-9]{0,14})?(\.[0-9]{1,15})?([eE][-+]?[0-9]{1,2})?"),
-    ("BOOLEAN", r"(?i)true|false"),
-    ("DATE", r"[0-9]{4}-[0-9]{2}-[0-9]{2}"),
-    ("TIMESTAMP", r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"),
-)
+NOTES_CHARS_MAX = 2_000
 
-COLUMNS_AT_ONCE = 16
-"""Planning a query takes time in the square of its expressions: 9 s for 500 columns, 2 s like this."""
 
 # How rows travel when they do not come from a file of their own: NULL is a text nobody writes, so that
 # empty text stays empty text.
@@ -123,8 +108,12 @@ def load_rows(
     rows: Iterable[Sequence[str | None]],
     *,
     types: Sequence[str | None] | None = None,
-) -> None:
-    """Make a table of rows; `types` None: by the form of the values. Errors: `duckdb.Error`."""
+    is_semicolon: bool = False,
+) -> str:
+    """Make a table of rows and return the notes on it; `types` None: by the form of the values.
+
+    Errors: `Failure`, `duckdb.Error`.
+    """
     # Text in a file is how rows enter DuckDB a hundred times faster than one by one.
     with _scratch() as draft:
         writer = csv.writer(draft, delimiter=_DELIMITER, lineterminator="\n")
@@ -135,7 +124,17 @@ def load_rows(
             count += 1
         draft.flush()
         place = f"/dev/fd/{draft.fileno()}"
-        load_text(db, table, place, columns, delimiter=_DELIMITER, count=count, null=_NULL, types=types)
+        return load_text(
+            db,
+            table,
+            place,
+            columns,
+            delimiter=_DELIMITER,
+            count=count,
+            null=_NULL,
+            types=types,
+            is_semicolon=is_semicolon,
+        )
 
 
 def _scratch() -> IO[str]:
@@ -155,65 +154,33 @@ def load_text(
     count: int,
     null: str = "",
     types: Sequence[str | None] | None = None,
-) -> None:
-    """Make a table of a delimited file with a header. Shapes: `count` rows must come out.
+    is_semicolon: bool = False,
+) -> str:
+    """Make a table of a delimited file with a header, and return the notes on its columns.
+
+    Shapes: `count` rows must come out; a type is one of DuckDB's, None for text as it is, or a rule of
+    `columns`.
+    `is_semicolon`: the file is delimited as where a comma marks decimals.
 
     Errors: `Failure` if they do not, `duckdb.Error` for rows it can't read.
     """
-    spec = ", ".join(f"{_literal(name)}: 'VARCHAR'" for name in columns)
+    spec = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
     db.execute(
-        f"CREATE TABLE raw AS SELECT * FROM read_csv({_literal(place)}, auto_detect=false, "
-        f"header=true, columns={{{spec}}}, delim={_literal(delimiter)}, quote='\"', escape='\"', "
-        f"nullstr={_literal(null)}, strict_mode=true, null_padding=false, parallel=false)"
+        f"CREATE TABLE raw AS SELECT * FROM read_csv({literal(place)}, auto_detect=false, "
+        f"header=true, columns={{{spec}}}, delim={literal(delimiter)}, quote='\"', escape='\"', "
+        f"nullstr={literal(null)}, strict_mode=true, null_padding=false, parallel=false)"
     )
     try:
         # DuckDB's reader drops some malformed rows without a word, even in strict mode.
         loaded = db.execute("SELECT count(*) FROM raw").fetchall()[0][0]
         if loaded != count:
             raise Failure(f"{count} rows were written and {loaded} were read")
-        chosen = _forms(db, columns) if types is None else types
-        casts = [_cast(name, kind) for name, kind in zip(columns, chosen, strict=True)]
-        db.execute(f"CREATE TABLE {quote_identifier(table)} AS SELECT {', '.join(casts)} FROM raw")
+        found = forms_of(db, columns, types or [AUTO] * len(columns), is_semicolon=is_semicolon)
+        casts = ", ".join(form.expression for form in found)
+        db.execute(f"CREATE TABLE {quote_identifier(table)} AS SELECT {casts} FROM raw")
+        return "; ".join(form.note for form in found if form.note)[:NOTES_CHARS_MAX]
     finally:
         db.execute("DROP TABLE raw")
-
-
-def _forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
-    """Return for each column the first form that all its values have; None if there is none, or no value."""
-    found: list[str | None] = []
-    for start in range(0, len(columns), COLUMNS_AT_ONCE):
-        found += _forms_of(db, columns[start : start + COLUMNS_AT_ONCE])
-    return found
-
-
-def _forms_of(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
-    tests: list[str] = []
-    for name in columns:
-        column = quote_identifier(name)
-        tests.append(f"count({column}) > 0")
-        for kind, form in FORMS:
-            fits = f"regexp_full_match(trim({column}), {_literal(form)})"
-            if kind in ("DATE", "TIMESTAMP", "DOUBLE"):
-                fits += f" AND TRY_CAST(trim({column}) AS {kind}) IS NOT NULL"
-            tests.append(f"coalesce(bool_and({column} IS NULL OR ({fits})), false)")
-    flags = db.execute(f"SELECT {', '.join(tests)} FROM raw").fetchone() or ()
-    width = len(FORMS) + 1
-    found: list[str | None] = []
-    for start in range(0, len(flags), width):
-        filled = flags[start]
-        fits = flags[start + 1 : start + width]
-        kinds = [kind for (kind, _), fit in zip(FORMS, fits, strict=True) if fit]
-        found.append(kinds[0] if filled and kinds else None)
-    return found
-
-
-def _cast(name: str, kind: str | None) -> str:
-    column = quote_identifier(name)
-    return column if kind is None else f"CAST(trim({column}) AS {kind}) AS {column}"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 # --------------------------------------------------------------------------- delimited
@@ -230,11 +197,15 @@ DELIMITERS = (",", ";", "\t", "|")
 
 def load_delimited(
     db: duckdb.DuckDBPyConnection, table: str, *, descriptor: int, kind: str, error: type[Exception]
-) -> None:
-    """Make a table of a delimited file. Shapes: `error` is what DuckDB raises. Errors: `Failure`."""
-    line = _first_line(descriptor)
+) -> str:
+    """Make a table of a delimited file and return the notes on it. Shapes: `error` is what DuckDB raises.
+
+    Errors: `Failure`.
+    """
+    codec, note = _codec(descriptor)
+    line = _first_line(descriptor, codec)
     delimiter = "\t" if kind == "tsv" else max(DELIMITERS, key=lambda mark: _width(line, mark))
-    rows = _rows(descriptor, delimiter)
+    rows = _rows(descriptor, delimiter, codec)
     header = next(rows, None)
     if header is None or not any(name.strip() for name in header):
         raise Failure("the header is empty")
@@ -243,24 +214,41 @@ def load_delimited(
     columns = columns_from(header)
     count = sum(1 for _ in rows)
     place = f"/dev/fd/{descriptor}"
+    is_semicolon = delimiter == ";"
     try:
-        load_text(db, table, place, columns, delimiter=delimiter, count=count)
+        if codec != UTF_8:
+            raise Failure("DuckDB reads UTF-8")
+        notes = load_text(
+            db, table, place, columns, delimiter=delimiter, count=count, is_semicolon=is_semicolon
+        )
     except (Failure, error):
-        again = _rows(descriptor, delimiter)
+        again = _rows(descriptor, delimiter, codec)
         next(again)
-        load_rows(db, table, columns, ([value or None for value in row] for row in again))
+        values = ([value or None for value in row] for row in again)
+        notes = load_rows(db, table, columns, values, is_semicolon=is_semicolon)
+    return "; ".join(filter(None, (note, notes)))
 
 
-def _first_line(descriptor: int) -> str:
-    raw = os.pread(descriptor, HEADER_BYTES_MAX, 0)
-    if not raw.strip():
+def _codec(descriptor: int) -> tuple[str, str]:
+    """Return the codec of the whole file, and a note if it was guessed. Errors: `Failure`."""
+    head = os.pread(descriptor, HEADER_BYTES_MAX, 0)
+    if not head.strip():
         raise Failure("the file is empty")
-    if b"\0" in raw and not raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Failure("the file is binary, not text")
-    line = raw.splitlines()[0]
-    if len(line) >= HEADER_BYTES_MAX:
+    with open(f"/dev/fd/{descriptor}", "rb") as file:
+        try:
+            return encoding_of(file.read())
+        except ValueError as problem:
+            raise Failure(str(problem)) from None
+
+
+def _first_line(descriptor: int, codec: str) -> str:
+    raw = os.pread(descriptor, HEADER_BYTES_MAX, 0)
+    line = (raw.decode(codec, "replace").splitlines() or [""])[0]
+    if len(line.encode("utf-8", "replace")) >= HEADER_BYTES_MAX:
         raise Failure("the first line is too long for a header")
-    return line.decode("utf-8-sig", "replace")
+    return line
 
 
 def _width(line: str, delimiter: str) -> int:
@@ -268,13 +256,13 @@ def _width(line: str, delimiter: str) -> int:
     return max((len(row) for row in csv.reader([line], delimiter=delimiter)), default=0)
 
 
-def _rows(descriptor: int, delimiter: str) -> Iterator[list[str]]:
+def _rows(descriptor: int, delimiter: str, codec: str) -> Iterator[list[str]]:
     """The header and all rows. Errors: `Failure` with the line, if one is malformed."""
     csv.field_size_limit(VALUE_CHARS_MAX)
     reader: Any = None
     width = 0
     try:
-        with open(f"/dev/fd/{descriptor}", encoding="utf-8-sig", newline="") as file:
+        with open(f"/dev/fd/{descriptor}", encoding=codec, newline="") as file:
             reader = csv.reader(file, delimiter=delimiter, strict=True)
             for row in reader:
                 width = width or len(row)
@@ -287,7 +275,7 @@ def _rows(descriptor: int, delimiter: str) -> Iterator[list[str]]:
                     raise Failure(f"{found}, the header has {width}")
                 yield values
     except UnicodeDecodeError:
-        raise Failure("the file is not UTF-8 text") from None
+        raise Failure("the file is not text of one encoding") from None
     except csv.Error as broken:
         line = reader.line_num if reader is not None else 1
         raise Failure(f"line {line}: {str(broken)[:100]}") from None
@@ -327,7 +315,7 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise Failure(f"SQLite: {str(error)[:150]}") from None
 
-    def load(self, db: duckdb.DuckDBPyConnection, table: str, *, source: str) -> None:
+    def load(self, db: duckdb.DuckDBPyConnection, table: str, *, source: str) -> str:
         """Copy one table with the types of its values. Errors: `Failure`, `duckdb.Error`."""
         try:
             names = [row[1] for row in self._db.execute(f"PRAGMA table_info({quote_identifier(source)})")]
@@ -337,7 +325,7 @@ class SqliteFile:
             rows = self._db.execute(
                 f"SELECT {', '.join(map(quote_identifier, names))} FROM {quote_identifier(source)}"
             )
-            load_rows(
+            return load_rows(
                 db,
                 table,
                 columns_from(names),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from artelier.errors import ToolFailed
 from artelier.ports.tool import ToolContext
 from artelier.tools.function import Tool, tool
+from artelier.tools.worker.text_files import UnknownEncoding, decode
 from artelier.tools.workspace.folder import (
     DEPTH_MAX,
     OUT_FOLDER,
@@ -32,8 +33,16 @@ def read_text(
 ) -> tuple[str, FileState]:
     """A whole text file; a byte order mark is left out.
 
-    Errors: `ToolFailed` if it can't be opened, is too large, or is not UTF-8 text.
+    Errors: `ToolFailed` if it can't be opened, is too large, or is no text of a known encoding.
     """
+    text, state, _ = read_noted_text(folder, path, bytes_max=bytes_max)
+    return text, state
+
+
+def read_noted_text(
+    folder: WorkspaceFolder, path: str, *, bytes_max: int = READ_BYTES_MAX
+) -> tuple[str, FileState, str]:
+    """As `read_text`, with a note on the encoding where it could only be guessed."""
     with folder.file(path) as (descriptor, state):
         if state.size_bytes > bytes_max:
             raise path_error(
@@ -44,12 +53,10 @@ def read_text(
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             raw = stream.read(bytes_max + 1)
     try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise path_error(path, f"is not UTF-8 text (byte {error.start})") from None
-    if "\0" in text:
-        raise path_error(path, "is binary, not text")
-    return text, state
+        text, note = decode(raw)
+    except UnknownEncoding as problem:
+        raise path_error(path, problem.args[0].removeprefix("the file ").removeprefix("it ")) from None
+    return text, state, note
 
 
 def write_text(folder: WorkspaceFolder, path: str, text: str, *, token: str) -> dict[str, Any]:
@@ -122,16 +129,19 @@ def file_tools(folder: WorkspaceFolder, *, writable: bool) -> list[Tool[..., Any
         offset: Annotated[int, Field(ge=0, description="First character, counted from 0.")] = 0,
         limit: Annotated[int, Field(ge=1, le=200_000, description="Characters at most.")] = 20_000,
     ) -> dict[str, Any]:
-        """Read a UTF-8 text file of the workspace. Goes on at `next_offset` if the file is longer."""
-        text, state = read_text(folder, path)
+        """Read a text file of the workspace; `line` is the number of the line with which the text begins.
+        Goes on at `next_offset` if the file is longer."""
+        text, state, note = read_noted_text(folder, path)
         end = min(offset + limit, len(text))
-        return {
+        answer: dict[str, Any] = {
             "path": state.path,
             "text": text[offset:end],
+            "line": text.count("\n", 0, offset) + 1,
             "offset": offset,
             "total_chars": len(text),
             "next_offset": end if end < len(text) else None,
         }
+        return answer | ({"note": note} if note else {})
 
     def probe(idempotency_key: str, arguments: dict[str, Any]) -> dict[str, Any]:
         return settle_write(folder, arguments["path"], arguments["text"])

@@ -10,17 +10,20 @@ from typing import Annotated, Any
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.files import read_text, walk
+from artelier.tools.worker.text_files import excerpts
+from artelier.tools.workspace.files import read_noted_text, walk
 from artelier.tools.workspace.folder import WorkspaceFolder, refuse_placeholders
 
-LINE_CHARS_MAX = 500
 QUERY_CHARS_MAX = 1_000
 FILE_BYTES_MAX = 8 * 1024 * 1024
 TOTAL_BYTES_MAX = 64 * 1024 * 1024
+SKIPPED_MAX = 20
+"""Files that are no text, as far as they are named."""
 PATTERN_S = 5.0
 """For all files of one search with a pattern."""
 
-Hits = list[tuple[int, str]]
+Hits = list[tuple[int, str, int]]
+"""Number of the line, an excerpt of it, and the column at which that begins; both counted from 1."""
 Matcher = Callable[[str, int], Hits]
 """The first lines of a text that match, at most so many."""
 
@@ -28,7 +31,7 @@ Matcher = Callable[[str, int], Hits]
 def search(
     folder: WorkspaceFolder, query: str, path: str, *, hits_max: int, matcher: Matcher
 ) -> dict[str, Any]:
-    """Lines that match, by path and line. `truncated` says that there may be more.
+    """Lines that match, by path and line. `truncated` says that there may be more, `skipped` what is no text.
 
     Errors: `ToolFailed` for an empty query, or a path that can't be used.
     """
@@ -36,15 +39,20 @@ def search(
         raise ToolFailed("not a query", expected=f"1 to {QUERY_CHARS_MAX} characters")
     hits: list[dict[str, Any]] = []
     paths, truncated = _files(folder, path)
-    for name, text in _texts(folder, paths):
+    skipped: list[dict[str, str]] = []
+    for name, text, note in _texts(folder, paths):
+        if note:
+            skipped.append({"path": name, "reason": note})
         if text is None:
             truncated = True
             continue
-        found = matcher(text, hits_max + 1 - len(hits))
-        hits += [{"path": name, "line": line, "text": shown} for line, shown in found]
+        for line, shown, column in matcher(text, hits_max + 1 - len(hits)):
+            hit: dict[str, Any] = {"path": name, "line": line, "text": shown}
+            hits.append(hit if column == 1 else {**hit, "column": column})
         if len(hits) > hits_max:
             return {"hits": hits[:hits_max], "truncated": True}
-    return {"hits": hits, "truncated": truncated}
+    said = {"skipped": skipped[:SKIPPED_MAX]} if skipped else {}
+    return {"hits": hits, "truncated": truncated, **said}
 
 
 def _files(folder: WorkspaceFolder, path: str) -> tuple[list[str], bool]:
@@ -56,21 +64,24 @@ def _files(folder: WorkspaceFolder, path: str) -> tuple[list[str], bool]:
     return [entry.path for entry in entries if entry.type == "file"], cut
 
 
-def _texts(folder: WorkspaceFolder, paths: list[str]) -> Iterator[tuple[str, str | None]]:
-    """Each text file; None where a bound leaves it out. Files that are not text are passed over."""
+def _texts(folder: WorkspaceFolder, paths: list[str]) -> Iterator[tuple[str, str | None, str]]:
+    """Each text file and what is to say of it; no text where a bound leaves it out, an empty one for a file
+    that is none.
+    """
     total = 0
     for path in paths:
         try:
             with folder.file(path) as (_, state):
                 size = state.size_bytes
             if size > FILE_BYTES_MAX or total + size > TOTAL_BYTES_MAX:
-                yield path, None
+                yield path, None, ""
                 continue
-            text, _ = read_text(folder, path, bytes_max=FILE_BYTES_MAX)
-        except ToolFailed:
+            text, _, note = read_noted_text(folder, path, bytes_max=FILE_BYTES_MAX)
+        except ToolFailed as failure:
+            yield path, "", "" if "is binary" in failure.message else failure.message
             continue
         total += size
-        yield path, text
+        yield path, text, note
 
 
 def plain_matcher(query: str) -> Matcher:
@@ -81,8 +92,15 @@ def plain_matcher(query: str) -> Matcher:
         if wanted not in text.casefold():
             return []
         lines = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
-        found = ((number, line) for number, line in lines if wanted in line.casefold())
-        return [(number, line[:LINE_CHARS_MAX]) for number, line in islice(found, hits_max)]
+        found = ((number, *excerpt) for number, line in lines for excerpt in excerpts(line, places(line)))
+        return list(islice(found, hits_max))
+
+    def places(line: str) -> Iterator[int]:
+        folded = line.casefold()
+        at = folded.find(wanted)
+        while at >= 0:
+            yield at
+            at = folded.find(wanted, at + len(wanted))
 
     return match
 
@@ -110,7 +128,7 @@ class PatternMatcher:
             raise ToolFailed("the pattern needs too much memory") from None
         if "failed" in answer:
             raise ToolFailed(answer["failed"], hint=answer["hint"])
-        return [(number, line) for number, line in answer["hits"]]
+        return [(number, shown, column) for number, shown, column in answer["hits"]]
 
     def close(self) -> None:
         self._child.close()
@@ -127,7 +145,8 @@ def search_tool(folder: WorkspaceFolder) -> Tool[..., Any]:
         max_hits: Annotated[int, Field(ge=1, le=1_000, description="Lines at most.")] = 50,
     ) -> dict[str, Any]:
         """Find lines in the text files of the workspace, below a folder or in one file. Plain text ignores
-        case; with `regex` the query is a Python regular expression over single lines."""
+        case; with `regex` the query is a Python regular expression over single lines. Of a line above 500
+        characters, the text around each place is shown; `column` says where that begins."""
         refuse_placeholders(query)
         if not regex:
             return search(folder, query, path, hits_max=max_hits, matcher=plain_matcher(query))

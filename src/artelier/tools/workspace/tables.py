@@ -1,4 +1,4 @@
-"""Tables of the workspace: `describe_tables` and `query_sql` over CSV, TSV, Parquet and SQLite files."""
+"""Tables of the workspace: `describe_tables` and `query_sql` over the files of `KINDS`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import posixpath
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -22,12 +23,21 @@ FILE_BYTES_MAX = 200 * 1024 * 1024
 TOTAL_BYTES_MAX = 500 * 1024 * 1024
 """Of all files together, so that they fit into the helper's memory."""
 LOAD_S = 90.0
+"""For all files together."""
+FILE_S = 30.0
+"""For one file: a slow one is left out, and the others are tables all the same."""
+STOPPED_MAX = 3
+"""Files that end the helper process; after so many, nothing is loaded."""
 QUERY_S = 20.0
 GRACE_S = 2.0
 """How long past its time a query may go on before the helper process is killed."""
 
 NEEDS = Needs(
-    preload=("duckdb", "encodings.utf_8_sig"),
+    preload=(
+        "duckdb",
+        "python_calamine",
+        *(f"encodings.{codec}" for codec in ("utf_8_sig", "utf_16", "cp1252", "cp437")),  # ZIP: cp437
+    ),
     # DuckDB asks how much memory there is, and ends its process where these exist and cannot be read.
     files=("/proc/self/cgroup", "/sys/fs/cgroup"),
     scratch_bytes=2 * 1024 * 1024 * 1024,
@@ -41,6 +51,14 @@ KINDS = {
     ".db": "sqlite",
     ".sqlite": "sqlite",
     ".sqlite3": "sqlite",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".xlsx": "workbook",
+    ".xlsm": "workbook",
+    ".xls": "workbook",
+    ".ods": "workbook",
+    ".log": "log",
 }
 
 
@@ -60,8 +78,9 @@ def tables_of(folder: WorkspaceFolder) -> Tables:
 class Tables:
     """The tables of a workspace, loaded once per state of its files."""
 
-    def __init__(self, folder: WorkspaceFolder, *, query_s: float = QUERY_S) -> None:
+    def __init__(self, folder: WorkspaceFolder, *, query_s: float = QUERY_S, file_s: float = FILE_S) -> None:
         self._folder = folder
+        self._file_s = file_s
         self._query_s = query_s
         self._lock = threading.Lock()
         self._child: Child | None = None
@@ -93,17 +112,39 @@ class Tables:
                 return self._child
             if self._child is not None:
                 self._child.close()
-            handed = [source["descriptor"] for source in sources]
-            needs = NEEDS._replace(files=(*NEEDS.files, *_beside(sources)))
-            child = Child(descriptors=handed, needs=needs)
-            try:
-                answer = child.ask({"ask": "load", "sources": sources}, timeout_s=LOAD_S)
-            except ChildStopped as stopped:
-                raise _stopped_error("loading the tables", stopped, limit_s=LOAD_S) from None
-            found = _result(answer)
+            child, found = self._loaded(sources)
         found["skipped"] = sorted([*skipped, *found["skipped"]], key=lambda item: item["source"])
         self._child, self._state, self._found = child, states, found
         return child
+
+    def _loaded(self, sources: list[dict[str, Any]]) -> tuple[Child, dict[str, Any]]:
+        """Return a helper that holds every source but those that end it. Errors: `ToolFailed`."""
+        stopped: list[dict[str, str]] = []
+        deadline = time.monotonic() + LOAD_S
+        while True:
+            needs = NEEDS._replace(files=(*NEEDS.files, *_beside(sources)))
+            child = Child(descriptors=[source["descriptor"] for source in sources], needs=needs)
+            skipped: list[dict[str, str]] = []
+            source: dict[str, Any] | None = None
+            try:
+                for source in sources:
+                    left = deadline - time.monotonic()
+                    message = {"ask": "load", "source": source}
+                    answer = child.ask(message, timeout_s=max(0.1, min(left, self._file_s)))
+                    skipped += _result(answer)["skipped"]
+                source = None
+                answer = child.ask({"ask": "lock"}, timeout_s=LOAD_S)
+                return child, {**_result(answer), "skipped": [*skipped, *stopped]}
+            except ChildStopped as ended:
+                error = _stopped_error("loading the tables", ended, limit_s=LOAD_S)
+                if source is None or len(stopped) >= STOPPED_MAX or time.monotonic() >= deadline:
+                    raise error from None
+                reason = _stopped_error("reading it", ended, limit_s=self._file_s).message
+                stopped.append({"source": source["source"], "reason": reason})
+                sources = [one for one in sources if one is not source]
+            except ToolFailed:
+                child.close()
+                raise
 
     def _sources(
         self, opened: contextlib.ExitStack
@@ -187,9 +228,10 @@ def table_tools(folder: WorkspaceFolder) -> list[Tool[..., Any]]:
 
     @tool(side_effect=False, timeout_s=LOAD_S + 30)
     def describe_tables() -> dict[str, Any]:
-        """List the tables that query_sql can read, with their columns, types and number of rows: every
-        CSV, TSV, Parquet and SQLite file of the workspace. What could not be read is listed with
-        the reason.
+        """List the tables that query_sql can read, with their columns, types and number of rows: every CSV,
+        TSV, JSON, JSONL, Excel, Parquet and SQLite file of the workspace, and each log as its lines. A note
+        says how values are written, or what could not be told. What could not be read is listed with the
+        reason.
         """
         return tables.describe()
 
