@@ -64,6 +64,7 @@ from artelier.kernel.limits.rates import Quotas
 from artelier.kernel.policy import is_granted
 from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, erasure_view, writing_key
 from artelier.kernel.privacy.pii_scrubber import RESTORE, personal_view
+from artelier.kernel.prompt.cache_forecast import CacheForecast, cache_forecast
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import content as read_content
 from artelier.kernel.queries.tenants import patterns_of
@@ -521,6 +522,13 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         """Return what a prompt was made of. Errors: `NotFound`."""
         renderer = await Renderer.open(self._services, self.id, run_id, forgiving=True)
         return await renderer.manifest(key)
+
+    async def cache_forecast(self, run_id: str, key: str) -> CacheForecast | None:
+        """Return what a model step reads and writes in its provider's prompt cache; None if nobody knows.
+
+        Errors: `NotFound`.
+        """
+        return await cache_forecast(self._services, self.id, run_id, key)
 
     async def render(self, run_id: str, key: str) -> ModelRequest:
         """The exact request of a model step. Errors: `NotFound`, `CorruptStore`, `Erased`."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import AutonomousAgent, CompactionStrategy, ContextBuilder, Kernel, tool
+from artelier.cli import main
 from artelier.testing import tool_call
 from artelier.testing.openai_server import OpenAIServer
 from artelier.testing.providers import StrictAnthropic
@@ -46,7 +47,7 @@ def run_agent(
     def clock(context: Any) -> str:
         return f"It is cycle {context.cycle}. " + "These facts hold now. " * 20
 
-    builder = ContextBuilder(identity="You read pages. " * 300, extra_sections=[clock])
+    builder = ContextBuilder(identity="You read pages. " * 600, extra_sections=[clock])
 
     async def main(kernel: Kernel) -> Any:
         agent = AutonomousAgent(
@@ -124,3 +125,34 @@ def test_a_question_that_is_asked_once_is_not_written_to_a_cache(
             asyncio.run(ask(kernel))
 
     assert strict.bills[0].written_tokens == 0
+
+
+def input_cost(use: Any) -> float:
+    """The price of a prompt in that of a fresh token, at Anthropic's rates."""
+    return use.fresh_tokens + 0.1 * use.read_tokens + 1.25 * use.written_tokens
+
+
+def test_a_manifest_foretells_what_a_call_reads_and_writes_within_five_percent_of_the_bill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    strict = StrictAnthropic(pages(12))
+    run_agent(tmp_path, monkeypatch, strict)
+
+    async def forecasts(kernel: Kernel) -> list[Any]:
+        runs = kernel.for_tenant()
+        steps = [step["key"] for step in await runs.steps("one") if step["kind"] == "model"]
+        return [await runs.cache_forecast("one", key) for key in steps]
+
+    with Kernel.open(tmp_path / "s.db", tools=[look]) as kernel:
+        found = asyncio.run(forecasts(kernel))
+
+    assert len(found) == 12
+    for forecast, bill in list(zip(found, strict.bills, strict=True))[1:]:
+        assert forecast.billed.read_tokens == bill.read_tokens > 0
+        assert forecast.expected.read_tokens == pytest.approx(bill.read_tokens, rel=0.05)
+        assert forecast.expected.written_tokens == pytest.approx(bill.written_tokens, rel=0.05)
+        assert input_cost(forecast.expected) == pytest.approx(input_cost(bill), rel=0.05)
+
+    main(["--db", str(tmp_path / "s.db"), "manifest", "show", "one:c3/model"])
+    shown = capsys.readouterr().out
+    assert "expected in the provider's cache" in shown and "billed by the provider" in shown

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from artelier.ports.model import ChatMessage, ModelRequest, is_tail
-from artelier.tokens.estimate import estimate_tokens
+from artelier.tokens.estimate import FRAMING_TOKENS, estimate_tokens
 from artelier.tokens.model_info import canonical_name
 
 TABLE_DATE = "2026-11-24"
@@ -218,6 +218,38 @@ def _blocks_of(message: ChatMessage) -> Iterator[bytes]:
         yield call.canonical()
 
 
+class Scale(NamedTuple):
+    """The tokens of a provider by our estimate: a factor, and what it adds to each prompt (of tools)."""
+
+    factor: float = 1.0
+    added_tokens: float = 0.0
+
+    @classmethod
+    def of(cls, counted: Sequence[tuple[int, int]]) -> Scale:
+        """Return the scale that earlier calls have shown, each as `(estimate, tokens of the provider)`.
+
+        Two prompts of different length tell both numbers; from one of them alone, what is more than the
+        estimate counts as added, up to `FRAMING_TOKENS`.
+        """
+        if not counted:
+            return cls()
+        estimate, tokens = counted[0]
+        for other, others in counted[1:]:
+            if abs(estimate - other) >= _APART_TOKENS:
+                factor = (tokens - others) / (estimate - other)
+                if 0.25 <= factor <= 4:
+                    return cls(factor, tokens - factor * estimate)
+        added = min(max(0, tokens - estimate), FRAMING_TOKENS)
+        return cls((tokens - added) / max(1, estimate), added)
+
+    def tokens(self, estimate: int) -> int:
+        return max(0, round(self.added_tokens + self.factor * estimate)) if estimate else 0
+
+
+_APART_TOKENS = 200
+"""How far apart two prompts must be to tell a factor."""
+
+
 class EarlierCall(NamedTuple):
     """A call that may have left a prefix."""
 
@@ -227,13 +259,11 @@ class EarlierCall(NamedTuple):
 
 
 def forecast(
-    now: Outline, earlier: Sequence[EarlierCall], rules: CacheRules, *, scale: float = 1.0
+    now: Outline, earlier: Sequence[EarlierCall], rules: CacheRules, *, scale: Scale | None = None
 ) -> CacheUse:
-    """Return how a provider will bill the prompt of a call, by what was sent before it.
-
-    `scale`: tokens of the provider to one of our estimate, as earlier calls have shown it.
-    """
-    sizes = [round(size * scale) for size in now.sizes()]
+    """Return how a provider will bill the prompt of a call, by what was sent before it."""
+    scale = scale or Scale()
+    sizes = [scale.tokens(size) for size in now.sizes()]
     alive = [
         call.outline
         for call in earlier
@@ -262,12 +292,12 @@ def _ends_within_reach(marks: Sequence[int], rules: CacheRules) -> Iterator[int]
         yield from range(first, mark + 1)
 
 
-def _shared_tokens(now: Outline, before: Outline, sizes: Sequence[int], scale: float) -> int:
+def _shared_tokens(now: Outline, before: Outline, sizes: Sequence[int], scale: Scale) -> int:
     for number, (mine, theirs) in enumerate(zip(now.blocks, before.blocks, strict=False)):
         if mine != theirs:
             same = next(
                 (at for at, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b),
                 min(len(mine), len(theirs)),
             )
-            return sizes[number] + int(estimate_tokens(mine[:same]) * scale)
+            return sizes[number] + int(estimate_tokens(mine[:same]) * scale.factor)
     return sizes[min(len(now.blocks), len(before.blocks))]

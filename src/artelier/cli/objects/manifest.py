@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from artelier.kernel import Manifest
     from artelier.kernel.events import PartRecord
     from artelier.ports.model import ModelRequest
+    from artelier.tokens.prompt_cache import CacheUse
 
 app = group("manifest", help="See what every prompt was made of, and the prompt itself.")
 
@@ -49,10 +50,13 @@ async def show(call: CliCall, step: Step) -> None:
         runs = kernel.for_tenant(call.tenant)
         manifest = await runs.manifest(*await _locate_step(runs, step))
         receipts = await _receipts(runs, manifest)
+        cache = await runs.cache_forecast(manifest.run_id, manifest.key)
     if call.as_json:
         import msgspec
 
         shown = msgspec.to_builtins(manifest)
+        if cache is not None:
+            shown["cache"] = msgspec.to_builtins(cache)
         call.screen.json({**shown, "compactions": receipts} if receipts else shown)
         return
     call.screen.facts(
@@ -85,12 +89,20 @@ async def show(call: CliCall, step: Step) -> None:
     columns = (">", "part", "content", ">tokens", "stability", "trust", "from", "cut")
     call.screen.table(columns, rows, empty="no parts")
     call.screen.line(f"the first {display.count(manifest.cache_boundary, 'part')} can be cached")
+    if cache is not None:
+        call.screen.line(f"expected in the provider's cache: {_format_use(cache.expected)}")
+        if cache.billed is not None:
+            call.screen.line(f"billed by the provider: {_format_use(cache.billed)}")
     for dropped in manifest.dropped:
         call.screen.line(f"left out: {dropped.tag} ({dropped.why}, {dropped.tokens:,} tokens)")
     for paid in manifest.inclusion_prices:
         call.screen.line(f"paid: {paid}")
     for receipt in receipts:
         _show_receipt(call, receipt)
+
+
+def _format_use(use: CacheUse) -> str:
+    return f"{use.read_tokens:,} read, {use.written_tokens:,} written, {use.fresh_tokens:,} fresh tokens"
 
 
 def _show_receipt(call: CliCall, receipt: dict[str, Any]) -> None:
