@@ -288,7 +288,8 @@ def test_list_has_the_chats_with_their_newest_turn(say: Say, shell: Shell) -> No
     items = shell("chat", "--list", "--json").json["items"]
 
     assert {(one["chat_id"], one["branches"], one["turn"]) for one in items} == {("c", 2, 2), ("d", 1, 1)}
-    assert shell("chat", "--list").out.splitlines()[0].split() == ["chat", "branches", "turn", "changed"]
+    heads = ["chat", "title", "branches", "turn", "changed"]
+    assert shell("chat", "--list").out.splitlines()[0].split() == heads
 
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07 \u202eevil\r\x9b31m"
@@ -592,3 +593,33 @@ def test_killed_in_the_middle_of_a_reply_the_next_one_goes_on(shell: Shell, prov
     assert (second["run_id"], second["turn"]) == ("t/r000002", 2)
     assert [one["variants"] for one in turns["turns"]] == [1, 1]
     assert shell("verify").code == 0
+
+
+def test_an_author_edits_what_was_said_without_touching_a_file(say: Say, provider: Provider) -> None:
+    provider.says("one", "two", "three", "four", "five")
+
+    say("a", "b", "c", "--json")
+    ran = say(
+        "/edit 1 other words",
+        "/reword 1",
+        "don't ask",
+        "/hide 2 user",
+        "/delete 3",
+        "/title The long evening",
+        "/search WORDS",
+        "/turns",
+        "--json",
+    )
+    told = objects(ran)
+    assert told[3] == {"turns": 2, "derived_runs": ["c/r000003"]}
+    assert told[4] == {"title": "The long evening"}
+    assert [(one["turn"], one["variant"]) for one in told[5]["items"]] == [(1, 1)]
+    assert [(one["turn"], one["user"], one["text"]) for one in told[6]["turns"]] == [
+        (1, "don't ask", "other words"),
+        (2, "b", "two"),
+    ]
+    assert "The long evening" in say("--list").out
+    assert [one["text"] for one in objects(say("/rerun 1", "/turns", "--json"))[1]["turns"]] == ["four"]
+    assert say("/delete-chat other", "--json").code == 2
+    assert say("/delete-chat c").code == 0
+    assert "no chats" in say("--list").err

@@ -40,7 +40,7 @@ def test_what_cannot_be_asked_for_leaves_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
         with opened(tmp_path) as kernel:
             session = await Session.open(kernel, "c", model="m")
-            for text, trigger in (("a", "regenerate"), ("", "resume"), ("", "none"), ("  ", "generate")):
+            for text, trigger in (("a", "continue"), ("", "resume"), ("", "none"), ("  ", "generate")):
                 with pytest.raises(InvalidRequest):
                     await session.ask(text, trigger=trigger)
             assert (await session.branch_row()).run == ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from artelier.chat.tree import tree_rows
+from artelier.chat.tree import edits, tree_rows
 from artelier.chat.tree.branches import (
     BRANCHES_MAX,
     MAIN,
@@ -53,13 +53,14 @@ CONVERSATION = "chat"
 
 operations_view = View(
     name="operations",
-    version=1,
+    version=2,
     tables=("chats", "chat_branches", "chat_nodes", "chat_sessions", "chat_scopes", "chat_art"),
     schema=(
         """CREATE TABLE chats(
             id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, chat TEXT NOT NULL, settings TEXT NOT NULL,
             runs INTEGER NOT NULL, branches INTEGER NOT NULL, opened_us INTEGER NOT NULL,
-            changed_us INTEGER NOT NULL, UNIQUE(tenant, chat)) STRICT""",
+            changed_us INTEGER NOT NULL, title TEXT NOT NULL, archived INTEGER NOT NULL,
+            deleted INTEGER NOT NULL, UNIQUE(tenant, chat)) STRICT""",
         """CREATE TABLE chat_branches(
             chat INTEGER NOT NULL, name TEXT NOT NULL, head INTEGER NOT NULL, run TEXT NOT NULL,
             trigger TEXT NOT NULL, job TEXT NOT NULL, made INTEGER NOT NULL, origin TEXT NOT NULL,
@@ -109,7 +110,7 @@ def _chat_opened(event: Applied, tx: Tx) -> None:
     if len(data.greetings) > GREETINGS_MAX:
         raise too_many("greetings", GREETINGS_MAX, len(data.greetings))
     tx.execute(
-        "INSERT INTO chats VALUES (?, ?, ?, ?, 0, 1, ?, ?)",
+        "INSERT INTO chats VALUES (?, ?, ?, ?, 0, 1, ?, ?, '', 0, 0)",
         (event.stream_id, event.stream.tenant, event.stream.id, data.settings, event.at_us, event.at_us),
     )
     turn = _turn_of_replies(event, tx, data.greetings, index=0, parent=None, number=0)
@@ -189,7 +190,13 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
     elif data.trigger == "regenerate":
         _check_another(event, tx, tree_rows.load(tx, event, head) if head else None)
     elif data.trigger == "continue":
-        if not head or not tree_rows.load(tx, event, head).has_reply:
+        last = tree_rows.load(tx, event, head) if head else None
+        if last is not None and last.hidden & tree_rows.REPLY_HIDDEN:
+            raise ChatConflict(
+                f"the last reply of chat {event.stream.id!r} is hidden from the prompt",
+                hint="Show it again to go on with it.",
+            )
+        if last is None or not last.has_reply:
             raise ChatConflict(
                 f"branch {data.branch!r} of chat {event.stream.id!r} ends with no reply",
                 hint="Only a reply can be continued: generate or regenerate one first.",
@@ -559,3 +566,14 @@ def _step_taken(event: Applied, tx: Tx) -> None:
     move(event, tx, data.branch, head=node.node)
     profile, _, session = data.scope.partition("/")
     use_scope(event, tx, profile, session, runs=1)
+
+
+# Edits
+
+operations_view.on(ev.MessageRevised)(edits.revise_message)
+operations_view.on(ev.MessageHidden)(edits.hide_message)
+operations_view.on(ev.TurnDeleted)(edits.delete_turn)
+operations_view.on(ev.VariantDeleted)(edits.delete_variant)
+operations_view.on(ev.BranchDeleted)(edits.delete_branch)
+operations_view.on(ev.ChatDeleted)(edits.delete_chat)
+operations_view.on(ev.ChatLabeled)(edits.label_chat)

@@ -358,3 +358,68 @@ class TurnsImported(EventData, frozen=True, kw_only=True, omit_defaults=True):
 
     branch: str
     turns: tuple[ImportedTurn, ...]
+
+
+# Edits of what was said. None of them changes an event before it.
+
+
+@event("message.revised")
+class MessageRevised(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A message says something else from now on; the turns after it stay."""
+
+    branch: str
+    node: int
+    """The variant that the branch shows, or the turn before it has one."""
+    role: str
+    """`user` or `assistant`."""
+    text: BlobRef
+    """JSON text."""
+
+
+@event("message.hidden")
+class MessageHidden(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """Later prompts leave a message out, or show it again; people see it."""
+
+    branch: str
+    node: int
+    role: str
+    """`user` or `assistant`."""
+    hidden: bool = True
+
+
+@event("turn.deleted")
+class TurnDeleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A turn is gone with all its variants; those after it stay."""
+
+    branch: str
+    turn: int
+    """Its first node."""
+
+
+@event("variant.deleted")
+class VariantDeleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """One reply of a turn is gone."""
+
+    branch: str
+    node: int
+
+
+@event("branch.deleted")
+class BranchDeleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A branch is gone, with the turns that no other branch shows."""
+
+    branch: str
+
+
+@event("chat.deleted")
+class ChatDeleted(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A chat is gone; its id is not used again."""
+
+
+@event("chat.labeled")
+class ChatLabeled(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """A chat has a title, and stands among the archived ones or not."""
+
+    title: BlobRef | None = None
+    """JSON text; None for the chat's id."""
+    archived: bool = False

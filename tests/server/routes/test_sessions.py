@@ -423,3 +423,35 @@ def test_a_turn_that_asks_a_person_goes_on_when_they_have_answered(tmp_path: Pat
             assert _texts(good(await ada.get("/sessions/c")))[0][2] == ["re: a"]
 
     play(scenario())
+
+
+def test_messages_are_revised_hidden_and_deleted_through_http(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with _chat(tmp_path) as served:
+            ada = served.ada
+            for text in ("a", "b", "c"):
+                await _said(ada, text)
+            shown = good(await ada.post("/sessions/c/revise", json={"turn": 1, "text": "other"}))
+            assert shown["turns"][1]["variants"][0]["text"] == "other"
+            shown = good(await ada.post("/sessions/c/hide", json={"turn": 2, "role": "user"}))
+            assert [one["is_hidden"] for one in shown["turns"]] == [False, False, True, False]
+            gone = good(await ada.post("/sessions/c/delete", json={"turn": 3}))
+            assert gone == {"turns": 2, "derived_runs": ["c/r000003"]}
+            labeled = good(await ada.post("/sessions/c/label", json={"title": "Tavern", "archived": True}))
+            assert labeled == {"title": "Tavern", "archived": True}
+            (line,) = good(await ada.get("/sessions"))["items"]
+            assert (line["title"], line["archived"]) == ("Tavern", True)
+            found = good(await ada.get("/sessions/c/search", params={"words": "OTHER"}))
+            assert [(one["turn"], one["text"]) for one in found["items"]] == [(1, "other")]
+            await _said(ada, "new words", "rerun", turn=1)
+            assert _texts(good(await ada.get("/sessions/c")))[-1][1:] == (
+                "new words",
+                ["other", "re: new words"],
+                2,
+            )
+            refused(await ada.post("/sessions/c/revise", json={"turn": 9, "text": "x"}), 404, "not_found")
+            refused(await ada.post("/sessions/c/delete-branch", json={"branch": "main"}), 409, "conflict")
+            assert (await ada.delete("/sessions/c")).status_code == 204
+            refused(await ada.get("/sessions/c"), 404, "not_found")
+
+    play(scenario())

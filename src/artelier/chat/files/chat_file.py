@@ -38,6 +38,12 @@ KINDS: tuple[type[EventData], ...] = (
     ev.BranchRewound,
     ev.SessionSet,
     ev.TurnsImported,
+    ev.MessageRevised,
+    ev.MessageHidden,
+    ev.TurnDeleted,
+    ev.VariantDeleted,
+    ev.BranchDeleted,
+    ev.ChatLabeled,
 )
 """Of events in the stream of a chat."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
 from artelier.artifacts.access.rules import check_principal
 from artelier.chat.session import settings as cs
-from artelier.chat.session.queries import ChatReader
+from artelier.chat.session.edits import ATTEMPTS_MAX, ChatEdits
 from artelier.chat.session.settings import UNSET, StoredChatSettings
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.chat.tree import queries
@@ -18,38 +18,21 @@ from artelier.chat.tree.queries import chat_key
 from artelier.chat.tree.tree_rows import Node
 from artelier.chat.turn.lorebooks import read_book
 from artelier.chat.turn.turn_config import TurnJob, chat_of
-from artelier.chat.turn.turn_events import session_stream
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
-from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
+from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries.content import blob_json
-from artelier.log import (
-    Batch,
-    Blob,
-    BlobRef,
-    DataKey,
-    Draft,
-    EventData,
-    StreamAppend,
-    check_subject,
-    prepared_blob,
-)
+from artelier.log import Blob, EventData, check_subject
 from artelier.operations import events as ev
-from artelier.pii.placeholder import escape_json
 from artelier.tokens import estimate_tokens
 
-ATTEMPTS_MAX = 50
-"""At an event, while others write to the same chat."""
 _TRIGGERS = ("generate", "regenerate", "continue", "resume")
 
 
-class Session(ChatReader):
+class Session(ChatEdits):
     """One branch of a chat. Any number of handles, in any processes, may be open.
 
     `Session.open(kernel, "c1", model="offline")` makes one; reading (`turns`, `art`, ...) is in `Reader`.
     """
-
-    _own: DataKey | None = None
-    """The key of the subject that it is opened for."""
 
     def by(self, actor: str) -> Session:
         """The same branch; events of what is asked for, chosen and changed through it name `actor`.
@@ -208,10 +191,18 @@ class Session(ChatReader):
         run_id, job = await self._ask("generate", text=text, deadline_s=deadline_s, params=params)
         return await drive(self.desk, run_id, job)
 
-    async def regenerate(self, *, deadline_s: float | None = None, **params: Any) -> TurnResult:
-        """Another variant of the newest turn, with the state from before the turn. Errors: as `generate`;
-        `Conflict` if nothing was said yet."""
-        run_id, job = await self._ask("regenerate", deadline_s=deadline_s, params=params)
+    async def regenerate(
+        self, text: str = "", *, turn: int | None = None, deadline_s: float | None = None, **params: Any
+    ) -> TurnResult:
+        """Reply again: another variant of the newest turn, with the state from before the turn.
+
+        `turn`: run again from an earlier turn instead; those after it stay under the variant that they were
+        said after. `text`: other words of the person, for this variant alone.
+        Errors: as `generate`; `Conflict` if nothing was said yet; `NotFound` for no such turn.
+        """
+        run_id, job = await self._ask(
+            "regenerate", text=text, turn=turn, deadline_s=deadline_s, params=params
+        )
         return await drive(self.desk, run_id, job)
 
     async def continue_(self, *, deadline_s: float | None = None, **params: Any) -> TurnResult:
@@ -221,19 +212,22 @@ class Session(ChatReader):
         return await drive(self.desk, run_id, job)
 
     async def ask(
-        self, text: str = "", *, trigger: str = "generate", deadline_s: float | None = None, **params: Any
+        self,
+        text: str = "",
+        *,
+        trigger: str = "generate",
+        turn: int | None = None,
+        deadline_s: float | None = None,
+        **params: Any,
     ) -> str:
         """Have the branch wait for a turn that nobody drives yet; the id of its run, which `resume` drives.
 
-        `trigger`: `generate`, or `regenerate` or `continue`, which take no `text`. Errors: as `generate`.
+        `trigger`: `generate`, `regenerate` (`text`, `turn`: as there), or `continue`, which takes no `text`.
+        Errors: as `generate`.
         """
-        if trigger not in _TRIGGERS[:-1] or (text and trigger != "generate"):
-            raise InvalidRequest(
-                "trigger",
-                expected="generate with a text, regenerate or continue without",
-                got=repr(trigger)[:80],
-            )
-        return (await self._ask(trigger, text=text, deadline_s=deadline_s, params=params))[0]
+        _check_trigger(trigger, text, turn, _TRIGGERS[:-1])
+        asked = await self._ask(trigger, text=text, turn=turn, deadline_s=deadline_s, params=params)
+        return asked[0]
 
     async def resume(self, *, on_wait: str = "await") -> TurnResult:
         """Bring the branch's newest run to its end: after a crash, a pause, an approval, a raised budget.
@@ -279,25 +273,21 @@ class Session(ChatReader):
         text: str = "",
         *,
         trigger: str = "generate",
+        turn: int | None = None,
         on_wait: str = "await",
         deadline_s: float | None = None,
         **params: Any,
     ) -> AsyncGenerator[Any]:
         """Like `generate`, yielding `RunEvent`s and `main_llm.delta`s as they come, the `TurnResult` last.
 
-        `trigger`: `generate`; `regenerate`, `continue` or `resume` do as the methods of these names, and take
-        no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on with it.
+        `trigger`: `generate`; `regenerate`, `continue` or `resume` do as the methods of these names; the last
+        two take no `text`. Who leaves early stops the drive; the run stays, and `resume` goes on with it.
         """
-        if trigger not in _TRIGGERS or (text and trigger != "generate"):
-            raise InvalidRequest(
-                "trigger",
-                expected="generate with a text, regenerate, continue or resume without",
-                got=repr(trigger)[:80],
-            )
+        _check_trigger(trigger, text, turn, _TRIGGERS)
         if trigger == "resume":
             run_id, job = await self._newest()
         else:
-            run_id, job = await self._ask(trigger, text=text, deadline_s=deadline_s, params=params)
+            run_id, job = await self._ask(trigger, text=text, turn=turn, deadline_s=deadline_s, params=params)
         async with aclosing(self._stream_run(run_id, job, on_wait=on_wait)) as items:
             async for item in items:
                 yield item
@@ -310,17 +300,23 @@ class Session(ChatReader):
             async with aclosing(follow_run(self.desk, run_id, after=0, driving=driving)) as items:
                 async for item in items:
                     yield item
-            yield await driving
+            yield await asyncio.shield(driving)  # a cancelled drive may end well; who watches leaves
         finally:
             if not driving.done():
                 driving.cancel()
             await asyncio.gather(driving, return_exceptions=True)
 
     async def _ask(
-        self, trigger: str, *, text: str = "", deadline_s: Any, params: dict[str, Any]
+        self,
+        trigger: str,
+        *,
+        text: str = "",
+        turn: int | None = None,
+        deadline_s: Any,
+        params: dict[str, Any],
     ) -> tuple[str, TurnJob]:
         """Append `turn.asked` for the branch as it stands; the run's id and what it is to do."""
-        if trigger == "generate":
+        if trigger == "generate" or text:
             text = cs.said_text(text)
         if params:
             params = cs.checked_params(params)
@@ -330,6 +326,8 @@ class Session(ChatReader):
         profile, ref = await cs.profile_of(self.desk, settings)
         is_plain = profile is None or not profile.enabled
         await self._begin_left()
+        if turn is not None and (await self.turn()).number != turn:
+            await self.rewind(turn)
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
             chat, branch = await self.row(), await self.branch_row()
@@ -338,6 +336,7 @@ class Session(ChatReader):
                 chat=self.chat_id,
                 branch=branch.name,
                 trigger=trigger,
+                reworded=trigger == "regenerate" and bool(text),
                 node=_hangs_on(head, trigger),
                 text=await self._words(head, trigger, text),
                 profile="" if is_plain else ref,
@@ -380,7 +379,7 @@ class Session(ChatReader):
 
     async def _words(self, head: Node | None, trigger: str, text: str) -> str:
         """The words that are replied to."""
-        if trigger != "regenerate" or head is None:
+        if trigger != "regenerate" or head is None or text:
             return text
         asked = await queries.node_row(self.store, head.chat, head.turn)
         return "".join(await queries.texts(self.store, self.desk.id, asked.user_parts()))
@@ -436,37 +435,6 @@ class Session(ChatReader):
             return ev.BranchRewound(branch=self.branch_name, node=await self._node_of(turn))
 
         await self._append_with_retry(choose)
-
-    async def _append_with_retry(self, choose: Callable[[], Any]) -> None:
-        """Append what is chosen over the chat as it stands."""
-        for _ in range(ATTEMPTS_MAX):
-            seq = await self.seq()
-            event = await choose()
-            if event is None:
-                return
-            try:
-                await self._append(event, seq=seq)
-            except SequenceConflict:
-                continue
-            return
-        raise self._contention_error()
-
-    async def _node_of(self, turn: int | None) -> int:
-        """The node of a turn on this branch; 0 for turn 0 of a chat without a greeting."""
-        if turn is not None:
-            cs.whole(turn, "turn")
-        chat, branch = await self.row(), await self.branch_row()
-        if turn is None or not branch.head:
-            if turn:
-                raise NotFound(f"the branch has no turn {turn}")
-            return branch.head
-        try:
-            node = await queries.node_at(self.store, chat.id, branch.head, turn)
-        except NotFound:
-            if turn == 0:
-                return 0
-            raise
-        return node.node
 
     # Sessions of the profile
 
@@ -547,40 +515,16 @@ class Session(ChatReader):
             tokens=sum(map(estimate_tokens, texts)),
         )
 
-    # Writing
 
-    def _escape_placeholders(self, value: Any) -> Any:
-        """Return what a person or a file of elsewhere says: a placeholder in it is text."""
-        return value if self.desk.services.personal is None else escape_json(value)
-
-    async def seq(self) -> int:
-        return (await self.store.head(session_stream(self.desk.id, self.chat_id)))[0]
-
-    async def _append(
-        self, data: EventData, *, blobs: list[Blob] | None = None, seq: int | None = None
-    ) -> None:
-        services = self.desk.services
-        by = self._by or ((await self.settings()).principal if seq != 0 else "operator")
-        draft = Draft(data, services.clock.now_us(), by)
-        stream = session_stream(self.desk.id, self.chat_id)
-        append = StreamAppend(stream, [draft], expected_seq=seq)
-        await self.store.append(Batch(appends=[append], blobs=blobs or []))
-
-    async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
-        key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
-        key = key or await self.store.data_key(self.desk.id)
-        ref, blob = await prepared_blob(self.desk.id, key, content)
-        blobs.append(blob)
-        return ref
-
-    async def _keep_json(self, value: Any, blobs: list[Blob]) -> BlobRef:
-        from artelier.kernel.prompt.manifest import encode_json
-
-        return await self._keep(encode_json(value), blobs)
-
-    def _contention_error(self) -> ArtelierError:
-        return Conflict(
-            f"chat {self.chat_id!r} is being written to by others all the time", hint="Try again."
+def _check_trigger(trigger: str, text: str, turn: int | None, known: tuple[str, ...]) -> None:
+    """Errors: `InvalidRequest`."""
+    takes_text = trigger in ("generate", "regenerate")
+    if trigger not in known or (text and not takes_text) or (turn is not None and trigger != "regenerate"):
+        raise InvalidRequest(
+            "trigger",
+            expected="generate with a text; regenerate, with a text and a turn or without; "
+            + " or ".join(one for one in known if one not in ("generate", "regenerate")),
+            got=repr(trigger)[:80],
         )
 
 

@@ -24,7 +24,7 @@ class ChatConflict(Conflict):
 
 
 def check_open(event: Applied, tx: Tx) -> None:
-    if tx.one("SELECT 1 FROM chats WHERE id = ?", (event.stream_id,)) is None:
+    if tx.one("SELECT 1 FROM chats WHERE id = ? AND deleted = 0", (event.stream_id,)) is None:
         raise NotFound(f"no chat {event.stream.id!r}")
 
 
@@ -117,7 +117,9 @@ def take_run(event: Applied, tx: Tx, run: str) -> None:
     expected = run_name(event.stream.id, number)
     if run != expected or number > RUNS_MAX:
         raise ChatConflict("the name of a chat's next run is another", expected=expected, got=run[:200])
-    tx.execute("UPDATE chats SET runs = ? WHERE id = ?", (number, event.stream_id))
+    tx.execute(
+        "UPDATE chats SET runs = ?, changed_us = ? WHERE id = ?", (number, event.at_us, event.stream_id)
+    )
 
 
 def limit_parts(parts: tuple[ev.ReplyPart, ...]) -> tuple[ev.ReplyPart, ...]:

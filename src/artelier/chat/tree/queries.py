@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from artelier.chat.tree.session_artifacts import Chain, chains, record_seen
-from artelier.chat.tree.tree_rows import COLUMNS, SELECT, Node, node_of
+from artelier.chat.tree.tree_rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of
 from artelier.errors import Erased, NotFound
 from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
 from artelier.operations.events import ReplyPart, Seen
@@ -51,6 +51,10 @@ class ChatRow:
     branches: int
     opened_us: int
     changed_us: int
+    title: str
+    """JSON text, as a reference; empty for none."""
+    archived: int
+    deleted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +86,10 @@ class TurnNodes:
     """All there are, in order; one without a reply included. Empty for a turn that was only asked."""
 
 
+class DeletedChat(NotFound):
+    """The chat was deleted; its id is not used again."""
+
+
 # Chats, branches, nodes
 
 
@@ -108,20 +116,40 @@ async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
         raise NotFound(
             f"no chat {chat!r} in tenant {tenant!r}", hint="`Session.open` makes one with a model."
         )
-    return ChatRow(**dict(zip(names, rows[0], strict=True)))
+    found = ChatRow(**dict(zip(names, rows[0], strict=True)))
+    if found.deleted:
+        raise DeletedChat(f"chat {chat!r} was deleted", hint="Begin a chat of another id.")
+    return found
 
 
-async def list_chats(store: Store, tenant: str, *, after: str | None, limit: int) -> dict[str, Any]:
-    """`{items, next}`: chats by id."""
+async def list_chats(
+    store: Store, tenant: str, *, after: str | None, limit: int, archived: bool | None = None
+) -> dict[str, Any]:
+    """`{items, next}`: chats by id; with `archived`, only those that are, or are not."""
     limit = max(1, min(limit, PAGE_MAX))
     rows = await store.query(
-        "SELECT chat, branches, runs, opened_us, changed_us FROM chats WHERE tenant = ? AND chat > ?"
+        "SELECT chat, branches, runs, opened_us, changed_us, archived, title FROM chats"
+        " WHERE tenant = ? AND chat > ? AND deleted = 0 AND (? IS NULL OR archived = ?)"
         " ORDER BY chat LIMIT ?",
-        (tenant, after or "", limit + 1),
+        (tenant, after or "", archived, archived, limit + 1),
     )
     names = ("chat_id", "branches", "runs", "opened_us", "changed_us")
-    items = [dict[str, Any](zip(names, row, strict=True)) for row in rows[:limit]]
+    items = [
+        {
+            **dict[str, Any](zip(names, row, strict=False)),
+            "archived": bool(row[5]),
+            "title": await title_text(store, tenant, row[6]),
+        }
+        for row in rows[:limit]
+    ]
     return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
+
+
+async def title_text(store: Store, tenant: str, title: str) -> str:
+    """The words of a title; empty for none, `[erased]` if they were."""
+    if not title:
+        return ""
+    return (await texts(store, tenant, [ReplyPart(text=BlobRef(title))], forgiving=True))[0]
 
 
 async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
@@ -181,13 +209,16 @@ async def node_at(store: Store, chat: int, head: int, number: int) -> Node:
     )
     if not rows:
         raise NotFound(f"the branch has no turn {number}", hint="session.turns() shows those it has.")
-    return node_of(rows[0])
+    found = node_of(rows[0])
+    if found.deleted:
+        raise NotFound(f"turn {number} was deleted", hint="session.turns() shows those there are.")
+    return found
 
 
 async def variant_row(store: Store, node: Node, variant: int) -> Node:
     """Another variant of a node's turn. Errors: `NotFound` that says how many there are."""
     rows = await store.query(
-        f"{SELECT} WHERE n.chat = ? AND n.turn = ? AND n.variant = ? AND n.variant > 0",
+        f"{SELECT} WHERE n.chat = ? AND n.turn = ? AND n.variant = ? AND n.variant > 0 AND n.deleted = 0",
         (node.chat, node.turn, variant),
     )
     if not rows:
@@ -213,6 +244,24 @@ async def newest_below(store: Store, chat: int, node: int) -> int:
     return rows[0][0] or node
 
 
+async def derived_runs(store: Store, chat: int, column: str, number: int) -> tuple[int, tuple[str, ...]]:
+    """How many nodes of a turn (or one node) say something, and the runs that made them or came after them.
+
+    `column`: `turn` or `node`. Cost: O(nodes below).
+    """
+    rows = await store.query(
+        "WITH RECURSIVE below(node, run) AS (SELECT node, run FROM chat_nodes"
+        f" WHERE chat = ? AND {column} = ?"
+        " UNION SELECT n.node, n.run FROM below JOIN chat_nodes n ON n.chat = ? AND n.parent = below.node)"
+        " SELECT DISTINCT run FROM below WHERE run <> '' ORDER BY run",
+        (chat, number, chat),
+    )
+    count = await store.query(
+        f"SELECT count(*) FROM chat_nodes WHERE chat = ? AND {column} = ? AND deleted = 0", (chat, number)
+    )
+    return count[0][0], tuple(row[0] for row in rows)
+
+
 async def path(
     store: Store,
     chat: int,
@@ -222,12 +271,28 @@ async def path(
     before: int | None = None,
     limit: int = 50,
 ) -> list[TurnNodes]:
-    """A page of the conversation that ends at a head, oldest turn first.
+    """A page of the conversation that ends at a head, oldest turn first; deleted turns are left out.
 
     With `after`, the turns of higher number, the first `limit` of them; else the newest `limit`, or those
     next before the turn `before`. Cost: O(turns from the head to the end of the page).
     """
-    limit = max(1, min(limit, PAGE_MAX))
+    limit, found = max(1, min(limit, PAGE_MAX)), list[TurnNodes]()
+    while len(found) < limit:
+        page = await _page(store, chat, head, after=after, before=before, limit=limit)
+        present = [one for one in page if not one.selected.deleted]
+        found = [*found, *present][:limit] if after is not None else [*present, *found][-limit:]
+        if len(present) == len(page) or len(page) < limit:
+            break
+        if after is not None:
+            after = page[-1].number
+        else:
+            before = page[0].number
+    return found
+
+
+async def _page(
+    store: Store, chat: int, head: int, *, after: int | None = None, before: int | None = None, limit: int
+) -> list[TurnNodes]:
     low = -1 if after is None else after
     high = (1 << 60) if before is None else before
     order = "DESC" if after is None else "ASC"
@@ -269,7 +334,7 @@ async def _of_turns(store: Store, chat: int, turns: Collection[int]) -> dict[int
 
 def _turn(selected: Node, nodes: list[Node]) -> TurnNodes:
     asked = next(node for node in nodes if node.node == selected.turn)
-    variants = tuple(node for node in nodes if node.variant)
+    variants = tuple(node for node in nodes if node.variant and not node.deleted)
     return TurnNodes(number=selected.number, asked=asked, selected=selected, variants=variants)
 
 
@@ -358,17 +423,18 @@ async def _said_since(store: Store, chat: ChatRow, node: Node) -> tuple[Node | N
     """The nearest node whose conversation a run has recorded, and what was said after that."""
     words = ", ".join(f"n.{name}" for name in COLUMNS)
     rows = await store.query(
-        f"{_SAID_UP}SELECT {words}, t.user FROM up JOIN chat_nodes n ON n.chat = ?"
+        f"{_SAID_UP}SELECT {words}, t.user, t.hidden FROM up JOIN chat_nodes n ON n.chat = ?"
         " AND n.node = up.node JOIN chat_nodes t ON t.chat = ? AND t.node = n.turn"
         " ORDER BY up.depth DESC",
         (chat.id, node.node, chat.id, SAID_MAX, chat.id, chat.id),
     )
     base: Node | None = None
     said: list[ChatMessage] = []
-    for *columns, asked in rows:
+    for *columns, asked, asked_hidden in rows:
         found = node_of(tuple(columns))
         user = found.user_parts() or _parts_of(found, asked)
-        parts = found.reply_parts()
+        user = () if found.deleted or asked_hidden & WORDS_HIDDEN else user
+        parts = () if found.hidden & REPLY_HIDDEN else found.reply_parts()
         if found.shown:  # only the topmost one can have a base
             base = found
             user = user if found.apart == 2 else ()

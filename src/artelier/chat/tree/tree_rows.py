@@ -18,6 +18,9 @@ NODES_PER_EVENT = 4096
 VERSIONS_PER_EVENT = 1024
 """The same for versions of artifacts: `seq * this + n`."""
 
+WORDS_HIDDEN = 1
+REPLY_HIDDEN = 2
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 _parts = msgspec.json.Decoder(tuple[ReplyPart, ...]).decode
 _state = msgspec.json.Decoder(dict[str, int]).decode
@@ -107,6 +110,10 @@ class Node:
     """Estimate of the conversation up to and with this node."""
     finish: str = ""
     at_us: int = 0
+    hidden: int = 0
+    """What later prompts leave out: 1 the person's words (of the turn's first node), 2 the reply."""
+    deleted: int = 0
+    """1 if it is gone: it holds the place of those after it, and says nothing."""
 
     def user_parts(self) -> tuple[ReplyPart, ...]:
         return _parts(self.user)
@@ -140,6 +147,7 @@ SCHEMA = (
         shown INTEGER NOT NULL, apart INTEGER NOT NULL, profile TEXT NOT NULL, scope TEXT NOT NULL,
         other INTEGER NOT NULL, state TEXT NOT NULL, marks TEXT NOT NULL, user TEXT NOT NULL,
         parts TEXT NOT NULL, tokens INTEGER NOT NULL, finish TEXT NOT NULL, at_us INTEGER NOT NULL,
+        hidden INTEGER NOT NULL, deleted INTEGER NOT NULL,
         PRIMARY KEY(chat, node)) STRICT, WITHOUT ROWID""",
     "CREATE INDEX chat_nodes_below ON chat_nodes(chat, parent)",
     "CREATE INDEX chat_nodes_of_turn ON chat_nodes(chat, turn, variant)",

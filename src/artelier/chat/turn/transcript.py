@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from artelier.chat.tree.queries import ChatRow, TurnNodes, node_of_run, texts
-from artelier.chat.tree.tree_rows import Node, TurnStatus
+from artelier.chat.tree.tree_rows import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
 from artelier.chat.turn.main_call import reply_so_far
 from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store
@@ -30,6 +30,8 @@ class Variant:
     """Empty for a greeting or an imported reply."""
     node: int
     at_us: int
+    is_hidden: bool = False
+    """True if later prompts leave it out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,8 @@ class Turn:
     """Number of the selected variant; 0 if the turn has no reply."""
     variants: tuple[Variant, ...]
     at_us: int
+    is_hidden: bool = False
+    """True if later prompts leave the person's words out."""
 
     @property
     def text(self) -> str:
@@ -80,6 +84,7 @@ async def _turn(store: Store, chat: ChatRow, turn: TurnNodes, ended: Mapping[str
         selected=turn.selected.variant,
         variants=tuple([await _variant(store, chat, one, ended) for one in turn.variants]),
         at_us=turn.asked.at_us,
+        is_hidden=bool(turn.asked.hidden & WORDS_HIDDEN),
     )
 
 
@@ -100,6 +105,7 @@ async def _variant(store: Store, chat: ChatRow, node: Node, ended: Mapping[str, 
         run_id=node.run,
         node=node.node,
         at_us=node.at_us,
+        is_hidden=bool(node.hidden & REPLY_HIDDEN),
     )
 
 

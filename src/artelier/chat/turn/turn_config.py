@@ -32,6 +32,8 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`generate`, `regenerate` or `continue`."""
     text: str = ""
     """The person's words; of `continue`, none."""
+    reworded: bool = False
+    """True if `text` is for this variant alone: the turn was said in other words."""
     profile: str = ""
     """`id@version`; empty for a plain main call."""
     profile_id: str = ""

@@ -95,6 +95,8 @@ class Chronicle:
 
     def _user(self, turned: Turned, blobs: list[Blob]) -> tuple[ev.ReplyPart, ...]:
         said = turned.user
+        if said is None and self._job.reworded:
+            return (ev.ReplyPart(text=self._keep(self._job.text, blobs)),)
         if said is None:
             return ()
         return (ev.ReplyPart(text=self._keep(said.text, blobs), operation=said.operation),)

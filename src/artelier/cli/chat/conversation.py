@@ -45,7 +45,7 @@ class Talk:
         branch = () if session.branch_name == "main" else ("--branch", session.branch_name)
         return self.call.command_line("chat", session.chat_id, *branch)
 
-    async def reply(self, trigger: str, text: str = "") -> int:
+    async def reply(self, trigger: str, text: str = "", *, turn: int | None = None) -> int:
         """Have a turn, and show it; the exit code that its end stands for."""
         from artelier.chat import RunEvent
 
@@ -53,7 +53,7 @@ class Talk:
         session, reply = self.session, ReplyScreen(self.screen)
         result: TurnResult | None = None
         # Questions of a run are answered by `artelier approve`: it is left waiting.
-        items = session.stream(text, trigger=trigger, on_wait="suspend")
+        items = session.stream(text, trigger=trigger, turn=turn, on_wait="suspend")
         with self.interrupts.during(self._cancel):
             async with aclosing(items) as stream:
                 async for item in stream:

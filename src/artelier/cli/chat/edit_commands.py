@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from artelier.cli.chat.slash import number, slash
 from artelier.cli.display import count
+from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from artelier.cli.chat.conversation import Talk
@@ -42,6 +43,90 @@ async def select(talk: Talk, turn: str, variant: str) -> None:
 async def rewind(talk: Talk, turn: str) -> None:
     await talk.session.rewind(number(turn, "a turn"))
     await talk.stand()
+
+
+@slash("edit", "TURN [TEXT ...]", help="Change the reply of a turn; without a text, the next line is it.")
+async def edit(talk: Talk, turn: str, *text: str) -> None:
+    await _revise(talk, turn, text, role="assistant")
+
+
+@slash("reword", "TURN [TEXT ...]", help="Change your own words of a turn; what came after stays.")
+async def reword(talk: Talk, turn: str, *text: str) -> None:
+    await _revise(talk, turn, text, role="user")
+
+
+async def _revise(talk: Talk, turn: str, words: tuple[str, ...], *, role: str) -> None:
+    at = number(turn, "a turn")
+    text = " ".join(words) or await talk.lines.next("new text: ")
+    if not text:
+        raise InvalidRequest("there is no new text", hint="Nothing was changed.")
+    await talk.session.revise(text, turn=at, role=role)
+    await talk.stand()
+
+
+@slash("rerun", "TURN", help="Run an earlier turn again, as a new variant with its own state.")
+async def rerun(talk: Talk, turn: str) -> int:
+    return await talk.reply("regenerate", turn=number(turn, "a turn"))
+
+
+@slash("hide", "TURN [user|assistant]", help="Leave messages of a turn out of later prompts.")
+async def hide(talk: Talk, turn: str, role: str = "") -> None:
+    await talk.session.hide(turn=number(turn, "a turn"), role=role)
+    await talk.stand()
+
+
+@slash("unhide", "TURN [user|assistant]", help="Show them in prompts again.")
+async def unhide(talk: Talk, turn: str, role: str = "") -> None:
+    await talk.session.hide(turn=number(turn, "a turn"), role=role, hidden=False)
+    await talk.stand()
+
+
+@slash("delete", "TURN [VARIANT]", help="Delete a turn, or one reply of it; those after it stay.")
+async def delete(talk: Talk, turn: str, variant: str | None = None) -> None:
+    at = number(turn, "a turn")
+    if variant is None:
+        done = await talk.session.delete_turn(at)
+    else:
+        done = await talk.session.delete_variant(at, number(variant, "a variant"))
+    shown = {"turns": done.turns, "derived_runs": list(done.derived_runs)}
+    if not talk.data(shown):
+        what = f"turn {at}" if variant is None else f"reply {variant} of turn {at}"
+        talk.screen.note(f"{what} deleted", "dim")
+        if done.derived_runs:
+            runs = ", ".join(done.derived_runs[:5])
+            talk.screen.note(
+                f"{count(len(done.derived_runs), 'run')} still recorded its words: {runs}", "dim"
+            )
+
+
+@slash("delete-branch", "NAME", help="Delete a branch, with the turns that no other shows.")
+async def delete_branch(talk: Talk, name: str) -> None:
+    await talk.session.delete_branch(name)
+    await talk.stand()
+
+
+@slash("delete-chat", "ID", help="Delete this chat; say its id, to be sure. You leave it.")
+async def delete_chat(talk: Talk, id: str) -> None:
+    if id != talk.session.chat_id:
+        raise InvalidRequest(f"this is chat {talk.session.chat_id}", got=id[:120])
+    await talk.session.delete_chat()
+    if not talk.data({"deleted": id}):
+        talk.screen.note(f"chat {id} deleted", "dim")
+    talk.is_over = True
+
+
+@slash("title", "[WORDS ...]", help="Give the chat a title; without words, take it away.")
+async def title(talk: Talk, *words: str) -> None:
+    await talk.session.rename(" ".join(words))
+    if not talk.data({"title": await talk.session.title()}):
+        talk.screen.note(f"title: {await talk.session.title() or 'none'}", "dim")
+
+
+@slash("archive", "[no]", help="Put the chat among the archived ones; `no` takes it back.")
+async def archive(talk: Talk, back: str = "") -> None:
+    await talk.session.archive(back != "no")
+    if not talk.data({"archived": back != "no"}):
+        talk.screen.note("archived" if back != "no" else "no longer archived", "dim")
 
 
 @slash("branch", "[NAME] [AT]", help="Begin a branch after turn AT, else the newest; go there.")

@@ -41,7 +41,11 @@ class Interrupts:
             self._cancel = None
 
     async def settle(self) -> None:
-        """After a cancel that was begun: what it came to. Errors: those of `cancel`."""
+        """After a cancel that was begun: what it came to. Errors: those of `cancel`; `CancelledError` if the
+        conversation was to end meanwhile, and what was awaited then ended well."""
         at_work, self._at_work = self._at_work, None
         if at_work is not None:
             await at_work
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError

@@ -35,9 +35,16 @@ async def list_chats(call: CliCall) -> int:
         call.screen.json({"items": items, "next": page["next"]})
         return exit_codes.COMPLETED
     rows = [
-        (one["chat_id"], one["branches"], one["turn"], display.moment(one["changed_us"])) for one in items
+        (
+            one["chat_id"],
+            display.line(one["title"], chars_max=40) + (" (archived)" if one["archived"] else ""),
+            one["branches"],
+            one["turn"],
+            display.moment(one["changed_us"]),
+        )
+        for one in items
     ]
-    call.screen.table(("chat", ">branches", ">turn", "changed"), rows, empty="no chats")
+    call.screen.table(("chat", "title", ">branches", ">turn", "changed"), rows, empty="no chats")
     if page["next"] is not None:
         call.screen.note(f"only the first {CHATS_MAX:,} by name")
     return exit_codes.COMPLETED

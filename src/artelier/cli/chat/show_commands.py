@@ -110,10 +110,11 @@ async def show_turn(talk: Talk, turn: Turn) -> None:
     mark = "" if status == "done" else f" ({status})"
     talk.screen.line(f"turn {turn.number}{more}{mark}", "dim")
     said, text = await talk.restore_values([turn.user, turn.text])
+    reply_hidden = any(one.is_hidden for one in turn.variants if one.number == turn.selected)
     if said:
-        talk.screen.line(f"> {said}", "bold")
+        talk.screen.line(f"> {said}{' (hidden)' if turn.is_hidden else ''}", "bold")
     if text:
-        talk.screen.line(text)
+        talk.screen.line(f"{text}{' (hidden)' if reply_hidden else ''}")
 
 
 def _plain_turn(turn: Turn) -> dict[str, Any]:
@@ -124,6 +125,22 @@ def _plain_turn(turn: Turn) -> dict[str, Any]:
         "selected": turn.selected,
         "variants": len(turn.variants),
     }
+
+
+@slash("search", "WORDS ...", help="Messages of this branch with some words, the newest first.")
+async def search(talk: Talk, *words: str) -> None:
+    found = await talk.session.search(" ".join(words))
+    shown = await talk.restore_values([one.text for one in found])
+    rows = [
+        (one.turn, "you" if one.role == "user" else f"reply {one.variant}", _inline(text))
+        for one, text in zip(found, shown, strict=True)
+    ]
+    items = [
+        {"turn": one.turn, "variant": one.variant, "text": text}
+        for one, text in zip(found, shown, strict=True)
+    ]
+    if not talk.data({"items": items}):
+        talk.screen.table((">turn", "who", "text"), rows, empty="not found")
 
 
 @slash("variants", "[TURN]", help="The variants of a turn, else of the newest.")

@@ -20,7 +20,7 @@ class Slash:
 
     name: str
     usage: str
-    """Its words: those in brackets may be left out."""
+    """Its words: those in brackets may be left out; after `...`, any number."""
     help: str
     run: Body
     """Called with the `Talk` and the words that were given, all texts."""
@@ -28,8 +28,10 @@ class Slash:
     def check(self, words: list[str]) -> None:
         """Errors: `InvalidRequest` for too few words, or too many."""
         wanted = self.usage.split()
+        is_open = self.usage.rstrip("]").endswith("...")
+        wanted = [word for word in wanted if word.strip("[]") != "..."]
         least = sum(not word.startswith("[") for word in wanted)
-        if not least <= len(words) <= len(wanted):
+        if len(words) < least or (len(words) > len(wanted) and not is_open):
             raise InvalidRequest(
                 f"usage: {f'/{self.name} {self.usage}'.strip()}", got=" ".join(words)[:200] or "nothing"
             )

@@ -134,6 +134,10 @@ class ChatLine(Told):
     runs: int
     opened_us: int
     changed_us: int
+    """When somebody last said something, or changed the settings."""
+    title: str = ""
+    """Empty for none."""
+    archived: bool = False
 
 
 class ChatSettings(Told):
@@ -191,6 +195,8 @@ class Variant(Told):
     run_id: str
     """Empty for a greeting or an imported reply."""
     at_us: int
+    is_hidden: bool = False
+    """Whether later prompts leave it out."""
 
 
 class Turn(Told):
@@ -206,6 +212,8 @@ class Turn(Told):
     """Number of the selected variant; 0 if there is no reply."""
     variants: list[Variant]
     at_us: int
+    is_hidden: bool = False
+    """Whether later prompts leave the person's words out."""
 
 
 class Panel(Told):
@@ -323,6 +331,83 @@ class Editing(OnBranch):
     text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
     name: str | None = Field(default=None, max_length=64)
     """Of the new branch."""
+
+
+Role = Literal["user", "assistant"]
+
+
+class Revising(OnBranch):
+    """Other words for a message; the turns after it stay."""
+
+    turn: int | None = Field(default=None, ge=0, le=2**53)
+    """By default the newest."""
+    role: Role = "assistant"
+    text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
+
+
+class Hiding(OnBranch):
+    """Messages that later prompts leave out, or show again."""
+
+    turn: int | None = Field(default=None, ge=0, le=2**53)
+    role: Role | None = None
+    """By default both."""
+    hidden: bool = True
+
+
+class DeletingTurn(OnBranch):
+    """A turn, or one reply of it, to delete."""
+
+    turn: int | None = Field(default=None, ge=0, le=2**53)
+    variant: int | None = Field(default=None, ge=1, le=2**53)
+    """One reply alone; by default the whole turn."""
+
+
+class DeletingBranch(CheckedRequestBody):
+    """A branch to delete."""
+
+    branch: str = Field(max_length=64)
+
+
+class Labeling(CheckedRequestBody):
+    """A title for a chat, and whether it is archived; what is not given stays."""
+
+    title: str | None = Field(default=None, max_length=200)
+    archived: bool | None = None
+
+
+class Rerunning(TurnAgain):
+    """A turn to run again, as a new variant with its own state."""
+
+    turn: int = Field(ge=1, le=2**53)
+    text: str = Field(default="", max_length=TEXT_CHARS_MAX)
+    """Other words of the person, for this variant alone."""
+
+
+class DeletedTurns(Told):
+    """The extent of a deletion."""
+
+    turns: int
+    """Turns, or replies, that are gone."""
+    derived_runs: list[str]
+    """Runs whose records still have the words."""
+
+
+class FoundMessage(Told):
+    """A message that a search has found."""
+
+    turn: int
+    variant: int
+    """0 for the person's words."""
+    role: str
+    text: str
+    """The words around the place."""
+    at_us: int
+
+
+class FoundMessages(Told):
+    """What a search has found, the newest first."""
+
+    items: list[FoundMessage]
 
 
 class Resetting(OnBranch):

@@ -185,6 +185,89 @@ async def rewind(desk: Desk, actor: Actor, id: str, body: wire.Rewinding) -> wir
     return await chat_shown(session, before=None, limit=TURNS_MAX)
 
 
+# Edits
+
+
+@router.post("/{id}/revise", operation_id="sessions_revise")
+async def revise(desk: Desk, actor: Actor, id: str, body: wire.Revising) -> wire.ChatShown:
+    """Change what a message says; the turns after it stay, and later prompts have the new words."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    await session.revise(body.text, turn=body.turn, role=body.role)
+    return await chat_shown(session, before=None, limit=TURNS_MAX)
+
+
+@router.post("/{id}/hide", operation_id="sessions_hide")
+async def hide(desk: Desk, actor: Actor, id: str, body: wire.Hiding) -> wire.ChatShown:
+    """Leave messages of a turn out of later prompts, or show them again."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    await session.hide(turn=body.turn, role=body.role or "", hidden=body.hidden)
+    return await chat_shown(session, before=None, limit=TURNS_MAX)
+
+
+@router.post("/{id}/delete", operation_id="sessions_delete_turn")
+async def delete_turn(desk: Desk, actor: Actor, id: str, body: wire.DeletingTurn) -> wire.DeletedTurns:
+    """Delete a turn, or one reply of it; the turns after it stay."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    if body.variant is None:
+        done = await session.delete_turn(body.turn)
+    else:
+        done = await session.delete_variant(body.turn, body.variant)
+    return wire.DeletedTurns.model_validate(done)
+
+
+@router.post("/{id}/delete-branch", status_code=204, operation_id="sessions_delete_branch")
+async def delete_branch(desk: Desk, actor: Actor, id: str, body: wire.DeletingBranch) -> None:
+    """Delete a branch, with the turns that no other branch shows."""
+    await (await session_of(desk, id, by=actor)).delete_branch(body.branch)
+
+
+@router.delete("/{id}", status_code=204, operation_id="sessions_delete")
+async def delete(desk: Desk, actor: Actor, id: str) -> None:
+    """Delete a chat; the records of its runs stay, and its id is not used again."""
+    await (await session_of(desk, id, by=actor)).delete_chat()
+
+
+@router.post("/{id}/label", operation_id="sessions_label")
+async def label(desk: Desk, actor: Actor, id: str, body: wire.Labeling) -> wire.Labeling:
+    """Give a chat a title, or put it among the archived ones."""
+    session = await session_of(desk, id, by=actor)
+    if body.title is not None:
+        await session.rename(body.title)
+    if body.archived is not None:
+        await session.archive(body.archived)
+    return wire.Labeling(title=await session.title(), archived=bool((await session.row()).archived))
+
+
+@router.get("/{id}/search", operation_id="sessions_search")
+async def search(
+    desk: Desk,
+    id: str,
+    words: Annotated[str, Query(min_length=1, max_length=200)],
+    branch: OfBranch = "main",
+    limit: Turns = 20,
+) -> wire.FoundMessages:
+    """Messages of a branch that have some words, in any case; the newest first."""
+    found = await (await session_of(desk, id, branch)).search(words, limit=limit)
+    return wire.FoundMessages.model_validate({"items": found})
+
+
+@router.post("/{id}/rerun", status_code=202, operation_id="sessions_rerun")
+async def rerun(
+    request: Request, desk: Desk, actor: Actor, id: str, body: wire.Rerunning
+) -> wire.TurnStarted:
+    """Run a turn again, with other words or the same, as a new variant with its own state."""
+    session = await session_of(desk, id, body.branch, by=actor)
+    return await start_turn(
+        session,
+        errands_of(request.app),
+        body.text,
+        trigger="regenerate",
+        turn=body.turn,
+        deadline_s=body.deadline_s,
+        **body.params.given_fields(),
+    )
+
+
 # Sessions of the profile, artifacts
 
 

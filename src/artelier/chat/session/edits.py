@@ -1,0 +1,307 @@
+"""Writing to a chat: one batch over the chat as it stands, and what an author changes of what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from artelier.chat.session import settings as cs
+from artelier.chat.session.queries import ChatReader
+from artelier.chat.tree import queries
+from artelier.chat.tree.queries import chat_key
+from artelier.chat.tree.tree_rows import Node
+from artelier.chat.turn.turn_events import session_stream
+from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
+from artelier.log import Batch, Blob, BlobRef, DataKey, Draft, EventData, StreamAppend, prepared_blob
+from artelier.operations import events as ev
+from artelier.pii.placeholder import escape_json
+
+ATTEMPTS_MAX = 50
+"""At an event, while others write to the same chat."""
+TITLE_CHARS_MAX = 200
+SEARCHED_MAX = 20_000
+"""Messages that one search looks at, the newest first."""
+ROLES = ("user", "assistant")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleted:
+    """What a deletion took out of a chat, and what was made of it before."""
+
+    turns: int
+    """Turns, or replies of one, that are gone."""
+    derived_runs: tuple[str, ...]
+    """Runs whose record still has the words: those that replied, and later ones that were shown them.
+    `artelier erase` reaches them through the chat's subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A message that a search has found."""
+
+    turn: int
+    variant: int
+    """0 for the person's words."""
+    role: str
+    text: str
+    """The words around the place, at most 200 characters."""
+    at_us: int
+
+
+class ChatEdits(ChatReader):
+    """What `Session` writes, and the edits of what was said."""
+
+    _own: DataKey | None = None
+    """The key of the subject that it is opened for."""
+
+    # Edits
+
+    async def revise(self, text: str, *, turn: int | None = None, role: str = "assistant") -> None:
+        """Change what a message says, of the newest turn if none is named; the turns after it stay.
+
+        `role`: `user` for the person's words, `assistant` for the selected reply. Later prompts have the new
+        words, and state that operations have made of the old ones stays (`regenerate(turn=...)` makes it
+        anew). The old words stay in the records of runs that were shown them.
+        Errors: `InvalidRequest`; `NotFound` for no such message; `Conflict` while a run is at work on it.
+        """
+        words = self._escape_placeholders(cs.said_text(text))
+        blobs: list[Blob] = []
+        ref = await self._keep_json(words, blobs)
+
+        async def choose() -> EventData:
+            node = await self._shown_node(turn)
+            return ev.MessageRevised(branch=self.branch_name, node=node.node, role=_role(role), text=ref)
+
+        await self._append_with_retry(choose, blobs=blobs)
+
+    async def hide(self, *, turn: int | None = None, role: str = "", hidden: bool = True) -> None:
+        """Leave messages of a turn out of later prompts, or (`hidden=False`) show them again.
+
+        `role`: `user` or `assistant`; both if none is named. People see the messages all the same.
+        Errors: as `revise`.
+        """
+        wanted = (_role(role),) if role else ROLES
+        if not role:
+            shown = await self.turn(turn)
+            wanted = tuple(one for one, text in zip(ROLES, (shown.user, shown.text), strict=True) if text)
+        for one in wanted:
+
+            async def choose(role: str = one) -> EventData:
+                node = await self._shown_node(turn)
+                return ev.MessageHidden(branch=self.branch_name, node=node.node, role=role, hidden=hidden)
+
+            await self._append_with_retry(choose)
+
+    async def delete_turn(self, turn: int | None = None) -> Deleted:
+        """Delete a turn with all its variants, the newest if none is named; the turns after it stay.
+
+        The branch's state goes back to before the turn only if it was the newest.
+        Errors: `NotFound`; `Conflict` while a run is at work on it, or on what comes after it.
+        """
+        deleted = Deleted(turns=0, derived_runs=())
+
+        async def choose() -> EventData:
+            nonlocal deleted
+            node = await self._shown_node(turn)
+            deleted = await self._measure("turn", node.turn)
+            return ev.TurnDeleted(branch=self.branch_name, turn=node.turn)
+
+        await self._append_with_retry(choose)
+        return deleted
+
+    async def delete_variant(self, turn: int | None = None, variant: int | None = None) -> Deleted:
+        """Delete one reply of a turn, the selected one if none is named; the nearest other takes its place.
+
+        Errors: as `delete_turn`; `Conflict` if turns were said after this reply.
+        """
+        deleted = Deleted(turns=0, derived_runs=())
+
+        async def choose() -> EventData:
+            nonlocal deleted
+            node = await self._shown_node(turn)
+            if variant is not None:
+                node = await queries.variant_row(self.store, node, cs.whole(variant, "variant"))
+            deleted = await self._measure("node", node.node)
+            return ev.VariantDeleted(branch=self.branch_name, node=node.node)
+
+        await self._append_with_retry(choose)
+        return deleted
+
+    async def delete_branch(self, name: str) -> None:
+        """Delete another branch, with the turns that no branch shows then.
+
+        Errors: `NotFound`; `Conflict` for `main`, for the branch that is open here, and while it is busy.
+        """
+        if name == self.branch_name:
+            raise Conflict(
+                f"branch {name!r} is the one that is open here", hint="Go to another branch first."
+            )
+
+        async def choose() -> EventData:
+            await queries.branch_of(self.store, await self.row(), name)
+            return ev.BranchDeleted(branch=name)
+
+        await self._append_with_retry(choose)
+
+    async def delete_chat(self) -> None:
+        """Delete the chat: no list shows it, nothing goes on with it, and its id is not used again.
+
+        The records of its runs stay; they go with the chat's subject (`artelier erase --subject`).
+        Errors: `NotFound`; `Conflict` while a run of it has not ended.
+        """
+
+        async def choose() -> EventData:
+            await self.row()
+            return ev.ChatDeleted()
+
+        await self._append_with_retry(choose)
+
+    async def rename(self, title: str) -> None:
+        """Give the chat a title; an empty one takes it away. Its id stays.
+
+        Errors: `InvalidRequest`; `NotFound`.
+        """
+        given = title.strip()
+        if len(given) > TITLE_CHARS_MAX or not (given == "" or given.isprintable()):
+            raise InvalidRequest(
+                "title of a chat",
+                expected=f"at most {TITLE_CHARS_MAX} characters in one line",
+                got=repr(title)[:80],
+            )
+        blobs: list[Blob] = []
+        ref = await self._keep_json(self._escape_placeholders(given), blobs) if given else None
+
+        async def choose() -> EventData:
+            return ev.ChatLabeled(title=ref, archived=bool((await self.row()).archived))
+
+        await self._append_with_retry(choose, blobs=blobs)
+
+    async def archive(self, archived: bool = True) -> None:
+        """Put the chat among the archived ones, or take it back. It can still be read and gone on with."""
+
+        async def choose() -> EventData:
+            title = (await self.row()).title
+            return ev.ChatLabeled(title=BlobRef(title) if title else None, archived=archived)
+
+        await self._append_with_retry(choose)
+
+    async def title(self) -> str:
+        """Return the chat's title; empty for none."""
+        return await queries.title_text(self.store, self.desk.id, (await self.row()).title)
+
+    async def search(self, words: str, *, limit: int = 20) -> list[Found]:
+        """Find messages of this branch that have some words, in any case; the newest first.
+
+        Cost: O(messages of the branch); of very long ones the newest are looked at.
+        Errors: `InvalidRequest` for no words.
+        """
+        wanted = words.strip().casefold()
+        if not wanted or len(wanted) > TITLE_CHARS_MAX:
+            raise InvalidRequest("what to search for", expected="1 to 200 characters", got=repr(words)[:80])
+        limit, seen, before = max(1, min(cs.whole(limit, "limit"), 1_000)), 0, None
+        found: list[Found] = []
+        while len(found) < limit and seen < SEARCHED_MAX:
+            page = await self.turns(before=before, limit=200)
+            for turn in reversed(page):
+                messages = [(0, "user", turn.user, turn.at_us)]
+                messages += [(one.number, "assistant", one.text, one.at_us) for one in turn.variants]
+                seen += len(messages)
+                for variant, role, text, at_us in messages:
+                    if (at := text.casefold().find(wanted)) >= 0:
+                        around = text[max(0, at - 60) :][:200]
+                        found.append(
+                            Found(turn=turn.number, variant=variant, role=role, text=around, at_us=at_us)
+                        )
+            if not page or page[0].number == 0:
+                break
+            before = page[0].number
+        return found[:limit]
+
+    async def _shown_node(self, turn: int | None) -> Node:
+        """The variant of a turn that this branch shows. Errors: `NotFound`."""
+        node = await self._node_of(turn)
+        if not node:
+            raise NotFound(f"branch {self.branch_name!r} of chat {self.chat_id!r} has no turn yet")
+        return await queries.node_row(self.store, (await self.row()).id, node)
+
+    async def _measure(self, column: str, number: int) -> Deleted:
+        chat = (await self.row()).id
+        turns, runs = await queries.derived_runs(self.store, chat, column, number)
+        return Deleted(turns=turns, derived_runs=runs)
+
+    async def _node_of(self, turn: int | None) -> int:
+        """The node of a turn on this branch; 0 for turn 0 of a chat without a greeting."""
+        if turn is not None:
+            cs.whole(turn, "turn")
+        chat, branch = await self.row(), await self.branch_row()
+        if turn is None or not branch.head:
+            if turn:
+                raise NotFound(f"the branch has no turn {turn}")
+            return branch.head
+        try:
+            node = await queries.node_at(self.store, chat.id, branch.head, turn)
+        except NotFound:
+            if turn == 0:
+                return 0
+            raise
+        return node.node
+
+    # Writing
+
+    def _escape_placeholders(self, value: Any) -> Any:
+        """Return what a person or a file of elsewhere says: a placeholder in it is text."""
+        return value if self.desk.services.personal is None else escape_json(value)
+
+    async def seq(self) -> int:
+        return (await self.store.head(session_stream(self.desk.id, self.chat_id)))[0]
+
+    async def _append(
+        self, data: EventData, *, blobs: list[Blob] | None = None, seq: int | None = None
+    ) -> None:
+        services = self.desk.services
+        by = self._by or ((await self.settings()).principal if seq != 0 else "operator")
+        draft = Draft(data, services.clock.now_us(), by)
+        stream = session_stream(self.desk.id, self.chat_id)
+        append = StreamAppend(stream, [draft], expected_seq=seq)
+        await self.store.append(Batch(appends=[append], blobs=blobs or []))
+
+    async def _keep(self, content: bytes, blobs: list[Blob]) -> BlobRef:
+        key = await chat_key(self.store, self.desk.id, self.chat_id) or self._own
+        key = key or await self.store.data_key(self.desk.id)
+        ref, blob = await prepared_blob(self.desk.id, key, content)
+        blobs.append(blob)
+        return ref
+
+    async def _keep_json(self, value: Any, blobs: list[Blob]) -> BlobRef:
+        from artelier.kernel.prompt.manifest import encode_json
+
+        return await self._keep(encode_json(value), blobs)
+
+    def _contention_error(self) -> ArtelierError:
+        return Conflict(
+            f"chat {self.chat_id!r} is being written to by others all the time", hint="Try again."
+        )
+
+    async def _append_with_retry(
+        self, choose: Callable[[], Awaitable[EventData | None]], *, blobs: list[Blob] | None = None
+    ) -> None:
+        """Append what is chosen over the chat as it stands."""
+        for _ in range(ATTEMPTS_MAX):
+            seq = await self.seq()
+            event = await choose()
+            if event is None:
+                return
+            try:
+                await self._append(event, blobs=blobs, seq=seq)
+            except SequenceConflict:
+                continue
+            return
+        raise self._contention_error()
+
+
+def _role(role: str) -> str:
+    """Errors: `InvalidRequest`."""
+    if role not in ROLES:
+        raise InvalidRequest("role of a message", expected="user or assistant", got=repr(role)[:60])
+    return role
