@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from artelier.agents.agent_directory import AgentsHandle
 from artelier.agents.export.fork_adoption import adopt
-from artelier.agents.facade import AgentsHandle
 from artelier.agents.schedules.view import schedules_view
 from artelier.agents.tools.artifacts import keep_result
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
@@ -78,7 +78,7 @@ from artelier.memory.view import memory_view
 from artelier.missions.handle import MissionsHandle, check_fork
 from artelier.missions.view import missions_view
 from artelier.models.registry import ModelRegistry
-from artelier.pii.encryption import check_sealing, sealer_from
+from artelier.pii.vault import check_sealing, sealer_from
 from artelier.plugins import Plugins, activate
 from artelier.ports.model import ModelPort, ModelRequest, Price
 from artelier.ports.telemetry import Telemetry

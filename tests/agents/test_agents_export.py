@@ -13,7 +13,7 @@ from artelier.app import TenantKernel
 from artelier.artifacts import Provenance
 from artelier.errors import AccessDenied, Conflict, InvalidExport, InvalidRequest, NotFound, RunEnded
 from artelier.kernel.events import RunsImported
-from artelier.kernel.export.scope import streams_of
+from artelier.kernel.export.writer import streams_of
 from artelier.log import tenant_stream
 from artelier.memory import SQLiteMemoryStore
 from artelier.memory.consolidation.job import consolidate

@@ -10,7 +10,7 @@ import pytest
 
 from artelier.errors import Erased, InvalidConfig, MissingKey
 from artelier.log import Batch, SqliteStore, make_blob, verify_store
-from artelier.pii.encryption import VaultCipher
+from artelier.pii.vault import VaultCipher
 from artelier.testing.conformance.stage import TALLY
 
 KEY = "a vault key for tests"

@@ -134,7 +134,7 @@ ALLOWED: dict[str, str] = {
         server/routes/worlds/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
-        pii/encryption.py:_bytes_of base64.b64decode
+        pii/vault.py:_bytes_of base64.b64decode
         server/mcp/resources.py:_after base64.b64decode
         server/security/login_sessions.py:Sessions.read base64.b64decode
         server/security/login_sessions.py:Sessions.read msgspec.json.decode
@@ -146,7 +146,7 @@ ALLOWED: dict[str, str] = {
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
         missions/task/artifact_writer.py:check_content msgspec.json.decode
-        missions/task/decision.py:json_of msgspec.json.decode
+        missions/task/actions.py:json_of msgspec.json.decode
         missions/task/verdict/output_lint.py:json_in msgspec.json.decode
         models/params.py:parse_output msgspec.json.decode
         models/params.py:parse_arguments msgspec.json.decode

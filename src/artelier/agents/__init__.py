@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from artelier.agents.autonomous import AutonomousAgent
     from artelier.agents.launch import workspace_agent
     from artelier.agents.loop_registry import replay_run, resume_run
-    from artelier.agents.run_result import agent_result
+    from artelier.agents.run_config import agent_result
     from artelier.agents.stream import (
         ApprovalAnswered,
         ApprovalAsked,
@@ -47,7 +47,7 @@ _HOMES = {
     "ToolReturned": "stream",
     "SubAgentFactory": "tools.sub_agents",
     "Worker": "worker",
-    "agent_result": "run_result",
+    "agent_result": "run_config",
     "replay_run": "loop_registry",
     "resume_run": "loop_registry",
     "workspace_agent": "launch",

@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from artelier.agents.loop import AgentLoop, Sink
 from artelier.agents.operation_hooks import save_if_new
-from artelier.agents.run_config import Job, Wanted, template, wanted_turn, with_verbatim_task
-from artelier.agents.run_result import agent_result
-from artelier.agents.state import STUCK_AFTER
+from artelier.agents.run_config import (
+    STUCK_AFTER,
+    Job,
+    Wanted,
+    agent_result,
+    template,
+    wanted_turn,
+    with_verbatim_task,
+)
 from artelier.agents.tools.artifacts import READ_ON, read_artifact_tool
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
@@ -23,7 +29,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.loops.cycle import go, has_ended
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.tool import ToolPort

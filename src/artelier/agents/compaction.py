@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from artelier.agents.run_config import Job
-from artelier.agents.state import AgentState
+from artelier.agents.run_config import AgentState, Job
 from artelier.context import (
     CompactionStrategy,
     MessageBlock,

@@ -15,7 +15,7 @@ from artelier.agents.run_config import Wanted
 from artelier.errors import InvalidRequest
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.ports.tool import ToolPort
 from artelier.tools.built_in import workspace_tools
 from artelier.tools.http.http_json import NAME as OUTSIDE

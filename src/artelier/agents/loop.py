@@ -15,9 +15,7 @@ import msgspec
 
 from artelier.agents.compaction import ContextWindow
 from artelier.agents.operation_hooks import steps_of
-from artelier.agents.run_config import Job, Sink, template
-from artelier.agents.run_result import finish
-from artelier.agents.state import SKILLS_MAX, AgentState, LoadedSkill
+from artelier.agents.run_config import SKILLS_MAX, AgentState, Job, LoadedSkill, Sink, finish, template
 from artelier.context import Context, ContextBuilder, Section, cut
 from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult

@@ -9,8 +9,7 @@ from typing import Any
 from artelier.agents.autonomous import LOOP, AutonomousAgent, by_name, slug
 from artelier.agents.launch import tools_of
 from artelier.agents.loop import AgentLoop
-from artelier.agents.run_config import Job
-from artelier.agents.run_result import agent_result
+from artelier.agents.run_config import Job, agent_result
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.chat.turn.turn_config import chat_of
 from artelier.context import CompactionStrategy, ContextBuilder
@@ -23,7 +22,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.scope import TenantRef, TenantScope, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.loops.cycle import check_origin, check_tools, check_workspace
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.memory import MemoryStore

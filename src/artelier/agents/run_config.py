@@ -1,21 +1,126 @@
-"""The job of one run of the loop: stored with the run, so that any process can go on with it."""
+"""The job of one run of the loop: stored with the run, so that any process can go on with it.
+
+The state of the autonomous loop: all that a resume needs, of the same size at any age.
+
+The end of a run of the loop: its result, and the artifact that its text becomes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from artelier.agents.state import STUCK_AFTER
+import msgspec
+
+from artelier.artifacts import Artifacts, Provenance
+from artelier.artifacts.queries import ref_written_by
 from artelier.chat.session.agent_conversation import NONE_WAITING, AgentTurn, Earlier, WaitingTurns
-from artelier.context import CompactionStrategy
+from artelier.context import CompactionStrategy, Estimator
 from artelier.context.builder import shipped_text
-from artelier.errors import CorruptStore
-from artelier.kernel import AgentResult, Limits, Run
-from artelier.kernel.tenants.scope import TenantRef, TenantScopes
-from artelier.ports.model import Delta
+from artelier.errors import Conflict, CorruptStore, InvalidRequest, NotFound, Refused
+from artelier.ids import MAIN_SPACE
+from artelier.kernel import AgentResult, Limits, ModelResult, Run, run_row
+from artelier.kernel.events import RunReopened
+from artelier.kernel.privacy.erasure import ERASED, LOCKED
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.runs import totals
+from artelier.kernel.run.services import Services
+from artelier.kernel.tenants.registry import TenantRef, TenantScopes
+from artelier.log import BlobRef
+from artelier.ports.model import Delta, Usage
 from artelier.tokens import estimate_tokens
+
+STUCK_AFTER = 3
+"""Equal calls with equal results in a row that end a run, unless it says otherwise: two may be chance, three
+are a loop."""
+
+SKILLS_MAX = 32
+"""Skills loaded at once; the oldest makes room, and may be loaded again."""
+
+
+class LoadedSkill(msgspec.Struct, frozen=True, array_like=True):
+    """A skill that the model has loaded."""
+
+    name: str
+    tool: str
+    """What `use_skill` of it calls; empty for instructions only."""
+    value: BlobRef
+    """What `load_skill` returned."""
+    message: int
+    """Number of the message that shows it."""
+
+
+class AgentState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of the loop after a cycle."""
+
+    cycle: int = 0
+    """Cycles completed."""
+    messages: int = 0
+    """Messages in the conversation."""
+    shown: int = 1
+    """Number of the first message that stands verbatim in the prompt."""
+    summary: BlobRef | None = None
+    """What stands for the messages before it."""
+    trust: str = "trusted"
+    """Of the summary."""
+    compaction: str = ""
+    """Key of the newest receipt that stands."""
+    hold: int = 0
+    """After an undo: no compaction for the sake of length before there are so many messages."""
+    policy: BlobRef | None = None
+    """Settings of the strategy that a person chose; else the run's own."""
+    estimate: Estimator = Estimator()
+    skills: tuple[LoadedSkill, ...] = ()
+    reads: dict[str, BlobRef] = {}
+    """Newest readings of what prompts depend on, by name."""
+    passed: tuple[str, ...] = ()
+    """Tools of the acceptance gates whose last call passed."""
+    repairs: int = 0
+    """Repair turns in a row."""
+    repeated: int = 0
+    """How often in a row the same calls gave the same results."""
+    seen: str = ""
+    """Digest of the last calls and results."""
+    iterations_from: int = 0
+    """The cycle behind which iterations are counted: a person had the run go on there."""
+    raised: dict[str, int] = {}
+    """Limits that a person has raised since the run began: `max_iterations`, `stuck_after`."""
+    status: str = "running"
+    """`running`, `completed` or `failed`."""
+    reason: str = ""
+
+    def to_stored(self) -> dict[str, Any]:
+        return msgspec.to_builtins(self)
+
+    @classmethod
+    def from_stored(cls, state: Mapping[str, Any] | None) -> AgentState:
+        """Errors: `CorruptStore` if the stored state is not one of this loop."""
+        if state is None:
+            return cls()
+        try:
+            return msgspec.convert(dict(state), cls)
+        except msgspec.ValidationError as error:
+            raise CorruptStore(f"the stored state of an agent cannot be read: {error}") from None
+
+    def reopen(self, event: RunReopened) -> AgentState:
+        """Return the state in which a failed run goes on: what the event resets begins anew."""
+        state = self.replace(raised={**self.raised, **event.limits}) if event.limits else self
+        if "max_iterations" in event.limits:
+            state = state.replace(iterations_from=0)
+        if "iterations" in event.resets:
+            state = state.replace(iterations_from=self.cycle)
+        if "repeated" in event.resets:
+            state = state.replace(repeated=0, seen="")
+        if "repairs" in event.resets:
+            state = state.replace(repairs=0)
+        if event.resets or event.limits:
+            state = state.replace(status="running", reason="")
+        return state
+
+    def replace(self, **fields: Any) -> AgentState:
+        return msgspec.structs.replace(self, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,3 +316,81 @@ class Starter(Protocol):
 
     @property
     def resume(self) -> Callable[..., Awaitable[AgentResult]]: ...
+
+
+async def finish(run: Run, job: Job, result: ModelResult) -> None:
+    """Set the result; the text becomes an artifact in the same batch as the end of the run."""
+    output = result.output
+    if hasattr(output, "model_dump"):
+        output = output.model_dump(mode="json")
+    outcome: dict[str, Any] = {"text": result.text, "output": output, "artifact": ""}
+    core = run.core
+    if job.artifact and core.actor is not None:
+        id_ = job.artifact if core.effects is None else core.effects.own_id(job.artifact)
+        space = Artifacts(core.store, core.clock, core.tenant.id, MAIN_SPACE, core.actor.name)
+        try:
+            append, blobs, artifact = await space.plan_write(
+                id_,
+                kind="document",
+                content=result.text,
+                provenance=Provenance(run_id=run.id, step=result.key),
+                key=core.key,
+            )
+        except (Conflict, InvalidRequest, NotFound, Refused):
+            pass  # the id is somebody else's: the result stands without an artifact
+        else:
+            core.actor.note_aside(append, blobs)
+            outcome["artifact"] = f"{artifact.id}@{artifact.version}"
+    elif job.artifact:
+        outcome["artifact"] = await _written_artifact(run, result.key)
+    run.finish(outcome)
+
+
+async def _written_artifact(run: Run, step: str) -> str:
+    """Return, on replay, the artifact that the recorded run wrote at this step."""
+    return await ref_written_by(run.core.store, run.tenant_id, MAIN_SPACE, run.id, step)
+
+
+async def agent_result(
+    services: Services, tenant: str, run_id: str, *, message: str = "", output: Any = None
+) -> AgentResult:
+    """Return how a run of this loop stands, from the log; `output` is the type that was asked for.
+
+    Cost and usage are those of the run with all its children.
+    Errors: `NotFound`.
+    """
+    row = await run_row(services.store, tenant, run_id)
+    result: Any = await shown_json(services, tenant, row.result)
+    failure = await shown_json(services, tenant, row.message)
+    fields = cast(dict[str, Any], result) if isinstance(result, dict) else {}
+    text = (
+        fields.get("text")
+        or (result if result in (ERASED, LOCKED) else "")
+        or (failure if isinstance(failure, str) else "")
+        or message
+    )
+    value = fields.get("output")
+    sums = (await totals(services.store, tenant, [run_id]))[run_id]
+    return AgentResult(
+        status=row.status,
+        reason=row.reason,
+        output=_convert(value, output),
+        text=text,
+        run_id=run_id,
+        cost_microusd=sums.total_cost_microusd,
+        artifact=fields.get("artifact") or "",
+        usage=Usage(**sums.total_usage._asdict()),
+    )
+
+
+def _convert(value: Any, output: Any) -> Any:
+    """The recorded output as the type that the caller asked for; it was checked when it came."""
+    if value is None or output is None or isinstance(output, Mapping):
+        return value
+    try:
+        if hasattr(output, "model_validate"):
+            return output.model_validate(value)
+        return msgspec.convert(value, output)
+    except ValueError:  # another type than the run was asked for: its data is still true
+        return value
+    return value

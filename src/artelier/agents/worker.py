@@ -13,7 +13,7 @@ from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
 from artelier.kernel.run.crash_recovery import Leftovers, left_behind
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.scope import TenantScopes
+from artelier.kernel.tenants.registry import TenantScopes
 
 LOOK_S = 0.5
 """How often a worker looks for work; a due timer fires within this."""

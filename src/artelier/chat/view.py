@@ -38,7 +38,7 @@ from artelier.chat.tree.tree_rows import (
 )
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view
-from artelier.kernel.export.scope import KINDS
+from artelier.kernel.export.writer import KINDS
 from artelier.kernel.queries.content import newest_message_in
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View

@@ -17,7 +17,7 @@ from artelier.cli.narration.mission_events import plan_lines
 from artelier.cli.narration.run_tail import Watch, tasks_below
 from artelier.errors import ArtelierError
 from artelier.kernel import find_driver
-from artelier.pii.output_redaction import redact_output
+from artelier.pii.scrubber_registry import redact_output
 
 LINE_BYTES_MAX = 65_536
 """Of one typed line."""

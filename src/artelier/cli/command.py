@@ -181,7 +181,7 @@ def _marking(call: CliCall) -> Callable[[str], str]:
         return lambda text: text
     if not detectors:
         return lambda text: text
-    from artelier.pii.output_redaction import marked_by
+    from artelier.pii.scrubber_registry import marked_by
 
     return lambda text: marked_by(detectors, text)
 

@@ -21,7 +21,7 @@ from artelier.log import Batch, DataKey, Receipt, SqliteStore, Store, View
 from artelier.memory.blocks import DEFAULT_BLOCKS
 from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
 from artelier.memory.view import memory_view
-from artelier.pii.encryption import sealer_from
+from artelier.pii.vault import sealer_from
 from artelier.ports.embedder import Embedder
 from artelier.tools.skills.view import skills_view
 

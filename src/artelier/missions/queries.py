@@ -13,7 +13,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import ENDED, find_run, totals
-from artelier.kernel.tenants.scope import TenantScope
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Store, Tx
 from artelier.missions.status import TaskStatus, reason_of, status_of
 from artelier.missions.task.loop_state import counted_from, last_iteration

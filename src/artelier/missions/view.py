@@ -19,7 +19,7 @@ import msgspec
 from artelier.errors import Conflict, InvalidEvent
 from artelier.kernel import events as kernel_events
 from artelier.kernel import kernel_view
-from artelier.kernel.export.scope import ABOUT, BESIDE, KINDS
+from artelier.kernel.export.writer import ABOUT, BESIDE, KINDS
 from artelier.kernel.view import step_completed
 from artelier.log import Applied, Tx, View
 from artelier.missions import events as ev

@@ -38,7 +38,7 @@ from artelier.errors import (
     StoreUnavailable,
     TooManyAtOnce,
 )
-from artelier.pii.output_redaction import marked_wire
+from artelier.pii.scrubber_registry import marked_wire
 from artelier.sandbox.errors import SandboxError
 
 logger = logging.getLogger("artelier.server")

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
 from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
-from artelier.kernel.limits.scopes import count_also, counters_of
+from artelier.kernel.limits.run_limits import count_also, counters_of
 from artelier.kernel.queries.runs import is_imported
 from artelier.kernel.queries.steps import step_of
 from artelier.log import StreamAppend

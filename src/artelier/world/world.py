@@ -20,7 +20,7 @@ from artelier.artifacts.queries import Standing
 from artelier.artifacts.write.write_decision import WriteRequest, decide_write
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_world
-from artelier.kernel.limits.scopes import set_cap, used_of
+from artelier.kernel.limits.run_limits import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.log.queries import Look

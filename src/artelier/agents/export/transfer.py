@@ -14,16 +14,15 @@ from typing import Protocol
 
 import msgspec
 
-from artelier.agents.export.agent_namespace import KIN, card_id, kin_of, memory_artifacts, skills_id
-from artelier.agents.export.card import card_of, write_card
+from artelier.agents.export.card import KIN, card_id, card_of, kin_of, memory_artifacts, skills_id, write_card
 from artelier.agents.export.validator import Baggage
 from artelier.artifacts import ArtifactWritten, artifact_stream
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
 from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
-from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
+from artelier.kernel.export.writer import streams_of
 from artelier.log import Store, Stream
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.sqlite import keep_beside

@@ -12,8 +12,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from artelier.agents.export.agent_namespace import (
+from artelier.agents.export.card import (
     KIN,
+    SkillOnCard,
+    SkillSet,
     card_id,
     is_kin,
     kin_of,
@@ -21,7 +23,6 @@ from artelier.agents.export.agent_namespace import (
     memory_id,
     skills_id,
 )
-from artelier.agents.export.card import SkillOnCard, SkillSet
 from artelier.artifacts import ArtifactWritten
 from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id

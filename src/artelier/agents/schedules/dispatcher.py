@@ -38,7 +38,7 @@ from artelier.kernel import AgentResult, Limits, run_row
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.scope import TenantRef, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScopes
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx, make_blob
 from artelier.log.contract import stored_name
 

@@ -24,7 +24,7 @@ from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run, RunCore, run_row
 from artelier.kernel.queries.runs import children_of
 from artelier.kernel.run.context import find_driver, is_final
-from artelier.kernel.tenants.scope import TenantScopes
+from artelier.kernel.tenants.registry import TenantScopes
 from artelier.loops.cycle import go_below
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolContext, ToolPort

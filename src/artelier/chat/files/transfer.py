@@ -23,8 +23,8 @@ from artelier.errors import InvalidRequest
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
 from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
-from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
+from artelier.kernel.export.writer import streams_of
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import runs_between
 from artelier.log import Stream

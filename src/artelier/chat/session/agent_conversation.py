@@ -26,7 +26,7 @@ from artelier.kernel.queries.steps import steps_before
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
-from artelier.kernel.tenants.scope import TenantRef, TenantScopes
+from artelier.kernel.tenants.registry import TenantRef, TenantScopes
 from artelier.log import Event
 from artelier.ports.model import ChatMessage, Delta
 

@@ -13,7 +13,7 @@ from artelier.kernel import OpenRun, reconcile, run_row
 from artelier.kernel.commands import control_stream
 from artelier.kernel.commands.control_stream import REOPEN, Given
 from artelier.kernel.history.drift import newest_drift
-from artelier.kernel.limits import scopes
+from artelier.kernel.limits import run_limits
 from artelier.kernel.limits.run_limits import cap_values, encode_limits
 from artelier.kernel.privacy.pii_scrubber import is_known
 from artelier.kernel.queries import reports
@@ -185,7 +185,7 @@ class CommandsHandle:
         """
         await self.state()
         amount = _amount(unit, cap)
-        await scopes.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
+        await run_limits.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
 
     async def used(self: CommandKernel, scope: str) -> dict[str, Any]:
         """Return what the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved,
@@ -194,7 +194,7 @@ class CommandsHandle:
         Units:  micro-dollars, tokens, steps of models and tools; `cap` is None without one.
         Errors: `InvalidRequest`.
         """
-        return await scopes.used_of(self.services, self.id, scope)
+        return await run_limits.used_of(self.services, self.id, scope)
 
     async def inject(self: CommandKernel, run_id: str, note: str, *, by: str = "operator") -> EventData:
         """Tell a run something. Placeholders of others in it are text.

@@ -95,7 +95,7 @@ async def _clock(kernel: Kernel) -> Finding:
 
 def _vault(call: CliCall, looked: Looked) -> Finding:
     """Return whether the key is there and can be used; never what it is."""
-    from artelier.pii.encryption import VARIABLE, sealer_from
+    from artelier.pii.vault import VARIABLE, sealer_from
 
     try:
         cipher = sealer_from(os.environ)

@@ -36,7 +36,7 @@ def verify(
     """
     from artelier.app import VIEWS
     from artelier.log import verify_store
-    from artelier.pii.encryption import sealer_from
+    from artelier.pii.vault import sealer_from
 
     if head is not None and not _HEAD.fullmatch(head):
         raise InvalidRequest(

@@ -11,7 +11,7 @@ from artelier.cli.call import CliCall
 from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.pii.output_redaction import redact_output
+from artelier.pii.scrubber_registry import redact_output
 
 if TYPE_CHECKING:
     from artelier.app import Kernel

@@ -17,7 +17,7 @@ from artelier.cli import display, exit_codes
 from artelier.cli.call import CliCall
 from artelier.cli.command import Subject, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidRequest, NotFound
-from artelier.pii.output_redaction import redact_output
+from artelier.pii.scrubber_registry import redact_output
 
 if TYPE_CHECKING:
     from artelier.app import Kernel

@@ -16,7 +16,7 @@ from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
 from artelier.ids import is_tenant
-from artelier.pii.output_redaction import redact_output
+from artelier.pii.scrubber_registry import redact_output
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

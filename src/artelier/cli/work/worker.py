@@ -82,7 +82,7 @@ async def _all_due(worker: Worker, driven: set[tuple[str, str]], *, until_us: in
 def _print(call: CliCall, tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> None:
     from artelier.errors import ArtelierError
     from artelier.money import format_usd
-    from artelier.pii.output_redaction import marked_wire, redact_output
+    from artelier.pii.scrubber_registry import marked_wire, redact_output
 
     if isinstance(outcome, ArtelierError):
         if call.as_json:

@@ -32,8 +32,8 @@ from artelier.kernel.export.archive import (
     KeyLine,
     RunLine,
 )
-from artelier.kernel.export.scope import check_place, check_stream, head_refs
-from artelier.kernel.limits.scopes import check_scopes
+from artelier.kernel.export.writer import check_place, check_stream, head_refs
+from artelier.kernel.limits.run_limits import check_scopes
 from artelier.ledger import Count, Moving, Posting, may_owe
 from artelier.ledger.view import AMOUNT_MAX
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref

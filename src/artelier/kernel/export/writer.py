@@ -1,23 +1,199 @@
-"""Writing the log to a file: events in the order in which they were recorded, then what they refer to."""
+"""Writing the log to a file: events in the order in which they were recorded, then what they refer to.
+
+The scope of an export: the streams that it holds, how far each counts, and the events they may hold.
+
+Views act on events by their kind. So a kind must stand where its handler expects it: a `tenant.updated` in
+the stream of a run would change the tenant that imports it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 
 import msgspec
 
-from artelier.errors import CorruptStore, Erased
+from artelier.artifacts import GROUPING, check_principal
+from artelier.artifacts import MOVING as ARTIFACT_EVENTS
+from artelier.artifacts.queries import streams_written
+from artelier.errors import CorruptStore, Erased, InvalidExport, InvalidRequest
+from artelier.ids import MAIN_SPACE, check_artifact_id, check_run_id
 from artelier.kernel import events as ev
 from artelier.kernel.export.archive import ArchiveWriter, Belongings, EventLine, KeyLine
-from artelier.kernel.export.scope import check_place, head_refs
+from artelier.kernel.history.fork_lineage import lineage
+from artelier.kernel.prompt.manifest import decode_head
+from artelier.kernel.queries.content import bases_of
+from artelier.kernel.queries.runs import family_upto, run_row
 from artelier.kernel.run.services import Services
-from artelier.log import DataKey, Event, Stream, blob_name, blob_ref
+from artelier.log import DataKey, Event, EventData, Stream, blob_name, blob_ref, control_stream, run_stream
 from artelier.log.blobs import name_blob
 from artelier.log.event import event_hash
-from artelier.log.queries import has_blob
+from artelier.log.queries import causes_of, events_at, has_blob, position_of
 from artelier.log.verify import blob_refs
+
+_ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)
+
+KINDS: dict[str, set[str]] = {
+    "run": {
+        cls.KIND
+        for cls in vars(ev).values()
+        if isinstance(cls, type) and issubclass(cls, EventData) and cls not in _ELSEWHERE
+    }
+    - {""},
+    "control": {ev.CommandGiven.KIND},
+    "artifact": {cls.KIND for cls in (*ARTIFACT_EVENTS, *GROUPING)},
+}
+"""Kinds of events by type of stream. A package that records its own in runs adds them here."""
+
+BESIDE: dict[str, set[str]] = {"membrane": {cls.KIND for cls in GROUPING}}
+"""Kinds of events that stand beside the versions of an artifact, by its kind; added to like `KINDS`."""
+
+ABOUT: dict[str, str] = {cls.KIND: "group" for cls in GROUPING}
+"""Which field names the artifact in whose stream an event of this kind stands, where that is not `id`."""
+
+
+def check_stream(local: str) -> tuple[str, str]:
+    """Type and id of a stream that may be exported. Errors: `InvalidExport`."""
+    kind, _, id_ = local.partition(":")
+    try:
+        if kind == "artifact":
+            return kind, check_artifact_id(id_)
+        if kind in ("run", "control"):
+            return kind, check_run_id(id_)
+    except InvalidRequest as error:
+        raise InvalidExport(f"a stream has no legal name: {error}") from None
+    raise InvalidExport(
+        "this stream is nothing that runs are made of",
+        expected="run:..., control:... or artifact:...",
+        got=local[:120],
+    )
+
+
+def check_place(local: str, seq: int, kind: str, data: EventData, *, more: Collection[str] = ()) -> None:
+    """An event stands in a stream of its kind; `more` kinds may stand in those of artifacts.
+
+    What events of `more` kinds say is checked by whoever named them. Errors: `InvalidExport`.
+    """
+    type_, id_ = check_stream(local)
+    where = f"event {seq} of {local[:120]}"
+    if type_ == "artifact" and kind in more:
+        return
+    if kind not in KINDS[type_]:
+        raise InvalidExport(f"{where}: {kind[:80]} does not belong in such a stream")
+    if isinstance(data, ev.LimitSet) and data.scope != f"run:{id_}":
+        raise InvalidExport(f"{where} sets a cap of somebody else", got=data.scope[:120])
+    if isinstance(data, ev.RunStarted | ev.RunForked) != (type_ == "run" and seq == 1):
+        raise InvalidExport(f"{where}: a run's stream begins with its start, and nowhere else")
+    if type_ == "artifact" and getattr(data, ABOUT.get(kind, "id"), None) != id_:
+        raise InvalidExport(f"{where} is about another artifact")
+    if isinstance(data, GROUPING):
+        try:
+            check_principal(getattr(data, "principal", None))
+        except InvalidRequest as error:
+            raise InvalidExport(f"{where}: {error}") from None
+
+
+def head_refs(content: bytes) -> Iterator[str]:
+    """Return what the head of a manifest refers to. Errors: `CorruptStore` if it is none."""
+    head = decode_head(content)
+    yield from (ref for ref in (head.tools, head.output_schema) if ref is not None)
+    yield from (part.blob for part in head.parts if part.blob is not None)
+
+
+async def streams_of(
+    services: Services, tenant: str, run_ids: Sequence[str], *, position: int
+) -> dict[Stream, int]:
+    """Streams and the position up to which each counts. Errors: `NotFound`.
+
+    A run and its descendants count whole, up to `position`; the origins of forks up to the branch, and the
+    runs that conversations go on from up to the message in question. With a run come the commands that it
+    was given and the artifacts that it wrote, these from their first version on, since a chain of hashes
+    has no other beginning.
+    """
+    found: dict[Stream, int] = {}
+
+    def take(stream: Stream, upto: int) -> None:
+        found[stream] = max(upto, found.get(stream, 0))
+
+    runs: dict[str, int] = {}
+    for run_id in run_ids:
+        await _add_runs(services, tenant, run_id, position, runs)
+    for run, upto in runs.items():
+        take(run_stream(tenant, run), upto)
+        commands = control_stream(tenant, run)
+        last = upto if upto == position else await _last_command(services, commands, upto)
+        if last:
+            take(commands, last)
+        for stream, written in await _artifacts(services, tenant, run, upto):
+            take(stream, written)
+    return found
+
+
+async def _add_runs(
+    services: Services, tenant: str, run_id: str, position: int, found: dict[str, int]
+) -> None:
+    """Add a run's family: runs and the position up to which each counts."""
+    if found.get(run_id) == position:
+        return  # it came with its parent, and whatever is below it as well
+    await lineage(services, tenant, run_id)
+    for run in await family_upto(services.store, tenant, run_id, position):
+        await _add_needed(services, tenant, run, position, found)
+
+
+async def _add_needed(
+    services: Services, tenant: str, run_id: str, position: int, found: dict[str, int]
+) -> None:
+    """Add a run up to a position, and those before it without which that part cannot be read."""
+    waiting = [(run_id, position)]
+    while waiting:
+        run, upto = waiting.pop()
+        if found.get(run, 0) >= upto:
+            continue
+        found[run] = upto
+        row = await run_row(services.store, tenant, run)
+        if row.origin is not None:
+            origin = await run_row(services.store, tenant, row.origin)
+            branch = await _position(services, origin.id, row.origin_seq or 0)
+            waiting.append((row.origin, branch))
+        waiting += await _bases(services, tenant, row.id, upto)
+
+
+async def _bases(services: Services, tenant: str, stream_id: int, upto: int) -> list[tuple[str, int]]:
+    """Runs that conversations of a run go on from, each up to the position of the message in question.
+
+    Errors: `CorruptStore` if one is missing.
+    """
+    rows = await bases_of(services.store, tenant, stream_id, upto=upto)
+    for run, number, position in rows:
+        if position is None:
+            raise CorruptStore(
+                f"message {number} of run {run}, from which a conversation goes on, is missing",
+                hint="Run `artelier verify`.",
+            )
+    return [(run, position or 0) for run, _, position in rows]
+
+
+async def _position(services: Services, stream_id: int, seq: int) -> int:
+    return (await events_at(services.store, stream_id, [seq]))[seq].position
+
+
+async def _last_command(services: Services, commands: Stream, upto: int) -> int:
+    """Position of the newest command whose effect stands in the part of an origin that counts."""
+    prefix = f"{commands.local}@"
+    stream = Stream(commands.tenant, MAIN_SPACE, f"run:{commands.id}")
+    causes = await causes_of(services.store, stream, prefix=prefix, upto=upto)
+    seqs = [int(cause.removeprefix(prefix)) for cause in causes]
+    return await position_of(services.store, commands, max(seqs)) if seqs else 0
+
+
+async def _artifacts(services: Services, tenant: str, run: str, upto: int) -> list[tuple[Stream, int]]:
+    """Streams of the artifacts that a run wrote, each up to the run's newest version of it, or the newest
+    event of those that stand beside versions (members of a group, changes of a task)."""
+    beside = [(kind, name) for kind, names in BESIDE.items() for name in names]
+    found = await streams_written(services.store, tenant, MAIN_SPACE, run, upto=upto, beside=beside)
+    return [(Stream(tenant, MAIN_SPACE, name), position) for name, position in found]
+
 
 PAGE = 5000
 """Events in memory, over all streams of an export."""

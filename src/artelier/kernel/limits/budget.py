@@ -12,8 +12,7 @@ from typing import Any
 
 from artelier.errors import Exhausted, InsufficientFunds, InvalidConfig, LimitReached, PriceUnknown
 from artelier.kernel import events as ev
-from artelier.kernel.limits.provider_queue import QueuePlace, Turns
-from artelier.kernel.limits.rates import claims_of
+from artelier.kernel.limits.rates import QueuePlace, Turns, claims_of
 from artelier.kernel.run.context import RunCore
 from artelier.ledger import AMOUNT_MAX, COUNTED, DEBT, Count, Posting, check_available, check_caps
 from artelier.ledger.queries import sum_of

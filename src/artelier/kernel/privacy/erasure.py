@@ -147,7 +147,7 @@ async def erase(
     if await find_tenant(store, tenant) is None:
         raise NotFound(f"no tenant {tenant!r}", hint="`artelier tenants list` shows those there are.")
     if subject is None:
-        from artelier.pii.output_redaction import redact_output
+        from artelier.pii.scrubber_registry import redact_output
 
         by = redact_output(by)  # a value in it would be stored, and erased, with the event
     attempt = 1

@@ -17,7 +17,7 @@ import msgspec
 
 from artelier.artifacts.content import is_small
 from artelier.errors import InvalidRequest
-from artelier.kernel.export.scope import KINDS
+from artelier.kernel.export.writer import KINDS
 from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
 from artelier.kernel.queries.tenants import has_received, has_said
 from artelier.log import Applied, EventData, Tx, View, event
@@ -26,7 +26,7 @@ from artelier.pii.placeholder import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:
-    from artelier.kernel.run.calls_in_flight import CallsInFlight
+    from artelier.kernel.run.pending_steps import CallsInFlight
     from artelier.kernel.run.services import TenantState
     from artelier.kernel.run.writer import Actor
     from artelier.log import DataKey, Store

@@ -27,8 +27,8 @@ from artelier.kernel.policy import ToolBounds, VisibleTools, is_granted, may_use
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encode_json
-from artelier.kernel.run.calls_in_flight import CallsInFlight
 from artelier.kernel.run.delivery import Delivery
+from artelier.kernel.run.pending_steps import CallsInFlight
 from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.run.status import StatusMachine

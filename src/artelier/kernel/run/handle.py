@@ -18,9 +18,9 @@ from artelier.kernel.prompt.assembly import Messages, continue_conversation
 from artelier.kernel.prompt.conversation import Conversation
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, comparable, encode_json
 from artelier.kernel.run import waits
-from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step
+from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.results import Approval, CompensationResult, ModelResult, ToolResult
 from artelier.kernel.run.waits import RunTimeout, first_of
 from artelier.kernel.steps import model_step

@@ -39,8 +39,15 @@ from artelier.kernel.history.fork_lineage import (
     segments,
 )
 from artelier.kernel.history.step_history import History
-from artelier.kernel.limits.run_limits import Opening, check_limits, opening_caps
-from artelier.kernel.limits.scopes import check_scopes, deadlines, limits_of, scopes_of
+from artelier.kernel.limits.run_limits import (
+    Opening,
+    check_limits,
+    check_scopes,
+    deadlines,
+    limits_of,
+    opening_caps,
+    scopes_of,
+)
 from artelier.kernel.policy import narrow
 from artelier.kernel.privacy.erasure import check_same, take_key
 from artelier.kernel.prompt.manifest import encode_json

@@ -15,7 +15,7 @@ from artelier.clock import Clock
 from artelier.errors import UnknownModel
 from artelier.kernel.limits.rates import NO_RATES, Quotas, Rates
 from artelier.kernel.policy import Policy
-from artelier.kernel.run.calls_in_flight import Draining
+from artelier.kernel.run.pending_steps import Draining
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.log import DataKey, LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
@@ -27,7 +27,7 @@ from artelier.tokens import Window
 
 if TYPE_CHECKING:
     from artelier.kernel.history.recorded_calls import ForkEffects
-    from artelier.kernel.limits.provider_queue import Turns
+    from artelier.kernel.limits.rates import Turns
     from artelier.kernel.policy import ScrubberOf
 
 FaultPoint = Callable[[str], None]

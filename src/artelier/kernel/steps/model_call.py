@@ -36,8 +36,8 @@ from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.prompt.request_identity import body_hash
 from artelier.kernel.queries.steps import step_of
-from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.failures import code_of, family_of, words
 from artelier.kernel.steps.step_keys import with_call_ids

@@ -9,8 +9,8 @@ from typing import cast
 
 from artelier import errors
 from artelier.errors import TransientError
-from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.results import ModelResult
 from artelier.kernel.steps.model_call import (
     Ready,

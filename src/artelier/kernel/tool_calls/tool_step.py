@@ -36,9 +36,9 @@ from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.policy import RISKS
 from artelier.kernel.privacy.pii_scrubber import wants_values
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
-from artelier.kernel.run.calls_in_flight import OutOfTime
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
+from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.results import Approval, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, is_own, words

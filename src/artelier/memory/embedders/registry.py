@@ -157,7 +157,7 @@ class DeskPayer:
 
     async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
-        from artelier.kernel.limits.scopes import count_also, counters_of
+        from artelier.kernel.limits.run_limits import count_also, counters_of
         from artelier.kernel.steps.model_step import embed_step
 
         # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.

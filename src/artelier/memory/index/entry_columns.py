@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from artelier.memory.index.growable_arrays import GrowableArray
 from artelier.memory.index.index_entry import Record
 from artelier.memory.index.query_parser import NUMBER_WORDS, TIME_WORDS, day_of, month_of
 from artelier.memory.index.score import ScoreFacts
+from artelier.memory.index.term_index import GrowableArray
 from artelier.memory.index.tokenizer import words
 
 if TYPE_CHECKING:

@@ -14,18 +14,17 @@ import numpy as np
 
 from artelier.errors import InvalidRequest
 from artelier.memory.index.entry_columns import FactTable
-from artelier.memory.index.growable_arrays import GrowableArray, VectorColumn
 from artelier.memory.index.index_entry import DIMS_MAX, Record, as_vector
 from artelier.memory.index.query_parser import ParsedQuery, read_question, without_names
 from artelier.memory.index.score import Weights, is_evident, parts_of, shares, total, weights_for
-from artelier.memory.index.term_index import FEW, TermIndex
+from artelier.memory.index.term_index import FEW, GrowableArray, TermIndex, VectorColumn
 from artelier.memory.index.tokenizer import terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from artelier.memory.index.growable_arrays import AnyVector
     from artelier.memory.index.score import Parts
+    from artelier.memory.index.term_index import AnyVector
     from artelier.ports.embedder import Vector
 
     Slots = NDArray[np.int64]

@@ -77,7 +77,7 @@ class Membranes:
 
         Errors: `InvalidRequest`; `VersionConflict` if the id is taken.
         """
-        from artelier.kernel.limits.scopes import cap_changed, plan_cap
+        from artelier.kernel.limits.run_limits import cap_changed, plan_cap
         from artelier.log import Batch
 
         services, tenant, scope = self._desk.services, self._desk.id, f"membrane:{id}"
@@ -222,7 +222,7 @@ class Membranes:
         )
 
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
-        from artelier.kernel.limits.scopes import used_of
+        from artelier.kernel.limits.run_limits import used_of
 
         membrane = await artifacts.look(check_artifact_id(id), price_max=0)
         _check_kind(id, membrane.kind)

@@ -21,7 +21,7 @@ from artelier.errors import (
 )
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import AgentResult
-from artelier.kernel.limits.scopes import cap_changed, plan_cap
+from artelier.kernel.limits.run_limits import cap_changed, plan_cap
 from artelier.kernel.queries.runs import agent_runs, find_run, runs_started, totals
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, check_name, validate_form
@@ -29,7 +29,7 @@ from artelier.missions.membranes.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
 from artelier.missions.queries import agent_ids, planned_of, task_page
 from artelier.missions.steering.document import AXES, Steering, effective
-from artelier.missions.task.prompt.next_iteration import offers, place_of, place_without_task, upcoming
+from artelier.missions.task.prompt.preview import offers, place_of, place_without_task, upcoming
 from artelier.missions.task.task_config import agent_content
 from artelier.missions.task.task_handle import worked_on
 from artelier.money import parse_usd

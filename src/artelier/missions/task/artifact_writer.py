@@ -14,10 +14,10 @@ from artelier.artifacts.queries import SOURCES_MAX, find_kind
 from artelier.errors import AccessDenied, InvalidArtifact, LimitReached, NotFound, ToolFailed
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import ModelResult, Run, RunCore
-from artelier.kernel.tenants.scope import TenantScope
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.missions.definition import slug_of
 from artelier.missions.membranes.membranes import Membranes
-from artelier.missions.task.decision import InvalidDecision, json_of
+from artelier.missions.task.actions import InvalidDecision, json_of
 from artelier.missions.task.loop_state import TaskOutput
 from artelier.missions.task.task_config import TaskJob
 from artelier.ports.model import ModelReply

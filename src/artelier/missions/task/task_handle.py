@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from artelier.agents.run_result import agent_result
+from artelier.agents.run_config import agent_result
 from artelier.artifacts import Provenance
 from artelier.chat.session.commands import give
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
@@ -30,7 +30,7 @@ from artelier.missions.queries import (
 )
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
 from artelier.missions.task.task_config import TaskJob, agent_content, task_job
-from artelier.missions.task.verdict.human_verdict import judge_output
+from artelier.missions.task.verdict.evaluation import judge_output
 from artelier.missions.view import DEPENDENCY_FAILED, REJECTED
 
 PAGE_MAX = 1_000

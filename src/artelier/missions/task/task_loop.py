@@ -20,15 +20,20 @@ from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
 from artelier.missions.steering.directives import Guidance, guidance_of
 from artelier.missions.task import actions, artifact_writer
-from artelier.missions.task.actions import DELEGATE, Acted
-from artelier.missions.task.decision import ModelAnswer, ask, read_as
-from artelier.missions.task.loop_state import STUCK_AFTER, TaskOutput, TaskState, id_of
+from artelier.missions.task.actions import DELEGATE, Acted, ModelAnswer, ask, read_as
+from artelier.missions.task.loop_state import (
+    STUCK_AFTER,
+    Ended,
+    Endings,
+    TaskOutput,
+    TaskState,
+    failed_by,
+    id_of,
+)
 from artelier.missions.task.prompt import context_sources, prompt_sections
 from artelier.missions.task.prompt.context_sources import TaskSight
 from artelier.missions.task.task_config import TaskJob
-from artelier.missions.task.termination import Ended, Endings, failed_by
-from artelier.missions.task.verdict.evaluation import EvaluationResult, evaluate
-from artelier.missions.task.verdict.human_verdict import rejected_in
+from artelier.missions.task.verdict.evaluation import EvaluationResult, evaluate, rejected_in
 from artelier.missions.task.verdict.number_sources import ToolStatement
 from artelier.missions.task.verdict.output_lint import RULES, Grounds, Judged, OutputFault
 from artelier.missions.view import REJECTED

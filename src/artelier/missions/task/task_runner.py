@@ -12,7 +12,7 @@ from artelier.kernel import Limits, Run, RunCore, run_row
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
-from artelier.kernel.tenants.scope import TenantScope
+from artelier.kernel.tenants.registry import TenantScope
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.queries import task_end
 from artelier.missions.status import status_of

@@ -14,7 +14,7 @@ from artelier.app import Kernel
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound, Refused
 from artelier.ids import VERSION
 from artelier.kernel import Limits
-from artelier.pii.output_redaction import marked_wire
+from artelier.pii.scrubber_registry import marked_wire
 from artelier.server.mcp import resources
 from artelier.server.mcp.runs import APPROVE, READ_ONLY, RunDesk
 

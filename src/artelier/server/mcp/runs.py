@@ -20,7 +20,7 @@ from artelier.kernel import AgentResult, Limits
 from artelier.kernel.run.context import is_final
 from artelier.kernel.tenants.workspaces import is_within
 from artelier.money import format_usd, parse_usd
-from artelier.pii.output_redaction import marked_wire
+from artelier.pii.scrubber_registry import marked_wire
 from artelier.tools import Tool, tool
 
 AT_ONCE_MAX = 16

@@ -29,8 +29,8 @@ from artelier.kernel.export.archive import (
     Belongings,
     Header,
 )
-from artelier.kernel.export.scope import streams_of
 from artelier.kernel.export.transfer import StorePart, import_file, write_file
+from artelier.kernel.export.writer import streams_of
 from artelier.ledger import MoneyTransferred, Moving, may_owe
 from artelier.log import BlobRef, EventData, Stream, Tx, blob_name
 from artelier.world import events as ev

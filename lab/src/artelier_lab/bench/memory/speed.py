@@ -117,7 +117,7 @@ def _vector_ms(count: int, times: int) -> float:
     """The similarity of all entries to one vector, alone."""
     import numpy as np
 
-    from artelier.memory.index.growable_arrays import VectorColumn
+    from artelier.memory.index.term_index import VectorColumn
 
     draw = np.random.default_rng(3)
     column = VectorColumn(DIMS)
@@ -131,7 +131,7 @@ def _load_ms() -> float:
     """Stored blobs of 768 numbers to one float32 matrix, checked; the median of several."""
     import numpy as np
 
-    from artelier.memory.index.growable_arrays import VectorColumn
+    from artelier.memory.index.term_index import VectorColumn
 
     count, dims = LOAD
     halves = np.random.default_rng(4).standard_normal((count, dims), np.float32).astype("<f2")

@@ -13,7 +13,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.missions.steering.directives import bias
 from artelier.missions.steering.document import Steering
 from artelier.missions.steering.store import SUFFIX, SteeringStore
-from artelier.missions.task.prompt.next_iteration import upcoming
+from artelier.missions.task.prompt.preview import upcoming
 from artelier.server.deps import Actor, Desk
 from artelier.server.routes import resource
 from artelier.server.wire import missions as wire

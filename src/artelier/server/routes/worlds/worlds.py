@@ -11,7 +11,7 @@ import msgspec
 from fastapi import Query, Request
 
 from artelier.errors import Conflict, InvalidConfig, InvalidRequest, RunSuspended
-from artelier.pii.output_redaction import marked_wire
+from artelier.pii.scrubber_registry import marked_wire
 from artelier.server.background_tasks import LET_GO_S, Errand, Errands, errands_of
 from artelier.server.deps import Actor, Desk
 from artelier.server.errors import TooLarge
