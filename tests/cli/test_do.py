@@ -12,7 +12,7 @@ import pytest
 from artelier import Kernel, ModelReply, Usage
 from tests.cli.conftest import Provider, Ran, Shell
 
-GOAL = "Which region sold most?"
+GOAL = "Find out which region sold most."
 PLAN: dict[str, Any] = {
     "agents": [{"slug": "analyst", "name": "Analyst"}],
     "tasks": [
@@ -139,6 +139,52 @@ def test_do_offline_gives_the_right_figures(shell: Shell) -> None:
     assert all(figure in ran.out for figure in ("42983.02", "26819.64", "19748.24"))
     tasks = shell("tasks", "list", "--mission", "q3", "--json").json["items"]
     assert {task["status"] for task in tasks} == {"done"}
+
+
+def test_a_plain_question_is_one_task_without_planning_in_five_calls_at_most(shell: Shell) -> None:
+    shell.write("shop/customers.csv", "name,country\nAna,Malta\nBo,Malta\nCy,Norway\n")
+    shell.write("shop/notes.md", "# Notes\n\nEvery customer stands once.\n")
+
+    ran = shell("do", "Which country has the most customers?", "--workspace", "shop", "--run-id", "q1")
+
+    assert ran.code == 0 and "**Malta** (2)" in ran.out
+    assert "planned  1 agent, 1 task" in ran.err
+    assert ran.err.count("thinking (offline)") == 5
+    for run in ("q1", "q1/answer"):
+        replayed = shell("replay", run)
+        assert replayed.code == 0, replayed.err
+
+
+def test_a_plain_question_shows_its_model_the_workspace_before_the_first_decision(
+    shell: Shell, sales: str, provider: Provider
+) -> None:
+    evidence = [{"ref": REF, "quote": "The south sold most."}]
+    asked = ("Answers the question: Which region sold most?", "Names the sources.")
+    met = [{"criterion": one, "met": True, "evidence": evidence, "missing": ""} for one in asked]
+    provider.says(WRITE, TEXT, says({"criteria": met, "summary": "fine"}))
+
+    ran = do(shell, goal="Which region sold most?")
+
+    first = str(provider.server.requests[0])
+    assert (ran.code, provider.calls) == (0, 3)
+    assert "2024.csv" in first and "describe_tables" in first
+    assert "answer  look/1  describe_tables" in ran.err
+
+
+def test_a_plain_question_that_cannot_be_answered_is_blocked_and_says_what_can_be_asked(shell: Shell) -> None:
+    shell.write("shop/orders.csv", "country,amount\nMalta,2\nMalta,3\nNorway,4\n")
+
+    ran = shell("do", "How happy are our customers?", "--workspace", "shop", "--run-id", "q1")
+    found = shell(
+        "do", "How happy are our customers?", "--workspace", "shop", "--run-id", "q1", "--json"
+    ).json
+
+    assert ran.code == 1
+    assert "q1 is blocked (tasks_blocked)" in ran.err
+    assert (found["status"], found["reason"]) == ("blocked", "tasks_blocked")
+    proposed = re.search(r"; try: (.+?[?])", found["message"])
+    assert proposed is not None
+    assert shell("do", proposed[1], "--workspace", "shop").code == 0
 
 
 def test_do_offline_in_a_folder_without_figures_says_what_can_be_asked_there(shell: Shell) -> None:

@@ -46,6 +46,7 @@ _FAMILIES: tuple[tuple[type[ArtelierError], int], ...] = (
 _STATUSES: dict[str, int] = {
     "completed": COMPLETED,
     "failed": FAILED,
+    "blocked": FAILED,
     "cancelled": FAILED,
     "budget_exhausted": BUDGET,
     "unknown_outcome": UNKNOWN_OUTCOME,

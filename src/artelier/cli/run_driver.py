@@ -38,6 +38,8 @@ async def drive(
 
 async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: str | None) -> int:
     """Write the report, show the result; the exit code. Errors: `StoreUnavailable` for the file."""
+    from artelier.missions.plan.planner import LOOP as MISSION
+
     file: Path | None = None
     desk = kernel.for_tenant(call.tenant)
     run = await desk.show(result.run_id)
@@ -48,12 +50,15 @@ async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: s
         file = Path(out) if out else default_out(result.run_id, is_fork=is_fork)
         write_report(file, text)
     head = await kernel.head()
+    goal = await desk.mission(result.run_id) if run["loop"] == MISSION and result.status == "failed" else run
     if call.as_json:
+        said = {"message": goal["message"]} if goal is not run else {}
         call.screen.json(
             {
                 "run_id": result.run_id,
-                "status": result.status,
-                "reason": result.reason,
+                "status": result.status if goal is run else goal["status"],
+                "reason": result.reason if goal is run else goal["reason"],
+                **said,
                 "text": text,
                 "output": output,
                 "artifact": result.artifact or None,
@@ -65,21 +70,29 @@ async def conclude(call: CliCall, kernel: Kernel, result: AgentResult, *, out: s
         )
     elif result.status == "completed":
         call.screen.text(text)
-    await _summarize(call, kernel, run, result, file)
+    await _summarize(call, kernel, run, result, file, goal)
     call.screen.note(f"head {head}", "dim")
     return exit_codes.of_status(result.status)
 
 
 async def _summarize(
-    call: CliCall, kernel: Kernel, run: dict[str, Any], result: AgentResult, file: Path | None
+    call: CliCall,
+    kernel: Kernel,
+    run: dict[str, Any],
+    result: AgentResult,
+    file: Path | None,
+    goal: dict[str, Any],
 ) -> None:
+    """Tell how the run stands; of a mission that is not done, how its `goal` does."""
     note = call.screen.note
     note()
     usage = result.usage
     tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
     cost = f"{format_usd(result.cost_microusd)} USD"
     style = "green" if result.status == "completed" else "yellow"
-    note(f"{result.run_id} is {standing(run)}: {tokens}, {cost}", f"bold {style}")
+    note(f"{result.run_id} is {standing(goal)}: {tokens}, {cost}", f"bold {style}")
+    if goal["status"] == "blocked":
+        note(goal["message"])
     if file is not None:
         note(f"report {file}" + (f", artifact {result.artifact}" if result.artifact else ""))
     for line in await next_steps(call, kernel, run):

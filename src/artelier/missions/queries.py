@@ -187,12 +187,13 @@ async def task_object(desk: TenantScope, task: str) -> dict[str, Any]:
     shown["checks"] = content.get("checks", [])
     shown["only_checks"] = content.get("only_checks", False)
     shown["iterations"] = await iterations_of(desk, task)
-    shown["message"] = await _message(desk, task) if shown["status"] in ("failed", "blocked") else ""
+    shown["message"] = await task_message(desk, task) if shown["status"] in ("failed", "blocked") else ""
     shown["approvals"] = await approvals(desk.services, desk.id, run_id=task)
     return shown
 
 
-async def _message(desk: TenantScope, task: str) -> str:
+async def task_message(desk: TenantScope, task: str) -> str:
+    """Return why a task failed or is blocked, in words; empty if its run says nothing."""
     row = await find_run(desk.services.store, desk.id, task)
     said = None if row is None else await shown_json(desk.services, desk.id, row.message)
     return said if isinstance(said, str) else ""

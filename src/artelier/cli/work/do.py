@@ -149,6 +149,7 @@ async def _conduct_mission(
         auto_launch=not asks,
         plan=plan,
         at_most=wish.at_most,
+        is_plain=not asks,
     )
     check_mission_id(run_id)
     _announce(call, run_id, wish)

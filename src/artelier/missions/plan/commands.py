@@ -18,7 +18,7 @@ from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.plan.mission_loop import LAUNCH
 from artelier.missions.plan.mission_queries import checked_plan, mission_object
 from artelier.missions.plan.mission_runner import check_mission_id, conduct, kit, recorded_job
-from artelier.missions.plan.planner import MissionJob, usable
+from artelier.missions.plan.planner import MissionJob, is_plain_question, plain_plan, usable
 from artelier.missions.queries import launched_at, mission_row
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.task_config import LOOP as TASK_LOOP
@@ -68,9 +68,11 @@ def mission_job(
     auto_launch: bool,
     plan: Mapping[str, Any] | None = None,
     at_most: bool = False,
+    is_plain: bool = False,
 ) -> MissionJob:
-    """Return what a mission is asked to do. Errors: `InvalidRequest`; `NotFound` for a folder that is not
-    there.
+    """Return what a mission is asked to do. `is_plain`: a plain question is one task, without planning.
+
+    Errors: `InvalidRequest`; `NotFound` for a folder that is not there.
     """
     check_goal(goal)
     if not model:
@@ -82,8 +84,17 @@ def mission_job(
     if plan is not None:
         given = checked_plan(dict(plan))
         usable(desk.services, given, tools=kit(desk, folder))
+    looks = is_plain and given is None and is_plain_question(goal)
+    if looks:
+        given = checked_plan(plain_plan(goal, kit(desk, folder).values()))
     return MissionJob(
-        goal=goal, model=model, workspace=folder, auto_launch=auto_launch, plan=given, at_most=at_most
+        goal=goal,
+        model=model,
+        workspace=folder,
+        auto_launch=auto_launch,
+        plan=given,
+        at_most=at_most,
+        looks=looks,
     )
 
 

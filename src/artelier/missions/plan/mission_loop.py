@@ -360,6 +360,7 @@ class MissionLoop:
             model=run.core.model_override or self._job.model,
             workspace=self._job.workspace,
             mission=run.id,
+            looks=self._job.looks,
         )
         drive = partial(drive_task, desk, task.id, job, on_wait="await", parent=run, parent_step="launched")
         try:

@@ -16,9 +16,21 @@ from artelier.missions.definition import Plan, validate_form
 from artelier.missions.membranes.membranes import Membranes
 from artelier.missions.membranes.mission_agents import agent_line
 from artelier.missions.plan.planner import LOOP
-from artelier.missions.queries import PAGE_MAX, agent_ids, goals, mission_row, report_of, standings, task_page
+from artelier.missions.queries import (
+    PAGE_MAX,
+    agent_ids,
+    goals,
+    mission_row,
+    report_of,
+    standings,
+    task_message,
+    task_page,
+)
 from artelier.missions.status import GOAL_REASONS, goal_status
+from artelier.missions.view import DEPENDENCY_FAILED
 
+BLOCKED_SAID_MAX = 3
+"""Blocked tasks whose words a goal repeats."""
 TASKS_SHOWN = 500
 
 
@@ -131,6 +143,12 @@ async def _goal_end(
         bad = [f"{one['id']} {one['status']} ({one['reason']})" for one in tasks if one["status"] != "done"]
         said["reason"] = GOAL_REASONS.get(status, "")
         said["message"] = f"not done: {', '.join(bad)}" if said["reason"] else ""
+    if status == "blocked":  # what is missing says more than the names of its tasks
+        first = [
+            one["id"] for one in tasks if one["status"] == "blocked" and one["reason"] != DEPENDENCY_FAILED
+        ]
+        words = [text for task in first[:BLOCKED_SAID_MAX] if (text := await task_message(desk, task))]
+        said["message"] = " ".join([*words, said["message"]])
     needed = {before for one in tasks for before in one["depends_on"]}
     outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
     is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])

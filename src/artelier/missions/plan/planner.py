@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +14,7 @@ from artelier.kernel.run.services import Services
 from artelier.missions.definition import template
 from artelier.missions.task.verdict.declared_checks import pattern_problem
 from artelier.ports.model import ToolSchema
+from artelier.ports.tool import ToolPort
 
 LOOP = "mission"
 """How runs name the loop that drives them."""
@@ -42,7 +44,9 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_most: bool = False
     """Whether the estimate of the plan is the goal's budget."""
     plan: dict[str, Any] | None = None
-    """A plan that a person gave; then no model is asked for one."""
+    """A plan that a person gave, or the one task of a plain question; then no model is asked for one."""
+    looks: bool = False
+    """Whether its tasks are shown the workspace before their first decision."""
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started`."""
@@ -55,6 +59,49 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return msgspec.convert(settings, cls)
         except msgspec.ValidationError as error:
             raise CorruptStore(f"the settings of a mission cannot be read: {error}") from None
+
+
+# A plain question
+
+PLAIN_CHARS_MAX = 400
+PLAIN_SENTENCES_MAX = 4
+PLAIN_ITERATIONS = 8
+
+_SENTENCE = re.compile(r"(?<=[?.!])\s+")
+_MAKES = re.compile(
+    r"(?i)\W*(?:please\s+|then\s+|and\s+)*(?:write|draft|make|create|prepare|produce|build|send|save|plan)\b"
+)
+"""How a sentence begins that asks for a piece of work."""
+
+
+def is_plain_question(goal: str) -> bool:
+    """Return True for a short question that asks for nothing to be made: one task answers it."""
+    sentences = _SENTENCE.split(" ".join(goal.split()))
+    return (
+        len(goal) <= PLAIN_CHARS_MAX
+        and "\n" not in goal.strip()
+        and len(sentences) <= PLAIN_SENTENCES_MAX
+        and sentences[0].endswith("?")
+        and not any(map(_MAKES.match, sentences))
+    )
+
+
+def plain_plan(goal: str, tools: Iterable[ToolPort]) -> dict[str, Any]:
+    """Return the plan of a plain question: one agent with the tools that change nothing, and one task."""
+    agent = {
+        "slug": "analyst",
+        "name": "Analyst",
+        "role": template("analyst-1"),
+        "tools": [one.name for one in tools if not one.side_effect and one.name not in ALWAYS_THERE],
+    }
+    task = {
+        "slug": "answer",
+        "goal": goal,
+        "success_criteria": template("plain-criteria-1").replace("{question}", " ".join(goal.split())),
+        "agent": "analyst",
+        "max_iterations": PLAIN_ITERATIONS,
+    }
+    return {"agents": [agent], "tasks": [task]}
 
 
 class PlanInvalid(Exception):

@@ -51,12 +51,17 @@ class TaskJob:
     """Limits beside those of run and tenant that it counts in: its agent's, its membranes'."""
     rules: int = RULES_HEED
     """The rules that outputs are judged by in this run, from its start to its end."""
+    looks: bool = False
+    """Whether the workspace is shown before the first decision, as if the model had asked for it."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What whoever made the job keeps with it."""
 
     def settings(self) -> dict[str, Any]:
         """JSON data for `run.started`."""
-        return {**asdict(self), "tools": list(self.tools), "scopes": list(self.scopes)}
+        settings = {**asdict(self), "tools": list(self.tools), "scopes": list(self.scopes)}
+        if not self.looks:
+            del settings["looks"]  # as runs of earlier versions are stored
+        return settings
 
     @classmethod
     def from_stored(cls, settings: Any) -> TaskJob:
@@ -116,7 +121,7 @@ class TaskResult:
 
 
 async def task_job(
-    desk: Any, task: str, *, model: str = "", workspace: str = "", mission: str = ""
+    desk: Any, task: str, *, model: str = "", workspace: str = "", mission: str = "", looks: bool = False
 ) -> TaskJob:
     """The job of a task that begins now.
 
@@ -159,6 +164,7 @@ async def task_job(
         window_tokens=window.context_tokens,
         max_output_tokens=window.max_output_tokens,
         scopes=(f"agent:{agent_id}", *(f"membrane:{group}" for group in groups)),
+        looks=looks,
     )
 
 

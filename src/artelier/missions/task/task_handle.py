@@ -19,7 +19,7 @@ from artelier.log import Batch, EventData, StreamAppend, Tx
 from artelier.missions import events as ev
 from artelier.missions.definition import ITERATIONS_DEFAULT, TaskContent, check_name, template, validate_form
 from artelier.missions.plan.launch import task_made, with_event
-from artelier.missions.plan.planner import LOOP
+from artelier.missions.plan.planner import LOOP, MissionJob
 from artelier.missions.queries import (
     TaskStanding,
     judgements_of,
@@ -345,17 +345,25 @@ async def check_start(desk: Any, task: str) -> TaskStanding:
 async def job_of(desk: Any, standing: TaskStanding) -> TaskJob:
     """Return what a task's run would be asked to do, if it began now. Errors: those of `task_job`."""
     mission = await _mission_job(desk, standing.mission)
-    return await task_job(desk, standing.task, mission=standing.mission, **mission)
+    if mission is None:
+        return await task_job(desk, standing.task, mission=standing.mission)
+    return await task_job(
+        desk,
+        standing.task,
+        mission=standing.mission,
+        model=mission.model,
+        workspace=mission.workspace,
+        looks=mission.looks,
+    )
 
 
-async def _mission_job(desk: Any, mission: str) -> dict[str, str]:
-    """Model and workspace that a task has from its mission."""
+async def _mission_job(desk: Any, mission: str) -> MissionJob | None:
+    """Return what the mission of a task was asked to do; None for a task of its own."""
     if not mission:
-        return {}
+        return None
     from artelier.missions.plan.mission_runner import recorded_job
 
-    job = await recorded_job(desk, mission)
-    return {} if job is None else {"model": job.model, "workspace": job.workspace}
+    return await recorded_job(desk, mission)
 
 
 async def _check_startable(desk: Any, standing: TaskStanding) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from artelier.context import assemble
 from artelier.errors import ArtelierError, Conflict, OutputInvalid, StoreUnavailable, ToolFailed
 from artelier.kernel import ModelResult, Prompt, RangePart, Renderer, Run
-from artelier.kernel.prompt.manifest import decode_reply
+from artelier.kernel.prompt.manifest import decode_reply, encode_json
 from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
 from artelier.missions import events as ev
@@ -45,6 +45,12 @@ INPUTS_MAX = 300
 
 COMPUTING = frozenset(("calculator",))
 """Tools that know nothing but their arguments."""
+
+LOOKS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("list_dir", {"path": ".", "recursive": True}),
+    ("describe_tables", {}),
+)
+"""Calls that show a task its workspace before its first decision, as far as their tools are on."""
 
 NOTES_MAX = 20
 """Notes of people shown of one iteration; of more, the newest."""
@@ -85,6 +91,8 @@ class TaskLoop:
                 if not is_steered:
                     state = await self._steer(state)
                 is_steered = True
+                if self.job.looks and not state.messages:
+                    state = await self._show_workspace(state)
                 state = await self._iterate(state, parts)
                 is_steered = False
             except Ended as ended:
@@ -94,6 +102,23 @@ class TaskLoop:
                     return await self._finish(ended, state)
                 state = self._again(ended, state)
                 is_steered = ended.reason == "max_iterations"
+
+    async def _show_workspace(self, state: TaskState) -> TaskState:
+        """Put what the workspace holds before the first decision: each model would ask for it first."""
+
+        def offered() -> list[list[Any]]:
+            core = self.run.core
+            names = {schema.name for schema in core.offered_tools()}
+            return [[name, given, core.tools[name].trust] for name, given in LOOKS if name in names]
+
+        for number, (name, given, trust) in enumerate(await self.run.step("look", offered, key="look")):
+            look = Decision(action="use_tool", reason=template("look-1"), tool=name, input=given)
+            acted = await actions.used(self.run, look, key=f"look/{number}", trust=trust)
+            said = encode_json(look.model_dump(mode="json")).decode()
+            self.conversation.append({"role": "assistant", "content": said})
+            self.conversation.append({"role": "user", "content": prompt_sections.result(0, *acted.said)})
+            state = self._learn(state, look, acted)
+        return state.replace(messages=len(self.conversation), decided="", led_to="", action="", repeats=0)
 
     async def _iterate(self, state: TaskState, parts: Parts[TaskState, Acted]) -> TaskState:
         """Errors: `Ended`, for a step's failure too."""
