@@ -85,7 +85,7 @@ from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
 from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
 from artelier.sandbox import MontySandbox
-from artelier.tokens import ModelPrices, Window, Windows
+from artelier.tokens import ModelPrices, PartialWindow, Window, Windows
 from artelier.tools.function import TOOL_POINT
 from artelier.tools.skills.view import skills_view
 from artelier.world.events import MOVING as WORLD_MOVING
@@ -144,7 +144,7 @@ class Kernel:
         tools: Iterable[ToolPort] = (),
         policy: Policy | None = None,
         prices: Mapping[str, Price] | None = None,
-        windows: Mapping[str, Window] | None = None,
+        windows: Mapping[str, Window | PartialWindow] | None = None,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
         fault: Any = None,

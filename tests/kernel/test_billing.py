@@ -131,19 +131,22 @@ def test_four_calls_that_the_program_cancels_are_billed(tmp_path: Path) -> None:
 def test_a_hold_is_topped_up_before_a_retry_or_the_retry_waits_for_a_higher_budget(tmp_path: Path) -> None:
     steps = [ModelTimeout("late"), ModelTimeout("late"), billed("at last", inputs=10, outputs=10)]
 
+    async def small(run: Run) -> str:
+        return await ask(run, "x", max_output_tokens=1_024)
+
     async def scenario() -> None:
         model = ScriptedModel(steps, price=PRICE)
         with open_kernel(tmp_path, model) as kernel:
             bound = await _bound(kernel)
             runs = kernel.for_tenant(Tenant("t", budget_usd=f"{(bound + 20) / 1_000_000:.6f}"))
-            assert await drive(runs, call) == "budget_exhausted"
+            assert await drive(runs, small) == "budget_exhausted"
             spent = (await assert_conserved(kernel, "t"))["spent"]
             (found,) = await bills(kernel, tenant="t")
             assert (found["kind"], found["code"]) == ("model.failed", "model_timeout")
             assert spent == found["cost"] > 0
 
             await kernel.tenants.update("t", budget_usd="1.00")
-            assert await drive(kernel.for_tenant("t"), call) == "completed"
+            assert await drive(kernel.for_tenant("t"), small) == "completed"
             assert (await assert_conserved(kernel, "t"))["spent"] == 2 * spent + 30
         model.assert_done()
 
@@ -151,7 +154,7 @@ def test_a_hold_is_topped_up_before_a_retry_or_the_retry_waits_for_a_higher_budg
         """What the call holds, as another tenant is shown it."""
         probe = ScriptedModel(["x"], price=PRICE)
         with open_kernel(tmp_path / "probe", probe) as other:
-            await drive(other.for_tenant(ACME), call)
+            await drive(other.for_tenant(ACME), small)
             (asked,) = [e for e in await events(other, tenant="acme") if e.kind == "model.requested"]
             return asked.plain()["postings"][0][3]
 

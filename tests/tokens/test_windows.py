@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from artelier.tokens.model_info import DEFAULT_WINDOW, Window, Windows, canonical_name
+from artelier.tokens.model_info import DEFAULT_WINDOW, PartialWindow, Window, Windows, canonical_name
 
 
 @pytest.mark.parametrize(
@@ -34,9 +34,15 @@ def test_a_longer_family_wins_over_a_shorter_one():
     assert Windows().of("openai:gpt-3.5-unheard-of").context_tokens == 16_385
 
 
-def test_an_unknown_model_may_write_little():
+def test_an_unknown_model_may_write_sixteen_thousand_tokens():
     assert Windows().of("nobody:knows") == DEFAULT_WINDOW
-    assert DEFAULT_WINDOW.max_output_tokens == 1_024
+    assert DEFAULT_WINDOW.max_output_tokens == 16_384
+
+
+def test_an_override_of_one_limit_leaves_the_other_as_published():
+    windows = Windows({"openai:gpt-4.1": PartialWindow(max_output_tokens=100)})
+
+    assert windows.of("openai:gpt-4.1") == Window(context_tokens=1_000_000, max_output_tokens=100)
 
 
 def test_overrides_win_by_exact_name_and_by_longest_prefix():

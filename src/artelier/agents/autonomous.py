@@ -376,6 +376,7 @@ class AutonomousAgent:
             compaction=self.compaction.settings(),
             window_tokens=window.context_tokens,
             max_output_tokens=window.max_output_tokens,
+            fits_budget=True,
             acceptance=self.acceptance,
             is_chat=wanted.is_chat,
             earlier=wanted.earlier,

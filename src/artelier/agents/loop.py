@@ -343,12 +343,14 @@ class AgentLoop:
             "tools": None,
             "output": job.output_schema,
             "key": key,
-            "max_output_tokens": job.max_output_tokens,
         }
+        if not job.fits_budget:
+            call["max_output_tokens"] = job.max_output_tokens
         try:
-            if self._sink is None:
-                return await self.run.step_model(**call)
-            return await self._stream_reply(call)
+            result = await self._reply(call)
+            if not self._may_say_more(result):
+                return result
+            return await self._reply({**call, "key": f"{key}/more", "after_cut": result.max_output_tokens})
         except OutputInvalid as error:
             if state.repairs >= REPAIRS_MAX:
                 raise
@@ -356,6 +358,16 @@ class AgentLoop:
             return ModelResult(
                 text=getattr(reply, "text", ""), finish_reason=MISFIT, key=key, reply=reply, output=str(error)
             )
+
+    def _may_say_more(self, result: ModelResult) -> bool:
+        """Return True for an answer that was cut where money, and not the model, was the limit."""
+        is_cut = result.finish_reason == "length" and not result.tool_calls
+        return is_cut and self.job.fits_budget and 0 < result.max_output_tokens < self.job.max_output_tokens
+
+    async def _reply(self, call: dict[str, Any]) -> ModelResult:
+        if self._sink is None:
+            return await self.run.step_model(**call)
+        return await self._stream_reply(call)
 
     async def _stream_reply(self, call: dict[str, Any]) -> ModelResult:
         assert self._sink is not None

@@ -142,6 +142,8 @@ class Job:
     window_tokens: int = 128_000
     max_output_tokens: int = 1_024
     """Of the model when the run began: what a prompt may take is decided by these alone."""
+    fits_budget: bool = False
+    """True if calls ask for less output where money is short; False of runs that 0.1 began."""
     acceptance: tuple[str, ...] = ()
     """Tools whose last call must have passed before the run may end."""
     stuck_after: int = STUCK_AFTER
@@ -179,6 +181,8 @@ class Job:
         }
         if self.stuck_after != STUCK_AFTER:
             stored["stuck_after"] = self.stuck_after
+        if self.fits_budget:
+            stored["fits_budget"] = True
         if self.verbatim_tokens:
             stored["verbatim_tokens"] = self.verbatim_tokens
         if self.is_chat:

@@ -144,6 +144,7 @@ class CliCall:
                 tools=[*tools, *self.settings.tools(environ=os.environ)],
                 policy=self.settings.policy(is_enforced=is_enforced),
                 prices=self.settings.prices,
+                windows=self.settings.windows,
                 telemetry=telemetry,
                 workspaces=workspaces or self.settings.workspaces(),
                 quotas=self.settings.quotas,

@@ -87,47 +87,64 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     context_tokens: int = 128_000
     """Prompt and answer together."""
-    max_output_tokens: int = 1_024
-    """What one call may write unless its caller says otherwise."""
+    max_output_tokens: int = 16_384
+    """The most that one call may write unless its caller says otherwise; reasoning counts too. A call that
+    limits of money or tokens cannot pay for asks for less."""
+
+
+class PartialWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of a model as far as somebody says them; the rest is as published."""
+
+    context_tokens: int | None = None
+    max_output_tokens: int | None = None
+
+    def over(self, window: Window) -> Window:
+        """Return `window` with what is said here."""
+        said = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return msgspec.structs.replace(window, **said)
 
 
 DEFAULT_WINDOW = Window()
 
-_CHAT = 4_096
-_REASONING = 16_384
-"""Reasoning tokens are billed and capped as output, so such models need more room to answer at all."""
+TABLE_DATE = "2026-11-24"
+"""When the table below was compared with what providers publish."""
 
-# Families by longest prefix. Windows are the published ones of 2026; where a family grew, the smallest.
+# Families by longest prefix; where a family grew, the smallest. A limit of output near the window stands
+# here with a quarter of that, since prompts leave room for the answer.
 _FAMILIES: dict[str, Window] = {
     # Rules, not a network: it reads all it is given, and its longest report must not be cut.
     "offline": Window(context_tokens=1_000_000, max_output_tokens=8_192),
-    "openai:gpt-3.5": Window(context_tokens=16_385, max_output_tokens=_CHAT),
-    "openai:gpt-4": Window(context_tokens=8_192, max_output_tokens=1_024),
-    "openai:gpt-4-turbo": Window(max_output_tokens=_CHAT),
-    "openai:gpt-4o": Window(max_output_tokens=_CHAT),
-    "openai:gpt-4.1": Window(context_tokens=1_000_000, max_output_tokens=_CHAT),
-    "openai:gpt-4.5": Window(max_output_tokens=_CHAT),
-    "openai:gpt-5": Window(context_tokens=400_000, max_output_tokens=_REASONING),
-    "openai:gpt-5.3": Window(max_output_tokens=_REASONING),
-    "openai:gpt-6": Window(context_tokens=1_000_000, max_output_tokens=_REASONING),
-    "openai:gpt-oss": Window(max_output_tokens=_CHAT),
-    "openai:o1": Window(context_tokens=200_000, max_output_tokens=_REASONING),
-    "openai:o1-mini": Window(max_output_tokens=_REASONING),
-    "openai:o1-preview": Window(max_output_tokens=_REASONING),
-    "openai:o3": Window(context_tokens=200_000, max_output_tokens=_REASONING),
-    "openai:o4": Window(context_tokens=200_000, max_output_tokens=_REASONING),
-    "anthropic:claude": Window(context_tokens=200_000, max_output_tokens=_CHAT),
-    "anthropic:claude-3-haiku": Window(context_tokens=200_000, max_output_tokens=2_048),
-    "google:gemini": Window(context_tokens=1_000_000, max_output_tokens=8_192),
+    "openai:gpt-3.5": Window(context_tokens=16_385, max_output_tokens=4_096),
+    "openai:gpt-4": Window(context_tokens=8_192, max_output_tokens=2_048),
+    "openai:gpt-4-turbo": Window(max_output_tokens=4_096),
+    "openai:gpt-4o": Window(max_output_tokens=16_384),
+    "openai:gpt-4.1": Window(context_tokens=1_000_000, max_output_tokens=32_768),
+    "openai:gpt-4.5": Window(max_output_tokens=16_384),
+    "openai:gpt-5": Window(context_tokens=400_000, max_output_tokens=65_536),
+    "openai:gpt-5.3": Window(max_output_tokens=32_768),
+    "openai:gpt-6": Window(context_tokens=1_000_000, max_output_tokens=131_072),
+    "openai:gpt-oss": Window(max_output_tokens=32_768),
+    "openai:o1": Window(context_tokens=200_000, max_output_tokens=32_768),
+    "openai:o1-mini": Window(max_output_tokens=32_768),
+    "openai:o1-preview": Window(max_output_tokens=32_768),
+    "openai:o3": Window(context_tokens=200_000, max_output_tokens=32_768),
+    "openai:o4": Window(context_tokens=200_000, max_output_tokens=32_768),
+    "anthropic:claude": Window(context_tokens=200_000, max_output_tokens=32_768),
+    "anthropic:claude-3": Window(context_tokens=200_000, max_output_tokens=4_096),
+    "anthropic:claude-3-5": Window(context_tokens=200_000, max_output_tokens=8_192),
+    "anthropic:claude-3-7": Window(context_tokens=200_000, max_output_tokens=32_768),
+    "google:gemini": Window(context_tokens=1_000_000, max_output_tokens=65_536),
     "google:gemini-1.0": Window(context_tokens=32_000, max_output_tokens=2_048),
-    "google:gemma": Window(context_tokens=128_000, max_output_tokens=_CHAT),
-    "groq:": Window(context_tokens=128_000, max_output_tokens=_CHAT),
-    "groq:mixtral-8x7b": Window(context_tokens=32_768, max_output_tokens=_CHAT),
-    "groq:llama3-": Window(context_tokens=8_192, max_output_tokens=1_024),
-    "mistral:": Window(context_tokens=128_000, max_output_tokens=_CHAT),
-    "mistral:mixtral": Window(context_tokens=32_000, max_output_tokens=_CHAT),
-    "mistral:mistral-small": Window(context_tokens=32_000, max_output_tokens=_CHAT),
-    "deepseek:": Window(context_tokens=64_000, max_output_tokens=_CHAT),
+    "google:gemini-1.5": Window(context_tokens=1_000_000, max_output_tokens=8_192),
+    "google:gemini-2.0": Window(context_tokens=1_000_000, max_output_tokens=8_192),
+    "google:gemma": Window(context_tokens=128_000, max_output_tokens=8_192),
+    "groq:": Window(context_tokens=128_000, max_output_tokens=8_192),
+    "groq:mixtral-8x7b": Window(context_tokens=32_768, max_output_tokens=8_192),
+    "groq:llama3-": Window(context_tokens=8_192, max_output_tokens=2_048),
+    "mistral:": Window(context_tokens=128_000, max_output_tokens=16_384),
+    "mistral:mixtral": Window(context_tokens=32_000, max_output_tokens=8_192),
+    "mistral:mistral-small": Window(context_tokens=32_000, max_output_tokens=8_192),
+    "deepseek:": Window(context_tokens=64_000, max_output_tokens=8_192),
     # Ollama cuts prompts silently at its own num_ctx, 4,096 unless configured.
     "ollama:": Window(context_tokens=4_096, max_output_tokens=1_024),
 }
@@ -140,16 +157,18 @@ class Windows:
     the exact model, the longest family that is a prefix, `DEFAULT_WINDOW`.
     """
 
-    def __init__(self, overrides: Mapping[str, Window] | None = None) -> None:
+    def __init__(self, overrides: Mapping[str, Window | PartialWindow] | None = None) -> None:
         self._overrides = {canonical_name(name): value for name, value in (overrides or {}).items()}
 
     def of(self, model: str) -> Window:
         name = canonical_name(model)
-        if (exact := self._overrides.get(name)) is not None:
-            return exact
-        if (prefix := _longest_prefix(name, self._overrides)) is not None:
-            return self._overrides[prefix]
-        return _published_window(name)
+        own = self._overrides.get(name)
+        if own is None and (prefix := _longest_prefix(name, self._overrides)) is not None:
+            own = self._overrides[prefix]
+        if isinstance(own, Window):
+            return own
+        published = _published_window(name)
+        return published if own is None else own.over(published)
 
 
 @lru_cache(maxsize=1024)
@@ -163,5 +182,5 @@ def _published_window(name: str) -> Window:
     return msgspec.structs.replace(family, context_tokens=known) if known else family
 
 
-def _longest_prefix(name: str, table: Mapping[str, Window]) -> str | None:
+def _longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
     return max((key for key in table if name.startswith(key)), key=len, default=None)

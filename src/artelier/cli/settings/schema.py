@@ -18,6 +18,7 @@ from artelier.cli.settings.toml_lines import key_lines, line_of
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.money import format_usd, parse_usd
 from artelier.ports.model import Price
+from artelier.tokens.model_info import PartialWindow
 
 if TYPE_CHECKING:
     from artelier.kernel.limits import rates as speeds
@@ -191,8 +192,21 @@ class PluginsTable(Table):
 class PriceTable(Table):
     input: Rate = Field(description="USD per million input tokens.")
     cached_input: Rate | None = Field(None, description="USD per million cached input tokens.")
+    cache_write: Rate | None = Field(None, description="USD per million input tokens written to a cache.")
+    cache_write_long: Rate | None = Field(
+        None, description="USD per million input tokens written to a cache that lives an hour or longer."
+    )
     output: Rate = Field(description="USD per million output tokens.")
     request: Rate = Field(Decimal(0), description="USD per call.")
+
+
+class ModelLimitsTable(Table):
+    window: int | None = Field(
+        None, ge=1, le=10**9, description="Tokens of prompt and answer together. Without it, as published."
+    )
+    max_output: int | None = Field(
+        None, ge=1, le=10**9, description="Tokens that one answer may have. Without it, as published."
+    )
 
 
 class SettingsFile(Table):
@@ -209,6 +223,7 @@ class SettingsFile(Table):
     telemetry: TelemetryTable = Field(default_factory=lambda: TelemetryTable())  # pyright: ignore[reportCallIssue] - as above
     plugins: PluginsTable = Field(default_factory=lambda: PluginsTable())
     prices: dict[str, PriceTable] = Field(default_factory=dict)
+    models: dict[str, ModelLimitsTable] = Field(default_factory=dict)
     tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
 
 
@@ -256,9 +271,18 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
         plugins=tuple(found.plugins.allow),
         prices={
             name: Price(
-                input=price.input, cached_input=price.cached_input, output=price.output, request=price.request
+                input=price.input,
+                cached_input=price.cached_input,
+                cache_write=price.cache_write,
+                cache_write_long=price.cache_write_long,
+                output=price.output,
+                request=price.request,
             )
             for name, price in found.prices.items()
+        },
+        windows={
+            name: PartialWindow(context_tokens=limits.window, max_output_tokens=limits.max_output)
+            for name, limits in found.models.items()
         },
     )
 
@@ -363,7 +387,7 @@ def _known_keys(path: tuple[str, ...]) -> list[str]:
     return sorted(table.model_fields)
 
 
-_NAMED: dict[str, type[BaseModel]] = {"prices": PriceTable, "rates": RateTable}
+_NAMED: dict[str, type[BaseModel]] = {"prices": PriceTable, "rates": RateTable, "models": ModelLimitsTable}
 """Tables whose keys are names that the user chooses, and what stands below each."""
 
 
@@ -403,6 +427,7 @@ def rows() -> list[dict[str, Any]]:
     named = [("tools.http.allow", HttpTable.model_fields["allow"])]
     named += [(f'limits.rates."<name>".{key}', one) for key, one in RateTable.model_fields.items()]
     named += [(f'prices."<model>".{key}', one) for key, one in PriceTable.model_fields.items()]
+    named += [(f'models."<model>".{key}', one) for key, one in ModelLimitsTable.model_fields.items()]
     for key, field in named:
         default = "required" if field.is_required() else field.default
         is_open = default is None or field.default_factory is not None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
+    from artelier.tokens.model_info import PartialWindow
     from artelier.tools.http.rules import HttpRule
 
 FILE = "artelier.toml"
@@ -60,6 +61,7 @@ class Settings:
     telemetry: bool = False
     telemetry_content: bool = False
     prices: Mapping[str, Price] = field(default_factory=dict[str, "Price"])
+    windows: Mapping[str, PartialWindow] = field(default_factory=dict[str, "PartialWindow"])
     models: tuple[str, ...] | None = None
     rates: Mapping[str, Rate] = field(default_factory=dict[str, "Rate"])
     http_rules: tuple[HttpRule, ...] = ()

@@ -23,6 +23,7 @@ from artelier.kernel.history.fork_lineage import (
     stretch_of,
 )
 from artelier.kernel.limits.budget import CallSize
+from artelier.kernel.limits.output_limit import OutputRoom
 from artelier.kernel.privacy.erasure import ERASED, LOCKED
 from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation
@@ -65,6 +66,8 @@ from artelier.tokens import estimate_tokens
 
 _ROLES: dict[str, Role] = {"m": "user", "r": "assistant"}
 """Whose a message most likely was that cannot be read any more, by its form."""
+
+MAX_OUTPUT = "max_output_tokens"
 
 OTHERS_MAX = 1000
 """Runs that a renderer remembers the whereabouts of."""
@@ -181,10 +184,12 @@ def assemble(
     tools: tuple[ToolSchema, ...],
     output_schema: dict[str, Any] | None,
     recorded: ev.ContextAssembled | None = None,
+    room: OutputRoom | None = None,
 ) -> Assembled:
     """The request of a prompt with its manifest event and the content that is not stored yet.
 
-    `recorded` is what the log has of this request, if it is asked for again.
+    `recorded` is what the log has of this request, if it is asked for again. With `room`, how much may be
+    written is decided by it, once the size of the prompt is known.
     """
     pii: Counter[str] = Counter()
     parts = prompt.parts
@@ -195,7 +200,12 @@ def assemble(
     is_detached = _detaches_tail(recorded)
     contents = [_content_of(part, is_detached=is_detached) for part in parts]
     request = compose(model=model, params=params, tools=tools, output_schema=output_schema, contents=contents)
-    measured = MeasuredRequest.composed(request, contents, [_measure_of(part) for part in parts])
+    measures = [_measure_of(part) for part in parts]
+    measured = MeasuredRequest.composed(request, contents, measures)
+    if room is not None and (output := room.output_tokens(measured.size_bytes)) != params[MAX_OUTPUT]:
+        params = {**params, MAX_OUTPUT: output}
+        request = msgspec.structs.replace(request, params=params)
+        measured = MeasuredRequest.composed(request, contents, measures)
     blobs: list[Blob] = []
     records = [_record(core, part, blobs, is_detached=is_detached) for part in parts]
     stable = 0

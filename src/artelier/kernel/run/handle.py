@@ -80,6 +80,8 @@ class Run:
         key: str | None = None,
         timeout_s: float | None = None,
         aside: Sequence[StreamAppend] = (),
+        output_tokens_max: int | None = None,
+        after_cut: int = 0,
         **params: Any,
     ) -> ModelResult:
         """Ask a model, once: the recorded reply is returned for ever after.
@@ -87,7 +89,10 @@ class Run:
         `aside` are events of other streams that belong to the request, such as the price of a part of it:
         they are appended in its batch, so once, and not when the step is recorded already.
         `tools`: which to offer; None offers all that the run sees (on replay those that it saw then).
-        `params`: `max_output_tokens`, `temperature`, `top_p`, `seed`, `stop`.
+        `params`: `max_output_tokens`, `temperature`, `top_p`, `seed`, `stop`. Without `max_output_tokens` a
+        call asks for what the model can write, or for the largest power of two that half of the money and
+        tokens left pays for; for `output_tokens_max` at most. `after_cut`: an answer was cut at so many
+        tokens; ask for more, of all that is left.
         Units: `timeout_s` bounds each attempt.
         Errors: `PriceUnknown`, `NotGranted`, `UnknownModel`, `MissingKey` before anything is recorded;
         `OutputInvalid` if the reply does not fit; `TransientError` after the last attempt, other
@@ -102,6 +107,8 @@ class Run:
             params={name: value for name, value in params.items() if value is not None},
             timeout_s=timeout_s,
             aside=tuple(aside),
+            output_tokens_max=output_tokens_max,
+            after_cut=after_cut,
         )
         with self._branch():
             return await model_step.model_step(self._core, call, key=key)
@@ -115,6 +122,8 @@ class Run:
         tools: Sequence[str] | Sequence[ToolSchema] | None = (),
         key: str | None = None,
         timeout_s: float | None = None,
+        output_tokens_max: int | None = None,
+        after_cut: int = 0,
         **params: Any,
     ) -> ModelStream:
         """Like `step_model`, yielding `Delta`s as they come and the `ModelResult` last.
@@ -132,6 +141,8 @@ class Run:
             params={name: value for name, value in params.items() if value is not None},
             timeout_s=timeout_s,
             is_streamed=True,
+            output_tokens_max=output_tokens_max,
+            after_cut=after_cut,
         )
         return ModelStream(self._core, call, key=key, branch=self._branch)
 

@@ -32,6 +32,8 @@ class ModelResult:
     finish_reason: str = "stop"
     key: str = ""
     reply: ModelReply | None = None
+    max_output_tokens: int = 0
+    """How much the model was allowed to write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

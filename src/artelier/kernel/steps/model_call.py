@@ -528,7 +528,8 @@ def record(
         ready.span.completed(reply, cost_microusd=settlement.cost, code=code)
     if misfit is not None:
         raise misfit
-    return result(core, ready.key, reply, output, cost=settlement.cost, replayed=False)
+    found = result(core, ready.key, reply, output, cost=settlement.cost, replayed=False)
+    return replace(found, max_output_tokens=ready.assembled.size.output_max)
 
 
 def _sent_fields(core: RunCore, ready: Ready) -> dict[str, Any]:
@@ -624,5 +625,9 @@ class ModelCall:
     """Events of other streams for the batch of the request."""
     is_streamed: bool = False
     """Its reader takes pieces."""
+    output_tokens_max: int | None = None
+    """The most that is asked for; less where limits of money or tokens cannot pay for it."""
+    after_cut: int = 0
+    """How many tokens an answer had that was cut; this one is asked for more."""
     port: ModelPort | None = None
     """Who answers, for a call that no registered model does, such as that of an embedder."""

@@ -21,8 +21,10 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
 from artelier.kernel.limits.budget import claims_for, price_for, reservation_of, source_for, take_turn
+from artelier.kernel.limits.output_limit import OutputRoom, output_room
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.assembly import (
+    MAX_OUTPUT,
     Assembled,
     FixedPart,
     Prompt,
@@ -68,6 +70,7 @@ from artelier.ports.model import (
     ModelPort,
     ModelReply,
     ModelRequest,
+    Price,
     StreamingModelPort,
     ToolSchema,
     Usage,
@@ -168,9 +171,8 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         prompt = await settle_numbers(core, prompt)
     if core.pii is not None:
         await core.pii.prepare_prompt(prompt.parts)
-    params = dict(call.params)
-    if "max_output_tokens" not in params:
-        params["max_output_tokens"] = await _max_output_tokens(core, name, recorded)
+    price = None if port is None else price_for(core, name, port)
+    params, room = await _with_output_limit(core, call, name, recorded, price=price)
     _check_params(params)
     if not replaying:
         encode_json((params, tools, schema))
@@ -188,15 +190,16 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         tools=tools,
         output_schema=schema,
         recorded=again.context if again is not None else None,
+        room=room,
     )
     if recorded is not None and again is not None:
         assembled = await _compare(core, recorded, assembled, call)
         if replaying:
-            return await _replay(core, recorded, call)
+            replayed = await _replay(core, recorded, call)
+            return replace(replayed, max_output_tokens=assembled.size.output_max)
     if recorded is not None:
         core.delivery.note_asked(recorded)
     assert port is not None
-    price = price_for(core, name, port)
     if recorded is not None and recorded.status == "requested":
         # Asked before a crash: the same request, and its hold still stands.
         reservation = reservation_of(
@@ -250,12 +253,24 @@ async def _recorded_head(core: RunCore, recorded: Recorded | None) -> Head | Non
     return await core.load_decoded(recorded.context.head, decode_head)
 
 
-async def _max_output_tokens(core: RunCore, model: str, recorded: Recorded | None) -> int:
-    """Return what was recorded, since the tables of windows may have changed; else the model's own."""
+async def _with_output_limit(
+    core: RunCore, call: ModelCall, model: str, recorded: Recorded | None, *, price: Price | None
+) -> tuple[dict[str, Any], OutputRoom | None]:
+    """Return the parameters with how much may be written, and the room that decides where nobody says it.
+
+    What was recorded holds: tables and money may be others now.
+    """
+    params = dict(call.params)
+    if MAX_OUTPUT in params:
+        return params, None
     head = await _recorded_head(core, recorded)
-    if head is not None and (told := head.params.get("max_output_tokens")) is not None:
-        return told
-    return core.services.window_of(model).max_output_tokens
+    if head is not None and (told := head.params.get(MAX_OUTPUT)) is not None:
+        return {**params, MAX_OUTPUT: told}, None
+    limit = core.services.window_of(model).max_output_tokens
+    if call.output_tokens_max is not None:
+        limit = min(limit, call.output_tokens_max)
+    room = await output_room(core, model=model, price=price, limit=limit, after_cut=call.after_cut)
+    return {**params, MAX_OUTPUT: limit}, room
 
 
 def _tool_schemas(

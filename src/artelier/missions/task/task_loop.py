@@ -267,7 +267,7 @@ class TaskLoop:
             repair="repair-decision-1",
             form=Decision,
             temperature=guidance.temperature,
-            max_output_tokens=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
+            output_tokens_max=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
         )
         if self._asked.value is None:
             await self._end_undecided(number, self._asked)
@@ -393,7 +393,7 @@ class TaskLoop:
             read=artifact_writer.reader(media, bytes_max=bytes_max),
             repair="repair-content-1",
             temperature=guidance.temperature,
-            max_output_tokens=guidance.output_tokens(self.job.max_output_tokens),
+            output_tokens_max=guidance.output_tokens(self.job.max_output_tokens),
         )
         try:
             if asked.value is None:

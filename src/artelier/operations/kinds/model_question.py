@@ -128,6 +128,7 @@ async def _answer(
             output=schema,
             key=key,
             timeout_s=params.timeout_s,
+            output_tokens_max=None if params.max_cost_usd is None else BOUNDED_OUTPUT_TOKENS,
             **params.samplers(),
         )
     except ModelTimeout as error:
@@ -170,6 +171,10 @@ def _repair(text: str, misfit: str) -> list[Message]:
 
 
 # Cost
+
+
+BOUNDED_OUTPUT_TOKENS = 4_096
+"""What a call may write at most whose operation has a bound of cost, but says nothing of its output."""
 
 
 async def _check_cost(
@@ -220,7 +225,7 @@ def _upper_bound(
         raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
     output_max = samplers.get("max_output_tokens")
     if output_max is None:
-        output_max = core.services.window_of(name).max_output_tokens
+        output_max = min(core.services.window_of(name).max_output_tokens, BOUNDED_OUTPUT_TOKENS)
     request = ModelRequest(
         model=name,
         messages=messages_from(messages),

@@ -129,7 +129,7 @@ async def _judge_by_model(
         read=read,
         repair="repair-verdict-1",
         form=form,
-        max_output_tokens=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
+        output_tokens_max=min(job.max_output_tokens, VERDICT_TOKENS_MAX),
     )
     if asked.value is None:
         return EvaluationResult(passed=False, stored={**stored, "summary": asked.mistakes}, void="invalid")

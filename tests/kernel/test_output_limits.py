@@ -1,0 +1,106 @@
+"""How much a model may write: what it can, or what the money that is left pays for."""
+
+from __future__ import annotations
+
+import asyncio
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from artelier import AutonomousAgent, Kernel, ModelReply, ModelRequest, Price, Tenant, Usage, Window
+from artelier.kernel import Limits
+from artelier.testing import ScriptedModel
+
+PRICE = Price(input=Decimal(3), output=Decimal(15))
+
+
+def writer(tokens: int) -> ScriptedModel:
+    """A model whose answer has so many tokens, cut where it may write less."""
+
+    def answer(request: ModelRequest) -> ModelReply:
+        limit = request.params["max_output_tokens"]
+        written = min(tokens, limit)
+        return ModelReply(
+            text="word" * written,
+            finish_reason="length" if written < tokens else "stop",
+            usage=Usage(input_tokens=50, output_tokens=written),
+        )
+
+    return ScriptedModel(answer, price=PRICE)
+
+
+def asked_of(model: ScriptedModel) -> list[int]:
+    return [request.params["max_output_tokens"] for request in model.requests]
+
+
+def run_agent(directory: Path, model: ScriptedModel, *, usd: str | None = "0.50") -> tuple[str, str]:
+    async def main() -> tuple[str, str]:
+        windows = {"m": Window(max_output_tokens=65_536)}
+        with Kernel.open(directory / "s.db", models={"m": model}, windows=windows) as kernel:
+            agent = AutonomousAgent(kernel=kernel, identity="You write.")
+            limits = None if usd is None else Limits(usd=usd)
+            result = await agent.run(run_id="r", model="m", prompt="Write.", limits=limits)
+            assert (await kernel.for_tenant().replay("r", agent.drive)).status == result.status
+            return result.status, result.text
+
+    return asyncio.run(main())
+
+
+def test_hello_is_answered_with_half_a_dollar(tmp_path: Path) -> None:
+    model = writer(5)
+
+    status, text = run_agent(tmp_path, model)
+
+    assert (status, text) == ("completed", "word" * 5)
+    (asked,) = asked_of(model)
+    assert asked.bit_count() == 1 and 4_096 <= asked * 15 <= 250_000
+
+
+@pytest.mark.parametrize("tokens", [3_000, 8_000, 14_000])
+def test_a_long_report_is_not_cut_while_money_is_left(tmp_path: Path, tokens: int) -> None:
+    model = writer(tokens)
+
+    status, text = run_agent(tmp_path, model)
+
+    assert (status, len(text)) == ("completed", 4 * tokens)
+    assert len(model.requests) <= 2
+
+
+def test_a_cut_answer_is_asked_for_once_more_with_more(tmp_path: Path) -> None:
+    model = writer(20_000)
+
+    status, text = run_agent(tmp_path, model, usd="0.80")
+
+    assert (status, len(text)) == ("completed", 80_000)
+    assert asked_of(model) == [16_384, 32_768]
+
+
+def test_without_a_limit_of_money_a_call_asks_for_what_the_model_can_write(tmp_path: Path) -> None:
+    model = writer(5)
+
+    run_agent(tmp_path, model, usd=None)
+
+    assert asked_of(model) == [65_536]
+
+
+def test_a_recorded_limit_holds_when_there_is_more_money(tmp_path: Path) -> None:
+    """A call that failed is made again as it was asked, whatever is left by then."""
+    model = writer(5)
+
+    async def main() -> None:
+        with Kernel.open(
+            tmp_path / "s.db", models={"m": model}, windows={"m": Window(max_output_tokens=100_000)}
+        ) as kernel:
+            runs = await kernel.tenants.open(Tenant("t", budget_usd="0.10"))
+            assert runs is not None
+            async with kernel.run("r", tenant=Tenant("t", budget_usd="0.10")) as run:
+                await run.step_model(model="m", messages=[{"role": "user", "content": "x"}], key="k")
+            await kernel.tenants.update("t", budget_usd="100.00")
+            async with kernel.run("r", tenant=Tenant("t", budget_usd="0.10")) as run:
+                again = await run.step_model(model="m", messages=[{"role": "user", "content": "x"}], key="k")
+                assert again.replayed and again.max_output_tokens == asked_of(model)[0]
+
+    asyncio.run(main())
+
+    assert len(model.requests) == 1
