@@ -13,6 +13,7 @@ from artelier.artifacts.access.rules import Access
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
 from artelier.log import Store
+from artelier.log.queries import events_at
 
 # --------------------------------------------------------------------------- artifact
 # The values of this package: an artifact, and what search, history and lineage answer.
@@ -20,7 +21,8 @@ from artelier.log import Store
 
 PUBLISHED = (
     """CREATE TEMP VIEW IF NOT EXISTS artifact_heads AS
-        SELECT a.tenant, a.space, a.id, a.kind, a.owner, a.deleted, a.version, v.content, v.size_bytes
+        SELECT a.tenant, a.space, a.id, a.kind, a.owner, a.access, a.deleted, a.version, a.position,
+            v.content, v.size_bytes
         FROM artifacts a LEFT JOIN artifact_versions v
         ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id AND v.version = a.version""",
 )
@@ -412,12 +414,14 @@ class Written(NamedTuple):
 async def find_written(store: Store, tenant: str, space: str, id: str, version: int) -> Written | None:
     """Return when a version of an artifact was written, and by whom; None if it was not."""
     rows = await store.query(
-        "SELECT v.written_us, e.actor FROM artifact_versions v"
-        " JOIN event_log e ON e.stream_id = v.stream AND e.seq = v.seq"
-        " WHERE v.tenant = ? AND v.space = ? AND v.id = ? AND v.version = ?",
+        "SELECT written_us, stream, seq FROM artifact_versions"
+        " WHERE tenant = ? AND space = ? AND id = ? AND version = ?",
         (tenant, space, id, version),
     )
-    return Written(*rows[0]) if rows else None
+    if not rows:
+        return None
+    written_us, stream, seq = rows[0]
+    return Written(written_us, (await events_at(store, stream, [seq]))[seq].actor)
 
 
 async def ref_written_by(store: Store, tenant: str, space: str, run_id: str, step: str) -> str:
@@ -428,3 +432,12 @@ async def ref_written_by(store: Store, tenant: str, space: str, run_id: str, ste
         (tenant, space, run_id, step),
     )
     return f"{rows[0][0]}@{rows[0][1]}" if rows else ""
+
+
+async def content_of(store: Store, tenant: str, space: str, id_: str, version: int) -> str | None:
+    """Return the reference of the content of a version; None if there is no such version."""
+    rows = await store.query(
+        "SELECT content FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version = ?",
+        (tenant, space, id_, version),
+    )
+    return rows[0][0] if rows else None

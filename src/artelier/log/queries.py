@@ -306,3 +306,36 @@ def stream_ids_in(look: Look, tenant: str, text: str) -> list[str]:
         (tenant, text),
     )
     return [id for (id,) in rows]
+
+
+async def keys_of_blobs(store: Store, tenant: str, names: Sequence[bytes], *, but: str) -> dict[bytes, int]:
+    """Return the rows of the subjects' keys that contents are stored under, by name; not of subject `but`."""
+    rows = await store.query(
+        "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
+        f" WHERE b.name IN ({_marks(names)}) AND b.tenant = ? AND k.subject <> ?",
+        (*names, tenant, but),
+    )
+    return {bytes(name): key_id for name, key_id in rows}
+
+
+async def newest_position_of(store: Store, tenant: str, space: str, names: Sequence[str]) -> int:
+    """Return the position of the newest event of some streams of a space; 0 if none has any."""
+    rows = await store.query(
+        "SELECT coalesce(max((SELECT e.position FROM events e WHERE e.stream = s.id"
+        " ORDER BY e.seq DESC LIMIT 1)), 0) FROM streams s WHERE s.tenant = ? AND s.space = ?"
+        f" AND s.name IN ({_marks(names)})",
+        (tenant, space, *names),
+    )
+    return rows[0][0]
+
+
+async def newest_events(
+    store: Store, stream_ids: Sequence[int], kind: str, *, after: int, limit: int
+) -> list[tuple[int, EventRow]]:
+    """Return `(stream id, event)` of a kind in some streams behind a position, newest first."""
+    rows = await store.query(
+        f"SELECT stream, {_EVENT} FROM events WHERE stream IN ({_marks(stream_ids)}) AND kind = ?"
+        " AND position > ? ORDER BY position DESC LIMIT ?",
+        (*stream_ids, kind, after, limit),
+    )
+    return [(row[0], EventRow(*row[1:])) for row in rows]

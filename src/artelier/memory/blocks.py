@@ -27,6 +27,7 @@ from artelier.errors import (
 )
 from artelier.log import EventData, blob_name
 from artelier.memory import events as ev
+from artelier.memory import queries
 from artelier.memory.memory_handle import (
     ATTEMPTS_MAX,
     EVERYBODYS,
@@ -91,11 +92,7 @@ class Blocks:
             for label, limit_chars in self._defaults.items()
         }
         if row_id := await self._scope.row_id():
-            for label, artifact, limit_chars in await self._scope.store.query(
-                "SELECT label, artifact, limit_chars FROM memory_blocks WHERE store = ?"
-                " ORDER BY position, label",
-                (row_id,),
-            ):
+            for label, artifact, limit_chars in await queries.attached_blocks(self._scope.store, row_id):
                 is_own = artifact == self._scope.block_id(label)
                 found[label] = BlockSlot(label, artifact, limit_chars, is_own)
         return list(found.values())
@@ -297,11 +294,8 @@ class Blocks:
             await self._scope.find_applied(event.key, event.asked)
 
     async def _find_attached(self, label: str) -> tuple[str, int] | None:
-        rows = await self._scope.store.query(
-            "SELECT artifact, limit_chars FROM memory_blocks WHERE store = ? AND label = ?",
-            (await self._scope.row_id(), label),
-        )
-        return (rows[0][0], rows[0][1]) if rows else None
+        found = await queries.find_block(self._scope.store, await self._scope.row_id(), label)
+        return None if found is None else (found.artifact, found.limit_chars)
 
 
 # Edits

@@ -14,6 +14,7 @@ import msgspec
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.log import EventData
 from artelier.memory import events as ev
+from artelier.memory import queries
 from artelier.memory.blocks import Blocks, taken_back
 from artelier.memory.entries import LIMIT_MAX, Entries
 from artelier.memory.memory_handle import MemoryScope, checked_key
@@ -44,24 +45,22 @@ class Changes:
             raise InvalidRequest("limit", expected=f"1 to {LIMIT_MAX}", got=limit)
         if (opened := await self._scope.read_opened("read")) is None:
             return []
-        rows = await self._scope.store.query(
-            "SELECT seq FROM memory_changes WHERE store = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
-            (opened.id, before or 1 << 62, limit),
-        )
-        return [await self.change(row[0]) for row in rows]
+        found = await queries.changes_before(self._scope.store, opened.id, before or 1 << 62, limit=limit)
+        return [await self.change(seq) for seq in found]
 
     async def change(self, change_id: int) -> Change:
         """Errors: `NotFound`."""
-        rows = await self._scope.store.query(
-            "SELECT kind, at_us, actor, run, undone FROM memory_changes WHERE store = ? AND seq = ?",
-            (await self._scope.row_id(), change_id),
-        )
-        if not rows:
+        found = await queries.find_change(self._scope.store, await self._scope.row_id(), change_id)
+        if found is None:
             raise NotFound(f"no change {change_id} of this memory", hint="`changes` lists those there are.")
-        kind, at_us, actor, run, undone = rows[0]
-        summary = await self._summary(await self._event(change_id))
         return Change(
-            id=change_id, kind=kind, summary=summary, at_us=at_us, by=actor, run_id=run, undone_by=undone
+            id=change_id,
+            kind=found.kind,
+            summary=await self._summary(await self._event(change_id)),
+            at_us=found.at_us,
+            by=found.actor,
+            run_id=found.run,
+            undone_by=found.undone,
         )
 
     async def undo(

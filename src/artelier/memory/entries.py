@@ -18,18 +18,12 @@ import msgspec
 from artelier.errors import External, InvalidRequest, NotFound
 from artelier.log import Blob, EventData, blob_name
 from artelier.memory import events as ev
-from artelier.memory.index.index_cache import CARDS, CachedIndex, EntryCard, cards_from
+from artelier.memory import queries
+from artelier.memory.index.index_cache import CachedIndex, EntryCard, cards_from
 from artelier.memory.index.index_entry import as_vector, to_blob
 from artelier.memory.index.near_duplicates import duplicate_key
-from artelier.memory.memory_handle import (
-    ATTEMPTS_MAX,
-    EVERYBODYS,
-    MemoryScope,
-    Opened,
-    Sight,
-    checked_key,
-    too_busy,
-)
+from artelier.memory.memory_handle import ATTEMPTS_MAX, EVERYBODYS, MemoryScope, Sight, checked_key, too_busy
+from artelier.memory.queries import MemoryRow
 from artelier.memory.view import IdTaken, KeyApplied, TextKnown
 from artelier.ports.embedder import Embedder
 from artelier.ports.memory import Entry, Recalled
@@ -162,10 +156,7 @@ class Entries:
             if card is None:
                 raise NotFound(f"no entry {after!r:.40} in this memory")
             position = card.position
-        rows = await self._scope.store.query(
-            f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ? ORDER BY e.position LIMIT ?",
-            (opened.id, position, limit),
-        )
+        rows = await queries.entries_after(self._scope.store, opened.id, position, limit=limit)
         cards = await cards_from(self._scope, rows, sight=self._sight)
         return [card.entry(with_embedding=with_embedding) for card in cards]
 
@@ -186,13 +177,11 @@ class Entries:
         return "" if card is None else card.text
 
     async def _card(self, id: str) -> EntryCard | None:
-        rows = await self._scope.store.query(
-            f"{CARDS} WHERE e.store = ? AND e.id = ?", (await self._scope.row_id(), id)
-        )
-        cards = await cards_from(self._scope, rows, sight=self._sight)
+        row = await queries.find_entry(self._scope.store, await self._scope.row_id(), id)
+        cards = [] if row is None else await cards_from(self._scope, [row], sight=self._sight)
         return cards[0] if cards else None
 
-    async def config(self, opened: Opened) -> Config:
+    async def config(self, opened: MemoryRow) -> Config:
         """Return what its artifact says now."""
         if self._config[0] != opened.config:
             content = await self._scope.store.blob(self._scope.tenant, blob_name(opened.config))
@@ -271,7 +260,7 @@ class Entries:
                 await scope.find_applied(key, request)
         return card.entry()
 
-    def _check_embedder(self, opened: Opened) -> None:
+    def _check_embedder(self, opened: MemoryRow) -> None:
         """Vectors of two embedders cannot be compared, so a memory keeps to one. Errors: `InvalidRequest`."""
         if opened.embedder in (None, self.embedder.name):
             return
@@ -291,7 +280,7 @@ class Entries:
             return None
         return msgspec.structs.replace(card.entry(), deduplicated=True)
 
-    async def _plan_pruning(self, opened: Opened | None) -> list[EventData]:
+    async def _plan_pruning(self, opened: MemoryRow | None) -> list[EventData]:
         """Return what must go so that one more fits: an event, or none."""
         if opened is None:
             return []
@@ -299,12 +288,8 @@ class Entries:
         excess = min(opened.entries + 1 - config.max_entries, PRUNED_MAX)
         if excess <= 0:
             return []
-        order = "position" if config.auto_prune == "oldest" else "importance, position"
-        rows = await self._scope.store.query(
-            f"SELECT id FROM memory_entries WHERE store = ? AND gone = '' ORDER BY {order} LIMIT ?",
-            (opened.id, excess),
-        )
-        ids = tuple(row[0] for row in rows)
+        first = "oldest" if config.auto_prune == "oldest" else "least_important"
+        ids = await queries.prunable(self._scope.store, opened.id, first=first, limit=excess)
         return [ev.MemoryPruned(store=self._scope.artifact, ids=ids, policy=config.auto_prune)]
 
     async def _read_recorded(self, key: str, asked: str) -> Entry:

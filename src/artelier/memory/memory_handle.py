@@ -21,6 +21,7 @@ from artelier.artifacts import (
     check_principal,
     static_decision,
 )
+from artelier.artifacts.queries import content_of
 from artelier.artifacts.write.space_session import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
@@ -43,7 +44,10 @@ from artelier.log import (
 )
 from artelier.log.blobs import name_blob
 from artelier.log.erasure.content_removal import IMPORTED
+from artelier.log.queries import keys_of_blobs
 from artelier.memory import events as ev
+from artelier.memory import queries
+from artelier.memory.queries import MemoryRow
 
 ATTEMPTS_MAX = 200
 """How often a change is decided anew because somebody else was faster: one writer wins each round."""
@@ -63,46 +67,11 @@ EVERYBODYS: Sight = -1
 """All of them, as people see them."""
 
 
-class Opened(NamedTuple):
-    """A memory that was opened, as it stands."""
-
-    id: int
-    entries: int
-    """Living ones."""
-    changed: int
-    """Position of its newest change."""
-    config: str
-    """Reference to its artifact's content."""
-    embedder: str | None
-    """Who made the vectors of its entries; None without living entries."""
-    applied: int | None
-    """Seq of the change under the key that was asked about."""
-    known: str | None
-    """The newest living entry with the mark that was asked about."""
-
-
 class _GovernedMemory(NamedTuple):
     id: str
     owner: str
     access: Access | None
     prices: AccessPrices
-
-
-# One statement, because each remembered fact needs all of it.
-_LOOK = (
-    "SELECT m.id, m.entries, m.changed, v.content,"
-    " (SELECT e.embedder FROM memory_entries e WHERE e.store = m.id AND e.gone = ''"
-    "  ORDER BY e.position LIMIT 1),"
-    " (SELECT c.seq FROM memory_changes c WHERE c.store = m.id AND c.key = ?),"
-    " (SELECT e.id FROM memory_entries e WHERE +e.store = m.id AND e.mark = ? AND e.gone = ''"
-    "  ORDER BY e.position DESC LIMIT 1),"
-    " a.owner, a.access, a.deleted"
-    " FROM memory_stores m"
-    " JOIN artifacts a ON a.tenant = m.tenant AND a.space = m.space AND a.id = m.artifact"
-    " JOIN artifact_versions v ON v.tenant = a.tenant AND v.space = a.space AND v.id = a.id"
-    "  AND v.version = a.version"
-    " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?"
-)
 
 
 class MemoryScope:
@@ -136,39 +105,34 @@ class MemoryScope:
     async def row_id(self) -> int:
         """Its number in the view; 0 if nothing was ever changed in it. Asks for no permission."""
         if not self._row_id:
-            rows = await self.store.query(
-                "SELECT id FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
-                (self.tenant, MAIN_SPACE, self.artifact),
-            )
-            self._row_id = rows[0][0] if rows else 0
+            self._row_id = await queries.find_memory(self.store, self.tenant, self.artifact) or 0
         return self._row_id
 
     async def read_opened(
         self, action: str, *, key: str | None = None, mark: int | None = None
-    ) -> Opened | None:
+    ) -> MemoryRow | None:
         """The memory as it stands; None if nothing was ever changed in it.
 
         Errors: `AccessDenied` if its agent may not do `action`, `NotFound` if it was deleted.
         """
-        rows = await self.store.query(_LOOK, (key, mark, self.tenant, MAIN_SPACE, self.artifact))
-        if not rows:
+        found = await queries.memory_row(self.store, self.tenant, self.artifact, key=key, mark=mark)
+        if found is None:
             return None
-        *found, owner, access, deleted = rows[0]
-        if deleted:
+        if found.deleted:
             raise NotFound(
                 f"the memory of agent {self.agent} was deleted",
                 hint="Its entries are gone with it; use another agent id.",
             )
         # The owner is asked too: a broken policy denies everybody.
-        governed = _GovernedMemory(self.artifact, owner, Access.read(access), AccessPrices())
+        governed = _GovernedMemory(self.artifact, found.owner, Access.read(found.access), AccessPrices())
         decision = await static_decision(self.door.stage(), action, self.principal, governed)
         if not decision.allowed:
             raise AccessDenied(
                 f"{self.principal} may not {action} the memory {self.artifact}: {decision.reason}",
                 artifact=self.artifact,
             )
-        self._row_id = found[0]
-        return Opened(*found)
+        self._row_id = found.id
+        return found
 
     async def key_of_run(self, run_id: str | None) -> DataKey | None:
         """The key of the subject of a run that changes this memory; None if it has none.
@@ -184,13 +148,7 @@ class MemoryScope:
 
     async def subjects_of(self, names: Sequence[bytes]) -> dict[bytes, Sight]:
         """Return which of some contents (at most 500) are about a subject, with the row of its key."""
-        marks = ", ".join("?" * len(names))
-        rows = await self.store.query(
-            "SELECT b.name, b.key_id FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            f" WHERE b.name IN ({marks}) AND b.tenant = ? AND k.subject <> ?",
-            (*names, self.tenant, IMPORTED),
-        )
-        return {bytes(name): key_id for name, key_id in rows}
+        return dict(await keys_of_blobs(self.store, self.tenant, names, but=IMPORTED))
 
     async def keep(self, content: bytes, blobs: list[Blob], *, under: DataKey | None = None) -> BlobRef:
         key = under or await self.store.data_key(self.tenant)
@@ -205,11 +163,8 @@ class MemoryScope:
         """
         if self._key is not None:
             return self._key
-        rows = await self.store.query(
-            "SELECT content FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version = 1",
-            (self.tenant, MAIN_SPACE, self.artifact),
-        )
-        found = await self.store.key_of(self.tenant, blob_name(rows[0][0])) if rows else None
+        content = await content_of(self.store, self.tenant, MAIN_SPACE, self.artifact, 1)
+        found = None if content is None else await self.store.key_of(self.tenant, blob_name(content))
         if found is None:
             return await self.store.data_key(self.tenant)
         self._key = found
@@ -236,12 +191,9 @@ class MemoryScope:
 
         Errors: `Conflict` if the key was used for another request.
         """
-        rows = await self.store.query(
-            "SELECT seq FROM memory_changes WHERE store = ? AND key = ?", (await self.row_id(), key)
-        )
-        if not rows:
+        seq = await queries.change_under(self.store, await self.row_id(), key)
+        if seq is None:
             return None
-        seq = rows[0][0]
         data = (await self.store.read(self.stream, after=seq - 1, limit=1))[0].decode()
         if not isinstance(data, ev.Keyed) or data.asked != asked:
             raise Conflict(

@@ -14,6 +14,9 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.kernel.prompt.manifest import decode_message, decode_reply, message_of_reply, message_of_result
+from artelier.kernel.queries.agents import origin_before, spoken_runs
+from artelier.kernel.queries.content import conversation_names, messages_after
+from artelier.kernel.queries.steps import find_outcome
 from artelier.log import Store, blob_name
 from artelier.memory.entries import check_query
 from artelier.memory.index.tokenizer import terms
@@ -42,28 +45,14 @@ class Transcript:
 
     async def conversations(self, row_id: int) -> list[str]:
         """Their names, each by one look into the index."""
-        found: list[str] = []
-        last = ""
-        while len(found) < CONVERSATIONS_MAX:
-            rows = await self._store.query(
-                "SELECT min(conversation) FROM messages WHERE run = ? AND conversation > ?", (row_id, last)
-            )
-            if rows[0][0] is None:
-                break
-            last = rows[0][0]
-            found.append(last)
-        return found
+        return await conversation_names(self._store, row_id, limit=CONVERSATIONS_MAX)
 
     async def messages(
         self, row_id: int, conversation: str, *, after: int = 0, upto: int = 1 << 62
     ) -> AsyncIterator[tuple[int, ChatMessage | None]]:
         """Messages with `after < n <= upto`, with their numbers; None for one whose content is gone."""
         while True:
-            rows = await self._store.query(
-                "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
-                " AND n > ? AND n <= ? AND form <> 'b' ORDER BY n LIMIT ?",
-                (row_id, conversation, after, upto, PAGE),
-            )
+            rows = await messages_after(self._store, row_id, conversation, after=after, upto=upto, limit=PAGE)
             for n, form, ref, call in rows:
                 after = n
                 yield n, await self._message(row_id, form, ref, call)
@@ -98,23 +87,14 @@ class Transcript:
     async def _outcome(self, row_id: int, key: str) -> bytes | None:
         """Recorded reply or result of a step; of the origin's, if this run was forked after it."""
         while True:
-            rows = await self._store.query(
-                "SELECT e.data FROM steps s JOIN events e ON e.stream = s.run"
-                " AND e.seq = s.completed WHERE s.run = ? AND s.key = ?",
-                (row_id, key),
-            )
-            if rows:
-                data = msgspec.json.decode(rows[0][0])
+            if (outcome := await find_outcome(self._store, row_id, key, upto=1 << 62)) is not None:
+                data = msgspec.json.decode(outcome.data)
                 ref = data.get("reply") or data.get("result")
                 return None if ref is None else await self._blob(ref)
-            origin = await self._store.query(
-                "SELECT o.id FROM runs r JOIN runs o ON o.tenant = r.tenant AND o.run = r.origin"
-                " WHERE r.id = ? AND o.id < r.id",
-                (row_id,),
-            )
-            if not origin:
+            origin = await origin_before(self._store, row_id)
+            if origin is None:
                 return None
-            row_id = origin[0][0]
+            row_id = origin
 
     async def _blob(self, ref: str) -> bytes:
         return await self._store.blob(self._tenant, blob_name(ref))
@@ -140,13 +120,6 @@ LOOKING = frozenset(("history_search", "recall", "core_memory_search"))
 """Tools whose calls and answers would only repeat the questions asked of memory."""
 SHOWN_CHARS = 600
 """Of a message in a hit."""
-
-
-_SEEN = (
-    "(? = ? OR NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id AND (k.key_id <> ? OR EXISTS"
-    " (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run))))"
-)
-"""Of an imported run, the key is a row in the store that it came from."""
 
 
 class FoundMessage(NamedTuple):
@@ -241,11 +214,8 @@ class AgentHistory:
         head, _root = await self.store.root()
         if head == self._head:
             return
-        rows = await self.store.query(
-            "SELECT id, run, goal, result, status, steps, control_seq FROM runs r"
-            f" WHERE tenant = ? AND agent = ? AND {_SEEN} ORDER BY id DESC LIMIT ?",
-            (self._tenant, self._agent, self._sight, EVERYBODYS, self._sight, RUNS_MAX),
-        )
+        subject = None if self._sight == EVERYBODYS else self._sight
+        rows = await spoken_runs(self.store, self._tenant, self._agent, subject=subject, limit=RUNS_MAX)
         for row_id, run_id, goal, result, *state in reversed(rows):
             known, numbers = self._read.get(row_id, ((), {}))
             has_ended = state[0] in ENDED

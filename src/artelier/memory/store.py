@@ -16,6 +16,7 @@ import msgspec
 from artelier.clock import Clock
 from artelier.errors import InvalidRequest
 from artelier.log import Store
+from artelier.log.queries import newest_position_of
 from artelier.memory.blocks import (
     DEFAULT_BLOCKS,
     LIMIT_CHARS,
@@ -31,6 +32,7 @@ from artelier.memory.entries import SHELVES_MAX, Entries
 from artelier.memory.index.near_duplicates import tokens_of
 from artelier.memory.memory_handle import EVERYBODYS, MemoryScope, Sight
 from artelier.memory.message_history import AgentHistory
+from artelier.memory.queries import memory_sizes
 from artelier.ports.embedder import Embedder
 from artelier.ports.memory import Block, Change, Entry, Found, Recalled
 from artelier.ports.tool import ToolPort
@@ -252,13 +254,7 @@ class LogMemory:
         slots = await self.core.slots()
         names = [f"artifact:{slot.artifact}" for slot in slots]
         names.append(self.scope.stream.local)
-        rows = await self.scope.store.query(
-            "SELECT coalesce(max((SELECT e.position FROM events e WHERE e.stream = s.id"
-            " ORDER BY e.seq DESC LIMIT 1)), 0) FROM streams s WHERE s.tenant = ? AND s.space = ?"
-            f" AND s.name IN ({', '.join('?' * len(names))})",
-            (self.tenant, self.scope.stream.space, *names),
-        )
-        return rows[0][0]
+        return await newest_position_of(self.scope.store, self.tenant, self.scope.stream.space, names)
 
     def history(self, runs: Store | None = None) -> AgentHistory:
         """All messages of the agent's runs. `runs` is the store they are in, if it is another one."""
@@ -365,12 +361,7 @@ class LogMemoryStore:
 
     async def agents(self, tenant: str, *, limit: int = 1_000) -> list[tuple[str, int]]:
         """`(agent id, living entries)` of every memory that was opened, by agent id."""
-        rows = await self._store.query(
-            "SELECT agent, entries FROM memory_stores WHERE tenant = ? AND space = 'main'"
-            " ORDER BY agent LIMIT ?",
-            (tenant, limit),
-        )
-        return [(row[0], row[1]) for row in rows]
+        return await memory_sizes(self._store, tenant, limit=limit)
 
 
 def _in_blocks(blocks: Sequence[Block], query: str) -> list[Found]:

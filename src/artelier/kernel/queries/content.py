@@ -160,3 +160,30 @@ async def count_messages(store: Store, tenant: str, run_id: str, conversation: s
         (tenant, run_id, conversation, upto),
     )
     return rows[0][0]
+
+
+async def conversation_names(store: Store, stream_id: int, *, limit: int) -> list[str]:
+    """Return the conversations of a run, each by one look into the index."""
+    found: list[str] = []
+    last = ""
+    while len(found) < limit:
+        rows = await store.query(
+            "SELECT min(conversation) FROM messages WHERE run = ? AND conversation > ?", (stream_id, last)
+        )
+        if rows[0][0] is None:
+            break
+        last = rows[0][0]
+        found.append(last)
+    return found
+
+
+async def messages_after(
+    store: Store, stream_id: int, conversation: str, *, after: int, upto: int, limit: int
+) -> list[MessageRow]:
+    """Return the messages of a conversation with `after < n <= upto`, as far as the run itself has them."""
+    rows = await store.query(
+        "SELECT n, form, ref, call FROM messages WHERE run = ? AND conversation = ?"
+        " AND n > ? AND n <= ? AND form <> 'b' ORDER BY n LIMIT ?",
+        (stream_id, conversation, after, upto, limit),
+    )
+    return [MessageRow(*row) for row in rows]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from artelier.kernel.queries.runs import ENDED
 from artelier.log import BlobRef, Store
-from artelier.log.queries import EventRow
+from artelier.log.queries import EventRow, events_at
 
 
 class StepRow(NamedTuple):
@@ -168,11 +168,10 @@ async def entries_into(store: Store, stream_id: int, key: str) -> list[EventRow]
 async def newest_outcome(store: Store, stream_id: int) -> int:
     """Return the position of the newest outcome of a run's steps, undoings left out; 0 without one."""
     rows = await store.query(
-        "SELECT coalesce(max(e.position), 0) FROM steps s JOIN event_log e ON e.stream_id = s.run"
-        " AND e.seq = s.completed WHERE s.run = ? AND s.kind <> 'undo'",
-        (stream_id,),
+        "SELECT max(completed) FROM steps WHERE run = ? AND kind <> 'undo'", (stream_id,)
     )
-    return rows[0][0]
+    seq = rows[0][0]
+    return (await events_at(store, stream_id, [seq]))[seq].position if seq else 0
 
 
 async def oldest_open_tool(store: Store, stream_id: int, seq: int) -> int | None:

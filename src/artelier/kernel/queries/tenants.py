@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from artelier.log import Store, Tx
-from artelier.log.queries import EventRow
+from artelier.log.queries import EventRow, events_at
 
 
 class TenantRow(NamedTuple):
@@ -151,10 +151,9 @@ def has_said(store: Store, tenant: str, run_id: str, text: str) -> bool:
 
 async def is_erased_since_begin(store: Store, tenant: str, stream_id: int) -> bool:
     """Return True if the whole tenant was erased after a run began."""
-    rows = await store.query(
-        "SELECT 1 FROM erasures WHERE tenant = ? AND whole"
-        " AND position > (SELECT position FROM event_log WHERE stream_id = ? AND seq = 1) LIMIT 1",
-        (tenant, stream_id),
+    begun = (await events_at(store, stream_id, [1])).get(1)
+    rows = begun and await store.query(
+        "SELECT 1 FROM erasures WHERE tenant = ? AND whole AND position > ? LIMIT 1", (tenant, begun.position)
     )
     return bool(rows)
 

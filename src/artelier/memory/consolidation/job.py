@@ -16,13 +16,16 @@ import msgspec
 
 from artelier.errors import Conflict, Flow, InvalidRequest, NotFound
 from artelier.kernel.events import ContextCompacted
+from artelier.kernel.queries import agents
 from artelier.log import Blob, EventData, Store, Tx, blob_name
+from artelier.log.queries import position_of
 from artelier.memory import events as ev
 from artelier.memory.consolidation.plan import Sifted, sift
 from artelier.memory.entries import check_entry, entry_id
 from artelier.memory.index.near_duplicates import Passages, duplicate_key, gist_of
 from artelier.memory.memory_handle import checked_key
 from artelier.memory.message_history import Transcript
+from artelier.memory.queries import newest_standing
 from artelier.memory.view import IdTaken
 
 if TYPE_CHECKING:
@@ -35,12 +38,6 @@ CHANGES_MAX = 10_000
 PROMOTED_MAX = 500
 ATTEMPTS_MAX = 5
 PROMOTED_IMPORTANCE = 0.7
-
-_DRIVEN = (
-    "SELECT r.run FROM runs r JOIN leases l"
-    " ON l.stream = r.tenant || '/main/run:' || r.run"
-    " WHERE r.tenant = ? AND r.agent = ? AND l.expires_us > ? LIMIT 1"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,37 +261,30 @@ def _skip(run_id: str) -> Consolidation:
 async def _driven_run(memory: LogMemory, runs: Store | None) -> str | None:
     """A run of the agent that some process drives now."""
     scope = memory.scope
-    rows = await (runs or scope.store).query(_DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us()))
-    return rows[0][0] if rows else None
+    now_us = scope.clock.now_us()
+    return await agents.driven_run(runs or scope.store, scope.tenant, scope.agent, now_us=now_us)
 
 
 async def has_runs(memory: LogMemory, runs: Store | None = None) -> bool:
     """Return True if a store, or else the memory's own, holds a run of its agent."""
     scope = memory.scope
-    rows = await (runs or scope.store).query(
-        "SELECT 1 FROM runs WHERE tenant = ? AND agent = ? LIMIT 1", (scope.tenant, scope.agent)
-    )
-    return bool(rows)
+    return await agents.has_runs(runs or scope.store, scope.tenant, scope.agent)
 
 
 async def newest_consolidation(memory: LogMemory) -> int:
     """Position of the newest consolidation that stands; 0 without one."""
-    rows = await memory.scope.store.query(
-        "SELECT max(e.position) FROM memory_changes c"
-        " JOIN events e ON e.stream = c.stream AND e.seq = c.seq"
-        " WHERE c.store = ? AND c.kind = 'memory.consolidated' AND c.undone IS NULL",
-        (await memory.scope.row_id(),),
-    )
-    return rows[0][0] or 0
+    scope = memory.scope
+    seq = await newest_standing(scope.store, await scope.row_id(), "memory.consolidated")
+    return await position_of(scope.store, scope.stream, seq) if seq else 0
 
 
 def _guard(memory: LogMemory) -> Callable[[Tx], None]:
     scope = memory.scope
 
     def refuse(tx: Tx) -> None:
-        row = tx.one(_DRIVEN, (scope.tenant, scope.agent, scope.clock.now_us()))
-        if row is not None:
-            raise _RunAtWork(row[0])
+        now_us = scope.clock.now_us()
+        if (run := agents.driven_run_in(tx, scope.tenant, scope.agent, now_us=now_us)) is not None:
+            raise _RunAtWork(run)
 
     return refuse
 
@@ -311,11 +301,6 @@ SENTENCE_CHARS_MAX = 400
 MESSAGE_CHARS_MAX = 4_000
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-_COMPACTED = (
-    "SELECT r.id, r.run, e.data FROM (SELECT id, run FROM runs WHERE tenant = ? AND agent = ?"
-    " ORDER BY id DESC LIMIT ?) r JOIN events e ON e.stream = r.id"
-    " WHERE e.kind = 'context.compacted' AND e.position > ? ORDER BY e.position DESC LIMIT ?"
-)
 
 
 async def losses_of(memory: LogMemory, *, runs: Store | None = None) -> list[Loss]:
@@ -329,7 +314,9 @@ async def losses_of(memory: LogMemory, *, runs: Store | None = None) -> list[Los
     scope = memory.scope
     store = runs or scope.store
     since = await newest_consolidation(memory) if store is scope.store else 0
-    rows = await store.query(_COMPACTED, (scope.tenant, scope.agent, RUNS_MAX, since, RECEIPTS_MAX))
+    rows = await agents.newest_compactions(
+        store, scope.tenant, scope.agent, after=since, runs=RUNS_MAX, limit=RECEIPTS_MAX
+    )
     found: dict[str, Loss] = {}
     for row_id, run_id, data in rows:
         receipt = msgspec.json.decode(data, type=ContextCompacted)

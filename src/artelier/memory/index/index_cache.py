@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from artelier.log import missing_mark
 from artelier.memory.index.index_entry import as_list
-from artelier.memory.memory_handle import EVERYBODYS, NOBODYS, MemoryScope, Opened, Sight
+from artelier.memory.memory_handle import EVERYBODYS, NOBODYS, MemoryScope, Sight
+from artelier.memory.queries import EntryRow, MemoryRow, entries_after, moved_since
 from artelier.ports.memory import Entry, Recalled
 
 if TYPE_CHECKING:
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
 
 PAGE = 2_000
 """Rows read at once while the shelf is filled."""
-
-CARDS = (
-    "SELECT e.id, e.embedder, e.importance, e.trust, e.run, e.at_us, e.position, e.gone, e.moved,"
-    " e.content, e.vector FROM memory_entries e"
-)
-
-
-_POSITION = 6
-"""Of the position in such a row."""
 
 
 class EntryCard(NamedTuple):
@@ -90,17 +82,17 @@ class _Content(msgspec.Struct, frozen=True):
 _content = msgspec.json.Decoder(_Content)
 
 
-async def cards_from(scope: MemoryScope, rows: Sequence[tuple[Any, ...]], *, sight: Sight) -> list[EntryCard]:
-    """Rows of `CARDS` with their content, as far as they may be seen. Errors: `CorruptStore`."""
-    names = list({name for row in rows for name in row[-2:] if name is not None})
+async def cards_from(scope: MemoryScope, rows: Sequence[EntryRow], *, sight: Sight) -> list[EntryCard]:
+    """Return entries with their content, as far as they may be seen. Errors: `CorruptStore`."""
+    names = list({name for row in rows for name in (row.content, row.vector) if name is not None})
     found: dict[bytes, bytes] = {}
     subjects: dict[bytes, Sight] = {}
     for start in range(0, len(names), 500):
         found.update(await scope.store.blobs(scope.tenant, names[start : start + 500]))
         subjects.update(await scope.subjects_of(names[start : start + 500]))
     cards: list[EntryCard] = []
-    for *head, name, vector in rows:
-        id_, embedder, importance, trust, run_id, at_us, position, gone, moved = head
+    for row in rows:
+        name = row.content
         about = subjects.get(name, NOBODYS)
         if sight != EVERYBODYS and about not in (NOBODYS, sight):
             continue
@@ -110,20 +102,20 @@ async def cards_from(scope: MemoryScope, rows: Sequence[tuple[Any, ...]], *, sig
         else:
             content = _content.decode(found[name])
         card = EntryCard(
-            id_,
-            embedder,
-            importance / 1000,
-            trust,
-            run_id,
-            at_us,
-            position,
-            gone,
-            moved,
+            row.id,
+            row.embedder,
+            row.importance / 1000,
+            row.trust,
+            row.run,
+            row.at_us,
+            row.position,
+            row.gone,
+            row.moved,
             content.text,
             content.tags,
             content.speaker,
             content.date,
-            found.get(vector),
+            None if row.vector is None else found.get(row.vector),
             is_erased,
             about,
         )
@@ -147,7 +139,7 @@ class CachedIndex:
         self._seen = 0
         """Position up to which everything is on the shelf; some of what came later may be as well."""
 
-    async def fill(self, opened: Opened) -> tuple[MemoryIndex, dict[str, EntryCard]]:
+    async def fill(self, opened: MemoryRow) -> tuple[MemoryIndex, dict[str, EntryCard]]:
         """The index and the living cards, with everything that `opened` counts.
 
         Cost: O(what changed since the last call). After entries came back or were weighed anew all are
@@ -175,13 +167,10 @@ class CachedIndex:
         self._cards, self._seen = {}, 0
         return self._index
 
-    async def _take_away(self, index: MemoryIndex, opened: Opened) -> bool:
+    async def _take_away(self, index: MemoryIndex, opened: MemoryRow) -> bool:
         """Remove what went; False if something came back or changed."""
-        rows = await self._scope.store.query(
-            "SELECT id, gone FROM memory_entries WHERE store = ? AND moved > ? AND moved <> position",
-            (opened.id, self._seen),
-        )
-        if any(not gone for _, gone in rows):
+        rows = await moved_since(self._scope.store, opened.id, self._seen)
+        if any(lives for _, lives in rows):
             return False
         with self.lock:
             for id_, _ in rows:
@@ -189,16 +178,13 @@ class CachedIndex:
                 self._cards.pop(id_, None)
         return True
 
-    async def _put_new(self, index: MemoryIndex, opened: Opened) -> None:
+    async def _put_new(self, index: MemoryIndex, opened: MemoryRow) -> None:
         """Add living entries in the order in which they were added."""
         position = self._seen
         while True:
-            rows = await self._scope.store.query(
-                f"{CARDS} WHERE e.store = ? AND e.gone = '' AND e.position > ? ORDER BY e.position LIMIT ?",
-                (opened.id, position, PAGE),
-            )
+            rows = await entries_after(self._scope.store, opened.id, position, limit=PAGE)
             cards = await cards_from(self._scope, rows, sight=self._sight)
-            position = rows[-1][_POSITION] if rows else position
+            position = rows[-1].position if rows else position
             with self.lock:
                 for card in cards:
                     if card.id not in self._cards:  # else another task was faster

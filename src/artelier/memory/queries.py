@@ -1,0 +1,210 @@
+"""Reads of memories: where one stands, its entries, its blocks, and the changes that were made to it."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from artelier.ids import MAIN_SPACE
+from artelier.log import Store
+
+
+class MemoryRow(NamedTuple):
+    """A memory with the artifact that governs it."""
+
+    id: int
+    entries: int
+    """Living ones."""
+    changed: int
+    """Position of its newest change."""
+    config: str
+    """Reference to its artifact's content."""
+    embedder: str | None
+    """Who made the vectors of its entries; None without living entries."""
+    applied: int | None
+    """Seq of the change under the key that was asked about."""
+    known: str | None
+    """The newest living entry with the mark that was asked about."""
+    owner: str
+    access: str
+    deleted: int
+
+
+class EntryRow(NamedTuple):
+    """An entry, living or not; its text is content."""
+
+    id: str
+    embedder: str
+    importance: int
+    trust: str
+    run: str | None
+    at_us: int
+    position: int
+    gone: str
+    """The kind of change that removed it; empty while it lives."""
+    moved: int
+    content: bytes
+    vector: bytes | None
+
+
+class ChangeRow(NamedTuple):
+    """A change of a memory."""
+
+    kind: str
+    at_us: int
+    actor: str
+    run: str | None
+    undone: int | None
+    """The change that took it back."""
+
+
+class BlockRow(NamedTuple):
+    """A block that was attached to a memory."""
+
+    label: str
+    artifact: str
+    limit_chars: int
+
+
+# One statement, because each remembered fact needs all of it.
+_OPENED = (
+    "SELECT m.id, m.entries, m.changed, a.content,"
+    " (SELECT e.embedder FROM memory_entries e WHERE e.store = m.id AND e.gone = ''"
+    "  ORDER BY e.position LIMIT 1),"
+    " (SELECT c.seq FROM memory_changes c WHERE c.store = m.id AND c.key = ?),"
+    " (SELECT e.id FROM memory_entries e WHERE +e.store = m.id AND e.mark = ? AND e.gone = ''"
+    "  ORDER BY e.position DESC LIMIT 1),"
+    " a.owner, a.access, a.deleted"
+    " FROM memory_stores m"
+    " JOIN artifact_heads a ON a.tenant = m.tenant AND a.space = m.space AND a.id = m.artifact"
+    " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?"
+)
+_ENTRY = f"SELECT {', '.join(EntryRow._fields)} FROM memory_entries"
+
+
+async def find_memory(store: Store, tenant: str, artifact: str) -> int | None:
+    """Return the row of a memory; None if nothing was ever changed in it."""
+    rows = await store.query(
+        "SELECT id FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
+        (tenant, MAIN_SPACE, artifact),
+    )
+    return rows[0][0] if rows else None
+
+
+async def memory_row(
+    store: Store, tenant: str, artifact: str, *, key: str | None = None, mark: int | None = None
+) -> MemoryRow | None:
+    """Return a memory as it stands, with what a key and a mark stand for in it; None as for `find_memory`."""
+    rows = await store.query(_OPENED, (key, mark, tenant, MAIN_SPACE, artifact))
+    return MemoryRow(*rows[0]) if rows else None
+
+
+async def agent_of(store: Store, tenant: str, artifact: str) -> str | None:
+    """Return the agent whose memory an artifact is; None if it is no memory, or nothing was changed in it."""
+    rows = await store.query(
+        "SELECT agent FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
+        (tenant, MAIN_SPACE, artifact),
+    )
+    return rows[0][0] if rows else None
+
+
+async def memory_sizes(store: Store, tenant: str, *, limit: int) -> list[tuple[str, int]]:
+    """Return `(agent, living entries)` of the memories of a tenant, by agent."""
+    return await store.query(
+        "SELECT agent, entries FROM memory_stores WHERE tenant = ? AND space = 'main' ORDER BY agent LIMIT ?",
+        (tenant, limit),
+    )
+
+
+# Entries
+
+
+async def find_entry(store: Store, memory: int, id: str) -> EntryRow | None:
+    """Return an entry, living or not."""
+    rows = await store.query(f"{_ENTRY} WHERE store = ? AND id = ?", (memory, id))
+    return EntryRow(*rows[0]) if rows else None
+
+
+async def entries_after(store: Store, memory: int, position: int, *, limit: int) -> list[EntryRow]:
+    """Return living entries in the order in which they were added."""
+    rows = await store.query(
+        f"{_ENTRY} WHERE store = ? AND gone = '' AND position > ? ORDER BY position LIMIT ?",
+        (memory, position, limit),
+    )
+    return [EntryRow(*row) for row in rows]
+
+
+async def moved_since(store: Store, memory: int, position: int) -> list[tuple[str, bool]]:
+    """Return `(id, whether it lives)` of entries that were removed, restored or weighed since a position."""
+    rows = await store.query(
+        "SELECT id, gone = '' FROM memory_entries WHERE store = ? AND moved > ? AND moved <> position",
+        (memory, position),
+    )
+    return [(id_, bool(lives)) for id_, lives in rows]
+
+
+async def prunable(
+    store: Store, memory: int, *, first: Literal["oldest", "least_important"], limit: int
+) -> tuple[str, ...]:
+    """Return the living entries that go first when there are too many."""
+    order = "position" if first == "oldest" else "importance, position"
+    rows = await store.query(
+        f"SELECT id FROM memory_entries WHERE store = ? AND gone = '' ORDER BY {order} LIMIT ?",
+        (memory, limit),
+    )
+    return tuple(row[0] for row in rows)
+
+
+# Blocks
+
+
+async def attached_blocks(store: Store, memory: int) -> list[BlockRow]:
+    """Return the blocks that are attached, in the order of attaching."""
+    rows = await store.query(
+        "SELECT label, artifact, limit_chars FROM memory_blocks WHERE store = ? ORDER BY position, label",
+        (memory,),
+    )
+    return [BlockRow(*row) for row in rows]
+
+
+async def find_block(store: Store, memory: int, label: str) -> BlockRow | None:
+    """Return the block that is attached under a label."""
+    rows = await store.query(
+        "SELECT label, artifact, limit_chars FROM memory_blocks WHERE store = ? AND label = ?",
+        (memory, label),
+    )
+    return BlockRow(*rows[0]) if rows else None
+
+
+# Changes
+
+
+async def changes_before(store: Store, memory: int, seq: int, *, limit: int) -> list[int]:
+    """Return the numbers of changes, newest first."""
+    rows = await store.query(
+        "SELECT seq FROM memory_changes WHERE store = ? AND seq < ? ORDER BY seq DESC LIMIT ?",
+        (memory, seq, limit),
+    )
+    return [row[0] for row in rows]
+
+
+async def find_change(store: Store, memory: int, seq: int) -> ChangeRow | None:
+    """Return a change by its number."""
+    rows = await store.query(
+        "SELECT kind, at_us, actor, run, undone FROM memory_changes WHERE store = ? AND seq = ?",
+        (memory, seq),
+    )
+    return ChangeRow(*rows[0]) if rows else None
+
+
+async def change_under(store: Store, memory: int, key: str) -> int | None:
+    """Return the number of the change that a key made."""
+    rows = await store.query("SELECT seq FROM memory_changes WHERE store = ? AND key = ?", (memory, key))
+    return rows[0][0] if rows else None
+
+
+async def newest_standing(store: Store, memory: int, kind: str) -> int:
+    """Return the number of the newest change of a kind that was not undone; 0 without one."""
+    rows = await store.query(
+        "SELECT max(seq) FROM memory_changes WHERE store = ? AND kind = ? AND undone IS NULL", (memory, kind)
+    )
+    return rows[0][0] or 0
