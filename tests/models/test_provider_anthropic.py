@@ -11,6 +11,8 @@ import pytest
 from artelier.errors import ContextTooLong, ModelRefusedCall, ProviderUnavailable, RateLimited
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall, ToolSchema, Usage
 from artelier.testing.openai_server import Fault, OpenAIServer
+from artelier.testing.providers.anthropic import message_events
+from artelier.testing.providers.billing import server_sent
 
 from .wire_requests import KEY, ask, port
 
@@ -53,7 +55,7 @@ def message(*content: dict[str, Any], stop: str = "end_turn") -> Fault:
             "cache_creation_input_tokens": 0,
         },
     }
-    return Fault.raw(json.dumps(body).encode())
+    return server_sent([*message_events(body)])
 
 
 def exchange(step: Fault, request: ModelRequest) -> tuple[ModelReply, dict[str, Any]]:

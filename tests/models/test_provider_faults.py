@@ -24,6 +24,8 @@ from artelier.models.http_client import REPLY_BYTES_MAX
 from artelier.models.provider import openai_compatible
 from artelier.ports.model import Delta, ModelRequest, ToolSchema
 from artelier.testing.openai_server import Fault, OpenAIServer, Slow
+from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.openai import completion_events
 
 from .wire_requests import KEY, ask, port
 
@@ -261,16 +263,21 @@ def completion(text: str) -> bytes:
     return json.dumps(body).encode()
 
 
+def streamed_completion(text: str) -> Fault:
+    return server_sent([*completion_events(json.loads(completion(text)))])
+
+
 def test_a_reply_of_ten_megabytes_is_read():
     async def main() -> int:
-        async with OpenAIServer([Fault.raw(completion("x" * 10_000_000))]) as server:
+        async with OpenAIServer([streamed_completion("x" * 10_000_000)]) as server:
             return len((await port(server).complete(ask())).text)
 
     assert asyncio.run(main()) == 10_000_000
 
 
 def test_a_compressed_reply_is_read():
-    zipped = Fault.raw(gzip.compress(completion("hello")), headers={"Content-Encoding": "gzip"})
+    body = gzip.compress(streamed_completion("hello").body)
+    zipped = Fault.raw(body, content_type="text/event-stream", headers={"Content-Encoding": "gzip"})
 
     async def main() -> str:
         async with OpenAIServer([zipped]) as server:
@@ -315,7 +322,7 @@ def test_a_server_that_lies_about_usage_earns_no_negative_cost():
     }
 
     async def main() -> Any:
-        async with OpenAIServer([Fault.raw(json.dumps(body).encode())]) as server:
+        async with OpenAIServer([server_sent([*completion_events(body)])]) as server:
             return (await port(server).complete(ask())).usage
 
     usage = asyncio.run(main())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -11,6 +10,8 @@ import pytest
 from artelier.errors import ProviderUnavailable
 from artelier.ports.model import ModelReply, Usage
 from artelier.testing.openai_server import Fault, OpenAIServer, Received
+from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.openai import response_events
 
 from .wire_requests import ask, port
 
@@ -69,7 +70,7 @@ def test_a_provider_is_sent_its_own_key_and_its_own_name_of_the_model(model: str
 
 
 def test_the_responses_api_is_spoken_on_request_and_asked_to_keep_nothing():
-    reply, received = exchange(Fault.raw(json.dumps(RESPONSE).encode()), "openai-responses:o1-pro")
+    reply, received = exchange(server_sent([*response_events(RESPONSE)]), "openai-responses:o1-pro")
 
     assert reply.text == "hi"
     assert reply.usage == Usage(input_tokens=30, cached_input_tokens=10, output_tokens=4, reasoning_tokens=2)

@@ -22,7 +22,9 @@ from artelier.ports.model import (
     Usage,
 )
 from artelier.testing import tool_call
-from artelier.testing.openai_server import Fault, OpenAIServer
+from artelier.testing.openai_server import OpenAIServer
+from artelier.testing.providers.billing import server_sent
+from artelier.testing.providers.openai import completion_events
 
 from .wire_requests import ask, port
 
@@ -280,7 +282,7 @@ def test_a_call_whose_usage_is_not_reported_is_never_free():
         ],
     }
 
-    reply, _ = exchange(Fault.raw(json.dumps(body).encode()))
+    reply, _ = exchange(server_sent([*completion_events(body)]))
 
     assert reply.usage.input_tokens > 10
     assert reply.usage.output_tokens == 10
@@ -301,7 +303,7 @@ def test_a_refusal_is_text_with_its_reason():
         ],
     }
 
-    reply, _ = exchange(Fault.raw(json.dumps(body).encode()), ask(output_schema=PERSON))
+    reply, _ = exchange(server_sent([*completion_events(body)]), ask(output_schema=PERSON))
 
     assert (reply.text, reply.finish_reason, reply.output) == ("No.", "content_filter", None)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -105,21 +105,14 @@ class ProviderModel:
         self._connections = WeakKeyDictionary()
 
     async def complete(self, request: ModelRequest, /) -> ModelReply:
-        prepared = await self._prepare(request)
-        from pydantic_ai.direct import model_request
+        """Return the whole reply. It is streamed all the same: providers end long calls that are not."""
+        async with aclosing(self.stream(request)) as items:
+            async for item in items:
+                if isinstance(item, ModelReply):
+                    return item
+        raise AssertionError("a stream ends with the whole reply")
 
-        from artelier.models.failures import failure_of
-        from artelier.models.vendor_mapper import reply_of
-
-        call = self._call(request)
-        try:
-            async with asyncio.timeout(call.timeout_s):
-                response = await model_request(**prepared.arguments())
-            return reply_of(response, request=request, output=prepared.output)
-        except Exception as error:  # a vendor's code may raise anything over a hostile reply
-            raise failure_of(error, call) from None
-
-    async def stream(self, request: ModelRequest, /) -> AsyncIterator[Delta | ModelReply]:
+    async def stream(self, request: ModelRequest, /) -> AsyncGenerator[Delta | ModelReply]:
         """The text as it comes, then the whole reply. Closing the iterator closes the connection."""
         prepared = await self._prepare(request)
         from pydantic_ai.direct import model_request_stream

@@ -100,6 +100,12 @@ def openai_responses(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -
     return OpenAIResponsesModel(model, provider=provider, settings=settings)
 
 
+def openai(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[Any]:
+    """The Responses API, which keeps reasoning between calls; Chat Completions at another server's URL."""
+    build = openai_chat if endpoint.is_custom else openai_responses
+    return build(model, endpoint, http)
+
+
 def anthropic(model: str, endpoint: Endpoint, http: httpx2.AsyncClient) -> Model[Any]:
     from anthropic import AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
@@ -183,9 +189,9 @@ def _openai(build: Build) -> Vendor:
 
 
 VENDORS: dict[str, Vendor] = {
-    # Chat Completions is what OPENAI_BASE_URL may be expected to speak; models that exist only in the
-    # Responses API (o1-pro, codex) go by `openai-responses:`.
-    "openai": _openai(openai_chat),
+    # Chat Completions is what a server behind OPENAI_BASE_URL may be expected to speak. The other two names
+    # say which API it is, wherever it stands.
+    "openai": _openai(openai),
     "openai-chat": _openai(openai_chat),
     "openai-responses": _openai(openai_responses),
     "anthropic": Vendor(

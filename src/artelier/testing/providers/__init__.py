@@ -1,6 +1,16 @@
 """Strict doubles of providers: each refuses what the real API refuses, and bills as it does."""
 
 from artelier.testing.providers.anthropic import StrictAnthropic
-from artelier.testing.providers.billing import Bill, PromptCache, Refusal
+from artelier.testing.providers.billing import Bill, Block, PromptCache, Refusal, StrictProvider
+from artelier.testing.providers.openai import StrictOpenAIChat, StrictOpenAIResponses
 
-__all__ = ["Bill", "PromptCache", "Refusal", "StrictAnthropic"]
+__all__ = [
+    "Bill",
+    "Block",
+    "PromptCache",
+    "Refusal",
+    "StrictAnthropic",
+    "StrictOpenAIChat",
+    "StrictOpenAIResponses",
+    "StrictProvider",
+]

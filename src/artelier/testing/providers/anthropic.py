@@ -170,7 +170,7 @@ class StrictAnthropic(StrictProvider):
         }
         if not body.get("stream"):
             return Fault.raw(json.dumps(message).encode())
-        return server_sent([*_events(message)])
+        return server_sent([*message_events(message)])
 
     def refuse(self, refusal: Refusal) -> Fault:
         kind = "request_too_large" if refusal.status_code == 413 else "invalid_request_error"
@@ -402,7 +402,8 @@ def _forced_output(body: Json, reply: ModelReply) -> tuple[list[tuple[str, Any]]
     return [(name, reply.output)], name
 
 
-def _events(message: Json) -> Iterator[tuple[str, Json]]:
+def message_events(message: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the events of a streamed message, each with its name."""
     usage = cast(Json, message["usage"])
     empty: Json
     begun: Json = {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
