@@ -14,7 +14,7 @@ from artelier_offline.conversation import Desk
 from artelier_offline.grammar import Plan, candidates, parse
 from artelier_offline.query import Grid, Part, answer, check
 from artelier_offline.tables import PROFILE_ROWS_MAX, Profile, Table, profile_from, profile_sql, tables_from
-from artelier_offline.words import block, code, listed, name_words, stems_of
+from artelier_offline.words import IRREGULAR, block, code, listed, name_words, stems_of
 
 CLAUSES_MAX = 3
 CHARS_MAX = 1_000
@@ -56,8 +56,7 @@ def clauses_of(text: str) -> list[str]:
 def answers_to(text: str, desk: Desk) -> list[Part]:
     """Return the parts of the answer, one for each question.
 
-    Errors: `Wanted` while answers of tools are missing; `OfflineCannot` with the reason and a question that
-    is answered.
+    Errors: `Wanted` while answers are missing; `OfflineCannot` with a question that is answered.
     """
     clauses = clauses_of(text)
     if not clauses or len(clauses) > CLAUSES_MAX or len(text) > CHARS_MAX:
@@ -213,8 +212,7 @@ def text_files(desk: Desk) -> list[str]:
 def passages(question: str, desk: Desk) -> Part:
     """Return the passages that hold every word of the topic, word for word.
 
-    Errors: `Wanted` until the files are read; `OfflineCannot` if no file is named or no passage has all of
-    the words.
+    Errors: `Wanted` until the files are read; `OfflineCannot` if no file is named, or no passage fits.
     """
     match = _ASKED.fullmatch(question[:300])
     assert match is not None
@@ -222,9 +220,16 @@ def passages(question: str, desk: Desk) -> Part:
     if not topic:
         raise OfflineCannot("the question names no topic to look for")
     files = _named(match["file"], text_files(desk))
+    # Text holds a stem as it is, but for irregular words: one search saves reading every file.
+    plain = [one for one in topic if one[-1] != "i" and one not in ("sell", *IRREGULAR.values())]
+    holding = files
+    if plain and len(files) > 1 and desk.has("search_text"):
+        hits = desk.ask("search_text", query=max(plain, key=len), max_hits=1_000)
+        if not hits["truncated"] and "skipped" not in hits:
+            holding = [one for one in files if any(hit["path"] == one for hit in hits["hits"])]
     found = [
         (path, text)
-        for path in files
+        for path in holding
         for above, text in _passages(_read(path, desk))
         if set(topic) <= set(stems_of(f"{above} {text}"))
     ]

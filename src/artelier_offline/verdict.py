@@ -34,13 +34,13 @@ _ASIDE = ("#", "```", "Question: ", "*Written by")
 """How lines begin that answer nothing."""
 
 _ABOUT_OUTPUTS = frozenset(
-    "something output outputs artifact document report reports text findings result answer"
-    " answers answered question contain contains include includes gives names lists states said"
-    " says mentions explains describes must should all every each clear correct well form word"
-    " words letter memo summary figure figures number numbers source sources addressed figures"
-    " data given highest lowest total totals sum most best largest smallest top one two three"
-    " four five six seven eight nine ten change changed changes found find out there many"
-    " average mean name list sell sold write written now".split()
+    "something output outputs artifact document report reports text findings result answer answers"
+    " answered question contain contains include includes gives names lists states said says mentions"
+    " explains describes must should all every each clear correct well form word words letter memo summary"
+    " figure figures number numbers source sources addressed data given highest lowest total totals sum"
+    " most best largest smallest top one two three four five six seven eight nine ten change changed"
+    " changes found find out there many average mean name list sell sold write written now quote quotes"
+    " sentence sentences passage line".split()
 )
 """Words of criteria that are about the output, or that an answer gives in figures instead."""
 

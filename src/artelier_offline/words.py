@@ -31,7 +31,7 @@ _UNCHANGED = frozenset(
     "is was has does this us its as always across plus less news series species lens yes"
     " perhaps status bus gas class process address bonus campus virus focus census".split()
 )
-_IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "shelves": "shelf"}
+IRREGULAR = {"people": "person", "men": "man", "women": "woman", "children": "child", "shelves": "shelf"}
 _CONTRACTED = {"what's": "what is", "who's": "who is", "how's": "how is", "there's": "there is"}
 
 STOP_WORDS = frozenset(
@@ -76,8 +76,8 @@ def tokens(text: str) -> list[Word]:
 def lemma(word: str) -> str:
     """Return a word in lower case without its plural ending."""
     word = word.lower()
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
+    if word in IRREGULAR:
+        return IRREGULAR[word]
     if word in _UNCHANGED or len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies"):

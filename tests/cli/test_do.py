@@ -171,6 +171,22 @@ def test_a_plain_question_shows_its_model_the_workspace_before_the_first_decisio
     assert "answer  look/1  describe_tables" in ran.err
 
 
+def test_a_plain_question_about_several_texts_reads_only_those_that_may_answer_it(shell: Shell) -> None:
+    for number in range(6):
+        shell.write(f"notes/week-{number}.md", f"# Week {number}\n\nNothing was decided.\n")
+    shell.write("notes/hosting.md", "# Hosting\n\nHalden was chosen because it is\nthe nearest.\n")
+
+    ran = shell(
+        "do", "What do the notes say about why Halden was chosen? Quote the sentence.", "--workspace", "notes"
+    )
+
+    assert (ran.code, "Halden was chosen because it is\nthe nearest." in ran.out) == (0, True)
+    assert ran.err.count("thinking (offline)") == 5
+    assert 'read_file(path="hosting.md"' in ran.err and "week-" not in "".join(
+        re.findall("read_file.*", ran.err)
+    )
+
+
 def test_a_plain_question_that_cannot_be_answered_is_blocked_and_says_what_can_be_asked(shell: Shell) -> None:
     shell.write("shop/orders.csv", "country,amount\nMalta,2\nMalta,3\nNorway,4\n")
 

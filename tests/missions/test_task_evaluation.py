@@ -461,3 +461,29 @@ def test_what_is_worked_out_from_known_figures_is_a_finding(
             assert (await replayed(kernel.for_tenant())).status == "completed"
 
     play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("told", "sold", "verdict"),
+    [
+        ("41.000,00", "41,000.00", "done"),
+        ("12,50 euros", "12.50", "done"),
+        ("41.000,00", "42,000.00", "failed"),
+        ("[12,50]", "12.50", "failed"),
+    ],
+)
+def test_a_figure_may_be_written_otherwise_than_its_european_source(
+    tmp_path: Path, told: str, sold: str, verdict: str
+) -> None:
+    async def scenario() -> None:
+        @tool(side_effect=False)
+        async def notes() -> str:
+            "What the notes say."
+            return f"Oslo sold for {told} in 2025"
+
+        call = decide("use_tool", tool="notes", input={})
+        actor = Actor(call, write(), DONE, content=f"# Oslo\n\nOslo sold for {sold} in 2025.")
+        with opened(tmp_path, actor, tools=[notes]) as kernel:
+            assert (await work(kernel.for_tenant(), max_iterations=3)).status == verdict
+
+    play(scenario())

@@ -46,6 +46,10 @@ _NUMBER = re.compile(
 _LOOSE = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?")
 """Any run of digits: sources are read with good will."""
 _GROUPED = re.compile(r"\d{1,3}(?:[,\u202f\u00a0' ]\d{3})+(?:\.\d+)?")
+_EUROPEAN = re.compile(
+    r"\d{1,3}(?:\.\d{3})+(?:,\d+)?(?![\d.])|\d+,\d{1,2}(?=[\u00a0 ]?(?:€|%|eur|euros?\b))", re.I
+)
+"""A source's `41.000,00` is an answer's 41,000.00; a bare `3,14` is as often two numbers of a list."""
 _DATE = re.compile(
     r"\b\d{4}-\d{2}(?:-\d{2})?(?:[T ]\d{2}:\d{2}(?::\d{2})?)?\b|\b\d{1,2}:\d{2}\b"
     r"|\b\d{1,2}[./]\d{1,2}[./]\d{2,4}\b"
@@ -229,3 +233,6 @@ def _loose(text: str) -> Iterator[Decimal]:
             digits = re.sub(r"[,\u202f\u00a0' ]", "", match[0])
             if len(digits) <= DIGITS_MAX:
                 yield Decimal(digits)
+    for match in _EUROPEAN.finditer(text):
+        if len(match[0]) <= DIGITS_MAX:
+            yield Decimal(match[0].replace(".", "").replace(",", "."))
