@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from artelier.agents.export.card import card_id, card_of, memory_id
+from artelier.artifacts.queries import newest_version
 from artelier.errors import NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services, receipts_of
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
+from artelier.kernel.queries.agents import AgentUsage, agent_usage, usage_of
 from artelier.kernel.queries.content import shown_json
+from artelier.log import Store
 from artelier.memory.memory_handle import check_agent
+from artelier.memory.queries import count_changes, memory_size, memory_sizes
 from artelier.tools.skills.view import pins_of
 
 if TYPE_CHECKING:
@@ -30,38 +34,35 @@ if TYPE_CHECKING:
 
 PAGE_MAX = 1_000
 
-_ROSTER = (
-    "WITH known(agent) AS ("
-    " SELECT agent FROM runs WHERE tenant = ? AND agent <> ''"
-    " UNION SELECT agent FROM memory_stores WHERE tenant = ? AND space = ?)"
-    " SELECT k.agent, count(r.id), coalesce(sum(r.cost), 0), max(r.id), max(r.started_us),"
-    " (SELECT m.entries FROM memory_stores m"
-    "  WHERE m.tenant = ? AND m.space = ? AND m.agent = k.agent)"
-    " FROM known k LEFT JOIN runs r ON r.tenant = ? AND r.agent = k.agent"
-)
+
+class AgentRow(msgspec.Struct, frozen=True):
+    """An agent with its runs and its memory."""
+
+    agent: str
+    runs: int
+    last_run: str | None
+    last_us: int | None
+    """Start of its newest run."""
+    entries: int | None
+    """Of its memory; None for an agent without one."""
+    cost_microusd: int
 
 
-async def _rows(
-    services: Services, tenant: str, where: str, *parameters: object, limit: int
-) -> list[dict[str, Any]]:
-    store = services.store
-    rows = await store.query(
-        f"{_ROSTER} WHERE {where} GROUP BY k.agent ORDER BY k.agent LIMIT ?",
-        (tenant, tenant, MAIN_SPACE, tenant, MAIN_SPACE, tenant, *parameters, limit),
-    )
-    found: list[dict[str, Any]] = []
-    for agent, runs, cost, newest, started_us, entries in rows:
-        last = await store.query("SELECT run FROM runs WHERE id = ?", (newest,))
-        found.append(
-            {
-                "agent": agent,
-                "runs": runs,
-                "last_run": last[0][0] if last else None,
-                "last_us": started_us,
-                "entries": entries,
-                "cost_microusd": cost,
-            }
-        )
+def _row_of(agent: str, usage: AgentUsage | None, entries: int | None) -> AgentRow:
+    if usage is None:
+        return AgentRow(agent, 0, None, None, entries, 0)
+    return AgentRow(agent, usage.runs, usage.last_run, usage.last_us, entries, usage.cost_microusd)
+
+
+async def agent_rows(
+    store: Store, tenant: str, *, after: str = "", below: str = "", limit: int
+) -> list[AgentRow]:
+    """Return agents that have runs or a memory, by id: behind `after`, with names that begin with `below`."""
+    used = {one.agent: one for one in await agent_usage(store, tenant, after=after, below=below, limit=limit)}
+    sizes = dict(await memory_sizes(store, tenant, after=after, below=below, limit=limit))
+    found: list[AgentRow] = []
+    for agent in sorted({*used, *sizes}, key=str.encode)[:limit]:
+        found.append(_row_of(agent, used.get(agent), sizes.get(agent)))
     return found
 
 
@@ -70,31 +71,30 @@ async def list_agents(
 ) -> dict[str, Any]:
     """`{items, next}` by agent id. `entries` is None for an agent without a memory."""
     limit = max(1, min(limit, PAGE_MAX))
-    items = await _rows(services, tenant, "k.agent > ?", after or "", limit=limit + 1)
-    more = len(items) > limit
-    return {"items": items[:limit], "next": items[limit - 1]["agent"] if more else None}
+    found = await agent_rows(services.store, tenant, after=after or "", limit=limit + 1)
+    items = [msgspec.to_builtins(row) for row in found[:limit]]
+    return {"items": items, "next": found[limit - 1].agent if len(found) > limit else None}
 
 
 async def show_agent(services: Services, tenant: str, agent: str) -> dict[str, Any]:
     """See `AgentsHandle.show_agent`."""
     check_agent(agent)
-    found = await _rows(services, tenant, "k.agent = ?", agent, limit=1)
-    if not found:
+    usage = await usage_of(services.store, tenant, agent)
+    entries = await memory_size(services.store, tenant, agent)
+    if usage is None and entries is None:
         raise NotFound(
             f"no agent {agent!r:.80} in tenant {tenant}",
             hint="`artelier agents list` names those that have runs or a memory.",
         )
-    below = await _rows(
-        services, tenant, "substr(k.agent, 1, ?) = ?", len(agent) + 1, f"{agent}/", limit=PAGE_MAX
-    )
+    below = await agent_rows(services.store, tenant, below=f"{agent}/", limit=PAGE_MAX)
     card = await card_of(services, tenant, agent, memory=services.store)
     pins = {(pin.source, pin.name): pin for pin in await pins_of(services.store, tenant)}
     return {
-        **found[0],
-        "sub_agents": [row["agent"] for row in below],
+        **msgspec.to_builtins(_row_of(agent, usage, entries)),
+        "sub_agents": [row.agent for row in below],
         "card": card.content,
         "written": await _newest_card(services, tenant, agent),
-        "changes": await _changes(services, tenant, agent),
+        "changes": await count_changes(services.store, tenant, memory_id(agent)),
         "memory_file": card.memory_file or None,
         "skills": [
             {
@@ -115,21 +115,8 @@ async def show_agent(services: Services, tenant: str, agent: str) -> dict[str, A
 
 async def _newest_card(services: Services, tenant: str, agent: str) -> str | None:
     """Ref of the card as it was written last."""
-    rows = await services.store.query(
-        "SELECT version FROM artifacts WHERE tenant = ? AND space = ? AND id = ? AND deleted = 0",
-        (tenant, MAIN_SPACE, card_id(agent)),
-    )
-    return f"{card_id(agent)}@{rows[0][0]}" if rows else None
-
-
-async def _changes(services: Services, tenant: str, agent: str) -> int:
-    """Return how often its memory was changed."""
-    rows = await services.store.query(
-        "SELECT count(*) FROM memory_changes c JOIN memory_stores m ON m.id = c.store"
-        " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?",
-        (tenant, MAIN_SPACE, memory_id(agent)),
-    )
-    return rows[0][0]
+    newest = await newest_version(services.store, tenant, MAIN_SPACE, card_id(agent))
+    return None if newest is None or newest.deleted else f"{card_id(agent)}@{newest.version}"
 
 
 class AgentKernel(Protocol):

@@ -40,7 +40,7 @@ class BuiltIn:
     needs: Callable[[TenantScopes, TenantRef, str], Awaitable[InvalidRequest | None]]
     """`(kernel, tenant, run_id)`: why only the program that started a run can go on with it, if so."""
     due: Callable[[Services, int], Awaitable[list[tuple[str, str]]]] | None = None
-    """`(services, limit)`: runs as (tenant, run id) that `Worker.DUE` does not find, begun or not."""
+    """`(services, limit)`: runs as (tenant, run id) that `due_runs` does not find, begun or not."""
     begin: Callable[[TenantScopes, TenantRef, str, str], Awaitable[AgentResult | None]] | None = None
     """As `resume`, for what has not begun; None if there is no such thing."""
 

@@ -11,6 +11,7 @@ from artelier.agents.schedules.dispatcher import fire_due, waiting
 from artelier.chat.session.unbegun_turns import left_unbegun
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
+from artelier.kernel.queries.runs import due_runs
 from artelier.kernel.run.crash_recovery import Leftovers, left_behind
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantScopes
@@ -32,23 +33,6 @@ ALONE_S = 30.0
 
 If it ends this process too, only it is counted, and not whoever would have been driven beside it.
 """
-
-DUE = """
-WITH RECURSIVE awake(id, tenant, run, parent, loop) AS (
-  SELECT r.id, r.tenant, r.run, r.parent, r.loop FROM runs r
-   WHERE (r.status IN ('pending', 'running') OR (r.status = 'waiting'
-     AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))
-  UNION
-  SELECT p.id, p.tenant, p.run, p.parent, p.loop FROM awake a
-    JOIN runs p ON p.tenant = a.tenant AND p.run = a.parent
-   WHERE p.status IN ('waiting', 'waiting_approval', 'unknown_outcome', 'budget_exhausted'))
-SELECT r.tenant, r.run, l.holder, l.expires_us, l.expires_uptime_us FROM awake r
-  LEFT JOIN leases l ON l.stream = r.tenant || '/main/run:' || r.run
- WHERE r.parent IS NULL AND r.loop <> ''
-   AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)
- ORDER BY r.id LIMIT 1000
-"""
-"""A run that waits for its child is woken by what wakes the child; one that is paused is not."""
 
 Report = Callable[[str, str, AgentResult | ArtelierError], None]
 
@@ -90,9 +74,10 @@ class Worker:
         schedules: what they have fired and nobody has started.
         """
         now_us = self._services.clock.now_us()
-        rows = await self._services.store.query(DUE, (now_us,))
         found = [
-            (tenant, run) for tenant, run, holder, *end in rows if not self._services.is_driving(holder, end)
+            (one.tenant, one.run)
+            for one in await due_runs(self._services.store, now_us=now_us, limit=DUE_MAX)
+            if not self._services.is_driving(one.holder, one.end)
         ]
         for loop in registered_loops().values():
             if loop.due is not None:

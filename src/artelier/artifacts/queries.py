@@ -12,7 +12,7 @@ from artelier.artifacts.access.bill import AccessPrices
 from artelier.artifacts.access.rules import Access
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
-from artelier.log import Store
+from artelier.log import Store, Tx
 from artelier.log.queries import events_at
 
 # --------------------------------------------------------------------------- artifact
@@ -441,3 +441,62 @@ async def content_of(store: Store, tenant: str, space: str, id_: str, version: i
         (tenant, space, id_, version),
     )
     return rows[0][0] if rows else None
+
+
+async def versions_below(store: Store, tenant: str, space: str, folder: str) -> dict[str, int]:
+    """Return the newest version of each artifact, not deleted, whose id begins with `folder`, by id."""
+    rows = await store.query(
+        "SELECT id, version FROM artifacts WHERE tenant = ? AND space = ? AND substr(id, 1, ?) = ?"
+        " AND deleted = 0 ORDER BY id",
+        (tenant, space, len(folder), folder),
+    )
+    return dict(rows)
+
+
+async def ids_below(store: Store, tenant: str, space: str, folder: str) -> list[str]:
+    """Return the ids that begin with `folder`, of deleted artifacts too."""
+    rows = await store.query(
+        "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND substr(id, 1, ?) = ?",
+        (tenant, space, len(folder), folder),
+    )
+    return [id_ for (id_,) in rows]
+
+
+class NewestVersion(NamedTuple):
+    """The newest version of an artifact."""
+
+    version: int
+    position: int
+    """Of the event that made the artifact."""
+    deleted: bool
+
+
+async def newest_version(store: Store, tenant: str, space: str, id_: str) -> NewestVersion | None:
+    """Return the newest version of an artifact, of a deleted one too; None if there is none of that id."""
+    rows = await store.query(
+        "SELECT version, position, deleted FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+        (tenant, space, id_),
+    )
+    return NewestVersion(rows[0][0], rows[0][1], bool(rows[0][2])) if rows else None
+
+
+def _taken(tenant: str, space: str, ids: Sequence[str], folder: str) -> tuple[str, tuple[str | int, ...]]:
+    sql = (
+        f"SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND (id IN ({', '.join('?' * len(ids))})"
+        " OR ? <> '' AND substr(id, 1, ?) = ?) LIMIT 1"
+    )
+    return sql, (tenant, space, *ids, folder, len(folder), folder)
+
+
+async def find_taken(
+    store: Store, tenant: str, space: str, ids: Sequence[str], *, folder: str = ""
+) -> str | None:
+    """Return an artifact that has one of these ids, or one that begins with `folder`; deleted ones too."""
+    rows = await store.query(*_taken(tenant, space, ids, folder))
+    return rows[0][0] if rows else None
+
+
+def find_taken_in(tx: Tx, tenant: str, space: str, ids: Sequence[str], *, folder: str = "") -> str | None:
+    """Return the same as `find_taken`, in a transaction."""
+    row = tx.one(*_taken(tenant, space, ids, folder))
+    return row[0] if row else None

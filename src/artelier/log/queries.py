@@ -339,3 +339,26 @@ async def newest_events(
         (*stream_ids, kind, after, limit),
     )
     return [(row[0], EventRow(*row[1:])) for row in rows]
+
+
+async def streams_begun(store: Store, stream_ids: Sequence[int], *, upto: int) -> set[int]:
+    """Return those of these streams that had begun at a position. Cost: a query for each 500."""
+    found: set[int] = set()
+    for start in range(0, len(stream_ids), 500):
+        some = stream_ids[start : start + 500]
+        rows = await store.query(
+            f"SELECT stream FROM events WHERE stream IN ({_marks(some)}) AND seq = 1 AND position <= ?",
+            (*some, upto),
+        )
+        found.update(id_ for (id_,) in rows)
+    return found
+
+
+async def stored_keys(store: Store, key_ids: Sequence[int]) -> set[int]:
+    """Return those of these keys that were not destroyed. Cost: a query for each 500."""
+    found: set[int] = set()
+    for start in range(0, len(key_ids), 500):
+        some = key_ids[start : start + 500]
+        rows = await store.query(f"SELECT key_id FROM keys WHERE key_id IN ({_marks(some)})", some)
+        found.update(id_ for (id_,) in rows)
+    return found

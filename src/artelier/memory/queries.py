@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from artelier.ids import MAIN_SPACE
-from artelier.log import Store
+from artelier.kernel.queries.agents import KIN, kin_of
+from artelier.log import Store, Tx
+from artelier.log.queries import EventRow, events_at
 
 
 class MemoryRow(NamedTuple):
@@ -107,12 +109,34 @@ async def agent_of(store: Store, tenant: str, artifact: str) -> str | None:
     return rows[0][0] if rows else None
 
 
-async def memory_sizes(store: Store, tenant: str, *, limit: int) -> list[tuple[str, int]]:
-    """Return `(agent, living entries)` of the memories of a tenant, by agent."""
+async def memory_sizes(
+    store: Store, tenant: str, *, after: str = "", below: str = "", limit: int
+) -> list[tuple[str, int]]:
+    """Return `(agent, living entries)` of memories, by agent: those of agents behind `after`, or with a name
+    that begins with `below`."""
     return await store.query(
-        "SELECT agent, entries FROM memory_stores WHERE tenant = ? AND space = 'main' ORDER BY agent LIMIT ?",
-        (tenant, limit),
+        "SELECT agent, entries FROM memory_stores WHERE tenant = ? AND space = ? AND agent > ?"
+        " AND substr(agent, 1, ?) = ? ORDER BY agent LIMIT ?",
+        (tenant, MAIN_SPACE, after, len(below), below, limit),
     )
+
+
+async def memory_size(store: Store, tenant: str, agent: str) -> int | None:
+    """Return the living entries of an agent's memory; None if it has none."""
+    rows = await store.query(
+        "SELECT entries FROM memory_stores WHERE tenant = ? AND space = ? AND agent = ?",
+        (tenant, MAIN_SPACE, agent),
+    )
+    return rows[0][0] if rows else None
+
+
+async def embedder_of(store: Store, memory: int) -> str | None:
+    """Return who made the vectors of a memory; None without living entries."""
+    rows = await store.query(
+        "SELECT embedder FROM memory_entries WHERE store = ? AND gone = '' ORDER BY position LIMIT 1",
+        (memory,),
+    )
+    return rows[0][0] if rows else None
 
 
 # Entries
@@ -208,3 +232,67 @@ async def newest_standing(store: Store, memory: int, kind: str) -> int:
         "SELECT max(seq) FROM memory_changes WHERE store = ? AND kind = ? AND undone IS NULL", (memory, kind)
     )
     return rows[0][0] or 0
+
+
+async def changed_blocks(store: Store, memory: int, *, after: int, upto: int, limit: int) -> list[EventRow]:
+    """Return the changes of blocks behind a number, up to a position, oldest first."""
+    rows = await store.query(
+        "SELECT stream, seq FROM memory_changes WHERE store = ? AND seq > ? AND kind LIKE 'block.%'"
+        " ORDER BY seq LIMIT ?",
+        (memory, after, limit),
+    )
+    found = await events_at(store, rows[0][0], [seq for _, seq in rows]) if rows else {}
+    return [event for _, event in sorted(found.items()) if event.position <= upto]
+
+
+async def count_changes(store: Store, tenant: str, artifact: str) -> int:
+    """Return how often a memory was changed."""
+    rows = await store.query(
+        "SELECT count(*) FROM memory_changes c JOIN memory_stores m ON m.id = c.store"
+        " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?",
+        (tenant, MAIN_SPACE, artifact),
+    )
+    return rows[0][0]
+
+
+# The memories of an agent and its sub-agents
+
+
+class KinMemory(NamedTuple):
+    """The memory of an agent or of one of its sub-agents."""
+
+    id: int
+    artifact: str
+    agent: str
+
+
+_KIN_MEMORY = f"SELECT id, artifact, agent FROM memory_stores WHERE tenant = ? AND {KIN}"
+
+
+async def kin_memories(store: Store, tenant: str, agent: str, *, upto: int) -> list[KinMemory]:
+    """Return the memories of an agent and its sub-agents in which something was changed up to a position."""
+    rows = await store.query(
+        f"{_KIN_MEMORY} AND space = ? AND id <= ?", (tenant, *kin_of(agent), MAIN_SPACE, upto)
+    )
+    return [KinMemory(*row) for row in rows]
+
+
+async def kin_memory(store: Store, tenant: str, agent: str) -> str | None:
+    """Return a memory of an agent or one of its sub-agents, as its artifact."""
+    rows = await store.query(f"{_KIN_MEMORY} LIMIT 1", (tenant, *kin_of(agent)))
+    return rows[0][1] if rows else None
+
+
+def kin_memory_in(tx: Tx, tenant: str, agent: str) -> str | None:
+    """Return the same as `kin_memory`, in a transaction."""
+    row = tx.one(f"{_KIN_MEMORY} LIMIT 1", (tenant, *kin_of(agent)))
+    return row[1] if row else None
+
+
+async def kin_entries(store: Store, tenant: str, agent: str) -> int:
+    """Return how many living entries the memories of an agent and its sub-agents have."""
+    rows = await store.query(
+        f"SELECT coalesce(sum(entries), 0) FROM memory_stores WHERE tenant = ? AND {KIN}",
+        (tenant, *kin_of(agent)),
+    )
+    return rows[0][0]

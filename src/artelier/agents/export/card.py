@@ -17,22 +17,17 @@ import msgspec
 
 from artelier.agents.run_config import Job
 from artelier.artifacts import Artifacts
+from artelier.artifacts.queries import ids_below, newest_version, versions_below
 from artelier.errors import Conflict, CorruptStore, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
+from artelier.kernel.queries.agents import newest_outcome_like, newest_settings
 from artelier.log import Batch, Store, decode_stored, stored_blob
 from artelier.memory.memory_handle import short
+from artelier.memory.queries import attached_blocks, changed_blocks, embedder_of, find_memory, kin_memories
 from artelier.tools.skills.view import Pin, pins_of
 
 PAGE = 1_000
-
-KIN = "(agent = ? OR substr(agent, 1, ?) = ?)"
-"""In SQL: an agent or one of its sub-agents. Parameters: `kin_of`."""
-
-
-def kin_of(agent: str) -> tuple[str, int, str]:
-    """The parameters of `KIN`."""
-    return agent, len(agent) + 1, f"{agent}/"
 
 
 def is_kin(agent: str, other: str) -> bool:
@@ -64,26 +59,14 @@ async def memory_artifacts(store: Store, tenant: str, agent: str, *, position: i
     A block that was attached once belongs to it as well: its history can be undone.
     """
     wanted: set[str] = set()
-    rows = await store.query(
-        f"SELECT id, artifact, agent FROM memory_stores WHERE tenant = ? AND space = ? AND {KIN} AND id <= ?",
-        (tenant, MAIN_SPACE, *kin_of(agent), position),
-    )
-    for row_id, artifact, name in rows:
+    for row_id, artifact, name in await kin_memories(store, tenant, agent, upto=position):
         wanted.add(artifact)
         wanted |= await _find_block_ids(store, row_id, position)
-        folder = f"{memory_folder(name)}/core/"
-        own = await store.query(
-            "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND substr(id, 1, ?) = ?",
-            (tenant, MAIN_SPACE, len(folder), folder),
-        )
-        wanted.update(id_ for (id_,) in own)
+        wanted.update(await ids_below(store, tenant, MAIN_SPACE, f"{memory_folder(name)}/core/"))
     found: list[str] = []
     for id_ in sorted(wanted):
-        there = await store.query(
-            "SELECT 1 FROM artifacts WHERE tenant = ? AND space = ? AND id = ? AND position <= ?",
-            (tenant, MAIN_SPACE, id_, position),
-        )
-        found += [id_] if there else []
+        newest = await newest_version(store, tenant, MAIN_SPACE, id_)
+        found += [id_] if newest is not None and newest.position <= position else []
     return found
 
 
@@ -97,18 +80,12 @@ async def _find_block_ids(store: Store, row_id: int, position: int) -> set[str]:
     found: set[str] = set()
     seq = 0
     while True:
-        rows: list[Any] = await store.query(
-            "SELECT c.seq, e.data FROM memory_changes c"
-            " JOIN events e ON e.stream = c.stream AND e.seq = c.seq"
-            " WHERE c.store = ? AND c.seq > ? AND c.kind LIKE 'block.%' AND e.position <= ?"
-            " ORDER BY c.seq LIMIT ?",
-            (row_id, seq, position, PAGE),
-        )
-        blocks = [decode_stored(data, type=_BlockRow) for _, data in rows]
+        changes = await changed_blocks(store, row_id, after=seq, upto=position, limit=PAGE)
+        blocks = [one.read(_BlockRow) for one in changes]
         found.update(id_ for one in blocks for id_ in (one.artifact, one.before) if id_)
-        if len(rows) < PAGE:
+        if len(changes) < PAGE:
             return found
-        seq = rows[-1][0]
+        seq = changes[-1].seq
 
 
 ATTEMPTS_MAX = 20
@@ -166,14 +143,10 @@ async def card_of(services: Services, tenant: str, agent: str, *, memory: Store 
 
 async def _newest_job(services: Services, tenant: str, agent: str) -> tuple[Job | None, list[str]]:
     """Return what its newest run of the built-in loop was started with, and the names of that run's tools."""
-    rows = await services.store.query(
-        "SELECT settings, tools FROM runs WHERE tenant = ? AND agent = ? AND loop = ?"
-        " AND settings IS NOT NULL ORDER BY id DESC LIMIT 1",
-        (tenant, agent, LOOP),
-    )
-    if not rows:
+    newest = await newest_settings(services.store, tenant, agent, LOOP)
+    if newest is None:
         return None, []
-    settings, tools = rows[0]
+    settings, tools = newest
     job = Job.from_stored(await _load_as(services, tenant, settings, dict[str, Any]))
     if not isinstance(job.context, dict) or not isinstance(job.compaction, dict):
         raise CorruptStore(f"the settings of the newest run of agent {agent} are none of a loop")
@@ -210,28 +183,16 @@ def _settings_of(job: Job) -> dict[str, Any]:
 
 async def _memory(store: Store, tenant: str, agent: str) -> dict[str, Any]:
     """Refs of an agent's memory; empty if it has none."""
-    rows = await store.query(
-        "SELECT m.id, (SELECT e.embedder FROM memory_entries e WHERE e.store = m.id AND e.gone = ''"
-        " ORDER BY e.position LIMIT 1) FROM memory_stores m"
-        " WHERE m.tenant = ? AND m.space = ? AND m.artifact = ?",
-        (tenant, MAIN_SPACE, memory_id(agent)),
-    )
-    if not rows:
+    row_id = await find_memory(store, tenant, memory_id(agent))
+    if row_id is None:
         return {}
-    row_id, embedder = rows[0]
+    embedder = await embedder_of(store, row_id)
     folder = f"{memory_folder(agent)}/core/"
-    own = await store.query(
-        "SELECT id, version FROM artifacts WHERE tenant = ? AND space = ?"
-        " AND substr(id, 1, ?) = ? AND deleted = 0 ORDER BY id",
-        (tenant, MAIN_SPACE, len(folder), folder),
-    )
-    blocks = {id_.removeprefix(folder): f"{id_}@{version}" for id_, version in own}
-    for label, artifact, version in await store.query(
-        "SELECT b.label, b.artifact, a.version FROM memory_blocks b LEFT JOIN artifacts a"
-        " ON a.tenant = ? AND a.space = ? AND a.id = b.artifact WHERE b.store = ?",
-        (tenant, MAIN_SPACE, row_id),
-    ):
-        blocks[label] = artifact if version is None else f"{artifact}@{version}"
+    own = await versions_below(store, tenant, MAIN_SPACE, folder)
+    blocks = {id_.removeprefix(folder): f"{id_}@{version}" for id_, version in own.items()}
+    for label, artifact, _ in await attached_blocks(store, row_id):
+        newest = await newest_version(store, tenant, MAIN_SPACE, artifact)
+        blocks[label] = artifact if newest is None else f"{artifact}@{newest.version}"
     return {"store": memory_id(agent), "embedder": embedder, "blocks": blocks}
 
 
@@ -240,16 +201,10 @@ async def _memory(store: Store, tenant: str, agent: str) -> dict[str, Any]:
 
 async def _skills(services: Services, tenant: str, agent: str) -> tuple[SkillOnCard, ...]:
     """The skills of its newest run. What was written of a definition before holds on."""
-    rows = await services.store.query(
-        "SELECT e.data FROM steps s JOIN runs r ON r.id = s.run"
-        " JOIN events e ON e.stream = s.run AND e.seq = s.completed"
-        f" WHERE r.tenant = ? AND r.agent = ? AND s.key LIKE '{SKILLS_STEP}'"
-        " ORDER BY r.id DESC, s.completed DESC LIMIT 1",
-        (tenant, agent),
-    )
-    if not rows:
+    outcome = await newest_outcome_like(services.store, tenant, agent, SKILLS_STEP)
+    if outcome is None:
         return ()
-    ref = decode_stored(rows[0][0], type=_Completed).result
+    ref = outcome.read(_Completed).result
     if ref is None or await stored_blob(services.store, tenant, ref) == b"null":
         return ()
     listing = await _load_as(services, tenant, ref, _SkillListing)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from artelier.agents.export.card import KIN, card_id, card_of, kin_of, memory_artifacts, skills_id, write_card
+from artelier.agents.export.card import card_id, card_of, memory_artifacts, skills_id, write_card
 from artelier.agents.export.validator import Baggage
 from artelier.artifacts import ArtifactWritten, artifact_stream
 from artelier.errors import Conflict, InvalidRequest, NotFound
@@ -23,8 +23,10 @@ from artelier.kernel import Services
 from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.export.writer import streams_of
+from artelier.kernel.queries.agents import kin_run, kin_runs
 from artelier.log import Store, Stream
 from artelier.memory.memory_handle import check_agent
+from artelier.memory.queries import kin_entries, kin_memory
 from artelier.memory.sqlite import keep_beside
 
 RUNS_MAX = 10_000
@@ -99,7 +101,7 @@ async def export_agent(
         head=root.hex(),
     )
     done = await write_file(path, header, parts, belongings=Baggage(agent))
-    entries = 0 if without_memory else await _entries(store, tenant, agent)
+    entries = 0 if without_memory else await kin_entries(store, tenant, agent)
     return Carried(
         agent_id=agent,
         card=ref,
@@ -138,7 +140,7 @@ async def import_agent(
         agent_id=agent,
         card=f"{card_id(agent)}@{version}",
         runs=tuple(sorted(found.runs)),
-        entries=await _entries(services.store, tenant, agent),
+        entries=await kin_entries(services.store, tenant, agent),
         skills=baggage.parked,
         events=len(found.drafts),
         blobs=found.blobs,
@@ -152,12 +154,8 @@ def _stream(tenant: str, id_: str) -> Stream:
 
 async def _check_known(services: Services, tenant: str, agent: str, memory: Store) -> None:
     """Errors: `NotFound` for an agent of which there is neither run nor memory."""
-    for store, table in ((services.store, "runs"), (memory, "memory_stores")):
-        rows = await store.query(
-            f"SELECT 1 FROM {table} WHERE tenant = ? AND {KIN} LIMIT 1", (tenant, *kin_of(agent))
-        )
-        if rows:
-            return
+    if await kin_run(services.store, tenant, agent) or await kin_memory(memory, tenant, agent):
+        return
     raise NotFound(
         f"no agent {agent!r:.80} in tenant {tenant}",
         hint="`artelier agents list` names those that have runs or a memory.",
@@ -169,22 +167,14 @@ async def _runs(services: Services, tenant: str, agent: str, position: int) -> S
 
     Errors: `InvalidRequest` for more than one file takes.
     """
-    rows = await services.store.query(
-        "SELECT r.run FROM runs r JOIN events e ON e.stream = r.id AND e.seq = 1"
-        f" WHERE r.tenant = ? AND {KIN} AND e.position <= ?"
-        " AND NOT EXISTS (SELECT 1 FROM keyed k WHERE k.run = r.id"
-        "  AND k.key_id NOT IN (SELECT key_id FROM keys)"
-        "  AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run))"
-        " ORDER BY r.id LIMIT ?",
-        (tenant, *kin_of(agent), position, RUNS_MAX + 1),
-    )
-    if len(rows) > RUNS_MAX:
+    found = await kin_runs(services.store, tenant, agent, upto=position)
+    if len(found) > RUNS_MAX:
         raise InvalidRequest(
             f"agent {agent} has more runs than one file takes",
             expected=f"at most {RUNS_MAX}",
             hint="Export the runs that matter one by one.",
         )
-    return [run for (run,) in rows]
+    return found
 
 
 async def _add_memory(parts: list[StorePart], tenant: str, agent: str, store: Store) -> None:
@@ -206,11 +196,3 @@ async def _add_memory(parts: list[StorePart], tenant: str, agent: str, store: St
                 hint="Leave the memory out with --without-memory.",
             )
         streams[stream] = position
-
-
-async def _entries(store: Store, tenant: str, agent: str) -> int:
-    rows = await store.query(
-        f"SELECT coalesce(sum(entries), 0) FROM memory_stores WHERE tenant = ? AND {KIN}",
-        (tenant, *kin_of(agent)),
-    )
-    return rows[0][0]

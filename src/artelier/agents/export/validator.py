@@ -13,27 +13,28 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from artelier.agents.export.card import (
-    KIN,
     SkillOnCard,
     SkillSet,
     card_id,
     is_kin,
-    kin_of,
     memory_folder,
     memory_id,
     skills_id,
 )
 from artelier.artifacts import ArtifactWritten
+from artelier.artifacts.queries import find_taken, find_taken_in
 from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id
 from artelier.kernel import Services
 from artelier.kernel.export.archive import Arrival, Belongings, Header
+from artelier.kernel.queries.agents import kin_run, kin_run_in
 from artelier.log import Blob, EventData, Tx, blob_name, make_blob
 from artelier.memory import events as ev
 from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label
 from artelier.memory.entries import TRUSTS, check_entry
 from artelier.memory.index.index_entry import as_vector
 from artelier.memory.memory_handle import check_agent
+from artelier.memory.queries import kin_memory, kin_memory_in
 from artelier.tools.skills.approval.pins import guard_unchanged
 from artelier.tools.skills.definition import Definition, definition_from
 from artelier.tools.skills.events import SkillParked
@@ -331,35 +332,36 @@ class Room:
         self._services = services
         self._tenant = tenant
         self._agent = agent
-        folders = [memory_folder(name) for name in {agent, *remembering}]
-        self._questions = [
-            (f"SELECT run FROM runs WHERE tenant = ? AND {KIN} LIMIT 1", (tenant, *kin_of(agent))),
-            (
-                f"SELECT artifact FROM memory_stores WHERE tenant = ? AND {KIN} LIMIT 1",
-                (tenant, *kin_of(agent)),
-            ),
-            *(
-                (
-                    "SELECT id FROM artifacts WHERE tenant = ? AND space = ?"
-                    " AND (substr(id, 1, ?) = ? OR id = ?) LIMIT 1",
-                    (tenant, MAIN_SPACE, len(folder) + 1, f"{folder}/", f"{folder}:entries"),
-                )
-                for folder in folders
-            ),
-            (
-                "SELECT id FROM artifacts WHERE tenant = ? AND space = ? AND id IN (?, ?) LIMIT 1",
-                (tenant, MAIN_SPACE, card_id(agent), skills_id(agent)),
-            ),
-        ]
+        self._folders = sorted(memory_folder(name) for name in {agent, *remembering})
+
+    async def _taken(self) -> str | None:
+        """Return a run, a memory or an artifact that stands where one is to come."""
+        store, tenant = self._services.store, self._tenant
+        if found := await kin_run(store, tenant, self._agent) or await kin_memory(store, tenant, self._agent):
+            return found
+        for folder in self._folders:
+            ids = [f"{folder}:entries"]
+            if found := await find_taken(store, tenant, MAIN_SPACE, ids, folder=f"{folder}/"):
+                return found
+        return await find_taken(store, tenant, MAIN_SPACE, [card_id(self._agent), skills_id(self._agent)])
+
+    def _taken_in(self, tx: Tx) -> str | None:
+        """Return the same as `_taken`, in a transaction."""
+        tenant = self._tenant
+        if found := kin_run_in(tx, tenant, self._agent) or kin_memory_in(tx, tenant, self._agent):
+            return found
+        for folder in self._folders:
+            if found := find_taken_in(tx, tenant, MAIN_SPACE, [f"{folder}:entries"], folder=f"{folder}/"):
+                return found
+        return find_taken_in(tx, tenant, MAIN_SPACE, [card_id(self._agent), skills_id(self._agent)])
 
     async def arrival(
         self, skills: Sequence[SkillOnCard], *, header: Header, sha256: str
     ) -> tuple[Arrival, tuple[str, ...]]:
         """Return what the import adds, and the names of the skills that it parks. Errors: `Conflict`."""
         store = self._services.store
-        for sql, parameters in self._questions:
-            if rows := await store.query(sql, parameters):
-                raise self._conflict(rows[0][0])
+        if found := await self._taken():
+            raise self._conflict(found)
         known = {(pin.source, pin.name) for pin in await pins_of(store, self._tenant)}
         key = await store.data_key(self._tenant)
         why = [
@@ -400,9 +402,8 @@ class Room:
         """The room is still there when the batch is applied."""
 
         def check(tx: Tx) -> None:
-            for sql, parameters in self._questions:
-                if (row := tx.one(sql, parameters)) is not None:
-                    raise self._conflict(row[0])
+            if found := self._taken_in(tx):
+                raise self._conflict(found)
             unchanged(tx)
 
         return check

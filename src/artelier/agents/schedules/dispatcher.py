@@ -8,6 +8,7 @@ a crash in between leaves a firing that waits, and the next look starts it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +22,17 @@ from artelier.agents.schedules.overlap_policy import (
     decide,
     firing_event,
     time_at_hand,
+)
+from artelier.agents.schedules.queries import (
+    OpenFiring,
+    due_schedules,
+    firing_to_start,
+    has_fired,
+    has_fired_in,
+    is_to_start,
+    open_firings,
+    open_firings_in,
+    waiting_firings,
 )
 from artelier.agents.schedules.recurrence import SECOND_US, Due, UnknownZone
 from artelier.errors import (
@@ -37,6 +49,7 @@ from artelier.errors import (
 from artelier.kernel import AgentResult, Limits, run_row
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.content import blob_json
+from artelier.kernel.queries.runs import find_run, has_run
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScopes
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, Tx, make_blob
@@ -45,23 +58,6 @@ from artelier.log.contract import stored_name
 LOOKED_MAX = 100
 """Schedules of one look; the others come with the next."""
 
-COLUMNS = ", ".join(Schedule._fields)
-
-_DUE = (
-    f"SELECT {COLUMNS} FROM schedules INDEXED BY schedules_due"
-    " WHERE look_us <= ? AND tenant = coalesce(?, tenant) ORDER BY look_us, position LIMIT ?"
-)
-_WAITING = """
-SELECT f.tenant, f.run FROM schedule_firings f INDEXED BY schedule_firings_waiting
- WHERE f.open = 1 AND f.begun = 0 AND f.tenant = coalesce(?, f.tenant) ORDER BY f.position LIMIT ?
-"""
-_OPEN = (
-    "SELECT run, begun FROM schedule_firings INDEXED BY schedule_firings_open"
-    " WHERE made = ? AND open = 1 ORDER BY position DESC LIMIT ?"
-)
-_TAKEN = "SELECT 1 FROM runs WHERE tenant = ? AND run = ?"
-_FIRED = "SELECT 1 FROM schedule_firings WHERE tenant = ? AND run = ?"
-
 
 async def fire_due(services: Services, *, tenant: str | None = None, until_us: int | None = None) -> int:
     """Decide about every schedule whose time has come, now or by `until_us`; how many decisions were written.
@@ -69,8 +65,8 @@ async def fire_due(services: Services, *, tenant: str | None = None, until_us: i
     Cost: what is due, at most 100 schedules of one look, in one commit.
     """
     now_us = services.clock.now_us() if until_us is None else until_us
-    rows = await services.store.query(_DUE, (now_us, tenant, LOOKED_MAX))
-    looks = (_look(services, Schedule.of(row), now_us) for row in rows)
+    due = await due_schedules(services.store, now_us, tenant=tenant, limit=LOOKED_MAX)
+    looks = (_look(services, schedule, now_us) for schedule in due)
     written = await asyncio.gather(*looks)
     if any(written):
         services.at("schedule.fired")
@@ -79,7 +75,7 @@ async def fire_due(services: Services, *, tenant: str | None = None, until_us: i
 
 async def waiting(services: Services, limit: int, *, tenant: str | None = None) -> list[tuple[str, str]]:
     """Firings whose run has not begun, as (tenant, run id), oldest first."""
-    return [(tenant_, run) for tenant_, run in await services.store.query(_WAITING, (tenant, limit))]
+    return await waiting_firings(services.store, tenant=tenant, limit=limit)
 
 
 async def _look(services: Services, schedule: Schedule, now_us: int) -> int:
@@ -155,27 +151,27 @@ async def write(
 
 
 async def _around(services: Services, schedule: Schedule, due: Due | None) -> Around:
-    open_ = await services.store.query(_OPEN, (schedule.position, OPEN_MAX))
-    taken: list[Any] = []
+    store, taken = services.store, False
+    open_ = await open_firings(store, schedule.position, limit=OPEN_MAX)
     if due is not None:
-        place = (schedule.tenant, schedule.run_of(due.due_us))
-        taken = [*await services.store.query(_TAKEN, place), *await services.store.query(_FIRED, place)]
-    return _around_of(open_, bool(taken))
+        tenant, run_id = schedule.tenant, schedule.run_of(due.due_us)
+        taken = await find_run(store, tenant, run_id) is not None or await has_fired(store, tenant, run_id)
+    return _around_of(open_, taken)
 
 
-def _around_of(rows: Any, taken: bool) -> Around:
-    return Around(tuple((run, bool(begun)) for run, begun in reversed([*rows])), taken)
+def _around_of(newest_first: Sequence[OpenFiring], taken: bool) -> Around:
+    return Around(tuple((one.run, one.begun) for one in reversed(newest_first)), taken)
 
 
-def _guard_unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any:
+def _guard_unchanged(schedule: Schedule, due: Due | None, around: Around) -> Callable[[Tx], None]:
     """Refuses a batch whose decision would be another one by now."""
 
     def guard(tx: Tx) -> None:
-        open_ = tx.execute(_OPEN, (schedule.position, OPEN_MAX)).fetchall()
+        open_ = open_firings_in(tx, schedule.position, limit=OPEN_MAX)
         taken = False
         if due is not None:
-            place = (schedule.tenant, schedule.run_of(due.due_us))
-            taken = any(tx.one(sql, place) is not None for sql in (_TAKEN, _FIRED))
+            tenant, run_id = schedule.tenant, schedule.run_of(due.due_us)
+            taken = has_run(tx, tenant, run_id) or has_fired_in(tx, tenant, run_id)
         if _around_of(open_, taken) != around:
             raise SequenceConflict(
                 f"the runs of schedule {schedule.schedule!r} have changed meanwhile", hint="Look again."
@@ -187,11 +183,6 @@ def _guard_unchanged(schedule: Schedule, due: Due | None, around: Around) -> Any
 # The start of a run from a firing: the work of a worker on a schedule whose time has come
 
 
-_FIRING_TO_START = (
-    "SELECT schedule, job, cancels, fired_us FROM schedule_firings"
-    " WHERE tenant = ? AND run = ? AND open = 1 AND begun = 0"
-)
-
 PASSING = (LeaseHeld, SequenceConflict, StoreUnavailable, Corrupt)
 """What says nothing of the firing: it is tried again, or somebody else has it."""
 
@@ -202,10 +193,10 @@ async def begin(kernel: TenantScopes, tenant: TenantRef, run_id: str, on_wait: s
     Errors: whatever keeps the run from starting. It is recorded, and the firing is over.
     """
     desk: Any = kernel.for_tenant(tenant)
-    rows = await desk.services.store.query(_FIRING_TO_START, (desk.id, run_id))
-    if not rows:
+    firing = await firing_to_start(desk.services.store, desk.id, run_id)
+    if firing is None:
         return None
-    schedule, job_ref, cancels, fired_us = rows[0]
+    schedule, job_ref, cancels, fired_us = firing
     for earlier in cancels.split():
         with suppress(Conflict, NotFound):  # it has ended meanwhile
             await desk.cancel(earlier, by=f"schedule:{schedule}", note=f"replaced by {run_id}")
@@ -248,7 +239,7 @@ async def _record_failure(desk: Any, schedule: str, run_id: str, error: Artelier
     append = StreamAppend(ev.schedule_stream(desk.id, schedule), [draft])
 
     def still_waits(tx: Tx) -> None:
-        if tx.one(_FIRING_TO_START, (desk.id, run_id)) is None:
+        if not is_to_start(tx, desk.id, run_id):
             raise Conflict(f"the firing of {run_id!r} waits no more")
 
     with suppress(Conflict):

@@ -2,25 +2,119 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from artelier.agents.schedules.dispatcher import COLUMNS
 from artelier.agents.schedules.overlap_policy import Schedule
 from artelier.agents.schedules.recurrence import interval
 from artelier.errors import NotFound
 from artelier.kernel.queries.content import shown_json
-from artelier.kernel.queries.runs import totals
+from artelier.kernel.queries.runs import runs_by_id, totals
 from artelier.kernel.run.services import Services
+from artelier.log import Store, Tx
 
 PAGE_MAX = 500
 RUNS_MAX = 20
 """Newest firings that one schedule shows."""
 
-_FIRING = (
-    "SELECT f.run, f.due_us, f.fired_us, f.by, f.asked, f.missed, f.begun, f.open, f.code, f.message,"
-    " r.status, r.reason, r.ended_us FROM schedule_firings f"
-    " LEFT JOIN runs r ON r.tenant = f.tenant AND r.run = f.run"
+COLUMNS = ", ".join(Schedule._fields)
+
+
+class FiringRow(NamedTuple):
+    """A firing of a schedule."""
+
+    run: str
+    due_us: int
+    fired_us: int
+    by: str
+    asked: int
+    missed: int
+    begun: int
+    open: int
+    code: str | None
+    message: str | None
+
+
+_FIRING = f"SELECT {', '.join(f'f.{name}' for name in FiringRow._fields)} FROM schedule_firings f"
+
+
+class OpenFiring(NamedTuple):
+    """A firing whose run has not ended."""
+
+    run: str
+    begun: bool
+
+
+_OPEN = (
+    "SELECT run, begun FROM schedule_firings INDEXED BY schedule_firings_open"
+    " WHERE made = ? AND open = 1 ORDER BY position DESC LIMIT ?"
 )
+_FIRED = "SELECT 1 FROM schedule_firings WHERE tenant = ? AND run = ?"
+
+
+class FiringToStart(NamedTuple):
+    """A firing whose run has not begun."""
+
+    schedule: str
+    job: str
+    cancels: str
+    fired_us: int
+
+
+_TO_START = (
+    f"SELECT {', '.join(FiringToStart._fields)} FROM schedule_firings"
+    " WHERE tenant = ? AND run = ? AND open = 1 AND begun = 0"
+)
+
+
+async def due_schedules(store: Store, now_us: int, *, tenant: str | None, limit: int) -> list[Schedule]:
+    """Return the schedules that are to be looked at, longest due first; of all tenants without `tenant`."""
+    rows = await store.query(
+        f"SELECT {COLUMNS} FROM schedules INDEXED BY schedules_due"
+        " WHERE look_us <= ? AND tenant = coalesce(?, tenant) ORDER BY look_us, position LIMIT ?",
+        (now_us, tenant, limit),
+    )
+    return [Schedule.of(row) for row in rows]
+
+
+async def waiting_firings(store: Store, *, tenant: str | None, limit: int) -> list[tuple[str, str]]:
+    """Return the firings whose run has not begun, as (tenant, run id), oldest first."""
+    return await store.query(
+        "SELECT f.tenant, f.run FROM schedule_firings f INDEXED BY schedule_firings_waiting"
+        " WHERE f.open = 1 AND f.begun = 0 AND f.tenant = coalesce(?, f.tenant) ORDER BY f.position LIMIT ?",
+        (tenant, limit),
+    )
+
+
+async def open_firings(store: Store, position: int, *, limit: int) -> list[OpenFiring]:
+    """Return the open firings of the schedule that was made at a position, newest first."""
+    return [OpenFiring(run, bool(begun)) for run, begun in await store.query(_OPEN, (position, limit))]
+
+
+def open_firings_in(tx: Tx, position: int, *, limit: int) -> list[OpenFiring]:
+    """Return the same as `open_firings`, in a transaction."""
+    return [OpenFiring(run, bool(begun)) for run, begun in tx.execute(_OPEN, (position, limit))]
+
+
+async def has_fired(store: Store, tenant: str, run_id: str) -> bool:
+    """Return True if a firing has named this run."""
+    return bool(await store.query(_FIRED, (tenant, run_id)))
+
+
+def has_fired_in(tx: Tx, tenant: str, run_id: str) -> bool:
+    """Return the same as `has_fired`, in a transaction."""
+    return tx.one(_FIRED, (tenant, run_id)) is not None
+
+
+async def firing_to_start(store: Store, tenant: str, run_id: str) -> FiringToStart | None:
+    """Return the firing that waits for a run to be started."""
+    rows = await store.query(_TO_START, (tenant, run_id))
+    return FiringToStart(*rows[0]) if rows else None
+
+
+def is_to_start(tx: Tx, tenant: str, run_id: str) -> bool:
+    """Return True if a firing waits for a run to be started."""
+    return tx.one(_TO_START, (tenant, run_id)) is not None
 
 
 async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
@@ -55,7 +149,10 @@ async def schedule_object(services: Services, tenant: str, name: str) -> dict[st
         f"{_FIRING} WHERE f.tenant = ? AND f.schedule = ? ORDER BY f.position DESC LIMIT ?",
         (tenant, name, RUNS_MAX),
     )
-    return {**await _line(services, row), "runs": await _firings(services, tenant, found)}
+    return {
+        **await _line(services, row),
+        "runs": await _firings(services, tenant, [FiringRow(*one) for one in found]),
+    }
 
 
 async def _line(services: Services, row: Schedule) -> dict[str, Any]:
@@ -68,7 +165,7 @@ async def _line(services: Services, row: Schedule) -> dict[str, Any]:
         found = await services.store.query(
             f"{_FIRING} WHERE f.tenant = ? AND f.run = ?", (row.tenant, row.last_run)
         )
-        [last] = await _firings(services, row.tenant, found)
+        [last] = await _firings(services, row.tenant, [FiringRow(*one) for one in found])
     return {
         "id": row.schedule,
         "status": row.status.value,
@@ -97,30 +194,30 @@ async def _line(services: Services, row: Schedule) -> dict[str, Any]:
     }
 
 
-async def _firings(services: Services, tenant: str, rows: list[Any]) -> list[dict[str, Any]]:
+async def _firings(services: Services, tenant: str, rows: Sequence[FiringRow]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    costs = await totals(services.store, tenant, [row[0] for row in rows])
+    costs = await totals(services.store, tenant, [row.run for row in rows])
+    known = await runs_by_id(services.store, tenant, [row.run for row in rows])
     for row in rows:
-        (run, due_us, fired_us, by, asked, missed, begun, open_, code, message, status, reason, ended_us) = (
-            row
-        )
-        if not begun:
-            status = "pending" if open_ else "failed"
+        run = known.get(row.run)
+        status = None if run is None else run.status
+        if not row.begun:
+            status = "pending" if row.open else "failed"
         found.append(
             {
-                "run_id": run,
-                "due_us": due_us,
-                "fired_us": fired_us,
-                "by": by,
-                "asked": bool(asked),
-                "missed": missed,
+                "run_id": row.run,
+                "due_us": row.due_us,
+                "fired_us": row.fired_us,
+                "by": row.by,
+                "asked": bool(row.asked),
+                "missed": row.missed,
                 "status": status,
-                "reason": code or reason or None,
-                "message": await shown_json(services, tenant, message),
-                "is_open": bool(open_),
-                "is_begun": bool(begun),
-                "ended_us": ended_us,
-                "cost_microusd": costs[run].total_cost_microusd if run in costs else 0,
+                "reason": row.code or (None if run is None else run.reason) or None,
+                "message": await shown_json(services, tenant, row.message),
+                "is_open": bool(row.open),
+                "is_begun": bool(row.begun),
+                "ended_us": None if run is None else run.ended_us,
+                "cost_microusd": costs[row.run].total_cost_microusd if row.run in costs else 0,
             }
         )
     return found

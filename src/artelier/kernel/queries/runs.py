@@ -494,3 +494,42 @@ def is_over(tx: Tx, tenant: str, run_id: str) -> bool:
         (tenant, run_id, tenant, run_id),
     )
     return row is not None
+
+
+def has_run(tx: Tx, tenant: str, run_id: str) -> bool:
+    """Return True if a run was started or imported under this id, in a transaction."""
+    return tx.one("SELECT 1 FROM runs WHERE tenant = ? AND run = ?", (tenant, run_id)) is not None
+
+
+class DueRun(NamedTuple):
+    """A run at the top of its tree that somebody should drive now, with its lease if it has one."""
+
+    tenant: str
+    run: str
+    holder: str | None
+    end: tuple[int | None, ...]
+    """`expires_us` and `expires_uptime_us` of the lease."""
+
+
+_DUE = """
+WITH RECURSIVE awake(id, tenant, run, parent, loop) AS (
+  SELECT r.id, r.tenant, r.run, r.parent, r.loop FROM runs r
+   WHERE (r.status IN ('pending', 'running') OR (r.status = 'waiting'
+     AND EXISTS (SELECT 1 FROM waits w WHERE w.run = r.id AND w.until_us <= ?)))
+  UNION
+  SELECT p.id, p.tenant, p.run, p.parent, p.loop FROM awake a
+    JOIN runs p ON p.tenant = a.tenant AND p.run = a.parent
+   WHERE p.status IN ('waiting', 'waiting_approval', 'unknown_outcome', 'budget_exhausted'))
+SELECT r.tenant, r.run, l.holder, l.expires_us, l.expires_uptime_us FROM awake r
+  LEFT JOIN held_leases l ON l.stream = r.tenant || '/main/run:' || r.run
+ WHERE r.parent IS NULL AND r.loop <> ''
+   AND NOT EXISTS (SELECT 1 FROM imports i WHERE i.tenant = r.tenant AND i.run = r.run)
+ ORDER BY r.id LIMIT ?
+"""
+"""A run that waits for its child is woken by what wakes the child; one that is paused is not."""
+
+
+async def due_runs(store: Store, *, now_us: int, limit: int) -> list[DueRun]:
+    """Return runs of built-in loops that are not over and wait for nothing, oldest first, driven ones too."""
+    rows = await store.query(_DUE, (now_us, limit))
+    return [DueRun(tenant, run, holder, tuple(end)) for tenant, run, holder, *end in rows]
