@@ -175,7 +175,7 @@ def overview(desk: Desk) -> Part:
     if not tables:
         try_ = f"Ask `What does {texts[0]} say about TOPIC?`, or put" if texts else "To ask for some, put"
         sentences.append(
-            f"There are 0 tables here, so no figures can be looked up. {try_} a CSV or Parquet file here."
+            f"There are 0 tables here, so no figures can be looked up. {try_} a CSV, JSON or xlsx file here."
         )
     if texts:
         sentences.append(f"Text files: {listed([code(path) for path in texts[:20]])}.")

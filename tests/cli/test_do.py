@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import artelier
 from artelier import Kernel, ModelReply, Usage
 from tests.cli.conftest import Provider, Ran, Shell
 
@@ -126,10 +128,6 @@ def test_do_again_with_the_same_id_returns_the_report_without_a_call(
 
 
 def test_do_offline_gives_the_right_figures(shell: Shell) -> None:
-    from pathlib import Path
-
-    import artelier
-
     sales = Path(artelier.__file__).parents[2] / "examples/data/sales"
     goal = "Which three regions sold most, and what changed from Q2 to Q3? Write a report."
 
@@ -203,6 +201,22 @@ def test_a_plain_question_that_cannot_be_answered_is_blocked_and_says_what_can_b
     assert shell("do", proposed[1], "--workspace", "shop").code == 0
 
 
+def test_the_lines_of_the_readme_about_data_run_offline(shell: Shell) -> None:
+    root = Path(artelier.__file__).parents[2]
+    block = (
+        (root / "README.md").read_text(encoding="utf-8").partition("## Your data")[2].partition("```\n")[0]
+    )
+    asked = [line for line in block.splitlines() if line.startswith("artelier do ")]
+
+    for line in asked:
+        words = shlex.split(
+            line.replace("examples/data/sales", str(root / "examples/data/sales")), comments=True
+        )
+        assert shell(*words[1:]).code == 0, line
+
+    assert len(asked) == 2
+
+
 def test_do_offline_in_a_folder_without_figures_says_what_can_be_asked_there(shell: Shell) -> None:
     shell.write("texts/notes.txt", "Refunds are given by Maria. They take 14 days.\n")
     (shell.folder / "nothing").mkdir()
@@ -218,7 +232,7 @@ def test_do_offline_in_a_folder_without_figures_says_what_can_be_asked_there(she
     assert "Ask `What does notes.txt say about TOPIC?`" in looked.out
     assert (asked.code, "Refunds are given by Maria" in asked.out) == (0, True)
     assert empty.code == 0
-    assert "0 tables" in empty.out and "put a CSV or Parquet file here" in empty.out
+    assert "0 tables" in empty.out and "put a CSV, JSON or xlsx file here" in empty.out
 
 
 # The plan

@@ -177,7 +177,7 @@ def test_a_goal_whose_tasks_only_lack_something_is_blocked_and_its_retry_goes_on
             assert statuses(goal) == {"a": "blocked", "end": "blocked"}
             assert (goal["status"], goal["reason"]) == ("blocked", "tasks_blocked")
             assert (goal["run_status"], goal["text"]) == ("failed", "")
-            assert "m1/a blocked (missing_input)" in goal["message"]
+            assert goal["message"] == "It is next. Missing: the weather of Bergen"
             assert (line["status"], line["reason"], failed) == ("blocked", "tasks_blocked", [])
             assert result.status == (await desk.mission(MISSION))["status"] == "completed"
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from artelier import Kernel, ModelReply, ModelRequest, Price, Tenant
+from artelier import Kernel, ModelReply, ModelRequest, Price, Tenant, tool
 from artelier.errors import Conflict, InvalidRequest, NotFound
+from artelier.missions.plan.planner import is_plain_question, plain_plan
+from artelier.tools.built_in import workspace_tools
 from tests.missions.mission_stage import (
     GOAL,
     LINE,
@@ -358,3 +360,34 @@ def test_a_plan_of_unknown_price_is_not_held_to_an_estimate(tmp_path: Path) -> N
             assert goal["tasks"] == []
 
     play(scenario())
+
+
+@pytest.mark.parametrize(
+    ("goal", "is_plain"),
+    [
+        ("Which city sold most?", True),
+        ("What do the notes say about Oslo? Quote the sentence.", True),
+        ("Which city sold most? Write a report.", False),
+        ("Which city sold most? Then please draft a letter.", False),
+        ("Find out which city sold most.", False),
+        ("Which city sold most?\n- and which least?", False),
+        ("Which city sold most? " * 5, False),
+        ("Which city sold most, of " + "those " * 80 + "?", False),
+    ],
+)
+def test_a_plain_question_asks_for_nothing_to_be_made(goal: str, is_plain: bool) -> None:
+    assert is_plain_question(goal) is is_plain
+
+
+def test_the_agent_of_a_plain_question_has_the_tools_that_people_bring(tmp_path: Path) -> None:
+    """A function that does not say what it is counts as a side effect."""
+
+    @tool(side_effect=True)
+    async def shop_hours(city: str) -> str:
+        "When a shop is open."
+        return "nine to five"
+
+    plan = plain_plan("When is the shop in Graz open?", [shop_hours, *workspace_tools(tmp_path)])
+
+    names = plan["agents"][0]["tools"]
+    assert "shop_hours" in names and "query_sql" in names and "write_file" not in names

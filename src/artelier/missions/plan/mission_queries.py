@@ -148,7 +148,7 @@ async def _goal_end(
             one["id"] for one in tasks if one["status"] == "blocked" and one["reason"] != DEPENDENCY_FAILED
         ]
         words = [text for task in first[:BLOCKED_SAID_MAX] if (text := await task_message(desk, task))]
-        said["message"] = " ".join([*words, said["message"]])
+        said["message"] = " ".join(words) or said["message"]
     needed = {before for one in tasks for before in one["depends_on"]}
     outputs = [ref for one in tasks if one["id"] not in needed for ref in one["outputs"]]
     is_other = status == "completed" and sorted(outputs) != sorted(said["outputs"])

@@ -66,6 +66,8 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 PLAIN_CHARS_MAX = 400
 PLAIN_SENTENCES_MAX = 4
 PLAIN_ITERATIONS = 8
+WRITES = frozenset(("write_file",))
+"""Shipped tools that an answer needs none of."""
 
 _SENTENCE = re.compile(r"(?<=[?.!])\s+")
 _MAKES = re.compile(
@@ -87,12 +89,15 @@ def is_plain_question(goal: str) -> bool:
 
 
 def plain_plan(goal: str, tools: Iterable[ToolPort]) -> dict[str, Any]:
-    """Return the plan of a plain question: one agent with the tools that change nothing, and one task."""
+    """Return the plan of a plain question: one task, and one agent with all tools but those that write files.
+
+    What people bring stays in: a function that does not say what it is counts as a side effect.
+    """
     agent = {
         "slug": "analyst",
         "name": "Analyst",
         "role": template("analyst-1"),
-        "tools": [one.name for one in tools if not one.side_effect and one.name not in ALWAYS_THERE],
+        "tools": [one.name for one in tools if one.name not in WRITES | ALWAYS_THERE],
     }
     task = {
         "slug": "answer",
