@@ -500,3 +500,112 @@ def find_taken_in(tx: Tx, tenant: str, space: str, ids: Sequence[str], *, folder
     """Return the same as `find_taken`, in a transaction."""
     row = tx.one(*_taken(tenant, space, ids, folder))
     return row[0] if row else None
+
+
+async def load_shared(
+    store: Store, tenant: str, space: str, group: str, *, after: str, limit: int
+) -> list[Standing]:
+    """Return artifacts that the newest policies share with a group, itself left out, in the order of ids."""
+    rows = await store.query(
+        f"{COLUMNS}a.version JOIN artifact_shared s"
+        " ON s.tenant = a.tenant AND s.space = a.space AND s.id = a.id"
+        " WHERE s.tenant = ? AND s.space = ? AND s.group_id = ? AND s.id > ?"
+        " AND s.id <> s.group_id AND a.deleted = 0"
+        " ORDER BY s.id LIMIT ?",
+        (tenant, space, group, after, limit),
+    )
+    return [standing_from(row) for row in rows]
+
+
+async def versions_after(
+    store: Store, tenant: str, space: str, id_: str, *, after: int, kept_from: int, limit: int
+) -> list[VersionInfo]:
+    """Return the versions of an artifact above `after`, oldest first; those below `kept_from` are pruned."""
+    rows = await store.query(
+        "SELECT version, writer, written_us, media, size_bytes, run_id, step"
+        " FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version > ?"
+        " ORDER BY version LIMIT ?",
+        (tenant, space, id_, after, limit),
+    )
+    return [
+        VersionInfo(
+            version=version,
+            writer=writer,
+            written_us=written_us,
+            media=media,
+            size_bytes=size_bytes,
+            run_id=run_id,
+            step=step,
+            pruned=version < kept_from,
+        )
+        for version, writer, written_us, media, size_bytes, run_id, step in rows
+    ]
+
+
+async def derived_from(
+    store: Store, tenant: str, space: str, id_: str, *, limit: int
+) -> list[tuple[str, int]]:
+    """Return the versions, as (id, version), in the same space that came from an artifact."""
+    return await store.query(
+        "SELECT DISTINCT id, version FROM artifact_sources"
+        " WHERE tenant = ? AND source_space = ? AND source_id = ? AND space = ?"
+        " ORDER BY id, version LIMIT ?",
+        (tenant, space, id_, space, limit),
+    )
+
+
+async def oldest_since(store: Store, tenant: str, space: str, id_: str, since_us: int) -> int | None:
+    """Return the oldest version that was written since a time; None if there is none such."""
+    rows = await store.query(
+        "SELECT MIN(version) FROM artifact_versions"
+        " WHERE tenant = ? AND space = ? AND id = ? AND written_us >= ?",
+        (tenant, space, id_, since_us),
+    )
+    return rows[0][0]
+
+
+class AbandonedHold(NamedTuple):
+    """Money that is held for an invocation which cannot be at work any more."""
+
+    hold: str
+    id: str
+    caller: str
+    payer: str
+    amount: int
+
+
+async def abandoned_holds(
+    store: Store, tenant: str, space: str, payer: str, *, before_us: int, limit: int
+) -> list[AbandonedHold]:
+    """Return what a principal has held for invocations that had to end before a time."""
+    rows = await store.query(
+        f"SELECT {', '.join(AbandonedHold._fields)} FROM artifact_holds"
+        " WHERE tenant = ? AND space = ? AND payer = ? AND until_us < ? LIMIT ?",
+        (tenant, space, payer, before_us, limit),
+    )
+    return [AbandonedHold(*row) for row in rows]
+
+
+class Terms(NamedTuple):
+    """The parts of an artifact that a decision about it rests on."""
+
+    version: int
+    kept_from: int
+    deleted: bool
+    owner: str
+    access: Access | None
+    prices: AccessPrices
+
+
+def terms_of(tx: Tx, tenant: str, space: str, id_: str) -> Terms | None:
+    """Return the terms of an artifact, in a transaction."""
+    row = tx.one(
+        "SELECT version, kept_from, deleted, owner, access, price_read, price_invoke,"
+        " price_inclusion FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+        (tenant, space, id_),
+    )
+    if row is None:
+        return None
+    version, kept_from, deleted, owner, access, read, invoke, inclusion = row
+    prices = AccessPrices(read=read, invoke=invoke, inclusion=inclusion)
+    return Terms(version, kept_from, bool(deleted), owner, Access.read(access), prices)

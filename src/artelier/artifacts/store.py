@@ -43,7 +43,9 @@ from artelier.artifacts.queries import (
     Standing,
     Summary,
     VersionInfo,
+    derived_from,
     sources_of,
+    versions_after,
 )
 from artelier.artifacts.ref import Ref, check_new_id, substitute
 from artelier.artifacts.write.space_session import (
@@ -203,25 +205,11 @@ class Artifacts:
     async def history(self, id: str, *, after: int = 0, limit: int = PAGE_MAX) -> tuple[VersionInfo, ...]:
         """The versions of an artifact above `after`, oldest first, without content."""
         door, standing = self._door, await self._door.permit_action(check_new_id(id), "read")
-        rows = await door.store.query(
-            "SELECT version, writer, written_us, media, size_bytes, run_id, step"
-            " FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ? AND version > ?"
-            " ORDER BY version LIMIT ?",
-            (door.tenant, door.space, id, after, _checked_limit(limit)),
+        place = (door.store, door.tenant, door.space, id)
+        found = await versions_after(
+            *place, after=after, kept_from=standing.kept_from, limit=_checked_limit(limit)
         )
-        return tuple(
-            VersionInfo(
-                version=version,
-                writer=writer,
-                written_us=written_us,
-                media=media,
-                size_bytes=size_bytes,
-                run_id=run_id,
-                step=step,
-                pruned=version < standing.kept_from,
-            )
-            for version, writer, written_us, media, size_bytes, run_id, step in rows
-        )
+        return tuple(found)
 
     async def diff(self, id: str, a: int, b: int) -> Diff:
         """Return what changed from version `a` to version `b`. Both are read, and paid for if that has a
@@ -236,12 +224,7 @@ class Artifacts:
         door = self._door
         await door.permit_action(check_new_id(id), "read")
         sources = await sources_of(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
-        rows = await door.store.query(
-            "SELECT DISTINCT id, version FROM artifact_sources"
-            " WHERE tenant = ? AND source_space = ? AND source_id = ? AND space = ?"
-            " ORDER BY id, version LIMIT ?",
-            (door.tenant, door.space, id, door.space, PAGE_MAX),
-        )
+        rows = await derived_from(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
         page = door._replace(decisions=text_search.bounded_asks(door))
         readable = await page.may("read", {row[0] for row in rows})
         return Lineage(

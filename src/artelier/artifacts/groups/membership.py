@@ -14,8 +14,16 @@ import msgspec
 from artelier.artifacts.access.decision import permit
 from artelier.artifacts.access.rules import check_principal
 from artelier.artifacts.events import ArtifactWritten, GroupJoined, GroupLeft, artifact_stream
-from artelier.artifacts.groups.queries import GROUP_KIND, already_in, group_ids, not_in
-from artelier.artifacts.queries import COLUMNS, Standing, standing_from
+from artelier.artifacts.groups.queries import (
+    GROUP_KIND,
+    already_in,
+    count_shared,
+    group_ids,
+    has_member,
+    members_of,
+    not_in,
+)
+from artelier.artifacts.queries import Standing, load_shared
 from artelier.artifacts.ref import Ref, check_new_id, safe_repr
 from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, too_busy
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, SequenceConflict
@@ -125,12 +133,7 @@ class Groups:
     async def members(self, group: str, *, limit: int, after: str | None) -> list[GroupMember]:
         """Members in the order of their names. Errors: `NotFound`, `AccessDenied`, `InvalidRequest`."""
         door, _ = self._door, await self._readable(group)
-        rows = await door.store.query(
-            "SELECT principal, joined_us FROM artifact_members"
-            " WHERE tenant = ? AND space = ? AND group_id = ? AND principal > ?"
-            " ORDER BY principal LIMIT ?",
-            (door.tenant, door.space, group, after or "", limit),
-        )
+        rows = await members_of(door.store, door.tenant, door.space, group, after=after or "", limit=limit)
         return [GroupMember(principal=name, joined_us=joined_us) for name, joined_us in rows]
 
     async def list_shared(self, group: str, *, limit: int, after: str | None) -> SharedPage:
@@ -141,27 +144,15 @@ class Groups:
         """
         door, _ = self._door, await self._readable(group)
         here = (door.tenant, door.space, group)
-        total = await door.store.query(
-            "SELECT COUNT(*) FROM artifact_shared"
-            " WHERE tenant = ? AND space = ? AND group_id = ? AND id <> group_id",
-            here,
-        )
-        rows = await door.store.query(
-            f"{COLUMNS}a.version JOIN artifact_shared s"
-            " ON s.tenant = a.tenant AND s.space = a.space AND s.id = a.id"
-            " WHERE s.tenant = ? AND s.space = ? AND s.group_id = ? AND s.id > ?"
-            " AND s.id <> s.group_id AND a.deleted = 0"
-            " ORDER BY s.id LIMIT ?",
-            (*here, after or "", limit),
-        )
+        total = await count_shared(door.store, *here)
+        found = await load_shared(door.store, *here, after=after or "", limit=limit)
         stage = door.stage()
         gate = door.gate(stage)
-        found = [standing_from(row) for row in rows]
         items = [
             await self._item(one) for one in found if (await gate.decide("read", door.principal, one)).allowed
         ]
         following = found[-1].id if len(found) == limit else None
-        return SharedPage(items=tuple(items), count=total[0][0], next=following)
+        return SharedPage(items=tuple(items), count=total, next=following)
 
     async def of(self, principal: str | None) -> tuple[str, ...]:
         """Ids of the groups that a principal is in, sorted: all of one's own, of others what one may read."""
@@ -188,12 +179,7 @@ class Groups:
 
     async def _has(self, group: str, principal: str) -> bool:
         door = self._door
-        rows = await door.store.query(
-            "SELECT 1 FROM artifact_members"
-            " WHERE tenant = ? AND space = ? AND group_id = ? AND principal = ?",
-            (door.tenant, door.space, group, principal),
-        )
-        return bool(rows)
+        return await has_member(door.store, door.tenant, door.space, group, principal)
 
     async def _item(self, standing: Standing) -> SharedItem:
         title: object = None

@@ -6,6 +6,8 @@ names it means nobody (I10).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from artelier.artifacts.access.rules import GROUP, PRINCIPALS_MAX, Access
 from artelier.errors import Conflict, LimitReached
 from artelier.ids import MAIN_SPACE
@@ -141,3 +143,45 @@ def already_in(group: str, principal: str) -> Conflict:
 
 def not_in(group: str, principal: str) -> Conflict:
     return Conflict(f"{principal} is no member of {group}", hint="There is nothing to do.")
+
+
+# Reads of a group
+
+
+class MemberRow(NamedTuple):
+    """A member of a group."""
+
+    principal: str
+    joined_us: int
+
+
+async def members_of(
+    store: Store, tenant: str, space: str, group: str, *, after: str, limit: int
+) -> list[MemberRow]:
+    """Return the members of a group behind a name, in the order of their names."""
+    rows = await store.query(
+        "SELECT principal, joined_us FROM artifact_members"
+        " WHERE tenant = ? AND space = ? AND group_id = ? AND principal > ?"
+        " ORDER BY principal LIMIT ?",
+        (tenant, space, group, after, limit),
+    )
+    return [MemberRow(*row) for row in rows]
+
+
+async def has_member(store: Store, tenant: str, space: str, group: str, principal: str) -> bool:
+    """Return True if a principal is in a group."""
+    rows = await store.query(
+        "SELECT 1 FROM artifact_members WHERE tenant = ? AND space = ? AND group_id = ? AND principal = ?",
+        (tenant, space, group, principal),
+    )
+    return bool(rows)
+
+
+async def count_shared(store: Store, tenant: str, space: str, group: str) -> int:
+    """Return how many artifacts the newest policies share with a group, itself left out."""
+    rows = await store.query(
+        "SELECT COUNT(*) FROM artifact_shared"
+        " WHERE tenant = ? AND space = ? AND group_id = ? AND id <> group_id",
+        (tenant, space, group),
+    )
+    return rows[0][0]

@@ -30,6 +30,7 @@ from artelier.artifacts.invoke.invocation_tree import (
     from_hold,
     to_hold,
 )
+from artelier.artifacts.queries import abandoned_holds
 from artelier.artifacts.write.space_session import Door, too_busy
 from artelier.artifacts.write.state import Decided, StoreStage, Working
 from artelier.errors import Conflict, InsufficientFunds
@@ -282,10 +283,9 @@ class Invoker:
     async def release_abandoned(self) -> int:
         """Give back what this principal has held for invocations that cannot be at work any more."""
         door = self._door
-        rows = await door.store.query(
-            "SELECT hold, id, caller, payer, amount FROM artifact_holds"
-            " WHERE tenant = ? AND space = ? AND payer = ? AND until_us < ? LIMIT ?",
-            (door.tenant, door.space, door.principal, door.clock.now_us(), RELEASES_MAX),
+        now_us = door.clock.now_us()
+        rows = await abandoned_holds(
+            door.store, door.tenant, door.space, door.principal, before_us=now_us, limit=RELEASES_MAX
         )
         for hold, id_, caller, payer, amount in rows:
             try:

@@ -14,7 +14,15 @@ from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter
 from artelier.artifacts.access.decision import Verdict, judge, part_of, permit, version_at
 from artelier.artifacts.content import canonical_json, decode_content, decoded_content, media_of
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
-from artelier.artifacts.queries import Artifact, Provenance, Standing, VersionRow, load, sources_of
+from artelier.artifacts.queries import (
+    Artifact,
+    Provenance,
+    Standing,
+    VersionRow,
+    load,
+    oldest_since,
+    sources_of,
+)
 from artelier.artifacts.ref import Ref, safe_repr
 from artelier.artifacts.write.state import Stage, StoreStage
 from artelier.clock import Clock
@@ -295,12 +303,8 @@ async def first_kept(door: Door, standing: Standing, retention: RetentionRules) 
     if retention.max_versions is not None:
         kept = max(kept, standing.version - retention.max_versions + 1)
     if retention.ttl_s is not None:
-        rows = await door.store.query(
-            "SELECT MIN(version) FROM artifact_versions"
-            " WHERE tenant = ? AND space = ? AND id = ? AND written_us >= ?",
-            (door.tenant, door.space, standing.id, door.clock.now_us() - retention.ttl_s * 1_000_000),
-        )
-        young = rows[0][0]
+        since_us = door.clock.now_us() - retention.ttl_s * 1_000_000
+        young = await oldest_since(door.store, door.tenant, door.space, standing.id, since_us)
         kept = max(kept, standing.version if young is None else young)
     return min(kept, standing.version)
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from artelier.artifacts.access.bill import AccessPrices
-from artelier.artifacts.access.rules import Access
 from artelier.artifacts.events import (
     ArtifactCharged,
     ArtifactDeleted,
@@ -20,7 +18,7 @@ from artelier.artifacts.events import (
     ArtifactWritten,
 )
 from artelier.artifacts.groups.queries import groups_in, groups_of
-from artelier.artifacts.queries import Standing, VersionRow, load
+from artelier.artifacts.queries import Standing, VersionRow, load, terms_of
 from artelier.errors import Conflict, InsufficientFunds, SequenceConflict
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving, Posting, may_owe
@@ -223,16 +221,7 @@ class StoreStage:
 
 def _check_unchanged(tx: Tx, tenant: str, space: str, seen: Iterable[tuple[str, Standing | None]]) -> None:
     for id_, then in seen:
-        row = tx.one(
-            "SELECT version, kept_from, deleted, owner, access, price_read, price_invoke,"
-            " price_inclusion FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
-            (tenant, space, id_),
-        )
-        now = None
-        if row is not None:
-            version, kept_from, deleted, owner, access, read, invoke, inclusion = row
-            prices = AccessPrices(read=read, invoke=invoke, inclusion=inclusion)
-            now = (version, kept_from, bool(deleted), owner, Access.read(access), prices)
+        now = terms_of(tx, tenant, space, id_)
         before = then and (then.version, then.kept_from, then.deleted, then.owner, then.access, then.prices)
         if now != before:
             raise SequenceConflict(f"artifact {id_} has moved on", stream=f"artifact:{id_}")
