@@ -29,6 +29,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.tenants import run_key
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
+from artelier.kernel.steps.fallback import check_models
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.loops.cycle import go, has_ended
 from artelier.memory.sqlite import keep_beside
@@ -123,6 +124,7 @@ class AutonomousAgent:
         tenant: TenantRef = None,
         model: str | None = None,
         llm_model: str | None = None,
+        models: Sequence[str] = (),
         prompt: str,
         output_schema: Any = None,
         on_wait: str = "await",
@@ -136,17 +138,20 @@ class AutonomousAgent:
     ) -> AgentResult:
         """Start the run, or go on where it stopped; a finished run returns its result at once.
 
-        `llm_model` is another name of `model`. `on_wait="return"` gives a result with a resumable status
+        `llm_model` is another name of `model`; `models`, in its place, are those that are asked in turn until
+        one answers. `on_wait="return"` gives a result with a resumable status
         instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
         `replay` as of `kernel.run`: under `fork_on_drift` the result may be that of a fork, which it names.
         `subject`: whom it is about; what it stores, remembers and writes is erased with that.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """
+        first, *fallbacks = check_models(model or llm_model, models) if models else ("",)
         wanted = Wanted(
             run_id=run_id,
             tenant=tenant,
-            model=_model(model, llm_model),
+            model=first if models else _model(model, llm_model),
+            fallbacks=tuple(fallbacks),
             prompt=prompt,
             output_schema=output_schema,
             on_wait=on_wait,
@@ -269,7 +274,8 @@ class AutonomousAgent:
             # It stands in prompts as what is known; a conversation and a parent have looked already.
             wanted = replace(wanted, prompt=services.escape_placeholders(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
-            services.model(wanted.model)  # a missing key is said here, and no run fails of it
+            for name in (wanted.model, *wanted.fallbacks):
+                services.model(name)  # a missing key is said here, and no run fails of it
         profile = await save_if_new(runs, self.profile)
         job = self._job(_window_for(services, wanted.model, recorded), wanted, profile, tenant)
         kit = await self.kit(runs)
@@ -376,6 +382,7 @@ class AutonomousAgent:
             compaction=self.compaction.settings(),
             window_tokens=window.context_tokens,
             max_output_tokens=window.max_output_tokens,
+            fallbacks=wanted.fallbacks,
             fits_budget=True,
             acceptance=self.acceptance,
             is_chat=wanted.is_chat,

@@ -22,6 +22,7 @@ from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
 from artelier.kernel.events import RunReopened
 from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.limits.run_limits import reopenings
+from artelier.kernel.steps.fallback import ask_in_turn
 from artelier.kernel.tool_calls.tool_list import listed_polls
 from artelier.log import decode_stored
 from artelier.loops import Outcome, Parts, cycle
@@ -365,9 +366,11 @@ class AgentLoop:
         return is_cut and self.job.fits_budget and 0 < result.max_output_tokens < self.job.max_output_tokens
 
     async def _reply(self, call: dict[str, Any]) -> ModelResult:
-        if self._sink is None:
-            return await self.run.step_model(**call)
-        return await self._stream_reply(call)
+        async def ask(model: str, key: str | None) -> ModelResult:
+            one: dict[str, Any] = {**call, "model": model, "key": key}
+            return await (self.run.step_model(**one) if self._sink is None else self._stream_reply(one))
+
+        return await ask_in_turn((call["model"], *self.job.fallbacks), call["key"], ask)
 
     async def _stream_reply(self, call: dict[str, Any]) -> ModelResult:
         assert self._sink is not None

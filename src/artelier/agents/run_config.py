@@ -142,6 +142,8 @@ class Job:
     window_tokens: int = 128_000
     max_output_tokens: int = 1_024
     """Of the model when the run began: what a prompt may take is decided by these alone."""
+    fallbacks: tuple[str, ...] = ()
+    """Models that are asked in turn when the first one fails."""
     fits_budget: bool = False
     """True if calls ask for less output where money is short; False of runs that 0.1 began."""
     acceptance: tuple[str, ...] = ()
@@ -181,6 +183,8 @@ class Job:
         }
         if self.stuck_after != STUCK_AFTER:
             stored["stuck_after"] = self.stuck_after
+        if self.fallbacks:
+            stored["fallbacks"] = list(self.fallbacks)
         if self.fits_budget:
             stored["fits_budget"] = True
         if self.verbatim_tokens:
@@ -204,7 +208,7 @@ class Job:
         if "identity" in stored:  # runs of version 0.1.0 before there were builders
             stored["context"] = {"identity": stored.pop("identity")}
         earlier = stored.pop("earlier", None)
-        for name in ("acceptance", "waiting_turns", "news"):
+        for name in ("acceptance", "waiting_turns", "news", "fallbacks"):
             stored[name] = tuple(stored.get(name, ()))
         try:
             return cls(**stored, earlier=Earlier(**earlier) if earlier else None)
@@ -285,6 +289,8 @@ class Wanted:
     waiting: WaitingTurns = NONE_WAITING
     replay: str = "strict"
     subject: str = ""
+    fallbacks: tuple[str, ...] = ()
+    """Models that are asked in turn when `model` fails."""
     key_id: int | None = None
     """The subject's key of the turn before, or of the schedule."""
     must_be_new: bool = False

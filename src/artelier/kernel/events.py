@@ -280,6 +280,8 @@ class ModelAttempted(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """True if that is what its input costs by estimate, since no usage came."""
     suspicious: bool = False
     """True if the provider claims more than ten times the tokens that the request allows."""
+    model: str = ""
+    """Which model was tried; empty in events of 0.1."""
 
 
 @event("model.completed")

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -25,6 +26,7 @@ from artelier.kernel.run.results import Approval, CompensationResult, ModelResul
 from artelier.kernel.run.waits import RunTimeout, first_of
 from artelier.kernel.steps import model_step
 from artelier.kernel.steps.failures import code_of, raise_recorded, repeatable, words
+from artelier.kernel.steps.fallback import ask_in_turn, check_models
 from artelier.kernel.steps.model_call import ModelCall
 from artelier.kernel.steps.stream_reader import ModelStream
 from artelier.kernel.steps.structured_output import schema_of
@@ -72,7 +74,7 @@ class Run:
     async def step_model(
         self,
         *,
-        model: str,
+        model: str | None = None,
         messages: Messages,
         output: Any = None,
         output_schema: Any = None,
@@ -80,6 +82,7 @@ class Run:
         key: str | None = None,
         timeout_s: float | None = None,
         aside: Sequence[StreamAppend] = (),
+        models: Sequence[str] = (),
         output_tokens_max: int | None = None,
         after_cut: int = 0,
         **params: Any,
@@ -88,6 +91,8 @@ class Run:
 
         `aside` are events of other streams that belong to the request, such as the price of a part of it:
         they are appended in its batch, so once, and not when the step is recorded already.
+        `models`, in place of `model`: those to ask in turn until one answers, each as a step of its own with
+        its own hold; the second has the key `<key>/fallback-1`.
         `tools`: which to offer; None offers all that the run sees (on replay those that it saw then).
         `params`: `max_output_tokens`, `temperature`, `top_p`, `seed`, `stop`. Without `max_output_tokens` a
         call asks for what the model can write, or for the largest power of two that half of the money and
@@ -98,8 +103,9 @@ class Run:
         `OutputInvalid` if the reply does not fit; `TransientError` after the last attempt, other
         `External` errors at once; `ReplayMismatch`; `RunSuspended` when the budget is exhausted.
         """
+        names = check_models(model, models)
         call = ModelCall(
-            model=model,
+            model=names[0],
             messages=messages,
             output=output if output is not None else output_schema,
             tools=tools or (),
@@ -110,8 +116,12 @@ class Run:
             output_tokens_max=output_tokens_max,
             after_cut=after_cut,
         )
+
+        async def ask(name: str, at: str | None) -> ModelResult:
+            return await model_step.model_step(self._core, replace(call, model=name), key=at)
+
         with self._branch():
-            return await model_step.model_step(self._core, call, key=key)
+            return await ask_in_turn(names, key, ask)
 
     def stream_model(
         self,

@@ -253,7 +253,9 @@ async def asked_before(core: RunCore, ready: Ready) -> Ready:
     if ready.key in core.unsent or not core.held[ready.key].input_tokens:
         return ready
     bill = bill_attempt(ready.reservation, usage=None, capped=core.counted)
-    lost = ev.ModelAttempted(key=ready.key, attempt=0, code="interrupted", wait_ms=0, **bill.facts)
+    lost = ev.ModelAttempted(
+        key=ready.key, attempt=0, code="interrupted", wait_ms=0, model=ready.model, **bill.facts
+    )
     if await _note_attempt(core, ready, lost):
         if ready.span is not None:
             ready.span.retried(attempt=0, code=lost.code, wait_s=0.0, cost_microusd=lost.cost)
@@ -272,7 +274,12 @@ async def _bill_attempt(
         bill = bill_attempt(ready.reservation, usage=usage, capped=core.counted)
         facts = replace(bill, suspicious=_is_suspicious(ready, usage)).facts
     event = ev.ModelAttempted(
-        key=ready.key, attempt=attempt, code=error.code, wait_ms=int(wait_s * 1000), **facts
+        key=ready.key,
+        attempt=attempt,
+        code=error.code,
+        wait_ms=int(wait_s * 1000),
+        model=ready.model,
+        **facts,
     )
     return event.cost if await _note_attempt(core, ready, event) else None
 
