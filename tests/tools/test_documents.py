@@ -11,7 +11,6 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from artelier.errors import ToolFailed
 from artelier.tools.workspace.folder import WorkspaceFolder
 from artelier.tools.workspace.tables import Tables
 
@@ -182,6 +181,18 @@ def test_each_sheet_is_a_table_and_a_title_above_the_header_is_noted(call: Call,
     assert rows(call, "SELECT value FROM book_notes___more") == [[1234.56]]
 
 
+def test_totals_below_a_sheet_are_no_row_of_it_but_are_noted(call: Call, root: Path):
+    head = [["team", "spent"], ["Sales", 10], ["Legal", 20.5], ["IT", 3]]
+    make_workbook(
+        root / "book.xlsx", {"sums": [*head, ["Total", 33.5]], "name": [*head, ["Total", 12]], "text": head}
+    )
+
+    assert rows(call, "SELECT count(*), sum(spent) FROM book_sums") == [[3, 33.5]]
+    assert table(call, "book_sums")["note"] == "left out, the totals of the last row: Total | 33.5"
+    assert rows(call, "SELECT count(*), sum(spent) FROM book_name") == [[4, 45.5]]
+    assert rows(call, "SELECT count(*) FROM book_text") == [[3]]
+
+
 def test_log_is_a_table_of_its_lines(call: Call, root: Path):
     (root / "access.log").write_bytes(b'10.0.0.1 "GET /a" 200 500\r\n10.0.0.2 "GET /b" 503 12\r\n')
 
@@ -328,16 +339,12 @@ def test_hostile_file_costs_only_itself(root: Path):
 
 
 def test_file_that_takes_too_long_is_left_out_and_named(root: Path):
-    (root / "good.csv").write_text("a\n1\n")
+    """No process starts and reads so much in a tenth of a second."""
     (root / "slow.json").write_text("[" + ",".join(['{"a":{"b":{"c":[1,2,3]}}}'] * 400_000) + "]")
-    tables = Tables(WorkspaceFolder(root), file_s=0.6)
+    tables = Tables(WorkspaceFolder(root), file_s=0.01)
 
-    try:
-        described = tables.describe()
-    except ToolFailed as failure:  # a machine on which the first file is slow as well
-        assert "stopped" in failure.message
-        return
+    described = tables.describe()
 
     assert [one["source"] for one in described["skipped"]] == ["slow.json"]
-    assert "longer than 0.6 s" in described["skipped"][0]["reason"]
-    assert tables.query("SELECT a FROM good", rows_max=1)["rows"] == [[1]]
+    assert "longer than 0.01 s" in described["skipped"][0]["reason"]
+    assert tables.query("SELECT 7", rows_max=1)["rows"] == [[7]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,8 @@ DEPTH_MAX = 3
 """Levels of objects inside a record that become columns of their own; deeper ones stay JSON."""
 HEADER_ROWS_MAX = 20
 NOTE_CHARS_MAX = 300
+TOTALS = frozenset(("total", "totals", "grand total", "sum", "gesamt", "gesamtsumme", "summe", "insgesamt"))
+"""How the last row of a sheet is called that adds up those above."""
 
 Cell = str | None
 
@@ -287,8 +290,28 @@ def _sheet(name: str, cells: Sequence[Sequence[Any]], *, is_hidden: bool) -> Par
     body = [row for row, count in zip(cells[start + 1 :], filled[start + 1 :], strict=True) if count]
     if not body:
         return None
+    if len(body) > 2 and _is_total(body[-1], body[:-1]):
+        said = " | ".join(text for one in body[-1] if (text := _cell(one)))
+        notes.append(f"left out, the totals of the last row: {said}"[:NOTE_CHARS_MAX])
+        body = body[:-1]
     rows = ([_cell(one) for one in row] for row in body)
     return Part(label=name, columns=columns_from(header), rows=rows, note="; ".join(notes))
+
+
+def _is_total(row: Sequence[Any], above: Sequence[Sequence[Any]]) -> bool:
+    """Return True for a row that is called a total, and whose figures are the sums of those above it."""
+    if str(next((one for one in row if one != ""), "")).strip(" :").casefold() not in TOTALS:
+        return False
+    figures = [(at, one) for at, one in enumerate(row) if _is_figure(one)]
+    sums = [sum(line[at] for line in above if _is_figure(line[at])) for at, _ in figures]
+    return bool(figures) and all(
+        math.isclose(one, total, rel_tol=1e-9, abs_tol=0.005)
+        for (_, one), total in zip(figures, sums, strict=True)
+    )
+
+
+def _is_figure(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _cell(value: Any) -> Cell:
