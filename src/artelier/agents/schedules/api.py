@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, cast
 
+import msgspec
+
 from artelier.agents.launch import launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.dispatcher import fire_now, write
 from artelier.agents.schedules.overlap_policy import CATCH_UPS, OVERLAPS, STORED, Schedule, ScheduleStatus
-from artelier.agents.schedules.queries import schedule_object, schedule_page, schedule_row
+from artelier.agents.schedules.queries import schedule_detail, schedule_page, schedule_row
 from artelier.agents.schedules.recurrence import Timing, checked_timing
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
@@ -96,11 +98,12 @@ class Schedules:
         """`{items, next}` in the order of their making. `status`: `active` or `paused`."""
         if status is not None and status not in STORED:
             raise InvalidRequest("status", expected="active or paused", got=repr(status)[:80])
-        return await schedule_page(self._services, self._desk.id, status=status, after=after, limit=limit)
+        page = await schedule_page(self._services, self._desk.id, status=status, after=after, limit=limit)
+        return msgspec.to_builtins(page)
 
     async def get(self, name: str) -> dict[str, Any]:
         """A schedule with its next time and its newest `runs`. Errors: `NotFound`."""
-        return await schedule_object(self._services, self._desk.id, name)
+        return msgspec.to_builtins(await schedule_detail(self._services, self._desk.id, name))
 
     async def change(
         self,

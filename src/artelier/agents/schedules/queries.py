@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from artelier.agents.schedules.overlap_policy import Schedule
 from artelier.agents.schedules.recurrence import interval
 from artelier.errors import NotFound
@@ -127,10 +129,70 @@ async def schedule_row(services: Services, tenant: str, name: str) -> Schedule:
     return Schedule.of(rows[0])
 
 
+class FiringView(msgspec.Struct, frozen=True, kw_only=True):
+    """A firing with what became of its run."""
+
+    run_id: str
+    due_us: int
+    fired_us: int
+    by: str
+    asked: bool
+    missed: int
+    status: str | None
+    reason: str | None
+    message: str | None
+    is_open: bool
+    is_begun: bool
+    ended_us: int | None
+    cost_microusd: int
+
+
+class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule with what it starts and how its newest run stands."""
+
+    id: str
+    status: str
+    reason: str | None
+    cron: str | None
+    timezone: str | None
+    every: str | None
+    loop: str
+    goal: str
+    model: str
+    workspace: str | None
+    budget_usd: float | str | None
+    overlap: str
+    catch_up: str
+    max_failures: int
+    failures: int
+    firings: int
+    skipped: int
+    last_skip: str | None
+    next_due_us: int | None
+    queued_us: int | None
+    last_run: FiringView | None
+    created_us: int
+    created_by: str
+    changed_us: int
+
+
+class ScheduleDetail(ScheduleView, frozen=True, kw_only=True):
+    """A schedule with its newest firings."""
+
+    runs: list[FiringView]
+
+
+class SchedulePage(msgspec.Struct, frozen=True):
+    """Schedules in the order of their making; `next` is the place to go on from."""
+
+    items: list[ScheduleView]
+    next: int | None
+
+
 async def schedule_page(
     services: Services, tenant: str, *, status: str | None, after: int, limit: int
-) -> dict[str, Any]:
-    """`{items, next}` in the order of their making."""
+) -> SchedulePage:
+    """Return the schedules of a tenant behind a place."""
     limit = max(1, min(limit, PAGE_MAX))
     rows = await services.store.query(
         f"SELECT {COLUMNS} FROM schedules WHERE tenant = ? AND position > ?"
@@ -138,24 +200,23 @@ async def schedule_page(
         (tenant, after, status, limit + 1),
     )
     found = [Schedule.of(row) for row in rows]
-    items = [await _line(services, one) for one in found[:limit]]
-    return {"items": items, "next": found[limit - 1].position if len(found) > limit else None}
+    items = [await _read_schedule(services, one) for one in found[:limit]]
+    return SchedulePage(items, found[limit - 1].position if len(found) > limit else None)
 
 
-async def schedule_object(services: Services, tenant: str, name: str) -> dict[str, Any]:
-    """A schedule with its newest firings as `runs`. Errors: `NotFound`."""
+async def schedule_detail(services: Services, tenant: str, name: str) -> ScheduleDetail:
+    """Return a schedule with its newest firings. Errors: `NotFound`."""
     row = await schedule_row(services, tenant, name)
     found = await services.store.query(
         f"{_FIRING} WHERE f.tenant = ? AND f.schedule = ? ORDER BY f.position DESC LIMIT ?",
         (tenant, name, RUNS_MAX),
     )
-    return {
-        **await _line(services, row),
-        "runs": await _firings(services, tenant, [FiringRow(*one) for one in found]),
-    }
+    shown = await _read_schedule(services, row)
+    runs = await _read_firings(services, tenant, [FiringRow(*one) for one in found])
+    return ScheduleDetail(**msgspec.structs.asdict(shown), runs=runs)
 
 
-async def _line(services: Services, row: Schedule) -> dict[str, Any]:
+async def _read_schedule(services: Services, row: Schedule) -> ScheduleView:
     job: Any = await shown_json(services, row.tenant, row.job)
     if isinstance(job, str):  # it was erased, or the vault key is not here: the mark says which
         job = {"loop": job, "settings": {"goal": job}, "limits": {}}
@@ -165,37 +226,37 @@ async def _line(services: Services, row: Schedule) -> dict[str, Any]:
         found = await services.store.query(
             f"{_FIRING} WHERE f.tenant = ? AND f.run = ?", (row.tenant, row.last_run)
         )
-        [last] = await _firings(services, row.tenant, [FiringRow(*one) for one in found])
-    return {
-        "id": row.schedule,
-        "status": row.status.value,
-        "reason": row.reason or None,
-        "cron": row.cron or None,
-        "timezone": row.zone if row.cron else None,
-        "every": interval(row.every_s) if row.every_s else None,
-        "loop": job["loop"],
-        "goal": str(settings.get("goal", settings.get("prompt", ""))),
-        "model": str(settings.get("model", "")),
-        "workspace": settings.get("workspace") or None,
-        "budget_usd": limits.get("usd"),
-        "overlap": row.overlap,
-        "catch_up": row.catch_up,
-        "max_failures": row.max_failures,
-        "failures": row.failures,
-        "firings": row.firings,
-        "skipped": row.skipped,
-        "last_skip": row.last_skip or None,
-        "next_due_us": row.next_due_us,
-        "queued_us": row.queued_us,
-        "last_run": last,
-        "created_us": row.created_us,
-        "created_by": row.created_by,
-        "changed_us": row.changed_us,
-    }
+        [last] = await _read_firings(services, row.tenant, [FiringRow(*one) for one in found])
+    return ScheduleView(
+        id=row.schedule,
+        status=row.status.value,
+        reason=row.reason or None,
+        cron=row.cron or None,
+        timezone=row.zone if row.cron else None,
+        every=interval(row.every_s) if row.every_s else None,
+        loop=job["loop"],
+        goal=str(settings.get("goal", settings.get("prompt", ""))),
+        model=str(settings.get("model", "")),
+        workspace=settings.get("workspace") or None,
+        budget_usd=limits.get("usd"),
+        overlap=row.overlap,
+        catch_up=row.catch_up,
+        max_failures=row.max_failures,
+        failures=row.failures,
+        firings=row.firings,
+        skipped=row.skipped,
+        last_skip=row.last_skip or None,
+        next_due_us=row.next_due_us,
+        queued_us=row.queued_us,
+        last_run=last,
+        created_us=row.created_us,
+        created_by=row.created_by,
+        changed_us=row.changed_us,
+    )
 
 
-async def _firings(services: Services, tenant: str, rows: Sequence[FiringRow]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+async def _read_firings(services: Services, tenant: str, rows: Sequence[FiringRow]) -> list[FiringView]:
+    found: list[FiringView] = []
     costs = await totals(services.store, tenant, [row.run for row in rows])
     known = await runs_by_id(services.store, tenant, [row.run for row in rows])
     for row in rows:
@@ -204,20 +265,20 @@ async def _firings(services: Services, tenant: str, rows: Sequence[FiringRow]) -
         if not row.begun:
             status = "pending" if row.open else "failed"
         found.append(
-            {
-                "run_id": row.run,
-                "due_us": row.due_us,
-                "fired_us": row.fired_us,
-                "by": row.by,
-                "asked": bool(row.asked),
-                "missed": row.missed,
-                "status": status,
-                "reason": row.code or (None if run is None else run.reason) or None,
-                "message": await shown_json(services, tenant, row.message),
-                "is_open": bool(row.open),
-                "is_begun": bool(row.begun),
-                "ended_us": None if run is None else run.ended_us,
-                "cost_microusd": costs[row.run].total_cost_microusd if row.run in costs else 0,
-            }
+            FiringView(
+                run_id=row.run,
+                due_us=row.due_us,
+                fired_us=row.fired_us,
+                by=row.by,
+                asked=bool(row.asked),
+                missed=row.missed,
+                status=status,
+                reason=row.code or (None if run is None else run.reason) or None,
+                message=await shown_json(services, tenant, row.message),
+                is_open=bool(row.open),
+                is_begun=bool(row.begun),
+                ended_us=None if run is None else run.ended_us,
+                cost_microusd=costs[row.run].total_cost_microusd if row.run in costs else 0,
+            )
         )
     return found
