@@ -274,8 +274,7 @@ class AutonomousAgent:
             # It stands in prompts as what is known; a conversation and a parent have looked already.
             wanted = replace(wanted, prompt=services.escape_placeholders(runs.id, wanted.prompt))
         if not await has_ended(services, runs.id, wanted.run_id):
-            for name in (wanted.model, *wanted.fallbacks):
-                services.model(name)  # a missing key is said here, and no run fails of it
+            _check_models(services, wanted)
         profile = await save_if_new(runs, self.profile)
         job = self._job(_window_for(services, wanted.model, recorded), wanted, profile, tenant)
         kit = await self.kit(runs)
@@ -456,6 +455,12 @@ def check_tools(tools: Iterable[object]) -> tuple[ToolPort, ...]:
     if isinstance(tools, str):
         raise InvalidRequest("tools", expected="a list of tools", got=repr(tools)[:80])
     return tuple(found)
+
+
+def _check_models(services: Services, wanted: Wanted) -> None:
+    """Say here what is wrong with a model, before a run begins. Errors: `UnknownModel`, `MissingKey`."""
+    for name in (wanted.model, *wanted.fallbacks):
+        services.model(name)
 
 
 def _model(model: str | None, llm_model: str | None) -> str:
