@@ -208,6 +208,10 @@ class Kernel:
 
     # The handle
 
+    def add_tool(self, tool: ToolPort) -> None:
+        """Offer one more tool to runs from now on. Errors: `InvalidRequest` for the name of another."""
+        self._services.tools = _by_name([*self._services.tools.values(), tool])
+
     @property
     def services(self) -> Services:
         """The kernel's services, for the packages that build on it."""

@@ -26,12 +26,13 @@ OWN = "artelier"
 
 MODELS = "artelier.models"
 TOOLS = "artelier.tools"
+TOOL_ADAPTERS = "artelier.tool_adapters"
 OPERATION_KINDS = "artelier.operation_kinds"
 EMBEDDERS = "artelier.embedders"
 IMPORTERS = "artelier.importers"
 COMMANDS = "artelier.commands"
 
-GROUPS = (MODELS, TOOLS, OPERATION_KINDS, EMBEDDERS, IMPORTERS, COMMANDS)
+GROUPS = (MODELS, TOOLS, TOOL_ADAPTERS, OPERATION_KINDS, EMBEDDERS, IMPORTERS, COMMANDS)
 """The groups of entry points that are read."""
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.fallback import check_models
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
-from artelier.loops.cycle import go, has_ended
+from artelier.loops.cycle import go, has_ended, host_tools
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
@@ -276,14 +276,9 @@ class AutonomousAgent:
         if not await has_ended(services, runs.id, wanted.run_id):
             _check_models(services, wanted)
         profile = await save_if_new(runs, self.profile)
-        job = self._job(_window_for(services, wanted.model, recorded), wanted, profile, tenant)
+        job = self._job(services, _window_for(services, wanted.model, recorded), wanted, profile, tenant)
         kit = await self.kit(runs)
-        if missing := [name for name in self.acceptance if name not in kit.ports]:
-            raise InvalidRequest(
-                "a gate waits for a tool that the agent does not have",
-                got=", ".join(missing)[:200],
-                expected=", ".join(sorted(kit.ports))[:500],
-            )
+        self._check_acceptance(kit)
         opened = runs.run(
             wanted.run_id,
             loop=LOOP,
@@ -367,8 +362,21 @@ class AutonomousAgent:
             desk=desk,
         )
 
-    def _job(self, window: Window, wanted: Wanted, profile: str, tenant: TenantState) -> Job:
+    def _check_acceptance(self, kit: Kit) -> None:
+        """Errors: `InvalidRequest` for a gate that waits for a tool which the agent does not have."""
+        if missing := [name for name in self.acceptance if name not in kit.ports]:
+            raise InvalidRequest(
+                "a gate waits for a tool that the agent does not have",
+                got=", ".join(missing)[:200],
+                expected=", ".join(sorted(kit.ports))[:500],
+            )
+
+    def _job(
+        self, services: Services, window: Window, wanted: Wanted, profile: str, tenant: TenantState
+    ) -> Job:
         default = ITERATIONS_BOUNDED if _is_bounded(tenant, wanted) else ITERATIONS
+        own = {tool.name for tool in self._tools or ()}
+        given = [name for name in host_tools(services) if name in own]
         job = Job(
             prompt=wanted.prompt,
             model=wanted.model,
@@ -377,6 +385,7 @@ class AutonomousAgent:
             stuck_after=self.stuck_after or 0,
             artifact=wanted.artifact,
             workspace=wanted.workspace,
+            host_tools=tuple(given) if wanted.workspace else (),
             context=self.builder.settings(),
             compaction=self.compaction.settings(),
             window_tokens=window.context_tokens,

@@ -6,7 +6,7 @@ loop `agent` is registered here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -16,6 +16,8 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import AgentResult, Limits
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
+from artelier.loops.cycle import check_host_tools
+from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.ports.tool import ToolPort
 from artelier.tools.built_in import workspace_tools
 from artelier.tools.http.http_json import NAME as OUTSIDE
@@ -141,18 +143,23 @@ register_launch(LOOP, Launch(check=_check_agent, start=_start_agent))
 # The agent of `artelier do`: the shipped tools over one folder
 
 
-def tools_of(services: Services, tenant: str, workspace: str) -> list[ToolPort] | None:
+def tools_of(
+    services: Services, tenant: str, workspace: str, *, host_tools: Sequence[str] = ()
+) -> list[ToolPort] | None:
     """Return the shipped tools over a workspace; None if the run brings tools of its own code.
 
-    Here, and nowhere else, a run gets the tools that touch files. Errors: `AccessDenied` for a folder that is
-    not the tenant's; `NotFound` if it is gone.
+    Here, and nowhere else, a run gets the tools that touch files. `host_tools`: names of tools of the kernel
+    that the run was started with beside them. Errors: `AccessDenied` for a folder that is not the tenant's;
+    `NotFound` if it is gone; `InvalidRequest` for tools that this process was not given.
     """
     if not workspace:
         return None
+    check_host_tools(services, host_tools, what="this run")
     root = services.workspaces.check(tenant, workspace)
     outside = [services.tools[OUTSIDE]] if OUTSIDE in services.tools else []
     shared = services.workspaces.is_confined
-    return [*workspace_tools(root, is_confined=shared), *outside]
+    shipped = [*workspace_tools(root, is_confined=shared), *outside]
+    return [*shipped, *(services.tools[name] for name in host_tools)]
 
 
 def workspace_agent(
@@ -162,7 +169,7 @@ def workspace_agent(
     runs = kernel.for_tenant(tenant)
     return AutonomousAgent(
         kernel=kernel,
-        tools=tools_of(runs.services, runs.id, workspace),
+        tools=tools_of(runs.services, runs.id, workspace, host_tools=all_host_tools(runs.services)),
         max_iterations=max_iterations,
         agent_id="analyst",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.services import Services
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
-from artelier.loops.cycle import check_origin, check_tools, check_workspace
+from artelier.loops.cycle import check_host_tools, check_origin, check_tools, check_workspace
 from artelier.memory.sqlite import keep_beside
 from artelier.ports.memory import MemoryStore
 from artelier.ports.tool import ToolPort
@@ -57,12 +57,14 @@ def registered_loops() -> Mapping[str, BuiltIn]:
     return _LOOPS
 
 
-def kit_of(services: Services, tenant: str, workspace: str, *own: ToolPort) -> dict[str, ToolPort]:
+def kit_of(
+    services: Services, tenant: str, workspace: str, *own: ToolPort, host_tools: Sequence[str] = ()
+) -> dict[str, ToolPort]:
     """Return the tools of a run by name: the workspace's, else the kernel's, and `own` of its loop.
 
     Errors: those of `tools_of`.
     """
-    given = tools_of(services, tenant, workspace)
+    given = tools_of(services, tenant, workspace, host_tools=host_tools)
     return by_name([*(services.tools.values() if given is None else given), *own])
 
 
@@ -141,7 +143,7 @@ async def resume_run(
     agent = AutonomousAgent(
         kernel=kernel,
         context_builder=builder,
-        tools=tools_of(runs.services, runs.id, job.workspace),
+        tools=tools_of(runs.services, runs.id, job.workspace, host_tools=job.host_tools),
         compaction=CompactionStrategy.from_stored(job.compaction),
         acceptance=job.acceptance,
         max_iterations=job.max_iterations,
@@ -250,6 +252,7 @@ async def _check_here(services: Services, tenant: str, run_id: str, job: Job, *,
             hint="Resume it from the program that started it.",
         )
     await _check_origin(services, tenant, run_id, job)
+    check_host_tools(services, job.host_tools, what=f"run {run_id!r}")
     if not job.workspace:
         await check_tools(services, tenant, run_id, tools=tools, own=BUILT_IN_TOOLS, what="run")
 

@@ -136,6 +136,8 @@ class Job:
     """Id of the artifact that the final text becomes; empty for none."""
     workspace: str = ""
     """Root of the workspace tools; empty if the tools come from code."""
+    host_tools: tuple[str, ...] = ()
+    """Tools of the kernel that it was started with beside those of the workspace."""
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Settings of the context builder."""
     compaction: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -193,6 +195,8 @@ class Job:
             stored["is_chat"] = True
         if self.profile:
             stored |= {"profile": self.profile, "session": self.session}
+        if self.host_tools:
+            stored["host_tools"] = list(self.host_tools)
         if self.waiting_turns:
             stored["waiting_turns"] = list(self.waiting_turns)
         if self.news:
@@ -208,7 +212,7 @@ class Job:
         if "identity" in stored:  # runs of version 0.1.0 before there were builders
             stored["context"] = {"identity": stored.pop("identity")}
         earlier = stored.pop("earlier", None)
-        for name in ("acceptance", "waiting_turns", "news", "fallbacks"):
+        for name in ("acceptance", "waiting_turns", "news", "fallbacks", "host_tools"):
             stored[name] = tuple(stored.get(name, ()))
         try:
             return cls(**stored, earlier=Earlier(**earlier) if earlier else None)

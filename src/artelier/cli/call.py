@@ -18,6 +18,7 @@ from artelier.money import parse_usd
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
+    from artelier.cli.brought_tools import BroughtTools
     from artelier.cli.settings.settings import Settings
     from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.telemetry import Telemetry
@@ -36,6 +37,8 @@ class CliCall:
         self._config = config
         self.as_json = as_json
         self.screen = Screen(as_json=as_json)
+        self._brought: list[str] = []
+        """The options of the tools that this command was given."""
         self.resumable: str | None = None
         """The run that a Ctrl-C leaves resumable, once there is one; its command line."""
 
@@ -100,7 +103,9 @@ class CliCall:
         for name, value in (("--db", self._db), ("--tenant", self._tenant), ("--config", self._config)):
             if value is not None:
                 shared += [name, value]
-        return shlex.join(["artelier", *words, *shared])
+        # Without its tools a run cannot go on.
+        brought = self._brought if words[0] in ("resume", "chat", "do", "up") else []
+        return shlex.join(["artelier", *words, *brought, *shared])
 
     def existing(self, database: str | None = None) -> Path:
         """The file of the database, or of another one.
@@ -124,24 +129,31 @@ class CliCall:
         tools: Iterable[ToolPort] = (),
         is_enforced: bool = False,
         workspaces: Workspaces | None = None,
+        brought: BroughtTools | None = None,
     ) -> AsyncGenerator[Kernel]:
         """The open store. Without `create` it must be there already.
 
         `is_enforced`: whatever the settings say, no less than `Policy.enforced()` holds. `workspaces`: in
-        place of those of the settings.
+        place of those of the settings. `brought`: tools that the command line names; they are named again
+        wherever a command line says how a run goes on.
         Errors: `NotFound`, `CorruptStore`, `NewerSchema`, `StoreUnavailable`; `InvalidConfig` for personal
         data without a key.
         """
         from artelier.app import Kernel
+        from artelier.cli.brought_tools import BroughtTools
         from artelier.plugins import Plugins
 
         if not create:
             self.existing()
+        brought = brought or BroughtTools()
+        self._brought = brought.words
         plugins = Plugins(self.settings.plugins, report=lambda error: self.screen.note(str(error), "yellow"))
-        with self._telemetry() as telemetry:
+        async with contextlib.AsyncExitStack() as stack:
+            own = await stack.enter_async_context(brought.open(plugins))
+            telemetry = stack.enter_context(self._telemetry())
             kernel = Kernel.open(
                 self.database,
-                tools=[*tools, *self.settings.tools(environ=os.environ)],
+                tools=[*tools, *own, *self.settings.tools(environ=os.environ)],
                 policy=self.settings.policy(is_enforced=is_enforced),
                 prices=self.settings.prices,
                 windows=self.settings.windows,
@@ -151,6 +163,9 @@ class CliCall:
                 plugins=plugins,
             )
             try:
+                if parked := await brought.add_skills(kernel, self.tenant):
+                    names, way = ", ".join(parked)[:300], self.command_line("skills", "show", parked[0])
+                    self.screen.note(f"skills that wait for an approval: {names}; look: {way}", "yellow")
                 yield kernel
             finally:
                 await kernel.aclose()

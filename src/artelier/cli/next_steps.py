@@ -134,10 +134,14 @@ async def way_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> str:
     can.
     """
     from artelier.agents.loop_registry import code_needed
+    from artelier.loops.cycle import BRING_TOOLS
 
     runs = kernel.for_tenant(run["tenant"])
     root = run if run["root"] == run["id"] else await runs.show(run["root"])
-    if root["loop"] and await code_needed(kernel, run["tenant"], root["id"]) is not None:
+    needed = await code_needed(kernel, run["tenant"], root["id"]) if root["loop"] else None
+    if needed is not None and needed.hint == BRING_TOOLS:
+        return f"{call.command_line('resume', root['id'], '--tools', 'FILE')}, with its tools ({needed.got})"
+    if needed is not None:
         return own_program(root["id"])
     return go_on(call, root)
 

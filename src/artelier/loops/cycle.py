@@ -6,7 +6,7 @@ what came of it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -73,6 +73,17 @@ ResultT = TypeVar("ResultT")
 
 WORKSPACE_DENIED = "the workspace is outside of the folder of its tenant"
 """Why a run is paused whose workspace is outside of its tenant's folder."""
+
+HTTP_JSON = "http_json"
+"""The tool of the settings' own servers, which a run over a workspace has if it is on."""
+
+BRING_TOOLS = (
+    "Give what it was started with: `--tools FILE`, `--skills DIR`, or the folder of its `.mcp.json`;"
+    " or resume it from the program that started it."
+)
+
+OWN_PROGRAM = "Resume it from the program that started it, or give its tools: `--tools FILE`."
+"""Of a run without a workspace, whose tools nobody has said to be of a file."""
 
 HELD_LOOK_S, HELD_LOOKS_MAX = 0.5, 240
 """Another process drives the child: its lease is over after half a minute without a sign of life."""
@@ -189,6 +200,22 @@ async def check_workspace(services: Services, tenant: str, run_id: str, workspac
         raise RunSuspended(run_id, status="paused", reason=WORKSPACE_DENIED)
 
 
+def host_tools(services: Services) -> tuple[str, ...]:
+    """Return the names of the tools that this kernel was given: a new run over a workspace has them too."""
+    return tuple(name for name in services.tools if name != HTTP_JSON)
+
+
+def check_host_tools(services: Services, names: Iterable[str], *, what: str, hint: str = BRING_TOOLS) -> None:
+    """Errors: `InvalidRequest` if a run was started with tools that this process was not given."""
+    missing = [name for name in names if name not in services.tools]
+    if missing:
+        raise InvalidRequest(
+            f"the tools of {what} come from code that is not loaded here",
+            got=", ".join(missing)[:300],
+            hint=hint,
+        )
+
+
 async def check_tools(
     services: Services, tenant: str, run_id: str, *, tools: str | None, own: Collection[str], what: str
 ) -> None:
@@ -196,16 +223,9 @@ async def check_tools(
 
     `tools`: the ref of what it saw. `own`: those that its loop brings itself.
     """
-    if services.tools:
-        return
     listed: list[dict[str, Any]] = await blob_json(services, tenant, tools) or []
-    missing = [str(item["name"]) for item in listed if item["name"] not in own]
-    if missing:
-        raise InvalidRequest(
-            f"the tools of {what} {run_id!r} come from code that is not loaded here",
-            got=", ".join(missing)[:300],
-            hint="Resume it from the program that started it.",
-        )
+    names = [str(item["name"]) for item in listed if item["name"] not in own]
+    check_host_tools(services, names, what=f"{what} {run_id!r}", hint=OWN_PROGRAM)
 
 
 async def code_missing(
@@ -217,14 +237,17 @@ async def code_missing(
     workspace: str,
     own: Collection[str],
     hint: str,
+    host_tools: Sequence[str] = (),
 ) -> InvalidRequest | None:
     """Return why only the program that started a run can go on with it; None if anybody can.
 
-    `what` the run is, for people. `own`: tools that its loop brings itself. Errors: `NotFound`.
+    `what` the run is, for people. `own`: tools that its loop brings itself. `host_tools`: those of the kernel
+    that it was started with over its workspace. Errors: `NotFound`.
     """
     try:
         if workspace:
             await check_origin(services, tenant, run_id, what=what, hint=hint)
+            check_host_tools(services, host_tools, what=f"{what} {run_id!r}")
         else:
             row = await run_row(services.store, tenant, run_id)
             await check_tools(services, tenant, run_id, tools=row.tools, own=own, what=what)

@@ -444,8 +444,8 @@ class ToolRegistry:
 SHIPPED = frozenset(
     (
         *("ask_person", "calculator", "describe_tables", "http_json", "list_dir", "python", "query_sql"),
-        *("read_file", "search_text", "write_file", "read_artifact", "delegate"),
-        *("load_skill", "use_skill", "unload_skill", "read_skill_file", "search_skills"),
+        *("read_file", "search_text", "write_file", "read_artifact", "delegate", "delegate_task"),
+        *("skill", "load_skill", "use_skill", "unload_skill", "read_skill_file", "search_skills"),
         *("core_memory_append", "core_memory_replace", "core_memory_search", "remember", "recall", "forget"),
         "history_search",
     )

@@ -49,6 +49,15 @@ def plugin_points() -> dict[str, PluginPoint[Any]]:
     from artelier.operations.kinds import KIND_POINT
     from artelier.plugins import IMPORTER_POINT
     from artelier.tools.function import TOOL_POINT
+    from artelier.tools.tool_file import ADAPTER_POINT
 
-    points = (MODEL_POINT, TOOL_POINT, KIND_POINT, EMBEDDER_POINT, IMPORTER_POINT, COMMAND_POINT)
+    points = (
+        MODEL_POINT,
+        TOOL_POINT,
+        ADAPTER_POINT,
+        KIND_POINT,
+        EMBEDDER_POINT,
+        IMPORTER_POINT,
+        COMMAND_POINT,
+    )
     return {point.group: point for point in points}

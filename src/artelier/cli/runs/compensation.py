@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from artelier.cli import exit_codes
+from artelier.cli.brought_tools import BroughtTools, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.runs.app import RunId, app
-from artelier.cli.work.run import ToolsFile, tools_of_file
 from artelier.errors import RunSuspended
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def compensate(
     call: CliCall,
     run: RunId,
-    tools: ToolsFile = None,
+    tools: ToolFiles = None,
     upto: Annotated[
         str | None, typer.Option("--upto", metavar="STEP", help="Back to this step, with it, and no further.")
     ] = None,
@@ -34,8 +34,7 @@ async def compensate(
     """
     from artelier.kernel.tool_calls.compensation import CompensationFailed
 
-    found = tools_of_file(tools)
-    async with call.kernel(tools=found) as kernel:
+    async with call.kernel(brought=BroughtTools.of(tools)) as kernel:
         runs = kernel.for_tenant(call.tenant)
         again = _again(call, run, tools, upto)
         try:
@@ -47,15 +46,15 @@ async def compensate(
             raise
         shown = await runs.show(run)
         _show(call, done)
-        if done.not_undone and tools is None:
+        if done.not_undone and not tools:
             file = "FILE" if shown["loop"] else (shown["agent"] or "").partition(":")[0] or "FILE"
-            call.screen.note(f"with the tools that made them: {_again(call, run, file, upto)}")
+            call.screen.note(f"with the tools that made them: {_again(call, run, [file], upto)}")
     return exit_codes.COMPLETED
 
 
-def _again(call: CliCall, run: str, tools: str | None, upto: str | None) -> str:
+def _again(call: CliCall, run: str, tools: list[str] | None, upto: str | None) -> str:
     """The same command once more."""
-    options = [*(("--tools", tools) if tools else ()), *(("--upto", upto) if upto else ())]
+    options = [*BroughtTools.of(tools).words, *(("--upto", upto) if upto else ())]
     return call.command_line("runs", "compensate", run, *options)
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from artelier.cli.brought_tools import BroughtTools, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.exit_codes import COMPLETED
 from artelier.cli.runs.app import RunId, app
-from artelier.cli.work.run import Replay, ToolsFile, tools_of_file
+from artelier.cli.work.run import Replay
 from artelier.errors import Conflict, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ async def resume(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Approve whatever the run asks.")] = False,
     replay: Replay = "strict",
+    tools: ToolFiles = None,
+    skills: SkillFolders = None,
 ) -> int:
     """Go on with a run where it stopped.
 
@@ -74,7 +77,7 @@ async def resume(
     if budget_usd is not None:
         caps["usd"] = call.dollars(budget_usd)
     raised = {"max_iterations": max_iterations, "stuck_after": stuck_after}
-    async with call.kernel() as kernel:
+    async with call.kernel(brought=BroughtTools.of(tools, skills)) as kernel:
         if replay == "fork_on_drift":
             run = await kernel.for_tenant(call.tenant).goes_on_as(run)
         is_asked = bool(caps or note.strip() or any(raised.values()))
@@ -322,7 +325,8 @@ async def reconcile(
         bool, typer.Option("--retry", help="Call it again with the same idempotency key.")
     ] = False,
     probe: Annotated[bool, typer.Option("--probe", help="Let the tool ask the outside world.")] = False,
-    tools: ToolsFile = None,
+    tools: ToolFiles = None,
+    skills: SkillFolders = None,
 ) -> None:
     """Settle a side effect whose outcome is unknown.
 
@@ -343,12 +347,13 @@ async def reconcile(
             expected="--succeeded, --failed, --retry or --probe",
             got=" and ".join(f"--{name}" for name in answers) or "none",
         )
-    if tools is not None and not probe:
+    brought = BroughtTools.of(tools, skills)
+    if brought.words and not probe:
         raise InvalidRequest("--tools is for --probe", expected="--probe --tools FILE")
-    async with call.kernel(tools=tools_of_file(tools)) as kernel:
+    async with call.kernel(brought=brought) as kernel:
         step = await _unknown_step(call, kernel, run, step)
         if probe:
-            await _settle_by_probe(call, kernel, run, step, has_tools=tools is not None)
+            await _settle_by_probe(call, kernel, run, step, has_tools=bool(brought.words))
         else:
             desk = kernel.for_tenant(call.tenant)
             await desk.reconcile(run, step, by=call.person, **answers)
@@ -388,7 +393,7 @@ async def _unknown_step(call: CliCall, kernel: Kernel, run: str, step: str | Non
 
 
 async def _settle_by_probe(call: CliCall, kernel: Kernel, run: str, step: str, *, has_tools: bool) -> None:
-    """Settle by the probe of a tool: of the file that was named, or of the workspace that the run names."""
+    """Settle by the probe of a tool: one that was brought, or one of the workspace that the run names."""
     import dataclasses
 
     from artelier.agents.launch import tools_of
@@ -396,15 +401,17 @@ async def _settle_by_probe(call: CliCall, kernel: Kernel, run: str, step: str, *
     from artelier.kernel import reconcile
 
     services = kernel.services
-    if not has_tools:
-        if not (await kernel.for_tenant(call.tenant).show(run))["loop"]:
+    is_built_in = bool((await kernel.for_tenant(call.tenant).show(run))["loop"])
+    if is_built_in or not has_tools:
+        if not is_built_in:
             raise InvalidRequest(
                 f"the tools of run {run} are in code that is not loaded here",
                 hint="Name its file with --tools, or settle it with --succeeded, --failed or --retry.",
             )
         settings = await settings_of(kernel, call.tenant, run)
         tools = tools_of(kernel.services, call.tenant, settings["workspace"]) or []
-        services = dataclasses.replace(services, tools={tool.name: tool for tool in tools})
+        named = {tool.name: tool for tool in tools}
+        services = dataclasses.replace(services, tools={**services.tools, **named})
     state = await kernel.for_tenant(call.tenant).state()
     await reconcile(services, state, run, step, answer="probe", result=None, by=call.person)
 

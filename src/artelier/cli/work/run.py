@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
-import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,8 +20,6 @@ from artelier.pii.scrubber_registry import redact_output
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.kernel import Run
-    from artelier.ports.tool import ToolPort
-    from artelier.tools import Tool
 
 app = alone()
 
@@ -65,6 +61,7 @@ async def run(
     from artelier.cli.run_ids import fresh_id
     from artelier.cli.work.sigterm import end_on_sigterm
     from artelier.kernel.run.results import FINAL
+    from artelier.tools.tool_file import tools_in
 
     usd = call.dollars(budget_usd)
     module, function, label = load(target)
@@ -190,14 +187,14 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     Errors: `InvalidRequest` for a target, file or function that cannot be used; `NotFound` for a file that
     is not there.
     """
+    from artelier.tools.tool_file import import_file
+
     file, _, name = target.rpartition(":")
     if not file or not name.isidentifier():
         raise InvalidRequest(
             "this names no function", expected="FILE:FUNCTION, such as refunds.py:main", got=target
         )
     path = Path(file)
-    if not path.is_file():
-        raise NotFound("the file is not there", got=file)
     module = import_file(path)
     function = getattr(module, name, None)
     if not inspect.iscoroutinefunction(function):
@@ -212,54 +209,3 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
             got="nothing of that name" if function is None else type(function).__name__,
         )
     return module, function, f"{path.name}:{name}"
-
-
-def import_file(path: Path) -> ModuleType:
-    """The module of a file that is there. Errors: `InvalidRequest` for one that cannot be loaded."""
-    # A name of its own: a file called json.py must not become everybody's json.
-    name = f"artelier_run_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise InvalidRequest("this is no Python file", expected="a file that ends in .py", got=str(path))
-    module = importlib.util.module_from_spec(spec)
-    # Its neighbours can be imported (last, so that they hide nothing), and dataclasses find their module.
-    sys.path.append(str(path.resolve().parent))
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except ArtelierError:
-        raise
-    except (Exception, SystemExit) as error:  # whatever the file does when it is loaded
-        if isinstance(error, SyntaxError):
-            raise InvalidRequest(f"{path}:{error.lineno}: {error.msg}") from error
-        place = _place(error) if isinstance(error, Exception) else "it called sys.exit"
-        raise InvalidRequest(f"{path} cannot be loaded", got=place) from error
-    return module
-
-
-def tools_in(module: ModuleType) -> list[Tool[..., Any]]:
-    """The tools that a module holds, each once."""
-    from artelier.tools import Tool
-
-    found: dict[int, Tool[..., Any]] = {}
-    for value in vars(module).values():
-        if isinstance(value, Tool):
-            found[id(value)] = value  # pyright: ignore[reportUnknownArgumentType] - of any signature
-    return list(found.values())
-
-
-ToolsFile = Annotated[
-    str | None, typer.Option("--tools", metavar="FILE", help="Python file with the run's tools.")
-]
-
-
-def tools_of_file(file: str | None) -> list[ToolPort]:
-    """Return the tools of a Python file; none without a file.
-
-    Errors: `NotFound`; `InvalidRequest` for a file that cannot be loaded.
-    """
-    if file is None:
-        return []
-    if not Path(file).is_file():
-        raise NotFound("the file is not there", got=file)
-    return [*tools_in(import_file(Path(file)))]

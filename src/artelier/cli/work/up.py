@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from artelier.cli.brought_tools import BroughtTools, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
@@ -91,6 +92,8 @@ async def up(
         str | None,
         typer.Option("--goal", metavar="TEXT", help="Plan and launch this, unless it was launched before."),
     ] = None,
+    tools: ToolFiles = None,
+    skills: SkillFolders = None,
     pace: Pace = 0.0,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
@@ -132,7 +135,8 @@ async def up(
     for file in (file_of(call.database), auth):
         if file is not None and file != ":memory:":
             workspaces.check_private(file)
-    await _open(call, settings, workspaces, opens=open_, goal=goal, pace=pace)
+    brought = BroughtTools.of(tools, skills)
+    await _open(call, settings, workspaces, brought, opens=open_, goal=goal, pace=pace)
 
 
 def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSettings:
@@ -170,6 +174,7 @@ async def _open(
     call: CliCall,
     settings: ServerSettings,
     workspaces: Workspaces,
+    brought: BroughtTools,
     *,
     opens: bool,
     goal: str | None,
@@ -182,7 +187,9 @@ async def _open(
     try:
         # What people reach over a network, or share, is held to more than what is one person's own.
         is_shared = settings.users is not None
-        async with call.kernel(create=True, is_enforced=is_shared, workspaces=workspaces) as kernel:
+        async with call.kernel(
+            create=True, is_enforced=is_shared, workspaces=workspaces, brought=brought
+        ) as kernel:
             await check_one_tenant(kernel, settings, workspaces)
             if pace:
                 kernel.models.pace_offline(pace)

@@ -249,7 +249,8 @@ async def _tools(
     own = _parse_steering(steered)
     pools = [_parse_steering(await _steering(desk, f"{group}/steering")) for group in groups]
     shared = [one for one in pools if one is not None]
-    place = place_without_task(agent, workspace=await _workspace_of(desk, mission))
+    workspace, host_tools = await _workspace_of(desk, mission)
+    place = place_without_task(agent, workspace=workspace, host_tools=host_tools)
     comes = await upcoming(desk, agent)
     with suppress(NotFound, InvalidRequest):  # such as a task that its agent has no model for
         place = place if comes is None else await place_of(desk, comes)
@@ -278,11 +279,12 @@ def _parse_steering(steered: dict[str, Any] | None) -> Steering | None:
     return None
 
 
-async def _workspace_of(desk: Any, mission: str) -> str:
+async def _workspace_of(desk: Any, mission: str) -> tuple[str, tuple[str, ...]]:
+    """Return the workspace of a mission, and the tools of the kernel that it has beside it."""
     from artelier.missions.plan.mission_runner import recorded_job
 
     job = await recorded_job(desk, mission) if mission else None
-    return "" if job is None else job.workspace
+    return ("", ()) if job is None else (job.workspace, job.host_tools)
 
 
 CARDS = "agents/"

@@ -14,6 +14,7 @@ from artelier.kernel import Limits, run_row
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.steps import open_approvals
 from artelier.kernel.run.context import is_final
+from artelier.loops.cycle import host_tools
 from artelier.missions.definition import TEXT_CHARS_MAX
 from artelier.missions.plan.mission_loop import LAUNCH
 from artelier.missions.plan.mission_queries import checked_plan, mission_object
@@ -80,17 +81,18 @@ def mission_job(
     folder = ""
     if workspace:
         folder = desk.services.workspaces.check(desk.id, workspace)
-    given = None
+    given, brought = None, host_tools(desk.services) if folder else ()
     if plan is not None:
         given = checked_plan(dict(plan))
-        usable(desk.services, given, tools=kit(desk, folder))
+        usable(desk.services, given, tools=kit(desk, folder, brought))
     looks = is_plain and given is None and is_plain_question(goal)
     if looks:
-        given = checked_plan(plain_plan(goal, kit(desk, folder).values()))
+        given = checked_plan(plain_plan(goal, kit(desk, folder, brought).values()))
     return MissionJob(
         goal=goal,
         model=model,
         workspace=folder,
+        host_tools=brought,
         auto_launch=auto_launch,
         plan=given,
         at_most=at_most,
@@ -137,10 +139,10 @@ async def launch_mission(
     edited = None
     if plan is not None:
         edited = checked_plan(dict(plan))
-        usable(desk.services, edited, tools=kit(desk, job.workspace))
+        usable(desk.services, edited, tools=kit(desk, job.workspace, job.host_tools))
     else:
         question: dict[str, Any] = await blob_json(desk.services, desk.id, asked[1]) or {}
-        usable(desk.services, question["details"]["plan"], tools=kit(desk, job.workspace))
+        usable(desk.services, question["details"]["plan"], tools=kit(desk, job.workspace, job.host_tools))
     await desk.approve(mission, asked[0], arguments=edited, by=by)
     return await mission_object(desk, mission)
 

@@ -359,6 +359,7 @@ class MissionLoop:
             task.id,
             model=run.core.model_override or self._job.model,
             workspace=self._job.workspace,
+            host_tools=self._job.host_tools,
             mission=run.id,
             looks=self._job.looks,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -103,7 +104,7 @@ async def _drive(
         goal=job.goal,
         settings=job.settings(),
         limits=limits,
-        tools=kit(desk, job.workspace),
+        tools=kit(desk, job.workspace, job.host_tools),
         on_wait=on_wait,
         principal=f"mission:{mission}",
         by=by,
@@ -117,9 +118,10 @@ async def _drive(
         await MissionLoop(run, stored or job, desk=desk).drive()
 
 
-def kit(desk: Any, workspace: str) -> dict[str, ToolPort]:
+def kit(desk: Any, workspace: str, host_tools: Sequence[str]) -> dict[str, ToolPort]:
     """The tools that a mission's agents may be given, by name."""
-    return kit_of(desk.services, desk.id, workspace, read_artifact_tool(desk.services))
+    own = read_artifact_tool(desk.services)
+    return kit_of(desk.services, desk.id, workspace, own, host_tools=host_tools)
 
 
 async def recorded_job(desk: Any, mission: str) -> MissionJob | None:
@@ -151,6 +153,7 @@ async def code_needed(desk: Any, mission: str) -> InvalidRequest | None:
         workspace=job.workspace,
         own=("read_artifact",),
         hint="Plan it anew here: `artelier do GOAL --workspace DIR`.",
+        host_tools=job.host_tools,
     )
 
 

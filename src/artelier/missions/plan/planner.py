@@ -40,6 +40,8 @@ class MissionJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     workspace: str = ""
     """The folder that the shipped tools work on; empty for the tools of the program."""
+    host_tools: tuple[str, ...] = ()
+    """Tools of the kernel that it was started with beside those of the workspace."""
     auto_launch: bool = False
     at_most: bool = False
     """Whether the estimate of the plan is the goal's budget."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.ids import OPERATOR
+from artelier.loops.cycle import host_tools as all_host_tools
 from artelier.missions.definition import AgentContent, TaskContent, check_name, validate_form
 
 LOOP = "task"
@@ -44,6 +45,8 @@ class TaskJob:
     """Tools that the agent was planned with: they are listed first."""
     workspace: str = ""
     """Root of the workspace tools; empty if the kernel's are used."""
+    host_tools: tuple[str, ...] = ()
+    """Tools of the kernel that it was started with beside those of the workspace."""
     window_tokens: int = 128_000
     max_output_tokens: int = 1_024
     """Of the model when the run began: what a prompt may take is decided by these alone."""
@@ -61,14 +64,16 @@ class TaskJob:
         settings = {**asdict(self), "tools": list(self.tools), "scopes": list(self.scopes)}
         if not self.looks:
             del settings["looks"]  # as runs of earlier versions are stored
-        return settings
+        if not settings.pop("host_tools"):
+            return settings
+        return {**settings, "host_tools": list(self.host_tools)}
 
     @classmethod
     def from_stored(cls, settings: Any) -> TaskJob:
         """The job of a recorded run. Errors: `CorruptStore` if the settings are not one's."""
         try:
             stored: dict[str, Any] = {"rules": RULES_HARD, **settings}
-            for name in ("tools", "scopes"):
+            for name in ("tools", "scopes", "host_tools"):
                 stored[name] = tuple(stored.get(name, ()))
             return cls(**stored)
         except (TypeError, ValueError) as error:
@@ -121,9 +126,16 @@ class TaskResult:
 
 
 async def task_job(
-    desk: Any, task: str, *, model: str = "", workspace: str = "", mission: str = "", looks: bool = False
+    desk: Any,
+    task: str,
+    *,
+    model: str = "",
+    workspace: str = "",
+    host_tools: tuple[str, ...] | None = None,
+    mission: str = "",
+    looks: bool = False,
 ) -> TaskJob:
-    """The job of a task that begins now.
+    """The job of a task that begins now. `host_tools`: its mission's; None for those of the kernel.
 
     Of the models, the agent's own comes first, then the mission's, then that which the task was made with.
     Errors: `NotFound`; `InvalidRequest` for a task without an agent or a model.
@@ -149,6 +161,7 @@ async def task_job(
         )
     window = desk.services.window_of(name)
     groups = await artifacts.groups_of(agent_id)
+    folder = workspace or str(kept.get("workspace") or "")
     return TaskJob(
         task=task,
         definition=content.model_dump(mode="json"),
@@ -160,7 +173,8 @@ async def task_job(
         steering=agent.steering_artifact_id or "",
         memory=agent.memory_artifact_id or "",
         tools=tuple(agent.tools),
-        workspace=workspace or str(kept.get("workspace") or ""),
+        workspace=folder,
+        host_tools=(all_host_tools(desk.services) if host_tools is None else host_tools) if folder else (),
         window_tokens=window.context_tokens,
         max_output_tokens=window.max_output_tokens,
         scopes=(f"agent:{agent_id}", *(f"membrane:{group}" for group in groups)),

@@ -353,6 +353,7 @@ async def job_of(desk: Any, standing: TaskStanding) -> TaskJob:
         mission=standing.mission,
         model=mission.model,
         workspace=mission.workspace,
+        host_tools=mission.host_tools,
         looks=mission.looks,
     )
 

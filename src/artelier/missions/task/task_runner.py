@@ -119,7 +119,7 @@ def kit(desk: TenantScope, job: TaskJob) -> dict[str, ToolPort]:
     Errors: `NotFound` if the workspace is gone.
     """
     own = (read_artifact_tool(desk.services, principal=job.agent), delegate_tool(desk, job, drive=drive_task))
-    return kit_of(desk.services, desk.id, job.workspace, *own)
+    return kit_of(desk.services, desk.id, job.workspace, *own, host_tools=job.host_tools)
 
 
 def _results_of(desk: TenantScope, job: TaskJob) -> Any:
@@ -165,6 +165,7 @@ async def code_needed(desk: TenantScope, run_id: str) -> InvalidRequest | None:
         workspace=job.workspace,
         own=OWN_TOOLS,
         hint="Make the task anew here, with a workspace of this machine.",
+        host_tools=job.host_tools,
     )
 
 

@@ -140,9 +140,12 @@ async def place_of(desk: TenantScope, comes: Upcoming) -> Workplace:
     )
 
 
-def place_without_task(agent: str, *, workspace: str) -> Workplace:
+def place_without_task(agent: str, *, workspace: str, host_tools: tuple[str, ...] = ()) -> Workplace:
     """Return the place of an agent that no task waits for."""
-    return Workplace(job=TaskJob(task=agent, definition={}, agent=agent, model="", workspace=workspace))
+    job = TaskJob(
+        task=agent, definition={}, agent=agent, model="", workspace=workspace, host_tools=host_tools
+    )
+    return Workplace(job=job)
 
 
 async def offers(desk: TenantScope, place: Workplace, steering: Steering | None) -> list[OfferedTool]:

@@ -269,7 +269,9 @@ def listed_tools(
     """Return the tools that are listed: steering may ask for fewer than are on."""
     words = f"{task.goal}\n{task.success_criteria}"
     first = (*job.tools, *state.tools)
-    return select_tools(seen.items("tools"), breadth=guidance.breadth, first=first, words=words)
+    # First those that somebody brought: only so many are listed.
+    there = sorted(seen.items("tools"), key=lambda one: one["name"] not in job.host_tools)
+    return select_tools(there, breadth=guidance.breadth, first=first, words=words)
 
 
 def tail_section(state: TaskState, *, seen: DecisionReadings) -> Section:

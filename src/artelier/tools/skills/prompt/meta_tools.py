@@ -15,7 +15,7 @@ from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools.function import Tool, tool
 from artelier.tools.skills.approval.pins import usable_tools
-from artelier.tools.skills.prompt.listing import render, short_line
+from artelier.tools.skills.prompt.listing import Listing, render, short_line
 from artelier.tools.skills.skill import Skill, TenantSkills, run_code
 from artelier.tools.skills.view import pin_of
 
@@ -156,6 +156,27 @@ def _unknown(name: str, names: list[str]) -> ToolFailed:
     else:
         hint = "Use a name of the list of skills."
     return ToolFailed(f"there is no skill named {name[:64]!r}", hint=hint)
+
+
+def skill_tool(catalog: Catalog, services: Services, listing: Listing) -> Tool[..., Any]:
+    """Return the one tool behind which the skills of some folders stand, for loops that list none.
+
+    Its description names the active skills, as far as a description may be long.
+    """
+    desk = _SkillLookup(catalog, services)
+    lines = [one.line for one in listing.skills if one.status == "active"]
+    text = render("skill-tool-1.md", skills="; ".join(lines) or "none")
+
+    @tool(side_effect=False, description=text)
+    async def skill(name: str, context: ToolContext, file: str = "") -> dict[str, Any]:
+        found = await desk.skill(name, context)
+        if not file:
+            return await desk.value(found, context)
+        if found.found.read_file is None:
+            raise ToolFailed(f"the skill `{name}` has no files")
+        return {"skill": name, "path": file, "text": await found.found.read_file(file)}
+
+    return skill
 
 
 def _load(desk: _SkillLookup) -> Tool[..., Any]:
