@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import Run
-from artelier.errors import Conflict, InvalidRequest, NotFound, ReplayMismatch, RunStopped
+from artelier.errors import Conflict, InvalidRequest, NotFound, ReplayMismatch, RunStopped, RunSuspended
 from artelier.kernel.events import RunCancelled
 from artelier.log import Batch, Receipt
 from artelier.log.sqlite.writer import POLL_S
@@ -340,5 +340,35 @@ def test_a_wait_that_begins_while_a_cancellation_is_being_written_is_not_recorde
             with pytest.raises(RunStopped):
                 await work
             assert (await kinds(kernel))[-1] == "run.cancelled"
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("verb", ["approve", "signal"])
+def test_what_a_run_waits_for_and_that_comes_while_it_is_being_suspended_wakes_it(
+    tmp_path: Path, verb: str
+) -> None:
+    """The answer stood before the suspension, and nobody woke the run: it waited for ever."""
+
+    async def wait(run: Run) -> Any:
+        if verb == "approve":
+            return bool(await run.approve("go?"))
+        return await run.wait_for("go")
+
+    async def scenario() -> None:
+        with open_kernel(tmp_path) as kernel:
+            runs = kernel.for_tenant()
+
+            async def code(run: Run) -> Any:
+                try:
+                    return await wait(run)
+                except RunSuspended:  # decided, and not yet recorded
+                    await (runs.approve("r") if verb == "approve" else runs.signal("r", "go", True))
+                    raise
+
+            await drive(runs, code, on_wait="suspend")
+            assert (await runs.show("r"))["status"] == "pending"
+            assert await drive(runs, wait, on_wait="suspend") == "completed"
+            assert await result_of(runs) is True
 
     play(scenario())

@@ -206,6 +206,8 @@ class RunCore(ToolBounds):
         self.questions: dict[str, Recorded] = {}
         """What tools have asked people, by step key, with the answers so far."""
         self.signals: list[tuple[int, str, BlobRef | None]] = []
+        self.awaited_signals: set[str] = set()
+        """Names that a step of this drive waits for."""
         self.notes: list[tuple[int, BlobRef]] = []
         """Injected notes that no `notes` step has taken: `(seq, text)`."""
         self.listener: asyncio.Task[None] | None = None
@@ -580,6 +582,11 @@ class RunCore(ToolBounds):
         self.ending = True
         if self.listener is not None:
             await asyncio.wait((self.listener,))
+
+    @property
+    def can_go_on(self) -> bool:
+        """True if an answer or a signal came after a step had begun to suspend the drive over it."""
+        return bool(self.answers) or any(name in self.awaited_signals for _, name, _ in self.signals)
 
     @property
     def control(self) -> Stream:

@@ -597,7 +597,10 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
         own = error.run_id == core.run_id  # else a child of this run waits; so does this run
         # Nobody paused this run if only its child is: it goes on as soon as the child does.
         is_child_paused = error.status == RunStatus.PAUSED and not own
-        core.lifecycle.become(RunStatus.WAITING if is_child_paused else RunStatus(error.status))
+        status = RunStatus.WAITING if is_child_paused else RunStatus(error.status)
+        if own and core.can_go_on and status in (RunStatus.WAITING_APPROVAL, RunStatus.WAITING):
+            status = RunStatus.PENDING  # what it waits for has come: nobody would wake it any more
+        core.lifecycle.become(status)
         reason = (error.reason or "") if own else error.run_id
         return ev.RunSuspendedEvent(status=core.status, reason=reason[:200]), []
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit | SystemExit):

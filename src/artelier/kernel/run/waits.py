@@ -148,11 +148,14 @@ async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None
         if not is_shown:
             await core.writer.commit(started)
     core.nudge()
+    if name:
+        core.awaited_signals.add(name)
     since = core.turn
     while (ended := _find_end(core, started)) is None:
         waits_for = RunSuspended(core.run_id, status=RunStatus.WAITING.value, reason=name or "timer")
         await _wait(core, waits_for, key=key, since=since, until_us=started.until_us)
         since = core.turn
+    core.awaited_signals.discard(name)
     await core.writer.commit(ended)
     core.lifecycle.report(RunStatus.RUNNING)
     return ended.outcome, await core.told_json(ended.data)
