@@ -19,6 +19,7 @@ ALLOWED: dict[str, str] = {
     "large artifacts, and files of the command line that `casting` reads, in a thread": """
         artifacts/content.py:<module> msgspec.json.Decoder
         operations/lore/untrusted_files.py:<module> msgspec.json.Decoder
+        operations/lore/untrusted_files.py:_place json.loads
         operations/lore/character_cards.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """

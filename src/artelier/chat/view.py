@@ -436,6 +436,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
             number=number,
             user=turn.user,
             tokens=turn.tokens,
+            hidden=turn.hidden,
         )
         if not found:
             raise InvalidEvent("an imported turn says nothing", got="neither words nor replies")
@@ -458,6 +459,7 @@ def _turn_of_replies(
     number: int,
     user: ev.BlobRef | None = None,
     tokens: int = 0,
+    hidden: tuple[str, ...] = (),
 ) -> list[int]:
     """A turn that no run has made; its nodes, that of the person's words first if there are any."""
     if len(replies) > VARIANTS_MAX:
@@ -478,11 +480,13 @@ def _turn_of_replies(
     made: list[int] = []
     if user is not None:
         words = encoded_parts((ev.ReplyPart(text=user),))
-        tree_rows.insert(tx, replace(node, user=words, status=TurnStatus.ASKED))
+        bit = tree_rows.WORDS_HIDDEN if "user" in hidden else 0
+        tree_rows.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
         parts = encoded_parts((ev.ReplyPart(text=reply),))
-        own = replace(node, node=first + len(made), variant=variant, parts=parts)
+        bit = tree_rows.REPLY_HIDDEN if "assistant" in hidden else 0
+        own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit)
         tree_rows.insert(tx, own)
         made.append(own.node)
     return made

@@ -350,6 +350,8 @@ class ImportedTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     selected: int = 0
     """Which of `variants`, from 0."""
     tokens: int = 0
+    hidden: tuple[str, ...] = ()
+    """`user`, `assistant`: whose message prompts leave out."""
 
 
 @event("turns.imported")

@@ -162,10 +162,9 @@ def test_what_can_be_repaired_without_a_guess_is(data: dict[str, Any], field: st
 def test_every_wrong_field_is_named_at_once() -> None:
     book = {"entries": [{"keys": 3, "content": []}, "x", {"keys": [{}], "insertion_order": "high"}]}
     with pytest.raises(InvalidImport) as caught:
-        read_card(changed(description=[], tags={}, extensions=3, character_book=book))
+        read_card(changed(tags={}, extensions=3, character_book=book))
 
     for said in (
-        "data.description: expected text, got []",
         "data.tags: expected a list",
         "data.extensions:",
         "character_book.entries[0].keys:",
@@ -238,7 +237,7 @@ def test_what_is_not_followed_is_said() -> None:
                 "spec_version": "4.1",
                 "fav": True,
                 "mystery": 1,
-                "data": {**V3["data"], "extensions": {"depth_prompt": {"prompt": "x"}, "regex_scripts": [1]}},
+                "data": {**V3["data"], "extensions": {"depth_prompt": {"prompt": 3}, "regex_scripts": [1]}},
             }
         )
     )
@@ -246,6 +245,35 @@ def test_what_is_not_followed_is_said() -> None:
     said = " ".join(card.warnings)
     assert all(word in said for word in ("4.1", "mystery", "depth_prompt", "regex_scripts"))
     assert card.character.extensions["regex_scripts"] == [1]
+
+
+def test_a_text_of_another_type_is_left_out_and_named() -> None:
+    card = read_card(changed(description=[], post_history_instructions=False, creator_notes=7))
+
+    assert (card.character.description, card.character.post_history_instructions) == ("", "")
+    assert card.character.creator_notes == "7"
+    said = " ".join(card.warnings)
+    assert "data.description: expected text, got []" in said
+    assert "data.post_history_instructions: expected text, got False" in said
+
+
+def test_a_card_in_the_form_of_pygmalion_is_read() -> None:
+    card = read_card(
+        encoded(
+            {
+                "char_name": "Quill",
+                "char_persona": "An automaton.",
+                "world_scenario": "A museum.",
+                "char_greeting": "Visitor.",
+                "example_dialogue": "You: Hi.",
+            }
+        )
+    )
+
+    character = card.character
+    assert (character.name, character.description) == ("Quill", "An automaton.")
+    assert (character.scenario, character.first_message) == ("A museum.", "Visitor.")
+    assert "Pygmalion" in card.warnings[0]
 
 
 def test_warnings_are_few_whatever_the_file() -> None:

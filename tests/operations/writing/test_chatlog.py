@@ -76,19 +76,17 @@ def test_system_messages_are_kept_as_such() -> None:
         )
     )
 
-    assert [(turn.user, turn.variants) for turn in chat.turns] == [("hi", ("hello",)), ("bye", ())]
+    assert [(turn.user, turn.variants) for turn in chat.turns] == [
+        ("hi", ("hello",)),
+        ("secret", ()),
+        ("bye", ()),
+    ]
     assert [(note.text, note.hidden) for note in chat.turns[0].system] == [
         ("Welcome", True),
         ("Night falls.", False),
-        ("secret", True),
     ]
-    assert [note.role for note in chat.turns[0].messages] == [
-        "system",
-        "user",
-        "system",
-        "assistant",
-        "system",
-    ]
+    assert [note.role for note in chat.turns[0].messages] == ["system", "user", "system", "assistant"]
+    assert chat.turns[1].messages[0].hidden, "a hidden message of a person is theirs"
 
 
 def test_several_in_a_row_make_turns_of_their_own() -> None:
@@ -194,18 +192,14 @@ BAD = {
     "empty": (b"", "this is no chat"),
     "blank": (b"\n\n  \n", "this is no chat"),
     "no json": (b"hello", "line 1 is no JSON"),
-    "cut off": (lines(HEAD, GREETING)[:-9], "line 2 is no JSON"),
-    "a list": (b"[]", "line 1: expected an object"),
+    "a list": (b"[]", "line 1: left out: expected an object"),
     "a card": (b'{"name": "x", "description": "y"}', "expected a message or the head"),
-    "no text": (lines(HEAD, {"name": "x"}), "line 2: expected `mes`"),
-    "text that is none": (lines(HEAD, {"mes": 3}), "line 2: mes, swipes: expected text"),
+    "text that is none": (lines(HEAD, {"mes": 3}), "line 2: left out: mes, swipes: expected text"),
     "a text of another type": (lines(HEAD, {"mes": False}), "expected text"),
     "a wording that is none": (lines(HEAD, {"mes": "a", "swipes": [{}]}), "expected text"),
     "a flag that is none": (lines(HEAD, said("x", "y", is_system="very")), "is_system: expected true"),
     "too many wordings": (lines(HEAD, said("x", "y", swipes=["y"] * 501)), "at most 500 swipes"),
     "too long a text": (lines(HEAD, said("x", "y" * 200_001)), "200,000 characters"),
-    "too long a line": (lines(HEAD, said("x", "y" * (4 * 1024 * 1024))), "4,194,304"),
-    "too deep": (lines(HEAD) + b'\n{"mes":"x","a":' + b"[" * 9_999 + b"]" * 9_999 + b"}", "line 2"),
 }
 
 
@@ -215,14 +209,29 @@ def test_what_is_no_chat_is_refused(data: bytes, expected: str) -> None:
         read_chat(data)
 
 
-def test_every_wrong_line_is_named_up_to_a_number() -> None:
-    with pytest.raises(InvalidImport) as caught:
-        read_chat(lines(HEAD, GREETING) + b"\nx\n[]\n" + b"y\n" * 2_000)
+LEFT_OUT = {
+    "cut off": (lines(GREETING)[:-9], "line 3 is no JSON"),
+    "a list": (b"[]", "line 3: left out: expected an object"),
+    "no text": (lines({"name": "x"}), "line 3: left out: expected `mes`"),
+    "too long a line": (lines(said("x", "y" * (4 * 1024 * 1024))), "4,194,304"),
+    "too deep": (b'{"mes":"x","a":' + b"[" * 9_999 + b"]" * 9_999 + b"}", "line 3"),
+}
 
-    assert "line 3 is no JSON" in str(caught.value)
-    assert "line 4: expected an object" in str(caught.value)
-    assert len(caught.value.facts["problems"]) == 51
-    assert len(str(caught.value)) < 10_000
+
+@pytest.mark.parametrize(("line", "warning"), LEFT_OUT.values(), ids=LEFT_OUT.keys())
+def test_a_line_that_cannot_be_read_is_left_out_and_named(line: bytes, warning: str) -> None:
+    chat = read_chat(lines(HEAD, GREETING) + b"\n" + line + b"\n" + lines(said("Bob", "hi")))
+
+    assert [turn.user for turn in chat.turns] == [None, "hi"]
+    assert any(warning in one for one in chat.warnings), chat.warnings
+
+
+def test_lines_that_are_left_out_are_named_up_to_a_number() -> None:
+    chat = read_chat(lines(HEAD, GREETING) + b"\nx\n[]\n" + b"y\n" * 2_000)
+
+    assert "line 3 is no JSON" in chat.warnings[0]
+    assert "line 4: left out: expected an object" in chat.warnings[1]
+    assert len(chat.warnings) == 51 and chat.warnings[-1].endswith("more")
 
 
 def test_pictures_beside_a_text_are_left_out() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -44,7 +44,7 @@ def parse_chat(source: Source) -> TakenChat:
     turns = [turn for one in chat.turns if (turn := _turn(one, warnings)) is not None]
     system = sum(len(one.system) for one in chat.turns)
     if system:
-        warnings.append(f"left out: {system} messages of the system, or hidden from prompts")
+        warnings.append(f"left out: {system} messages of the system")
     return TakenChat(
         user=chat.user, char=chat.char, turns=tuple(turns), warnings=tuple(dict.fromkeys(warnings))
     )
@@ -59,7 +59,9 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | N
         warnings.append(f"of one turn {VARIANTS_MAX} variants are kept")
     if turn.user is None and not variants:
         return None
-    return {"user": turn.user, "variants": variants, "selected": selected}
+    hidden = [one.role for one in turn.messages if one.hidden and one.role != "system"]
+    plain = {"user": turn.user, "variants": variants, "selected": selected}
+    return {**plain, "hidden": hidden} if hidden else plain
 
 
 async def export_jsonl(session: ChatReader) -> bytes:
@@ -85,7 +87,7 @@ def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:
     at = _date(turn.at_us)
     if turn.user:
         said = (chat_log.ChatLogVariant(text=turn.user, sent_at=at),)
-        messages.append(chat_log.ChatLogMessage(role="user", name=user, variants=said))
+        messages.append(chat_log.ChatLogMessage(role="user", name=user, variants=said, hidden=turn.is_hidden))
     if turn.variants:
         numbers = [one.number for one in turn.variants]
         messages.append(
@@ -96,6 +98,7 @@ def _messages(turn: Turn, *, user: str, char: str) -> chat_log.ChatLogTurn:
                     chat_log.ChatLogVariant(text=one.text, sent_at=_date(one.at_us)) for one in turn.variants
                 ),
                 selected=numbers.index(turn.selected) if turn.selected in numbers else 0,
+                hidden=any(one.is_hidden for one in turn.variants if one.number == turn.selected),
             )
         )
     return chat_log.ChatLogTurn(messages=tuple(messages))
@@ -121,6 +124,8 @@ class ForeignTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """None if the character began."""
     variants: tuple[str, ...] = ()
     selected: int = 0
+    hidden: tuple[Literal["user", "assistant"], ...] = ()
+    """Whose message prompts leave out."""
 
     def check(self) -> None:
         """Errors: `InvalidRequest`."""
@@ -156,7 +161,7 @@ def batches(turns: object) -> Iterator[Sequence[ForeignTurn]]:
     except (msgspec.ValidationError, RecursionError) as error:
         raise InvalidRequest(
             f"turns of a conversation: {error}",
-            expected="a list of {user: text or null, variants: [text], selected: index}",
+            expected="a list of {user: text or null, variants: [text], selected: index, hidden: [role]}",
         ) from None
     for turn in checked:
         turn.check()

@@ -17,7 +17,7 @@ from artelier.chat.tree.branches import MAIN, run_name
 from artelier.chat.tree.queries import chat_key
 from artelier.chat.tree.tree_rows import Node
 from artelier.chat.turn.lorebooks import read_book
-from artelier.chat.turn.turn_config import TurnJob, chat_of
+from artelier.chat.turn.turn_config import CARD_RULES, TurnJob, chat_of
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.kernel.queries.content import blob_json
@@ -74,6 +74,7 @@ class Session(ChatEdits):
         user: Any = UNSET,
         char: Any = UNSET,
         system: Any = UNSET,
+        note: Any = UNSET,
         lorebooks: Any = UNSET,
         greetings: Any = None,
         history_max: Any = UNSET,
@@ -86,7 +87,8 @@ class Session(ChatEdits):
         """The chat of that id, made if there is none; then a `model` is needed.
 
         `profile`: an `OperationProfile` (it is saved first), the id or ref of a stored one, the name of a
-        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `lorebooks`:
+        shipped one, or None for plain main calls. `user`, `char`: a name, or JSON with a name. `note`: the
+        author's note, a text or `{prompt, depth, role}`; `depth` counts the messages after it. `lorebooks`:
         refs of artifacts. `greetings`: texts with which the character may begin, only for a new chat.
         `params` are those of the main call. `principal`: in whose name the chat reads and writes artifacts,
         only for a new chat. `by`: who acts, as in the method of that name. `subject`: whom the chat is about;
@@ -105,6 +107,7 @@ class Session(ChatEdits):
             "user": user,
             "char": char,
             "system": system,
+            "note": note,
             "lorebooks": lorebooks,
             "history_max": history_max,
             "deadline_s": deadline_s,
@@ -153,7 +156,7 @@ class Session(ChatEdits):
             self.desk.services.model(wished["model"])  # a missing key is said at the door
         if wished.get("profile", UNSET) is not UNSET:
             wished["profile"] = await cs.profile_setting(self.desk, wished["profile"], by=settings.principal)
-        for name in ("user", "char", "system"):
+        for name in ("user", "char", "system", "note"):
             if wished.get(name, UNSET) is not UNSET:
                 wished[name] = self._escape_placeholders(wished[name])
         changed = cs.replace_settings(settings, wished)
@@ -168,7 +171,17 @@ class Session(ChatEdits):
         `profile=None` takes the profile away; other names are params of the main call, None takes one back.
         Errors: as for `open`.
         """
-        names = ("profile", "model", "user", "char", "system", "lorebooks", "history_max", "deadline_s")
+        names = (
+            "profile",
+            "model",
+            "user",
+            "char",
+            "system",
+            "note",
+            "lorebooks",
+            "history_max",
+            "deadline_s",
+        )
         own = {name: wished.pop(name) for name in names if name in wished}
         await self._change({**own, "params": wished or UNSET})
 
@@ -336,6 +349,7 @@ class Session(ChatEdits):
                 chat=self.chat_id,
                 branch=branch.name,
                 trigger=trigger,
+                card_rules=CARD_RULES,
                 reworded=trigger == "regenerate" and bool(text),
                 node=_hangs_on(head, trigger),
                 text=await self._words(head, trigger, text),
@@ -490,7 +504,8 @@ class Session(ChatEdits):
     async def import_turns(self, turns: list[dict[str, Any]]) -> int:
         """Add turns of another conversation at the end of the branch, as data; how many there were.
 
-        Each is `{user: text or None, variants: [text], selected: index}`.
+        Each is `{user: text or None, variants: [text], selected: index, hidden: [role]}`; the last two may be
+        left out.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
         from artelier.chat.files.chat_interchange import batches
@@ -512,6 +527,7 @@ class Session(ChatEdits):
                 [await self._keep_json(text, blobs) for text in self._escape_placeholders(turn.variants)]
             ),
             selected=turn.selected,
+            hidden=turn.hidden,
             tokens=sum(map(estimate_tokens, texts)),
         )
 

@@ -39,6 +39,8 @@ class StoredChatSettings(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """`{name, description, ...}`."""
     char: dict[str, Any] = {}
     system: str = ""
+    note: dict[str, Any] = {}
+    """The author's note `{prompt, depth, role}`; empty for none."""
     lorebooks: tuple[str, ...] = ()
     """Refs; that of the character is in `char`."""
     params: dict[str, Any] = {}
@@ -91,9 +93,36 @@ def replace_settings(settings: StoredChatSettings, wished: Mapping[str, Any]) ->
             fields[name] = lorebook_refs(value)
         elif name == "system":
             fields[name] = "" if value is None else checked_text(value, what="system prompt")
+        elif name == "note":
+            fields[name] = author_note(value)
         else:
             fields[name] = value
     return msgspec.structs.replace(settings, **fields)
+
+
+NOTE_DEPTH_MAX = 10_000
+
+
+def author_note(value: object) -> dict[str, Any]:
+    """The author's note of a text, or of `{prompt, depth, role}`; `{}` for None. Errors: `InvalidRequest`."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        value = {"prompt": value}
+    if not isinstance(value, Mapping):
+        raise InvalidRequest("note", expected="a text, or {prompt, depth, role}", got=type(value).__name__)
+    given = _json(dict(cast("Mapping[object, object]", value)), what="note")
+    if unknown := sorted(given.keys() - {"prompt", "depth", "role"}):
+        raise InvalidRequest("note", expected="prompt, depth, role", got=", ".join(unknown)[:200])
+    depth, role = given.get("depth", 4), given.get("role", "system")
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= NOTE_DEPTH_MAX:
+        raise InvalidRequest(
+            "depth of a note", expected=f"a whole number from 0 to {NOTE_DEPTH_MAX}", got=repr(depth)[:80]
+        )
+    if role not in ("system", "user", "assistant"):
+        raise InvalidRequest("role of a note", expected="system, user or assistant", got=repr(role)[:80])
+    prompt = checked_text(given.get("prompt"), what="note")
+    return {"prompt": prompt, "depth": depth, "role": role} if prompt.strip() else {}
 
 
 def check_chat(chat: object) -> str:

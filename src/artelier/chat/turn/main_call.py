@@ -6,12 +6,14 @@ A provider's failure is an outcome too: the turn says so, and what was said befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from artelier.chat.turn.turn_config import TurnJob
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import (
@@ -32,6 +34,7 @@ from artelier.kernel.queries.steps import find_record, find_step
 from artelier.log import Blob, Store, decode_stored, stored_blob
 from artelier.operations.graph.failures import mask_secrets
 from artelier.operations.lore.activation import substitute_names
+from artelier.operations.lore.macros import Macros
 from artelier.ports.model import Delta
 
 if TYPE_CHECKING:
@@ -195,19 +198,46 @@ FIELDS = (
 """Of a character, in the order in which they stand in the prompt."""
 
 
-def people_of(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """`user` and `char` of a chat, each with a name. Their texts have their own names in them."""
-    user: dict[str, Any] = {"name": "User", **(settings.get("user") or {})}
-    char: dict[str, Any] = {"name": "Assistant", **(settings.get("char") or {})}
+def macros_of(settings: Mapping[str, Any], job: TurnJob, *, run: str, now_us: int) -> Macros | None:
+    """Return what macros become in a turn; None for a turn whose card is read without them."""
+    if not job.card_rules:
+        return None
+    user, char = _named(settings)
+    chat = f"{job.chat}\0card"
+    return Macros(
+        user=str(user["name"]), char=str(char["name"]), seed=f"{run}\0card", chat_seed=chat, now_us=now_us
+    )
+
+
+def people_of(settings: Mapping[str, Any], macros: Macros | None = None) -> dict[str, dict[str, Any]]:
+    """`user` and `char` of a chat, each with a name. In their texts stands what macros become."""
+    user, char = _named(settings)
     names = {"user": str(user["name"]), "char": str(char["name"])}
 
-    def substitute_person(person: dict[str, Any]) -> dict[str, Any]:
-        return {
-            key: substitute_names(value, **names) if isinstance(value, str) and key != "name" else value
-            for key, value in person.items()
-        }
+    def fill(text: str) -> str:
+        return substitute_names(text, **names) if macros is None else macros.expand(text)
 
-    return {"user": substitute_person(user), "char": substitute_person(char)}
+    def fill_person(person: dict[str, Any], kept: Collection[str]) -> dict[str, Any]:
+        # In the order of the prompt: what one text sets as a variable, those after it have.
+        order = [*(name for name, _ in FIELDS if name in person), *person]
+        filled = dict(person)
+        for key in dict.fromkeys(order):
+            if isinstance(person[key], str) and key not in kept:
+                filled[key] = fill(person[key])
+        return filled
+
+    # What stands for `{{original}}` is known where the prompt is made.
+    later = ("name", "ref", "lorebook") if macros is None else ("name", "ref", "lorebook", *_WITH_ORIGINAL)
+    return {"user": fill_person(user, later), "char": fill_person(char, later)}
+
+
+_WITH_ORIGINAL = ("system_prompt", "post_history_instructions")
+
+
+def _named(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    user: dict[str, Any] = {"name": "User", **(settings.get("user") or {})}
+    char: dict[str, Any] = {"name": "Assistant", **(settings.get("char") or {})}
+    return user, char
 
 
 def introduction(
@@ -217,15 +247,18 @@ def introduction(
     names: Mapping[str, Any],
     *,
     ref: str,
+    macros: Macros | None = None,
 ) -> list[Section]:
     """The base of the system prompt: what the chat or its profile says, the character, the persona.
+
+    With `macros`, a card's own system prompt stands in the place of the chat's, which is its `{{original}}`.
 
     `names` are those that a prompt may show; `ref` is the profile with its version.
     Errors: those of templates, for the profile's.
     """
     user, char = people["user"], people["char"]
     who = {"user": str(user["name"]), "char": str(char["name"])}
-    own = settings.get("system") or char.get("system_prompt") or ""
+    own = settings.get("system") or (char.get("system_prompt") if macros is None else "") or ""
     if own:
         text, source = substitute_names(str(own), **who), "chat"
     elif profile is not None and profile.system:
@@ -234,6 +267,11 @@ def introduction(
         text, source = Template.parse(profile.system).render(names), f"profile:{ref}"
     else:
         text, source = f"You are {who['char']}, in a conversation with {who['user']}.", "chat"
+    if macros is not None and str(char.get("system_prompt") or "").strip():
+        text, source = (
+            macros.expand(str(char["system_prompt"]), original=text),
+            str(char.get("ref") or source),
+        )
     sections = [_section("system", text, source, pinned=True)]
     told = "\n\n".join(
         substitute_names(lead, **who) + str(char[field]) for field, lead in FIELDS if char.get(field)
@@ -247,13 +285,40 @@ def introduction(
     return sections
 
 
-def afterword(settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]]) -> list[Section]:
+def afterword(
+    settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]], macros: Macros | None = None
+) -> list[Section]:
     """Return what a character says must stand after the conversation."""
     char = people["char"]
     text = str(char.get("post_history_instructions") or "")
+    if macros is not None:
+        text = macros.expand(text, original="").strip()
     if not text.strip():
         return []
     return [_section("post_history_instructions", text, str(char.get("ref") or "chat"))]
+
+
+def notes_at_depth(
+    settings: Mapping[str, Any], people: Mapping[str, Mapping[str, Any]], macros: Macros | None
+) -> tuple[tuple[int, Section], ...]:
+    """The character's note and the author's, each with how many messages stand after it."""
+    if macros is None:
+        return ()
+    char = people["char"]
+    found: list[tuple[int, Section]] = []
+    for tag, note, ref in (
+        ("character_note", char.get("depth_prompt"), str(char.get("ref") or "chat")),
+        ("author_note", settings.get("note"), "chat"),
+    ):
+        if not isinstance(note, dict):
+            continue
+        told = cast("dict[str, Any]", note)
+        text, role = macros.expand(str(told.get("prompt") or "")), told.get("role")
+        if text.strip():
+            section = _section(tag, text, ref)
+            role = role if role in ("system", "user", "assistant") else "system"
+            found.append((int(told.get("depth") or 0), replace(section, role=role)))
+    return tuple(found)
 
 
 def _section(tag: str, text: str, source: str, *, pinned: bool = False) -> Section:

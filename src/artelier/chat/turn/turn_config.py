@@ -17,6 +17,9 @@ def chat_of(run_id: str) -> str:
     return run_id.rpartition("/")[0]
 
 
+CARD_RULES = 1
+"""Of turns that are asked for now."""
+
 HISTORY_MAX = 200
 """Messages that a prompt shows at most, if its budget allows."""
 
@@ -34,6 +37,9 @@ class TurnJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The person's words; of `continue`, none."""
     reworded: bool = False
     """True if `text` is for this variant alone: the turn was said in other words."""
+    card_rules: int = 0
+    """How the texts of a card are read: 1 with macros, `{{original}}` and notes at a depth; 0, of turns that
+    older versions asked for, with names alone."""
     profile: str = ""
     """`id@version`; empty for a plain main call."""
     profile_id: str = ""

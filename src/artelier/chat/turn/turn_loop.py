@@ -15,7 +15,16 @@ import msgspec
 
 from artelier.chat.tree.tree_rows import TurnStatus
 from artelier.chat.turn.lorebooks import lore_of
-from artelier.chat.turn.main_call import MainCall, Sink, afterword, introduction, main_call, people_of
+from artelier.chat.turn.main_call import (
+    MainCall,
+    Sink,
+    afterword,
+    introduction,
+    macros_of,
+    main_call,
+    notes_at_depth,
+    people_of,
+)
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.chat.turn.turn_events import Chronicle, reports
 from artelier.chat.turn.turn_inputs import TurnInputs, find, found_from
@@ -104,8 +113,9 @@ class TurnParts:
         self.job = job
         self.found = found
         self.profile: OperationProfile | None = found.profile
-        self.people = people_of(found.settings)
         self.now_us = run.core.started_us
+        self.macros = macros_of(found.settings, job, run=run.id, now_us=self.now_us)
+        self.people = people_of(found.settings, self.macros)
         self.chronicle = Chronicle(run, job)
         self._sink = sink
         self._plan: OperationPlan = plan(
@@ -267,12 +277,16 @@ class TurnParts:
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()
         items = await inclusions(self.run, rules, turned.state, shown, trigger=job.trigger, model=job.model)
         try:
-            base = introduction(found.settings, self.people, self.profile, shown, ref=job.profile)
+            base = introduction(
+                found.settings, self.people, self.profile, shown, ref=job.profile, macros=self.macros
+            )
         except ArtelierError as error:
             raise InclusionFailed(f"the profile's system prompt fails: {error}") from None
         places = place_sections(lore.within(base), turned, items, profile=job.profile)
+        noted = notes_at_depth(found.settings, self.people, self.macros)
+        lore = replace(lore, at_depth=(*noted, *lore.at_depth))
         places = lore.around(places, is_replaced=turned.replaced)
-        tail = afterword(found.settings, self.people)
+        tail = afterword(found.settings, self.people, self.macros)
         if job.trigger == "continue":
             tail.append(Section(tag="continue", text=wording("continue-1"), sources=("continue-1",)))
         places = replace(places, tail=(*tail, *places.tail))

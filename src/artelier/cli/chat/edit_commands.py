@@ -122,6 +122,14 @@ async def title(talk: Talk, *words: str) -> None:
         talk.screen.note(f"title: {await talk.session.title() or 'none'}", "dim")
 
 
+@slash("note", "[WORDS ...]", help="The author's note before the newest messages; without words, none.")
+async def note(talk: Talk, *words: str) -> None:
+    await talk.session.change(note=" ".join(words) or None)
+    kept = (await talk.session.settings()).note
+    if not talk.data({"note": kept}):
+        talk.screen.note(f"note: {kept.get('prompt', 'none')}", "dim")
+
+
 @slash("archive", "[no]", help="Put the chat among the archived ones; `no` takes it back.")
 async def archive(talk: Talk, back: str = "") -> None:
     await talk.session.archive(back != "no")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -34,6 +34,8 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 """Of a PNG, most of which is the picture."""
 
 JSON_BYTES_MAX = 8 * 1024 * 1024
+DEPTH_MAX = 10_000
+
 CARRIED = "artelier/card"
 """The extension that holds fields of the card that have no meaning here, such as `assets` and `source`."""
 
@@ -58,8 +60,17 @@ _OUTSIDE = frozenset(
 )
 """What stands beside `data` and says the same once more, or is private to a program."""
 
-_NOT_FOLLOWED = ("depth_prompt", "regex_scripts")
+_NOT_FOLLOWED = ("regex_scripts",)
 """Extensions with a meaning that is none here."""
+
+_PYGMALION = {
+    "char_name": "name",
+    "char_persona": "description",
+    "world_scenario": "scenario",
+    "char_greeting": "first_mes",
+    "example_dialogue": "mes_example",
+}
+"""Fields of an older form of cards, by what they are called since."""
 
 _OTHER_FORMATS = {
     b"PK\x03\x04": "a CHARX archive",
@@ -121,9 +132,15 @@ def _fields(value: dict[str, Any], notes: FileProblems) -> tuple[Literal["1", "2
         if left := sorted(value.keys() - _OUTSIDE):
             notes.warn(f"left out beside `data`: {', '.join(left[:20])[:300]}")
         inside = cast("dict[str, Any]", data)
-        return "2" if spec == "chara_card_v2" else "3", ForeignFields(inside, path="data.", notes=notes)
+        return "2" if spec == "chara_card_v2" else "3", ForeignFields(
+            inside, path="data.", notes=notes, is_lenient=True
+        )
     if "spec" not in value and "name" in value and not value.keys().isdisjoint(_V1[1:]):
-        return "1", ForeignFields(value, path="", notes=notes)
+        return "1", ForeignFields(value, path="", notes=notes, is_lenient=True)
+    if "char_name" in value and "spec" not in value:
+        notes.warn("this is a card in the form of Pygmalion; its fields have their usual names here")
+        renamed = {_PYGMALION.get(name, name): one for name, one in value.items()}
+        return "1", ForeignFields(renamed, path="", notes=notes, is_lenient=True)
     hint = None
     if "entries" in value:
         hint = "It looks like a lorebook; read it as one."
@@ -183,10 +200,32 @@ def _extensions(fields: ForeignFields, notes: FileProblems) -> dict[str, Any]:
     for name in _NOT_FOLLOWED:
         if extensions.get(name):
             notes.warn(f"{fields.path}extensions.{name}: kept, but not followed")
+    if _has_note(extensions) and depth_prompt(extensions) is None:
+        notes.warn(f"{fields.path}extensions.depth_prompt: kept, but not followed: no text, or no depth")
     if rest := {name: value for name, value in fields.rest().items() if value not in (None, [])}:
         notes.warn(f"kept in extensions, but not followed: {', '.join(sorted(rest)[:20])[:300]}")
         extensions = {**extensions, CARRIED: rest}
     return extensions
+
+
+def _has_note(extensions: Mapping[str, Any]) -> bool:
+    note = extensions.get("depth_prompt")
+    return bool(note) and not (isinstance(note, dict) and cast("dict[str, Any]", note).get("prompt") == "")
+
+
+def depth_prompt(extensions: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The note `{prompt, depth, role}` that a card wants among the newest messages; None for no such."""
+    given = extensions.get("depth_prompt")
+    if not isinstance(given, dict):
+        return None
+    note = cast("dict[str, Any]", given)
+    prompt, depth, role = note.get("prompt"), note.get("depth", 4), note.get("role", "system")
+    if not isinstance(prompt, str) or not prompt.strip():
+        return None
+    if not isinstance(depth, int) or isinstance(depth, bool) or not 0 <= depth <= DEPTH_MAX:
+        return None
+    known = role if role in ("system", "user", "assistant") else "system"
+    return {"prompt": prompt, "depth": depth, "role": known}
 
 
 def write_card(character: Character, *, lorebook: Lorebook | None = None) -> bytes:

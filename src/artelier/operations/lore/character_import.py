@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from artelier.artifacts import Artifact, Artifacts
 from artelier.errors import InvalidArtifact, InvalidImport, NotFound, VersionConflict
-from artelier.operations.lore.activation import substitute_names
-from artelier.operations.lore.character_cards import Card, read_card
+from artelier.operations.lore.character_cards import Card, depth_prompt, read_card
+from artelier.operations.lore.macros import Macros
 from artelier.operations.lore.schemas import (
     Character,
     Lorebook,
@@ -31,6 +31,9 @@ from artelier.operations.lore.schemas import (
 from artelier.operations.lore.untrusted_files import Source, read_json, source_bytes
 from artelier.operations.lore.world_info import read_world_info
 from artelier.operations.profile.store import ProfileKernel
+
+if TYPE_CHECKING:
+    from artelier.kernel import Services
 
 ATTEMPTS_MAX = 5
 """At storing, while somebody else stores under the same name."""
@@ -61,8 +64,15 @@ class ImportedCharacter:
     """What was changed, left out, or is kept without being followed."""
 
 
+class CastKernel(ProfileKernel, Protocol):
+    """The kernel bound to a tenant, with its clock."""
+
+    @property
+    def services(self) -> Services: ...
+
+
 async def cast_character(
-    desk: ProfileKernel, source: Source, *, by: str, user: str = "User"
+    desk: CastKernel, source: Source, *, by: str, user: str = "User"
 ) -> ImportedCharacter:
     """A character from a card (V1, V2, V3; JSON or PNG), stored in the name of `by`.
 
@@ -82,7 +92,7 @@ async def cast_character(
     ref = await _store_form(artifacts, place, "character", character)
     return ImportedCharacter(
         char=_settings(character, ref),
-        greetings=_greetings(character, user),
+        greetings=_greetings(character, user, desk.services.clock.now_us()),
         refs=(ref, *refs),
         warnings=_warnings(card),
     )
@@ -90,14 +100,17 @@ async def cast_character(
 
 def _settings(character: Character, ref: str) -> dict[str, Any]:
     told = {name: text for name in _SHOWN if (text := getattr(character, name))}
-    own = {"lorebook": character.lorebook} if character.lorebook is not None else {}
+    own: dict[str, Any] = {"lorebook": character.lorebook} if character.lorebook is not None else {}
+    if note := depth_prompt(character.extensions):
+        own["depth_prompt"] = note
     return {"name": character.called, **told, "ref": ref, **own}
 
 
-def _greetings(character: Character, user: str) -> tuple[str, ...]:
+def _greetings(character: Character, user: str, now_us: int) -> tuple[str, ...]:
     texts = (character.first_message, *character.alternate_greetings)
-    names = {"user": user, "char": character.called}
-    return tuple(substitute_names(text, **names) for text in texts if text.strip())
+    own = "\n".join(texts)
+    macros = Macros(user=user, char=character.called, seed=own, chat_seed=own, now_us=now_us)
+    return tuple(macros.expand(text) for text in texts if text.strip())
 
 
 def _warnings(card: Card) -> tuple[str, ...]:

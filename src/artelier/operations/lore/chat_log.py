@@ -31,6 +31,7 @@ EXTRA_BYTES_MAX = 64 * 1024
 """Of what is kept beside one text; pictures in it are left out."""
 
 _SYSTEM_TYPES = ("narrator", "comment", "system")
+_PROGRAMS = ("System", "SillyTavern System", "")
 _UNUSED = "unused"
 """What newer files say instead of the two names."""
 
@@ -114,7 +115,8 @@ class ImportedChat(msgspec.Struct, frozen=True, kw_only=True):
 def read_chat(source: Source) -> ImportedChat:
     """A chat from a JSONL file, or from its bytes. The first line may already be a message.
 
-    Errors: `InvalidImport` naming every line that cannot be read; then nothing is taken. `NotFound`.
+    A line that cannot be read is left out, and a warning names it.
+    Errors: `InvalidImport` if no line can be read; `NotFound`.
     """
     data = source_bytes(source, limit_bytes=FILE_BYTES_MAX).removeprefix(b"\xef\xbb\xbf")
     notes = FileProblems()
@@ -137,22 +139,26 @@ def read_chat(source: Source) -> ImportedChat:
     if header and not messages and "chat_metadata" not in header and "user_name" not in header:
         notes.problem("line 1: expected a message or the head of a chat")
     notes.check("the chat")
-    if not header and not messages:
-        raise InvalidImport("this is no chat", expected="a JSON object on each line", got="none")
+    if not messages and (notes.warnings or not header):
+        raise InvalidImport(
+            "this is no chat",
+            expected="a JSON object on each line",
+            got="; ".join(notes.warnings)[:500] or "none",
+        )
     return _chat(header, messages, notes)
 
 
 def _object(line: bytes, number: int, notes: FileProblems) -> dict[str, Any] | None:
     if len(line) > LINE_BYTES_MAX:
-        notes.problem(f"line {number}: {len(line):,} bytes, expected at most {LINE_BYTES_MAX:,}")
+        notes.warn(f"line {number}: left out: {len(line):,} bytes, expected at most {LINE_BYTES_MAX:,}")
         return None
     try:
         value = read_json(line, what=f"line {number}")
     except InvalidImport as error:
-        notes.problem(str(error))
+        notes.warn(f"left out: {error}")
         return None
     if not isinstance(value, dict):
-        notes.problem(f"line {number}: expected an object, got {safe_repr(value)}")
+        notes.warn(f"line {number}: left out: expected an object, got {safe_repr(value)}")
         return None
     return cast("dict[str, Any]", value)
 
@@ -183,14 +189,19 @@ def _chat(header: dict[str, Any], messages: list[ChatLogMessage], notes: FilePro
 def _message(fields: ForeignFields, notes: FileProblems) -> ChatLogMessage | None:
     path = fields.path
     if "mes" not in fields and "swipes" not in fields:
-        notes.problem(f"{path}expected `mes`")
+        notes.warn(f"{path}left out: expected `mes`")
         return None
     is_user, is_hidden = fields.flag("is_user", False), fields.flag("is_system", False)
     extra = fields.mapping("extra")
     role = fields.raw("role")
-    is_system = is_hidden or role == "system" or extra.get("type") in _SYSTEM_TYPES
-    variants, selected = _variants(fields, extra, notes)
     name = fields.line("name", chars_max=NAME_CHARS_MAX)
+    # A hidden message of a person is still theirs; of one that a program wrote, the type or the name says so.
+    is_program = is_hidden and bool(extra.get("type") or name in _PROGRAMS)
+    is_system = role == "system" or extra.get("type") in _SYSTEM_TYPES or is_program
+    said = _variants(fields, extra, notes)
+    if said is None:
+        return None
+    variants, selected = said
     rest = fields.rest()
     if role not in (None, "system"):
         rest["role"] = role
@@ -208,15 +219,16 @@ def _message(fields: ForeignFields, notes: FileProblems) -> ChatLogMessage | Non
 
 def _variants(
     fields: ForeignFields, extra: dict[str, Any], notes: FileProblems
-) -> tuple[tuple[ChatLogVariant, ...], int]:
-    """The wordings, and which one stands in the chat: that is `mes`, whatever the number says."""
+) -> tuple[tuple[ChatLogVariant, ...], int] | None:
+    """The wordings, and which one stands in the chat: that is `mes`, whatever the number says. None if they
+    are no text."""
     path = fields.path
     stands, swipes, swipe_id = (fields.raw(name) for name in ("mes", "swipes", "swipe_id"))
     infos, date = fields.raw("swipe_info"), fields.raw("send_date")
     texts = ["" if text is None else text for text in _list(swipes)]
     if not isinstance(stands, str | None) or not all(isinstance(text, str) for text in texts):
-        notes.problem(f"{path}mes, swipes: expected text")
-        return (ChatLogVariant(text=""),), 0
+        notes.warn(f"{path}left out: mes, swipes: expected text")
+        return None
     is_number = isinstance(swipe_id, int) and 0 <= swipe_id < len(texts)
     selected = swipe_id if is_number else 0
     if stands is not None and (not texts or texts[selected] != stands):
@@ -309,7 +321,7 @@ def _line(message: ChatLogMessage) -> dict[str, Any]:
         "mes": stands.text,
         "extra": stands.extensions,
     }
-    if message.role == "system" and not message.hidden:
+    if message.role == "system":
         line["role"] = "system"
     if len(message.variants) > 1:
         line |= {

@@ -6,6 +6,7 @@ names all of it. What can be repaired without a guess is repaired, with a warnin
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import stat
@@ -79,14 +80,30 @@ def read_json(data: bytes, *, what: str) -> Any:
             value = _decode(_SURROGATE.sub(_whole, data))
         check_json(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidImport(f"{what} is no JSON: {str(error)[:200]}") from None
+        raise InvalidImport(f"{what} is no JSON: {str(error)[:200]}{_place(data)}") from None
     except InvalidArtifact as error:
         raise InvalidImport(f"{what} cannot be taken: {error}") from None
     return value
 
 
+def _place(data: bytes) -> str:
+    """Return where JSON breaks, as `, line 3, column 7`; empty if that cannot be said."""
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if b"\n" in data.rstrip() else ""
+        return f", {line}column {error.colno}"
+    except (UnicodeDecodeError, RecursionError, ValueError):
+        pass
+    return ""
+
+
 def _whole(match: re.Match[bytes]) -> bytes:
     return _REPLACEMENT if len(match[0]) == 6 else match[0]
+
+
+_IN_LINES = " \u200c\u200d"
+"""Beside what is printable."""
 
 
 class FileProblems:
@@ -129,9 +146,13 @@ def _with_rest(notes: Iterable[str], unnamed: int) -> tuple[str, ...]:
 class ForeignFields:
     """The fields of one foreign object; each is taken at most once, and `rest` is what nobody took."""
 
-    def __init__(self, value: dict[str, Any], *, path: str, notes: FileProblems) -> None:
-        """`path` names the object in notes, such as `data.` with its dot."""
+    def __init__(
+        self, value: dict[str, Any], *, path: str, notes: FileProblems, is_lenient: bool = False
+    ) -> None:
+        """`path` names the object in notes, such as `data.` with its dot. `is_lenient`: a value of another
+        type than text is left out with a warning, and `rest` has it."""
         self._left = dict(value)
+        self._is_lenient = is_lenient
         self.path = path
         self.notes = notes
 
@@ -156,6 +177,10 @@ class ForeignFields:
         if isinstance(value, int | float) and not isinstance(value, bool):
             self._warn(name, f"{safe_repr(value)} is a number; taken as text")
             return str(value)
+        if self._is_lenient:
+            self._warn(name, f"expected text, got {safe_repr(value)}; kept, but not followed")
+            self._left[name] = value
+            return default
         return self._wrong(name, "text", value, default)
 
     def line(self, name: str, *, chars_max: int, default: str = "") -> str:
@@ -213,6 +238,8 @@ class ForeignFields:
     def mapping(self, name: str) -> dict[str, Any]:
         """An object; null and the empty list that some programs write are an empty one."""
         value = self.raw(name)
+        if value == [] and self._is_lenient:
+            self._warn(name, "an empty list; taken as an empty object")
         if value is None or value == []:
             return {}
         if isinstance(value, dict):
@@ -228,8 +255,9 @@ class ForeignFields:
 
 
 def one_line(text: str) -> str:
-    """Text on one line: white space is one space, control characters are gone."""
-    return "".join(char for char in " ".join(text.split()) if char.isprintable() or char == " ")
+    """Text on one line: white space is one space, control characters are gone. Joiners of letters and emoji
+    stay."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable() or char in _IN_LINES)
 
 
 def _number(value: object) -> int | float | None:

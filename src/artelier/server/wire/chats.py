@@ -100,6 +100,8 @@ class ChatWish(CheckedRequestBody):
     """A name, or JSON with a name."""
     char: str | dict[str, Any] | None = None
     system: str | None = Field(default=None, max_length=TEXT_CHARS_MAX)
+    note: str | dict[str, Any] | None = None
+    """The author's note: a text, or `{prompt, depth, role}`."""
     lorebooks: list[Id] | None = Field(default=None, max_length=16)
     history_max: int | None = Field(default=None, ge=1, le=10_000)
     """Messages that a prompt shows at most."""
@@ -149,6 +151,8 @@ class ChatSettings(Told):
     user: dict[str, Any]
     char: dict[str, Any]
     system: str
+    note: dict[str, Any] = {}
+    """The author's note `{prompt, depth, role}`; empty for none."""
     lorebooks: list[str]
     params: dict[str, Any]
     history_max: int

@@ -1,0 +1,218 @@
+"""Macros of character cards: names, chance, the clock and variables in the texts of a card.
+
+They are filled in once, from left to right, and what they become is not looked at again: a name or a drawn
+text that holds a macro is data. Chance comes from a seed and the time is given, so that a replay writes the
+same text. A macro that is not known stays as it is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+
+NAME_CHARS_MAX = 2_000
+"""Between the braces; what is longer is text."""
+DEPTH_MAX = 8
+"""Of macros within macros."""
+DICE_MAX = 100
+SIDES_MAX = 1_000_000
+VARIABLES_MAX = 1_000
+VALUE_CHARS_MAX = 10_000
+
+_MARK = re.compile(r"\{\{|\}\}|<[ \t]{0,16}(char|bot|user)[ \t]{0,16}>", re.IGNORECASE | re.ASCII)
+_ROLL = re.compile(r"(?:(\d{0,3})d)?(\d{1,7})([+-]\d{1,7})?", re.ASCII | re.IGNORECASE)
+_TRIM = re.compile(r"[\r\n]*\x00trim\x00[\r\n]*")
+
+
+@dataclass(slots=True, kw_only=True)
+class Macros:
+    """What the macros of a chat's texts become. Variables are kept from one text to the next."""
+
+    user: str
+    char: str
+    seed: str = ""
+    """Draws what `{{random}}` and `{{roll}}` become; another turn draws anew."""
+    chat_seed: str = ""
+    """Draws what `{{pick}}` becomes: the same in every turn of a chat."""
+    now_us: int = 0
+    """Units: microseconds since 1970. `{{time}}` and `{{date}}` are in UTC."""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    unknown: set[str] = field(default_factory=set[str])
+    """Names of macros that stayed as they are written."""
+    _drawn: int = 0
+
+    def expand(self, text: str, *, original: str | None = None) -> str:
+        """Fill in the macros of a text. `original`: what `{{original}}` stands for, if it may be used.
+
+        Cost: O(n).
+        """
+        if "{{" not in text and "<" not in text:
+            return text
+        # Where in `out` each macro begins. Of more than these, the outermost are text: the cost stays linear.
+        open_: deque[int] = deque(maxlen=DEPTH_MAX)
+        out: list[str] = []
+        at = 0
+        for mark in _MARK.finditer(text):
+            out.append(text[at : mark.start()])
+            at = mark.end()
+            if mark[1] is not None:
+                out.append(self.user if mark[1].lower() == "user" else self.char)
+            elif mark[0] == "{{":
+                open_.append(len(out))
+                out.append("{{")
+            elif open_:
+                first = open_.pop()
+                inner = "".join(out[first + 1 :])
+                del out[first:]
+                out.append(self._fill(inner, original))
+            else:
+                out.append("}}")
+        out.append(text[at:])
+        return _TRIM.sub("", "".join(out))
+
+    def _fill(self, inner: str, original: str | None) -> str:
+        written = f"{{{{{inner}}}}}"
+        if len(inner) > NAME_CHARS_MAX:
+            return written
+        name, rest = _split(inner)
+        if name == "original":
+            return written if original is None else original
+        known = _KNOWN.get(name)
+        filled = None if known is None else known(self, rest)
+        if filled is None:
+            self.unknown.add(name[:60])
+            return written
+        return filled
+
+    def draw(self, count: int, *, is_fixed: str = "") -> int:
+        """Return a number below `count`. `is_fixed`: the text that draws the same in every turn."""
+        if is_fixed:
+            told = f"{self.chat_seed}\0{is_fixed}"
+        else:
+            self._drawn += 1
+            told = f"{self.seed}\0{self._drawn}"
+        return int.from_bytes(sha256(told.encode("utf-8", "surrogatepass")).digest()[:8]) % count
+
+    def moment(self) -> datetime:
+        return datetime.fromtimestamp(self.now_us / 1_000_000, UTC)
+
+
+def _split(inner: str) -> tuple[str, str]:
+    """The name of a macro, and what stands after it."""
+    word = inner.strip(" \t")
+    if word.startswith("//"):
+        return "//", word[2:]
+    match = re.match(r"[A-Za-z_]+", word)
+    if match is None:
+        return word, ""
+    return match[0].lower(), word[match.end() :]
+
+
+def _arguments(rest: str) -> list[str]:
+    """What is given to a macro: parts between `::`, or else between commas."""
+    if rest.startswith("::"):
+        return rest[2:].split("::")
+    given = rest[1:] if rest[:1] in (":", " ") else rest
+    # A comma that is escaped is part of the text.
+    return [one.replace("\0", ",").strip() for one in given.replace("\\,", "\0").split(",")]
+
+
+def _plain(text: Callable[[Macros], str]) -> Callable[[Macros, str], str | None]:
+    """A macro that takes nothing."""
+    return lambda macros, rest: None if rest.strip() else text(macros)
+
+
+def _random(macros: Macros, rest: str) -> str | None:
+    choices = _arguments(rest)
+    return None if not rest.strip(": ") else choices[macros.draw(len(choices))]
+
+
+def _pick(macros: Macros, rest: str) -> str | None:
+    choices = _arguments(rest)
+    return None if not rest.strip(": ") else choices[macros.draw(len(choices), is_fixed=rest)]
+
+
+def _roll(macros: Macros, rest: str) -> str | None:
+    match = _ROLL.fullmatch(rest.strip(": \t"))
+    if match is None:
+        return None
+    count, sides = int(match[1] or 1), int(match[2])
+    if not 1 <= count <= DICE_MAX or not 1 <= sides <= SIDES_MAX:
+        return None
+    return str(sum(macros.draw(sides) + 1 for _ in range(count)) + int(match[3] or 0))
+
+
+def _set(macros: Macros, rest: str) -> str | None:
+    return _store(macros, rest, lambda before, value: value)
+
+
+def _add(macros: Macros, rest: str) -> str | None:
+    return _store(macros, rest, _sum)
+
+
+def _sum(before: str, value: str) -> str:
+    try:
+        return _number(float(before or 0) + float(value))
+    except (ValueError, OverflowError):
+        return before + value
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else str(value)
+
+
+def _store(macros: Macros, rest: str, change: Callable[[str, str], str]) -> str | None:
+    parts = rest[2:].split("::", 1) if rest.startswith("::") else []
+    if len(parts) != 2 or (len(macros.variables) >= VARIABLES_MAX and parts[0] not in macros.variables):
+        return None
+    name = parts[0].strip()
+    macros.variables[name] = change(macros.variables.get(name, ""), parts[1])[:VALUE_CHARS_MAX]
+    return ""
+
+
+def _get(macros: Macros, rest: str) -> str | None:
+    return macros.variables.get(rest[2:].strip(), "") if rest.startswith("::") else None
+
+
+def _count(by: int) -> Callable[[Macros, str], str | None]:
+    def count(macros: Macros, rest: str) -> str | None:
+        if not rest.startswith("::") or _store(macros, f"{rest}::{by}", _sum) is None:
+            return None
+        return macros.variables[rest[2:].strip()]
+
+    return count
+
+
+def _clock(form: str) -> Callable[[Macros, str], str | None]:
+    return _plain(lambda macros: macros.moment().strftime(form))
+
+
+_KNOWN: Mapping[str, Callable[[Macros, str], str | None]] = {
+    "char": _plain(lambda macros: macros.char),
+    "bot": _plain(lambda macros: macros.char),
+    "user": _plain(lambda macros: macros.user),
+    "//": lambda macros, rest: "",
+    "comment": lambda macros, rest: "",
+    "hidden_key": lambda macros, rest: "",
+    "newline": _plain(lambda macros: "\n"),
+    "noop": _plain(lambda macros: ""),
+    "trim": _plain(lambda macros: "\0trim\0"),
+    "random": _random,
+    "pick": _pick,
+    "roll": _roll,
+    "reverse": lambda macros, rest: rest[1:][::-1] if rest.startswith(":") else None,
+    "setvar": _set,
+    "addvar": _add,
+    "getvar": _get,
+    "incvar": _count(1),
+    "decvar": _count(-1),
+    "time": _clock("%H:%M"),
+    "date": _clock("%Y-%m-%d"),
+    "weekday": _clock("%A"),
+    "isotime": _clock("%H:%M"),
+    "isodate": _clock("%Y-%m-%d"),
+}

@@ -1,0 +1,134 @@
+"""Macros of cards, `{{original}}`, notes at a depth: what a prompt has of them, and a replay again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from artelier import Session
+from artelier.chat.turn.turn_loop import replay_turn
+from artelier.chat.turn.turn_runner import recorded_job
+from artelier.errors import InvalidRequest
+from artelier.operations.lore.macros import Macros
+from tests.operations.chats import opened, play
+
+
+def _macros(**more: Any) -> Macros:
+    fields: dict[str, Any] = {"seed": "s", "chat_seed": "c", "now_us": 1_700_000_000_000_000, **more}
+    return Macros(user="Ines", char="Loom", **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{{char}} and {{ USER }}, <BOT>, <user>", "Loom and Ines, Loom, Ines"),
+        ("{{// a comment }}a{{comment: shown}}b{{hidden_key:k}}", "ab"),
+        ("a\n\n{{trim}}\n\nb{{newline}}c{{noop}}", "ab\nc"),
+        (
+            "{{time}} {{isotime}} {{date}} {{isodate}} {{weekday}}",
+            "22:13 22:13 2023-11-14 2023-11-14 Tuesday",
+        ),
+        ("{{setvar::x::1}}{{incvar::x}}{{addvar::x::3}}{{getvar::x}}{{decvar::x}}", "254"),
+        ("{{setvar::m::a}}{{addvar::m::b}}{{getvar::m}}{{getvar::none}}", "ab"),
+        (
+            "{{reverse:moor}} {{roll:banana}} {{wobble::7}} {{}} { {char} } }} {{",
+            "room {{roll:banana}} {{wobble::7}} {{}} { {char} } }} {{",
+        ),
+        ("{{random::{{user}}::{{user}}}}", "Ines"),
+        ("{{random:only\\, one}}", "only, one"),
+        ("{{original}}", "{{original}}"),
+    ],
+)
+def test_a_macro_becomes_what_the_card_format_says(text: str, expected: str) -> None:
+    assert _macros().expand(text) == expected
+
+
+def test_chance_is_drawn_from_the_seed_and_pick_stays_in_a_chat() -> None:
+    text = "{{random::a::b::c}} {{roll:2d6}} {{roll 1d20}} {{roll:6}}"
+    drawn = {_macros(seed=str(n)).expand(text) for n in range(200)}
+    assert len(drawn) > 50
+    assert all(re.fullmatch(r"[abc] ([2-9]|1[0-2]) ([1-9]|1\d|20) [1-6]", one) for one in drawn)
+    assert _macros().expand(text) == _macros().expand(text)
+    picks = {_macros(seed=str(n)).expand("{{pick::rain::hail}} {{pick::rain::hail}}") for n in range(50)}
+    assert picks in ({"rain rain"}, {"hail hail"})
+
+
+def test_what_a_macro_becomes_is_data() -> None:
+    macros = Macros(user="{{char}}{{roll:6}}", char="{% raw %}", seed="s")
+    assert macros.expand("{{user}} {{char}}") == "{{char}}{{roll:6}} {% raw %}"
+
+
+@pytest.mark.parametrize(
+    "text", ["{{" * 200_000, "{{a" * 100_000 + "}}" * 100_000, "{{x" * 3 + "}} {{y" * 100_000]
+)
+def test_hostile_braces_cost_linear_time_and_stay_text(text: str) -> None:
+    assert len(_macros().expand(text)) == len(text)
+
+
+CARD = {
+    "name": "Loom",
+    "description": "{{char}} weaves. {{random::grey::amber::green}} {{roll:1000}}",
+    "personality": "{{setvar::mood::patient}}",
+    "scenario": "Mood: {{getvar::mood}}.",
+    "system_prompt": "{{original}} Be {{char}}.",
+    "post_history_instructions": "{{original}} {{char}} answers {{user}}.",
+    "depth_prompt": {"prompt": "[{{char}} is tired.]", "depth": 1, "role": "user"},
+}
+
+
+def test_a_card_is_followed_as_its_format_says_and_a_replay_has_the_same_prompt(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            session = await Session.open(
+                kernel,
+                "c",
+                model="m",
+                char=CARD,
+                user="Ines",
+                system="Be kind.",
+                note={"prompt": "Rain.", "depth": 0},
+            )
+            await session.generate("one")
+            result = await session.generate("two")
+            request = session.desk.services.model("m").port.requests[-1]
+            system = request.messages[0].text
+            assert system.startswith("Be kind. Be Loom.")
+            assert re.search(r"Loom weaves. (grey|amber|green) \d+", system)
+            assert "Mood: patient." in system and "{{" not in system
+            said = [(one.role, one.text) for one in request.messages[1:]]
+            assert [text for _, text in said[:2]] == ["one", "re: one"]
+            rest = "\n".join(text for _, text in said[2:])
+            assert rest.index("[Loom is tired.]") < rest.index("two") < rest.index("Rain.")
+            assert "Loom answers Ines." in rest
+            job = await recorded_job(session.desk, result.run_id)
+            assert job is not None and job.card_rules == 1
+            await session.desk.replay(result.run_id, lambda run: replay_turn(run, job.settings()))
+
+    play(run())
+
+
+def test_without_a_system_prompt_of_its_own_a_card_leaves_that_of_the_chat(tmp_path: Path) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            char = {"name": "Loom", "system_prompt": " "}
+            session = await Session.open(kernel, "c", model="m", char=char, system="Be kind.")
+            await session.generate("one")
+            request = session.desk.services.model("m").port.requests[-1]
+            assert request.messages[0].text.startswith("Be kind.")
+
+    play(run())
+
+
+@pytest.mark.parametrize(
+    "note", [3, {"prompt": 1}, {"prompt": "a", "depth": -1}, {"prompt": "a", "role": "tool"}, {"text": "a"}]
+)
+def test_a_note_that_is_none_is_refused(tmp_path: Path, note: Any) -> None:
+    async def run() -> None:
+        with opened(tmp_path) as kernel:
+            with pytest.raises(InvalidRequest):
+                await Session.open(kernel, "c", model="m", note=note)
+
+    play(run())
