@@ -18,6 +18,7 @@ from artelier.ids import MAIN_SPACE
 from artelier.kernel import Run
 from artelier.kernel.limits.run_limits import counters_of
 from artelier.ledger.queries import scope_limits
+from artelier.memory.queries import agent_of
 from artelier.missions.queries import task_end
 from artelier.missions.status import TaskStatus
 from artelier.missions.steering.document import Steering
@@ -188,12 +189,9 @@ async def memory_now(desk: Any, job: TaskJob) -> list[dict[str, str]] | None:
     """Blocks of the memory that is attached to the agent: `{label, text}`; None without one."""
     if not job.memory:
         return None
-    rows = await desk.services.store.query(
-        "SELECT agent FROM memory_stores WHERE tenant = ? AND space = ? AND artifact = ?",
-        (desk.id, MAIN_SPACE, job.memory.partition("@")[0]),
-    )
-    if rows:
-        memory = await desk.memory.for_agent(desk.id, rows[0][0]).seen_in(job.task)
+    agent = await agent_of(desk.services.store, desk.id, job.memory.partition("@")[0])
+    if agent is not None:
+        memory = await desk.memory.for_agent(desk.id, agent).seen_in(job.task)
         blocks = await memory.blocks()
         return [{"label": one.label, "text": one.text} for one in blocks[:MEMORY_BLOCKS_MAX]]
     try:
