@@ -9,6 +9,7 @@ from typing import Any
 
 from artelier_lab.bench.context import counting
 from artelier_lab.bench.context.assembly import bench_assembly
+from artelier_lab.bench.context.caching import bench_caching
 from artelier_lab.bench.context.prefix import bench_prefix
 from artelier_lab.bench.context.progressive import bench_progressive
 from artelier_lab.bench.figures import Target, judge, rounded
@@ -24,6 +25,7 @@ TARGETS = {
     "growth_cpu_2000_over_100": Target(at_most=1.1),
     "prompt_tokens_max": Target(at_most=WINDOW_TOKENS),
     "render_differing_bytes": Target(at_most=0),
+    "cached_input_price_ratio_50_calls": Target(at_most=0.2),
 }
 
 UNITS = {
@@ -42,6 +44,7 @@ UNITS = {
     "cpu_ms_per_turn_at_2000": "the same at turn 2,000",
     "bytes_per_turn_at_100": "bytes on disk per turn of 0.76 KB payload, compactions included",
     "bytes_per_turn_at_2000": "the same at turn 2,000",
+    "cached_input_price_ratio_50_calls": "input cost of a run over that without a cache, as Anthropic bills",
     "render_differing_bytes": "of all prompts of that run, rendered again from the log",
 }
 
@@ -75,6 +78,7 @@ def bench_context(*, quick: bool, directory: Path, progress: Callable[[str], Non
         **bench_prefix(directory, turns=plan.prefix_turns, progress=progress),
         **bench_progressive(directory, progress=progress),
         **bench_turns(directory, plan.turns, progress=progress),
+        "cached_input_price_ratio_50_calls": bench_caching(directory),
     }
     if counting.is_possible():
         figures |= counting.bench_counting(directory, turns=plan.counted_turns, progress=progress)

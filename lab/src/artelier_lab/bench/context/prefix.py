@@ -22,8 +22,9 @@ from artelier.kernel import Manifest
 from artelier.kernel.events import ContextAssembled
 from artelier.log import blob_name
 from artelier.memory import SQLiteMemoryStore
-from artelier.ports.model import FREE, ChatMessage, Price
+from artelier.ports.model import FREE, Price
 from artelier.tokens import Window, estimate_tokens
+from artelier.tokens.prompt_cache import without_tail
 from artelier_lab.bench.context.requests import read_order, shared, tokens_of
 from artelier_lab.bench.kernel.cycle import fetch
 from artelier_lab.bench.kernel.turns import turn_keys
@@ -202,12 +203,6 @@ def _shared_tokens(before: Prompted, request: ModelRequest) -> tuple[int, int]:
     earlier = before.request
     if before.tail:
         *rest, last = earlier.messages
-        earlier = msgspec.structs.replace(earlier, messages=(*rest, _without(last, before.tail)))
+        earlier = msgspec.structs.replace(earlier, messages=(*rest, without_tail(last)))
     common = shared(read_order(before.request), read_order(request))
     return estimate_tokens(common), estimate_tokens(read_order(earlier))
-
-
-def _without(message: ChatMessage, tail: str) -> ChatMessage:
-    text = message.content
-    assert isinstance(text, str) and text.endswith(tail)
-    return msgspec.structs.replace(message, content=text.removesuffix(tail).removesuffix("\n\n"))

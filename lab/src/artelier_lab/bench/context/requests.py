@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from artelier.kernel.prompt.manifest import canonical
 from artelier.ports.model import ModelRequest
 from artelier.tokens import estimate_tokens
@@ -12,7 +14,9 @@ CACHED_SHARE = 0.1
 
 def read_order(request: ModelRequest) -> bytes:
     """Canonical bytes of tools and messages in the order in which prefixes are cached."""
-    messages = b"".join(message.canonical() for message in request.messages)
+    # Pieces of a message are one text to a tokenizer, however many there are.
+    told = (msgspec.structs.replace(message, content=message.text) for message in request.messages)
+    messages = b"".join(message.canonical() for message in told)
     return canonical(request.tools) + messages
 
 
