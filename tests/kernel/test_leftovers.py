@@ -7,10 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from artelier import ArtelierError, Kernel, Run, RunStopped, Tenant
 from artelier.agents import Worker
 from artelier.app import TenantKernel
-from artelier.errors import ModelRefusedCall
+from artelier.errors import Conflict, ModelRefusedCall
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import (
     PRICE,
@@ -26,10 +28,12 @@ from tests.kernel.stage import (
 )
 
 
-def test_a_worker_finishes_a_cancelled_run_and_its_children_wherever_their_process_died(
-    tmp_path: Path,
+@pytest.mark.parametrize("by", ["worker", "command"])
+def test_a_cancelled_run_and_its_children_are_finished_wherever_their_process_died(
+    tmp_path: Path, by: str
 ) -> None:
-    """The parent is cancelled, its child is only told; then the process is gone."""
+    """The parent is cancelled, its child is only told, or has not given its money back; then the process is
+    gone. Torture 911647736: who looked at the parent alone left the child's money held."""
 
     async def scenario() -> int:
         deaths, gate = Deaths(tmp_path / "s.db", World()), GateModel()
@@ -48,7 +52,11 @@ def test_a_worker_finishes_a_cancelled_run_and_its_children_wherever_their_proce
             all_others_are_dead(kernel)
             if (before := await _statuses(kernel)).get("r") == "cancelled":
                 found += before.get("r/c") != "cancelled"
-                await Worker(kernel, kernel.services).once()
+                if by == "worker":
+                    await Worker(kernel, kernel.services).once()
+                else:
+                    with suppress(Conflict):  # it has ended
+                        await kernel.for_tenant("acme").cancel("r")
                 assert set((await _statuses(kernel)).values()) == {"cancelled"}, death
                 await assert_conserved(kernel, "acme", held=0)
                 assert not await kernel.store.query("SELECT 1 FROM leases")

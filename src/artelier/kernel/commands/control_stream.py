@@ -603,6 +603,10 @@ async def finish_cancelled(services: Services, tenant: str, run_id: str) -> None
     for child in await tell_left(services, tenant, run_id):
         if services.driver(tenant, child) is None:
             await apply_if_idle(services, tenant, child)
+    # A child whose process died between its end and its last word is cancelled, and may still hold money.
+    for child in await children_of(services.store, tenant, run_id):
+        if child.status == "cancelled":
+            await finish_cancelled(services, tenant, child.run)
     await give_back(services, tenant, run_id, row.id)
 
 
