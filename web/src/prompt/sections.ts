@@ -36,7 +36,8 @@ export function messagesOf(request: string): readonly Sent[] | null {
     if (!Array.isArray(messages)) return null;
     return (messages as Record<string, unknown>[]).map((message) => {
       const { role, content, ...rest } = message;
-      const spoken = typeof content === "string" ? content : (pieces(content) ?? JSON.stringify(content, null, 1));
+      const spoken =
+        typeof content === "string" ? content : (pieces(content) ?? JSON.stringify(content, null, 1));
       const more = Object.values(rest).some((value) => value !== null && value !== "");
       const text = [spoken ?? "", more ? JSON.stringify(rest, null, 1) : ""].filter(Boolean).join("\n\n");
       return { role: String(role), text };
