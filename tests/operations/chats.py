@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from artelier import Kernel, ModelRequest
-from artelier.chat.tree import queries
-from artelier.chat.tree.branches import run_name
+from artelier.chat.queries import chats, tree
+from artelier.chat.rows.branches import run_name
 from artelier.chat.turn.turn_events import session_stream
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import encode_json
@@ -150,15 +150,15 @@ class Chat:
 
     # Reading
 
-    async def row(self) -> queries.ChatRow:
-        return await queries.chat_row(self.store, self.tenant, self.chat)
+    async def row(self) -> chats.ChatRow:
+        return await chats.chat_row(self.store, self.tenant, self.chat)
 
     async def head(self, branch: str = "main") -> int:
-        return (await queries.branch_of(self.store, await self.row(), branch)).head
+        return (await chats.branch_of(self.store, await self.row(), branch)).head
 
-    async def stand(self, branch: str = "main", *, scope: str = SCOPE, **more: Any) -> queries.NodeState:
+    async def stand(self, branch: str = "main", *, scope: str = SCOPE, **more: Any) -> tree.NodeState:
         fields: dict[str, Any] = {"now_us": self.now_us, "node": await self.head(branch), **more}
-        return await queries.stand(self.store, self.tenant, self.chat, scope=scope, **fields)
+        return await tree.stand(self.store, self.tenant, self.chat, scope=scope, **fields)
 
     async def state(self, branch: str = "main", *, scope: str = SCOPE, **more: Any) -> dict[str, Any]:
         """The artifacts at a branch's head: a value and what came before it, newest first, by tag."""
@@ -171,8 +171,8 @@ class Chat:
     async def said(self, branch: str = "main") -> list[str]:
         return [message.text for message in (await self.stand(branch)).said]
 
-    async def nodes(self, branch: str = "main") -> list[queries.TurnNodes]:
-        return await queries.path(self.store, (await self.row()).id, await self.head(branch), limit=99)
+    async def nodes(self, branch: str = "main") -> list[tree.TurnNodes]:
+        return await tree.path(self.store, (await self.row()).id, await self.head(branch), limit=99)
 
 
 def scene(folder: Path, **more: Any) -> Kernel:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import ArtelierError
-from artelier.chat.tree import queries
+from artelier.chat.queries import tree
 from artelier.errors import Conflict, InvalidEvent, NotFound
 from artelier.kernel import events as kev
 from artelier.operations import events as ev
@@ -86,7 +86,7 @@ async def _rewinding(chat: Chat) -> None:
 
     await chat.put(ev.BranchRewound(branch="main", node=first))
     assert await chat.state() == {"hp": [1]}
-    assert await queries.newest_below(chat.store, (await chat.row()).id, first) == later
+    assert await tree.newest_below(chat.store, (await chat.row()).id, first) == later
     await chat.put(ev.BranchRewound(branch="main", node=0))
     assert await chat.state() == {} and await chat.said() == []
 
@@ -299,7 +299,7 @@ async def _pages(chat: Chat) -> None:
     row, head = await chat.row(), await chat.head()
 
     async def numbers(**page: Any) -> list[int]:
-        found = await queries.path(chat.store, row.id, head, **page)
+        found = await tree.path(chat.store, row.id, head, **page)
         return [turn.number for turn in found]
 
     assert await numbers(limit=3) == [28, 29, 30]
@@ -308,7 +308,7 @@ async def _pages(chat: Chat) -> None:
     assert await numbers(limit=2, after=3) == [4, 5]
     assert await numbers(limit=9, after=28) == [29, 30]
     assert await numbers(limit=9, after=30) == []
-    assert (await queries.node_at(chat.store, row.id, head, 7)).number == 7
+    assert (await tree.node_at(chat.store, row.id, head, 7)).number == 7
 
 
 test_the_conversation_comes_in_pages = chat_test(_pages)

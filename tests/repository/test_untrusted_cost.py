@@ -251,7 +251,7 @@ ALLOWED: dict[str, str] = {
         chat/files/chat_file.py:_is_json msgspec.json.decode
         chat/session/settings.py:_json msgspec.json.decode
         chat/turn/turn_events.py:message_of msgspec.json.decode
-        chat/tree/tree_rows.py:<module> msgspec.json.Decoder
+        chat/rows/nodes.py:<module> msgspec.json.Decoder
         chat/turn/turn_inputs.py:found_from msgspec.json.decode
         server/agui/event_fold.py:_plain msgspec.json.decode
         server/agui/event_follower.py:_readable msgspec.json.decode

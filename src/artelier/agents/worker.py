@@ -8,7 +8,7 @@ from typing import Any
 
 from artelier.agents.loop_registry import registered_loops, resume_run
 from artelier.agents.schedules.dispatcher import fire_due, waiting
-from artelier.chat.session.unbegun_turns import left_unbegun
+from artelier.chat.queries.chats import left_unbegun
 from artelier.errors import ArtelierError, LeaseHeld
 from artelier.kernel import AgentResult
 from artelier.kernel.queries.runs import due_runs

@@ -1,7 +1,7 @@
 """The views of chats: branches, the tree of turns and variants, sessions, and versions of artifacts.
 
 Handlers refuse what must not stand in a chat's stream, and with it the whole batch. What they keep is a fold
-of the events; `tree/queries.py` reads it. Keys are made of the stream's row id and of seqs within it.
+of the events; `queries/` reads it. Keys are made of the stream's row id and of seqs within it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
-from artelier.chat.tree import edits, tree_rows
-from artelier.chat.tree.branches import (
+from artelier.chat.rows import edits, nodes
+from artelier.chat.rows.branches import (
     BRANCHES_MAX,
     MAIN,
     VARIANTS_MAX,
@@ -27,7 +27,7 @@ from artelier.chat.tree.branches import (
     use_scope,
     waiting,
 )
-from artelier.chat.tree.tree_rows import (
+from artelier.chat.rows.nodes import (
     ENDS,
     NODES_PER_EVENT,
     VERSIONS_PER_EVENT,
@@ -66,7 +66,7 @@ operations_view = View(
             trigger TEXT NOT NULL, job TEXT NOT NULL, made INTEGER NOT NULL, origin TEXT NOT NULL,
             n INTEGER NOT NULL, at_us INTEGER NOT NULL, PRIMARY KEY(chat, name)) STRICT, WITHOUT ROWID""",
         "CREATE INDEX chat_branches_by_head ON chat_branches(chat, head)",
-        *tree_rows.SCHEMA,
+        *nodes.SCHEMA,
         # Which session of a profile a branch works with, if it is not the profile's own.
         """CREATE TABLE chat_sessions(
             chat INTEGER NOT NULL, branch TEXT NOT NULL, profile TEXT NOT NULL,
@@ -132,7 +132,7 @@ def _branch_made(event: Applied, tx: Tx) -> None:
     data = cast(ev.BranchMade, event.data)
     branch_of(event, tx, data.origin)
     if data.node:
-        check_settled(event, tx, tree_rows.load(tx, event, data.node))
+        check_settled(event, tx, nodes.load(tx, event, data.node))
     if tx.one("SELECT 1 FROM chat_branches WHERE chat = ? AND name = ?", (event.stream_id, data.branch)):
         raise ChatConflict(
             f"chat {event.stream.id!r} has a branch {data.branch!r} already",
@@ -156,7 +156,7 @@ def _head_moved(event: Applied, tx: Tx) -> None:
     data = cast(ev.BranchRewound | ev.VariantSelected, event.data)
     check_free(event, tx, branch_of(event, tx, data.branch))
     if data.node or isinstance(data, ev.VariantSelected):
-        check_settled(event, tx, tree_rows.load(tx, event, data.node))
+        check_settled(event, tx, nodes.load(tx, event, data.node))
     move(event, tx, data.branch, head=data.node)
 
 
@@ -185,13 +185,13 @@ def _turn_asked(event: Applied, tx: Tx) -> None:
     if data.trigger == "generate":
         if data.text is None:
             raise InvalidEvent("a new turn needs the person's words", got="none")
-        parent = tree_rows.load(tx, event, head) if head else None
+        parent = nodes.load(tx, event, head) if head else None
         head = _insert_asked(event, tx, parent, data)
     elif data.trigger == "regenerate":
-        _check_another(event, tx, tree_rows.load(tx, event, head) if head else None)
+        _check_another(event, tx, nodes.load(tx, event, head) if head else None)
     elif data.trigger == "continue":
-        last = tree_rows.load(tx, event, head) if head else None
-        if last is not None and last.hidden & tree_rows.REPLY_HIDDEN:
+        last = nodes.load(tx, event, head) if head else None
+        if last is not None and last.hidden & nodes.REPLY_HIDDEN:
             raise ChatConflict(
                 f"the last reply of chat {event.stream.id!r} is hidden from the prompt",
                 hint="Show it again to go on with it.",
@@ -225,15 +225,15 @@ def _insert_asked(event: Applied, tx: Tx, parent: Node | None, data: ev.TurnAske
         user=encoded_parts((ev.ReplyPart(text=data.text),)),
         tokens=(parent.tokens if parent is not None else 0) + data.tokens,
         at_us=event.at_us,
-        **tree_rows.inherit_columns(tx, parent, ""),
+        **nodes.inherit_columns(tx, parent, ""),
     )
-    tree_rows.insert(tx, node)
+    nodes.insert(tx, node)
     return node.node
 
 
 def _check_another(event: Applied, tx: Tx, head: Node | None) -> None:
     """Errors: `Conflict` if the newest turn of a branch cannot have another variant."""
-    if head is None or not tree_rows.load(tx, event, head.turn).user_parts():
+    if head is None or not nodes.load(tx, event, head.turn).user_parts():
         raise ChatConflict(
             f"there is nothing to reply to in chat {event.stream.id!r}",
             hint="Generate a turn first; another greeting is selected, not generated.",
@@ -253,7 +253,7 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
     branch = waiting(event, tx, data.branch, data.run)
     if branch["made"]:
         raise ChatConflict(f"run {data.run!r} has begun its variant already")
-    head = tree_rows.load(tx, event, branch["head"])
+    head = nodes.load(tx, event, branch["head"])
     if branch["trigger"] == "continue":
         if data.changes:
             raise InvalidEvent("a continued reply changes no artifacts", got=len(data.changes))
@@ -275,8 +275,8 @@ def _variant_begun(event: Applied, tx: Tx) -> None:
 
 
 def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *, trigger: str) -> Node:
-    parent = tree_rows.load(tx, event, head.parent) if head.parent else None
-    asked = tree_rows.load(tx, event, head.turn)
+    parent = nodes.load(tx, event, head.parent) if head.parent else None
+    asked = nodes.load(tx, event, head.turn)
     number = _variants(tx, head) + 1
     if number > VARIANTS_MAX:
         raise too_many("variants of one turn", VARIANTS_MAX, number)
@@ -294,12 +294,12 @@ def _insert_variant(event: Applied, tx: Tx, head: Node, data: ev.VariantBegun, *
         user=encoded_parts(limit_parts(data.user)),
         tokens=asked.tokens,
         at_us=event.at_us,
-        **tree_rows.inherit_columns(tx, parent, data.scope),
+        **nodes.inherit_columns(tx, parent, data.scope),
     )
     state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
-    tree_rows.insert(tx, node)
+    nodes.insert(tx, node)
     return node
 
 
@@ -313,7 +313,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
     if not branch["made"]:
         _ended_before_barrier(event, data)
         return
-    node = tree_rows.load(tx, event, branch["made"])
+    node = nodes.load(tx, event, branch["made"])
     if branch["trigger"] == "continue":
         if data.parts:
             _extend(event, tx, node, data)
@@ -323,7 +323,7 @@ def _variant_ended(event: Applied, tx: Tx) -> None:
         raise ChatConflict(f"run {data.run!r} has ended its variant already")
     state = _apply_changes(event, tx, node, data.changes, profile=node.profile, run=data.run)
     user = encoded_parts(limit_parts(data.user)) if data.user else node.user
-    tree_rows.end_node(
+    nodes.end_node(
         tx,
         node,
         TurnStatus(data.status),
@@ -382,7 +382,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         **_conversation_columns(event, tx, data, reworded=False),
     }
     if not _is_shared(tx, node, data.branch):
-        tree_rows.end_node(tx, node, TurnStatus.DONE, **columns)
+        nodes.end_node(tx, node, TurnStatus.DONE, **columns)
         return
     number = _variants(tx, node) + 1
     if number > VARIANTS_MAX:
@@ -397,7 +397,7 @@ def _extend(event: Applied, tx: Tx, node: Node, data: ev.VariantEnded) -> None:
         at_us=event.at_us,
         **columns,
     )
-    tree_rows.insert(tx, made)
+    nodes.insert(tx, made)
     tx.execute(
         "UPDATE chat_branches SET head = ?, made = ? WHERE chat = ? AND name = ?",
         (made.node, made.node, event.stream_id, data.branch),
@@ -423,7 +423,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
     size = sum(1 + len(turn.variants) for turn in data.turns)
     if size > NODES_PER_EVENT:
         raise too_many("turns and variants of one import", NODES_PER_EVENT, size)
-    head = tree_rows.load(tx, event, branch["head"]) if branch["head"] else None
+    head = nodes.load(tx, event, branch["head"]) if branch["head"] else None
     index = 0
     for turn in data.turns:
         number = 0 if head is None and turn.user is None else (head.number + 1 if head else 1)
@@ -444,7 +444,7 @@ def _turns_imported(event: Applied, tx: Tx) -> None:
         if turn.variants and not 0 <= turn.selected < len(turn.variants):
             raise InvalidEvent("selected variant", got=turn.selected)
         index += len(found)
-        head = tree_rows.load(tx, event, found[asked + turn.selected if turn.variants else 0])
+        head = nodes.load(tx, event, found[asked + turn.selected if turn.variants else 0])
     if head is not None:
         move(event, tx, data.branch, head=head.node)
 
@@ -475,19 +475,19 @@ def _turn_of_replies(
         status=TurnStatus.DONE,
         at_us=event.at_us,
         tokens=(parent.tokens if parent is not None else 0) + tokens,
-        **tree_rows.inherit_columns(tx, parent, ""),
+        **nodes.inherit_columns(tx, parent, ""),
     )
     made: list[int] = []
     if user is not None:
         words = encoded_parts((ev.ReplyPart(text=user),))
-        bit = tree_rows.WORDS_HIDDEN if "user" in hidden else 0
-        tree_rows.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit))
+        bit = nodes.WORDS_HIDDEN if "user" in hidden else 0
+        nodes.insert(tx, replace(node, user=words, status=TurnStatus.ASKED, hidden=bit))
         made.append(first)
     for variant, reply in enumerate(replies, start=1):
         parts = encoded_parts((ev.ReplyPart(text=reply),))
-        bit = tree_rows.REPLY_HIDDEN if "assistant" in hidden else 0
+        bit = nodes.REPLY_HIDDEN if "assistant" in hidden else 0
         own = replace(node, node=first + len(made), variant=variant, parts=parts, hidden=bit)
-        tree_rows.insert(tx, own)
+        nodes.insert(tx, own)
         made.append(own.node)
     return made
 
@@ -544,7 +544,7 @@ def _step_taken(event: Applied, tx: Tx) -> None:
     """A node without words: its state is what the step left."""
     data = cast(ev.StepTaken, event.data)
     branch = branch_of(event, tx, data.branch)
-    parent = tree_rows.load(tx, event, branch["head"]) if branch["head"] else None
+    parent = nodes.load(tx, event, branch["head"]) if branch["head"] else None
     first = event.seq * NODES_PER_EVENT
     node = Node(
         chat=event.stream_id,
@@ -559,14 +559,14 @@ def _step_taken(event: Applied, tx: Tx) -> None:
         profile=data.profile,
         at_us=event.at_us,
         tokens=data.tokens,
-        **tree_rows.inherit_columns(tx, parent, data.scope),
+        **nodes.inherit_columns(tx, parent, data.scope),
     )
     state = _apply_changes(event, tx, node, data.changes, profile=data.profile, run=data.run)
     if state is not None:
         node = replace(node, state=state)
     if data.marks:
         node = replace(node, marks=encoded_map({**node.decode_marks(), **data.marks}))
-    tree_rows.insert(tx, node)
+    nodes.insert(tx, node)
     move(event, tx, data.branch, head=node.node)
     profile, _, session = data.scope.partition("/")
     use_scope(event, tx, profile, session, runs=1)

@@ -15,6 +15,7 @@ from typing import Any, cast, get_args, get_type_hints
 import msgspec
 
 from artelier.artifacts import ArtifactWritten
+from artelier.chat.queries.chats import has_chat
 from artelier.chat.session.settings import StoredChatSettings, check_chat, check_name
 from artelier.chat.turn.lorebooks import books_of
 from artelier.chat.turn.turn_config import TurnJob
@@ -185,7 +186,7 @@ class ChatFile(Belongings):
             raise self._exists_error()
 
         def still_free(tx: Tx) -> None:
-            if tx.one("SELECT 1 FROM chats WHERE tenant = ? AND chat = ?", (tenant, self.chat)):
+            if has_chat(tx, tenant, self.chat):
                 raise self._exists_error()
 
         return Arrival(guard=still_free)

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from artelier.chat.session.queries import ChatReader
+from artelier.chat.rows.branches import VARIANTS_MAX
+from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.session.settings import checked_text
-from artelier.chat.tree.branches import VARIANTS_MAX
 from artelier.chat.turn.transcript import Turn
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log

@@ -14,8 +14,9 @@ import msgspec
 
 from artelier.artifacts import artifact_stream
 from artelier.chat.files.chat_file import ChatFile
+from artelier.chat.queries.chats import ChatRow, chat_row
+from artelier.chat.queries.tree import profiles_used
 from artelier.chat.session.settings import StoredChatSettings, check_chat
-from artelier.chat.tree.queries import ChatRow, chat_row
 from artelier.chat.turn.lorebooks import books_of
 from artelier.chat.turn.turn_config import LOOP
 from artelier.chat.turn.turn_events import session_stream
@@ -97,11 +98,8 @@ async def _runs(services: Services, row: ChatRow, position: int) -> list[str]:
 
 async def _artifacts(services: Services, row: ChatRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Ids of the profiles that its turns worked with, and of the one that it works with now; of lorebooks."""
-    rows = await services.store.query(
-        "SELECT DISTINCT profile FROM chat_nodes WHERE chat = ? AND profile <> ''", (row.id,)
-    )
     stored = await blob_json(services, row.tenant, row.settings)
-    named = {*(ref for (ref,) in rows), StoredChatSettings.from_stored(stored).profile}
+    named = {*await profiles_used(services.store, row.id), StoredChatSettings.from_stored(stored).profile}
     return (await _there(services, row.tenant, named), await _there(services, row.tenant, books_of(stored)))
 
 

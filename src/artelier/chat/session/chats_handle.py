@@ -40,7 +40,7 @@ class ChatsHandle:
 
     async def chats(self: ChatKernel, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
         """`{items: [{chat_id, branches, runs, opened_us, changed_us}], next}`, by id."""
-        from artelier.chat.tree.queries import list_chats
+        from artelier.chat.queries.chats import list_chats
 
         return await list_chats(self.services.store, self.id, after=after, limit=limit)
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from artelier.chat.queries import chats, tree
+from artelier.chat.queries.chats import chat_key
+from artelier.chat.rows.nodes import Node
 from artelier.chat.session import settings as cs
-from artelier.chat.session.queries import ChatReader
-from artelier.chat.tree import queries
-from artelier.chat.tree.queries import chat_key
-from artelier.chat.tree.tree_rows import Node
+from artelier.chat.session.chat_reader import ChatReader
 from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.log import Batch, Blob, BlobRef, DataKey, Draft, EventData, StreamAppend, prepared_blob
@@ -121,7 +121,7 @@ class ChatEdits(ChatReader):
             nonlocal deleted
             node = await self._shown_node(turn)
             if variant is not None:
-                node = await queries.variant_row(self.store, node, cs.whole(variant, "variant"))
+                node = await tree.variant_row(self.store, node, cs.whole(variant, "variant"))
             deleted = await self._measure("node", node.node)
             return ev.VariantDeleted(branch=self.branch_name, node=node.node)
 
@@ -139,7 +139,7 @@ class ChatEdits(ChatReader):
             )
 
         async def choose() -> EventData:
-            await queries.branch_of(self.store, await self.row(), name)
+            await chats.branch_of(self.store, await self.row(), name)
             return ev.BranchDeleted(branch=name)
 
         await self._append_with_retry(choose)
@@ -188,7 +188,7 @@ class ChatEdits(ChatReader):
 
     async def title(self) -> str:
         """Return the chat's title; empty for none."""
-        return await queries.title_text(self.store, self.desk.id, (await self.row()).title)
+        return await chats.title_text(self.store, self.desk.id, (await self.row()).title)
 
     async def search(self, words: str, *, limit: int = 20) -> list[Found]:
         """Find messages of this branch that have some words, in any case; the newest first.
@@ -223,11 +223,11 @@ class ChatEdits(ChatReader):
         node = await self._node_of(turn)
         if not node:
             raise NotFound(f"branch {self.branch_name!r} of chat {self.chat_id!r} has no turn yet")
-        return await queries.node_row(self.store, (await self.row()).id, node)
+        return await tree.node_row(self.store, (await self.row()).id, node)
 
     async def _measure(self, column: str, number: int) -> Deleted:
         chat = (await self.row()).id
-        turns, runs = await queries.derived_runs(self.store, chat, column, number)
+        turns, runs = await tree.derived_runs(self.store, chat, column, number)
         return Deleted(turns=turns, derived_runs=runs)
 
     async def _node_of(self, turn: int | None) -> int:
@@ -240,7 +240,7 @@ class ChatEdits(ChatReader):
                 raise NotFound(f"the branch has no turn {turn}")
             return branch.head
         try:
-            node = await queries.node_at(self.store, chat.id, branch.head, turn)
+            node = await tree.node_at(self.store, chat.id, branch.head, turn)
         except NotFound:
             if turn == 0:
                 return 0

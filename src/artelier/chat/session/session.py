@@ -8,14 +8,13 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from artelier.artifacts.access.rules import check_principal
+from artelier.chat.queries import chats, tree
+from artelier.chat.queries.chats import chat_key, left_unbegun
+from artelier.chat.rows.branches import MAIN, run_name
+from artelier.chat.rows.nodes import Node
 from artelier.chat.session import settings as cs
 from artelier.chat.session.edits import ATTEMPTS_MAX, ChatEdits
 from artelier.chat.session.settings import UNSET, StoredChatSettings
-from artelier.chat.session.unbegun_turns import left_unbegun
-from artelier.chat.tree import queries
-from artelier.chat.tree.branches import MAIN, run_name
-from artelier.chat.tree.queries import chat_key
-from artelier.chat.tree.tree_rows import Node
 from artelier.chat.turn.lorebooks import read_book
 from artelier.chat.turn.turn_config import CARD_RULES, TurnJob, chat_of
 from artelier.chat.turn.turn_runner import TurnResult, drive, has_ended, recorded_job
@@ -119,7 +118,7 @@ class Session(ChatEdits):
         if not await session.exists():
             await session._begin(wished, tuple(session._escape_placeholders(cs.checked_greetings(greetings))))
         else:
-            await queries.branch_of(session.store, await session.row(), branch)
+            await chats.branch_of(session.store, await session.row(), branch)
             await session._check_subject()
             del wished["principal"]
             if any(value is not UNSET for value in wished.values()):
@@ -344,7 +343,7 @@ class Session(ChatEdits):
         for _ in range(ATTEMPTS_MAX):
             seq = await self.seq()
             chat, branch = await self.row(), await self.branch_row()
-            head = await queries.node_row(self.store, chat.id, branch.head) if branch.head else None
+            head = await tree.node_row(self.store, chat.id, branch.head) if branch.head else None
             job = TurnJob(
                 chat=self.chat_id,
                 branch=branch.name,
@@ -395,8 +394,8 @@ class Session(ChatEdits):
         """The words that are replied to."""
         if trigger != "regenerate" or head is None or text:
             return text
-        asked = await queries.node_row(self.store, head.chat, head.turn)
-        return "".join(await queries.texts(self.store, self.desk.id, asked.user_parts()))
+        asked = await tree.node_row(self.store, head.chat, head.turn)
+        return "".join(await chats.texts(self.store, self.desk.id, asked.user_parts()))
 
     # Branches and variants
 
@@ -420,7 +419,7 @@ class Session(ChatEdits):
 
     async def on(self, branch: str) -> Session:
         """The same chat on another branch that exists. Errors: `NotFound`."""
-        await queries.branch_of(self.store, await self.row(), branch)
+        await chats.branch_of(self.store, await self.row(), branch)
         return self._like(branch)
 
     async def select_variant(self, turn: int, variant: int) -> None:
@@ -432,11 +431,11 @@ class Session(ChatEdits):
 
     async def _selection(self, turn: int, variant: int) -> EventData | None:
         chat, branch = await self.row(), await self.branch_row()
-        here = await queries.node_at(self.store, chat.id, branch.head, cs.whole(turn, "turn"))
-        found = await queries.variant_row(self.store, here, cs.whole(variant, "variant"))
+        here = await tree.node_at(self.store, chat.id, branch.head, cs.whole(turn, "turn"))
+        found = await tree.variant_row(self.store, here, cs.whole(variant, "variant"))
         if found.node == here.node:
             return None
-        node = await queries.newest_below(self.store, chat.id, found.node)
+        node = await tree.newest_below(self.store, chat.id, found.node)
         return ev.VariantSelected(branch=branch.name, node=node)
 
     async def rewind(self, turn: int) -> None:

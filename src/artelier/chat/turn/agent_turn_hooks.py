@@ -230,7 +230,8 @@ class AgentTurnHooks:
     async def _read(self, full: str) -> tuple[ev.SessionRead, list[Blob]]:
         if self._desk is None:
             raise RunEnded(f"run {self.run.id} ended before this step had read its session")
-        from artelier.chat.tree.queries import branch_of, chat_row, stand
+        from artelier.chat.queries.chats import branch_of, chat_row
+        from artelier.chat.queries.tree import stand
         from artelier.operations.profile.profile_reader import load_profile
 
         if self._profile is None:

@@ -14,14 +14,17 @@ from typing import Any
 
 import msgspec
 
-from artelier.chat.tree.queries import chat_row
+from artelier.chat.queries.chats import chat_row
+from artelier.chat.queries.tree import runs_above
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.context import Section
 from artelier.context.assembly import Source
 from artelier.errors import AccessDenied, CorruptStore, InvalidRequest, NotFound, RunEnded
 from artelier.kernel import Run
 from artelier.kernel.queries.content import blob_json
-from artelier.log import Blob, BlobRef, Store, decode_stored
+from artelier.kernel.queries.runs import runs_by_id
+from artelier.log import Blob, BlobRef, Store
+from artelier.log.queries import stream_events
 from artelier.operations import events as ev
 from artelier.operations.graph.inclusion import Places
 from artelier.operations.lore.activation import Active, LoreActivation, activate, with_names
@@ -246,16 +249,12 @@ async def state_at(services: Any, tenant: str, chat: str, node: int) -> State:
 async def _newest_record(
     store: Store, chat: int, tenant: str, node: int, turns: int
 ) -> ev.LoreActivated | None:
-    rows = await store.query(
-        "WITH RECURSIVE up(node, parent, run, depth) AS (SELECT node, parent, run, 1"
-        " FROM chat_nodes WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parent, n.run,"
-        " up.depth + 1 FROM up JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent"
-        " WHERE up.depth < ?)"
-        " SELECT e.data FROM up JOIN runs r ON r.tenant = ? AND r.run = up.run"
-        " JOIN events e ON e.stream = r.id AND e.kind = ? ORDER BY up.depth, e.seq DESC LIMIT 1",
-        (chat, node, chat, turns, tenant, ev.LoreActivated.KIND),
-    )
-    return decode_stored(rows[0][0], type=ev.LoreActivated) if rows else None
+    above = await runs_above(store, chat, node, nodes_max=turns)
+    runs = await runs_by_id(store, tenant, above)
+    for row in (runs[run] for run in above if run in runs):
+        for event in await stream_events(store, row.id, ev.LoreActivated.KIND, newest=1):
+            return event.read(ev.LoreActivated)
+    return None
 
 
 async def _state(services: Any, tenant: str, event: ev.LoreActivated) -> State:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from artelier.chat.tree.queries import ChatRow, TurnNodes, node_of_run, texts
-from artelier.chat.tree.tree_rows import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
+from artelier.chat.queries.chats import ChatRow, texts
+from artelier.chat.queries.tree import TurnNodes, node_of_run
+from artelier.chat.rows.nodes import REPLY_HIDDEN, WORDS_HIDDEN, Node, TurnStatus
 from artelier.chat.turn.main_call import reply_so_far
 from artelier.kernel.queries.runs import runs_by_id
 from artelier.log import Store

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.chat.tree.tree_rows import TurnStatus
+from artelier.chat.rows.nodes import TurnStatus
 from artelier.chat.turn.main_call import MainCall
 from artelier.chat.turn.turn_config import TurnJob
 from artelier.ids import MAIN_SPACE

@@ -43,7 +43,7 @@ async def find(run: Run, job: TurnJob, desk: Any, *, key: str) -> tuple[ev.Sessi
     """The event that keeps all of it. Errors: `NotFound`; `RunEnded` in a replay that has none."""
     if desk is None:
         raise RunEnded(f"run {run.id} ended before it had read its chat")
-    from artelier.chat.tree.queries import stand
+    from artelier.chat.queries.tree import stand
     from artelier.operations.profile.store import read_profile
 
     core, blobs = run.core, list[Blob]()

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from artelier.chat.tree.tree_rows import TurnStatus
+from artelier.chat.rows.nodes import TurnStatus
 from artelier.chat.turn.lorebooks import lore_of
 from artelier.chat.turn.main_call import (
     MainCall,

@@ -7,9 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from artelier.chat.queries.chats import branch_of, chat_key, chat_row, shown_text
+from artelier.chat.queries.tree import node_of_run, node_row
+from artelier.chat.rows.nodes import Node
 from artelier.chat.session.reply_stream import live_of
-from artelier.chat.tree.queries import branch_of, chat_key, chat_row, node_of_run, node_row, shown_text
-from artelier.chat.tree.tree_rows import Node
 from artelier.chat.turn.main_call import STEP, reply_so_far
 from artelier.chat.turn.turn_config import LOOP, TurnJob
 from artelier.chat.turn.turn_events import join_texts

@@ -52,7 +52,7 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
     """Return the chat, and True if it is new. Errors: those of `Session.open`, and of the files."""
     from artelier.chat import Session
     from artelier.chat.files.chat_interchange import parse_chat
-    from artelier.chat.session.queries import ChatReader
+    from artelier.chat.session.chat_reader import ChatReader
 
     desk = kernel.for_tenant(call.tenant)
     await desk.state()
@@ -142,14 +142,14 @@ async def _people(
 
 
 async def _user_of(desk: Any, wish: ChatOptions) -> str:
-    from artelier.chat.session.queries import ChatReader
+    from artelier.chat.session.chat_reader import ChatReader
 
     settings = await ChatReader(desk, wish.chat, branch=wish.branch).settings()
     return str(settings.user.get("name") or "User")
 
 
 async def _known_books(desk: Any, wish: ChatOptions) -> tuple[str, ...]:
-    from artelier.chat.session.queries import ChatReader
+    from artelier.chat.session.chat_reader import ChatReader
 
     return (await ChatReader(desk, wish.chat, branch=wish.branch).settings()).lorebooks
 

@@ -100,6 +100,17 @@ async def runs_by_id(store: Store, tenant: str, run_ids: Sequence[str]) -> dict[
     return {row[2]: RunRow(*row) for row in rows}
 
 
+async def begun_runs(store: Store, tenant: str, run_ids: Sequence[str]) -> set[str]:
+    """Return those of these runs that have begun, here or in the store that they came from."""
+    rows = await store.query(
+        "SELECT o.value FROM json_each(?) o"
+        " WHERE EXISTS (SELECT 1 FROM runs r WHERE r.tenant = ? AND r.run = o.value)"
+        " OR EXISTS (SELECT 1 FROM imports i WHERE i.tenant = ? AND i.run = o.value)",
+        (json.dumps(list(run_ids)), tenant, tenant),
+    )
+    return {run for (run,) in rows}
+
+
 async def runs_started(
     store: Store,
     tenant: str,

@@ -1,60 +1,20 @@
-"""Reading chats: what a run finds at a node, pages of the conversation, sessions. It writes nothing."""
+"""Reads of the tree of a chat: nodes, pages of the conversation, what a run finds at a node."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from artelier.chat.tree.session_artifacts import Chain, chains, record_seen
-from artelier.chat.tree.tree_rows import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of
-from artelier.errors import Erased, NotFound
-from artelier.log import BlobRef, DataKey, Store, blob_name, decode_stored, stored_blob
+from artelier.chat.queries.artifacts import Chain, chains, record_seen
+from artelier.chat.queries.chats import PAGE_MAX, ChatRow, chat_row, shown_text
+from artelier.chat.rows.nodes import COLUMNS, REPLY_HIDDEN, SELECT, WORDS_HIDDEN, Node, node_of
+from artelier.errors import NotFound
+from artelier.log import BlobRef, Store
 from artelier.operations.events import ReplyPart, Seen
 from artelier.ports.model import ChatMessage
 
 SAID_MAX = 2_000
 """Nodes whose words no run has recorded, that a run takes up at once: of longer ones the newest."""
-
-PAGE_MAX = 1_000
-
-_BRANCH = ("name", "head", "run", "trigger", "job", "made", "origin", "n", "at_us")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchState:
-    """A branch of a chat. `head` is a node, 0 at the beginning; `run` is the one asked for last."""
-
-    name: str
-    head: int
-    run: str
-    trigger: str
-    job: str
-    """Settings of that run, as a reference."""
-    made: int
-    """The node that it has made, or goes on with; 0 for none."""
-    origin: str
-    n: int
-    at_us: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRow:
-    """A chat as it stands."""
-
-    id: int
-    """Row id of its stream."""
-    tenant: str
-    chat: str
-    settings: BlobRef
-    runs: int
-    branches: int
-    opened_us: int
-    changed_us: int
-    title: str
-    """JSON text, as a reference; empty for none."""
-    archived: int
-    deleted: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,93 +46,7 @@ class TurnNodes:
     """All there are, in order; one without a reply included. Empty for a turn that was only asked."""
 
 
-class DeletedChat(NotFound):
-    """The chat was deleted; its id is not used again."""
-
-
-# Chats, branches, nodes
-
-
-async def chat_key(store: Store, tenant: str, chat: str) -> DataKey | None:
-    """The key of the subject that a chat is about: that of its settings. None for no subject, or no chat.
-
-    Errors: `Erased` for a chat that was erased.
-    """
-    rows = await store.query("SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat))
-    if not rows:
-        return None
-    if await store.key_of(tenant, blob_name(rows[0][0])) is None:
-        raise Erased(f"chat {chat!r} was erased", hint="Begin another chat.")
-    return await store.subject_key_of(tenant, blob_name(rows[0][0]))
-
-
-async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
-    """Errors: `NotFound`."""
-    names = tuple(ChatRow.__dataclass_fields__)
-    rows = await store.query(
-        f"SELECT {', '.join(names)} FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
-    )
-    if not rows:
-        raise NotFound(
-            f"no chat {chat!r} in tenant {tenant!r}", hint="`Session.open` makes one with a model."
-        )
-    found = ChatRow(**dict(zip(names, rows[0], strict=True)))
-    if found.deleted:
-        raise DeletedChat(f"chat {chat!r} was deleted", hint="Begin a chat of another id.")
-    return found
-
-
-async def list_chats(
-    store: Store, tenant: str, *, after: str | None, limit: int, archived: bool | None = None
-) -> dict[str, Any]:
-    """`{items, next}`: chats by id; with `archived`, only those that are, or are not."""
-    limit = max(1, min(limit, PAGE_MAX))
-    rows = await store.query(
-        "SELECT chat, branches, runs, opened_us, changed_us, archived, title FROM chats"
-        " WHERE tenant = ? AND chat > ? AND deleted = 0 AND (? IS NULL OR archived = ?)"
-        " ORDER BY chat LIMIT ?",
-        (tenant, after or "", archived, archived, limit + 1),
-    )
-    names = ("chat_id", "branches", "runs", "opened_us", "changed_us")
-    items = [
-        {
-            **dict[str, Any](zip(names, row, strict=False)),
-            "archived": bool(row[5]),
-            "title": await title_text(store, tenant, row[6]),
-        }
-        for row in rows[:limit]
-    ]
-    return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
-
-
-async def title_text(store: Store, tenant: str, title: str) -> str:
-    """The words of a title; empty for none, `[erased]` if they were."""
-    if not title:
-        return ""
-    return (await texts(store, tenant, [ReplyPart(text=BlobRef(title))], forgiving=True))[0]
-
-
-async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
-    """Return the branches in the order in which they were made."""
-    rows = await store.query(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
-    )
-    return [BranchState(**dict(zip(_BRANCH, row, strict=True))) for row in rows]
-
-
-async def branch_of(store: Store, chat: ChatRow, name: str) -> BranchState:
-    """Errors: `NotFound` that names the branches there are."""
-    rows = await store.query(
-        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?", (chat.id, name)
-    )
-    if not rows:
-        known = ", ".join(one.name for one in (await branches(store, chat))[:20])
-        raise NotFound(
-            f"chat {chat.chat!r} has no branch {name!r:.100}",
-            expected=f"one of {known}",
-            hint="session.branch(name) makes one.",
-        )
-    return BranchState(**dict(zip(_BRANCH, rows[0], strict=True)))
+# Nodes
 
 
 async def node_row(store: Store, chat: int, node: int) -> Node:
@@ -260,6 +134,26 @@ async def derived_runs(store: Store, chat: int, column: str, number: int) -> tup
         f"SELECT count(*) FROM chat_nodes WHERE chat = ? AND {column} = ? AND deleted = 0", (chat, number)
     )
     return count[0][0], tuple(row[0] for row in rows)
+
+
+async def profiles_used(store: Store, chat: int) -> list[str]:
+    """Return the profiles that the turns of a chat worked with, as `id@version`."""
+    rows = await store.query(
+        "SELECT DISTINCT profile FROM chat_nodes WHERE chat = ? AND profile <> ''", (chat,)
+    )
+    return [profile for (profile,) in rows]
+
+
+async def runs_above(store: Store, chat: int, node: int, *, nodes_max: int) -> list[str]:
+    """Return the runs that made a node and those above it, the nearest first; `nodes_max` nodes in all."""
+    rows = await store.query(
+        "WITH RECURSIVE up(node, parent, run, depth) AS (SELECT node, parent, run, 1"
+        " FROM chat_nodes WHERE chat = ? AND node = ? UNION ALL SELECT n.node, n.parent, n.run,"
+        " up.depth + 1 FROM up JOIN chat_nodes n ON n.chat = ? AND n.node = up.parent"
+        " WHERE up.depth < ?) SELECT run FROM up ORDER BY depth",
+        (chat, node, chat, nodes_max),
+    )
+    return [run for (run,) in rows]
 
 
 async def path(
@@ -450,31 +344,3 @@ def _parts_of(node: Node, asked: str) -> tuple[ReplyPart, ...]:
     import dataclasses
 
     return dataclasses.replace(node, user=asked).user_parts()
-
-
-# Texts
-
-
-async def texts(
-    store: Store, tenant: str, parts: Iterable[ReplyPart], *, forgiving: bool = False
-) -> list[str]:
-    """One for each part; if it is `forgiving`, `[erased]` for what was. Errors: `Erased`, else."""
-    found: list[str] = []
-    for part in parts:
-        try:
-            found.append(decode_stored(await stored_blob(store, tenant, part.text), type=str))
-        except Erased as error:
-            if not forgiving:
-                raise
-            found.append(error.mark)
-    return found
-
-
-async def shown_text(store: Store, tenant: str, parts: Iterable[ReplyPart], *, prompt: bool) -> str:
-    """Parts as one text: for a later prompt those that prompts show, for people the text that they see.
-
-    People see `[erased]` where content was. Errors: `Erased` for a prompt.
-    """
-    chosen = [part for part in parts if (part.prompt if prompt else part.ui and part.channel == "text")]
-    found = await texts(store, tenant, chosen, forgiving=not prompt)
-    return "\n\n".join(text for text in found if text)

@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from artelier.chat.queries import chats, tree
+from artelier.chat.queries.artifacts import Chain, history_of, value_of
+from artelier.chat.queries.chats import branch_lines, own_session, profile_sessions
 from artelier.chat.session import settings as cs
 from artelier.chat.session.settings import StoredChatSettings
-from artelier.chat.tree import queries
-from artelier.chat.tree.session_artifacts import Chain, history_of, value_of
 from artelier.chat.turn.transcript import Turn, Variant, read_reply, read_turns
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel.queries.content import blob_json
@@ -35,9 +36,9 @@ class ChatReader:
     def store(self) -> Store:
         return self.desk.services.store
 
-    async def row(self) -> queries.ChatRow:
+    async def row(self) -> chats.ChatRow:
         """Errors: `NotFound`."""
-        return await queries.chat_row(self.store, self.desk.id, self.chat_id)
+        return await chats.chat_row(self.store, self.desk.id, self.chat_id)
 
     async def exists(self) -> bool:
         try:
@@ -46,9 +47,9 @@ class ChatReader:
             return False
         return True
 
-    async def branch_row(self) -> queries.BranchState:
+    async def branch_row(self) -> chats.BranchState:
         """Errors: `NotFound`."""
-        return await queries.branch_of(self.store, await self.row(), self.branch_name)
+        return await chats.branch_of(self.store, await self.row(), self.branch_name)
 
     async def settings(self) -> StoredChatSettings:
         """Errors: `NotFound`."""
@@ -79,7 +80,7 @@ class ChatReader:
         chat, branch = await self.row(), await self.branch_row()
         if not branch.head:
             return []
-        found = await queries.path(
+        found = await tree.path(
             self.store,
             chat.id,
             branch.head,
@@ -110,26 +111,17 @@ class ChatReader:
 
         `turn` is the number of the newest; `status` is that of the newest run, or `asked` if it never began.
         """
-        chat = await self.row()
-        rows = await self.store.query(
-            "SELECT b.name, b.origin, b.run, CASE WHEN b.run = '' THEN '' ELSE"
-            " coalesce(r.status, 'asked') END, coalesce(n.number, 0), b.at_us FROM chat_branches b"
-            " LEFT JOIN runs r ON r.tenant = ? AND r.run = b.run"
-            " LEFT JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
-            " WHERE b.chat = ? ORDER BY b.n",
-            (chat.tenant, chat.id),
-        )
         return [
             {
-                "name": name,
-                "origin": origin,
-                "run_id": run,
-                "status": status,
-                "turn": turn,
-                "is_current": name == self.branch_name,
-                "made_us": at_us,
+                "name": one.name,
+                "origin": one.origin,
+                "run_id": one.run,
+                "status": one.status,
+                "turn": one.turn,
+                "is_current": one.name == self.branch_name,
+                "made_us": one.at_us,
             }
-            for name, origin, run, status, turn, at_us in rows
+            for one in await branch_lines(self.store, await self.row())
         ]
 
     # Sessions of the profile
@@ -138,12 +130,9 @@ class ChatReader:
         """The session of a profile that the branch works with; empty without a profile."""
         if profile is None:
             return ""
-        rows = await self.store.query(
-            "SELECT session, standard FROM chat_sessions WHERE chat = ? AND branch = ? AND profile = ?",
-            ((await self.row()).id, self.branch_name, profile.profile_id),
-        )
-        if rows and rows[0][1] == profile.session_id:
-            return rows[0][0]
+        own = await own_session(self.store, (await self.row()).id, self.branch_name, profile.profile_id)
+        if own is not None and own[1] == profile.session_id:
+            return own[0]
         return profile.session_id
 
     async def sessions(self) -> list[dict[str, Any]]:
@@ -155,13 +144,10 @@ class ChatReader:
         if profile is None:
             return []
         current = await self.session_id(profile)
-        rows = await self.store.query(
-            "SELECT session, runs, begun_us, used_us FROM chat_scopes WHERE chat = ? AND profile = ?"
-            " ORDER BY begun_us, session",
-            ((await self.row()).id, profile.profile_id),
-        )
-        names = ("session_id", "runs", "begun_us", "used_us")
-        found = [dict[str, Any](zip(names, row, strict=True)) for row in rows]
+        found: list[dict[str, Any]] = [
+            {"session_id": one.session, "runs": one.runs, "begun_us": one.begun_us, "used_us": one.used_us}
+            for one in await profile_sessions(self.store, (await self.row()).id, profile.profile_id)
+        ]
         if all(one["session_id"] != current for one in found):
             found.append({"session_id": current, "runs": 0, "begun_us": None, "used_us": None})
         return [{**one, "is_current": one["session_id"] == current} for one in found]
@@ -221,7 +207,7 @@ class ChatReader:
             return []
         scope = f"{profile.profile_id}/{await self.session_id(profile)}"
         chat, branch = await self.row(), await self.branch_row()
-        found = await queries.state_chains(self.store, chat.id, head=branch.head, scope=scope, tags=tags)
+        found = await tree.state_chains(self.store, chat.id, head=branch.head, scope=scope, tags=tags)
         return [chain for chain in found if internal or chain.in_ui]
 
     async def _chain(self, tag: str, internal: bool) -> Chain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from artelier.chat.tree.tree_rows import Node
+from artelier.chat.rows.nodes import Node
 from artelier.errors import Conflict, NotFound
 from artelier.kernel.queries.runs import is_over
 from artelier.log import Applied, Tx

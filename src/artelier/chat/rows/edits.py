@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from artelier.chat.tree import tree_rows
-from artelier.chat.tree.branches import MAIN, ChatConflict, branch_of, check_free, check_open
-from artelier.chat.tree.tree_rows import REPLY_HIDDEN, WORDS_HIDDEN, Node, encoded_parts
+from artelier.chat.rows import nodes
+from artelier.chat.rows.branches import MAIN, ChatConflict, branch_of, check_free, check_open
+from artelier.chat.rows.nodes import REPLY_HIDDEN, WORDS_HIDDEN, Node, encoded_parts
 from artelier.errors import InvalidEvent, NotFound
 from artelier.kernel.queries.runs import is_over
 from artelier.log import Applied, Tx
@@ -61,7 +61,7 @@ def _message(event: Applied, tx: Tx, data: ev.MessageRevised | ev.MessageHidden)
         raise InvalidEvent("role of a message", expected="user or assistant", got=data.role)
     branch_of(event, tx, data.branch)
     node = _load_present(event, tx, data.node)
-    first = tree_rows.load(tx, event, node.turn)
+    first = nodes.load(tx, event, node.turn)
     has_words = bool(node.user_parts() or first.user_parts())
     if not (has_words if data.role == "user" else node.has_reply):
         raise NotFound(f"turn {node.number} of chat {event.stream.id!r} has no message of the {data.role}")
@@ -70,7 +70,7 @@ def _message(event: Applied, tx: Tx, data: ev.MessageRevised | ev.MessageHidden)
 
 
 def _load_present(event: Applied, tx: Tx, number: int) -> Node:
-    node = tree_rows.load(tx, event, number)
+    node = nodes.load(tx, event, number)
     if node.deleted:
         raise NotFound(f"turn {node.number} of chat {event.stream.id!r} was deleted")
     return node
@@ -112,7 +112,7 @@ _EMPTY = "user = '[]', parts = '[]', hidden = 0, deleted = 1, base = '', shown =
 def delete_turn(event: Applied, tx: Tx) -> None:
     data = cast(ev.TurnDeleted, event.data)
     branch_of(event, tx, data.branch)
-    first = tree_rows.load(tx, event, data.turn)
+    first = nodes.load(tx, event, data.turn)
     if first.node != first.turn:
         raise InvalidEvent("a turn is named by its first node", expected=first.turn, got=first.node)
     if not tx.one(
@@ -146,7 +146,7 @@ def delete_variant(event: Applied, tx: Tx) -> None:
         " AND parts <> '[]' ORDER BY abs(variant - ?), variant LIMIT 1",
         (node.chat, node.turn, node.node, node.variant),
     )
-    first = tree_rows.load(tx, event, node.turn)
+    first = nodes.load(tx, event, node.turn)
     if other is not None:
         head = other[0]
     elif first.user_parts():
@@ -160,7 +160,7 @@ def delete_variant(event: Applied, tx: Tx) -> None:
 def _present_above(event: Applied, tx: Tx, node: int) -> int:
     """The nearest node from here up that is not deleted; 0 for the beginning."""
     while node:
-        one = tree_rows.load(tx, event, node)
+        one = nodes.load(tx, event, node)
         if not one.deleted:
             return node
         node = one.parent
@@ -210,7 +210,7 @@ def _first_alone(event: Applied, tx: Tx, head: int) -> Node | None:
     }
     found: Node | None = None
     while head:
-        node = tree_rows.load(tx, event, head)
+        node = nodes.load(tx, event, head)
         if node.turn in kept:
             break
         found, head = node, node.parent

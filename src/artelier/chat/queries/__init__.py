@@ -1,0 +1,1 @@
+"""Reads of chats: their branches and sessions, the tree of turns, versions of artifacts."""

@@ -1,0 +1,302 @@
+"""Reads of chats as wholes: their rows, branches, sessions, texts, and turns whose run never began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from artelier.errors import Erased, NotFound
+from artelier.kernel.queries.runs import begun_runs, runs_by_id
+from artelier.kernel.run.services import Services
+from artelier.log import BlobRef, DataKey, Store, Tx, blob_name, decode_stored, stored_blob
+from artelier.log.queries import stream_events
+from artelier.operations.events import ReplyPart, TurnAsked
+
+PAGE_MAX = 1_000
+
+_BRANCH = ("name", "head", "run", "trigger", "job", "made", "origin", "n", "at_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchState:
+    """A branch of a chat. `head` is a node, 0 at the beginning; `run` is the one asked for last."""
+
+    name: str
+    head: int
+    run: str
+    trigger: str
+    job: str
+    """Settings of that run, as a reference."""
+    made: int
+    """The node that it has made, or goes on with; 0 for none."""
+    origin: str
+    n: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatRow:
+    """A chat as it stands."""
+
+    id: int
+    """Row id of its stream."""
+    tenant: str
+    chat: str
+    settings: BlobRef
+    runs: int
+    branches: int
+    opened_us: int
+    changed_us: int
+    title: str
+    """JSON text, as a reference; empty for none."""
+    archived: int
+    deleted: int
+
+
+class DeletedChat(NotFound):
+    """The chat was deleted; its id is not used again."""
+
+
+# Chats and branches
+
+
+async def chat_key(store: Store, tenant: str, chat: str) -> DataKey | None:
+    """The key of the subject that a chat is about: that of its settings. None for no subject, or no chat.
+
+    Errors: `Erased` for a chat that was erased.
+    """
+    rows = await store.query("SELECT settings FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat))
+    if not rows:
+        return None
+    if await store.key_of(tenant, blob_name(rows[0][0])) is None:
+        raise Erased(f"chat {chat!r} was erased", hint="Begin another chat.")
+    return await store.subject_key_of(tenant, blob_name(rows[0][0]))
+
+
+async def chat_row(store: Store, tenant: str, chat: str) -> ChatRow:
+    """Errors: `NotFound`."""
+    names = tuple(ChatRow.__dataclass_fields__)
+    rows = await store.query(
+        f"SELECT {', '.join(names)} FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)
+    )
+    if not rows:
+        raise NotFound(
+            f"no chat {chat!r} in tenant {tenant!r}", hint="`Session.open` makes one with a model."
+        )
+    found = ChatRow(**dict(zip(names, rows[0], strict=True)))
+    if found.deleted:
+        raise DeletedChat(f"chat {chat!r} was deleted", hint="Begin a chat of another id.")
+    return found
+
+
+def has_chat(tx: Tx, tenant: str, chat: str) -> bool:
+    """Return True if a chat has this id, or had it before it was deleted."""
+    return tx.one("SELECT 1 FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)) is not None
+
+
+async def list_chats(
+    store: Store, tenant: str, *, after: str | None, limit: int, archived: bool | None = None
+) -> dict[str, Any]:
+    """`{items, next}`: chats by id; with `archived`, only those that are, or are not."""
+    limit = max(1, min(limit, PAGE_MAX))
+    rows = await store.query(
+        "SELECT chat, branches, runs, opened_us, changed_us, archived, title FROM chats"
+        " WHERE tenant = ? AND chat > ? AND deleted = 0 AND (? IS NULL OR archived = ?)"
+        " ORDER BY chat LIMIT ?",
+        (tenant, after or "", archived, archived, limit + 1),
+    )
+    names = ("chat_id", "branches", "runs", "opened_us", "changed_us")
+    items = [
+        {
+            **dict[str, Any](zip(names, row, strict=False)),
+            "archived": bool(row[5]),
+            "title": await title_text(store, tenant, row[6]),
+        }
+        for row in rows[:limit]
+    ]
+    return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
+
+
+async def title_text(store: Store, tenant: str, title: str) -> str:
+    """The words of a title; empty for none, `[erased]` if they were."""
+    if not title:
+        return ""
+    return (await texts(store, tenant, [ReplyPart(text=BlobRef(title))], forgiving=True))[0]
+
+
+async def branches(store: Store, chat: ChatRow) -> list[BranchState]:
+    """Return the branches in the order in which they were made."""
+    rows = await store.query(
+        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? ORDER BY n", (chat.id,)
+    )
+    return [BranchState(**dict(zip(_BRANCH, row, strict=True))) for row in rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BranchLine:
+    """A branch with where it has come to."""
+
+    name: str
+    origin: str
+    run: str
+    """The newest run; empty if it waits for none."""
+    status: str
+    """That of the run; `asked` if it never began, empty without one."""
+    turn: int
+    """Number of the newest turn; 0 if there is none."""
+    at_us: int
+
+
+async def branch_lines(store: Store, chat: ChatRow) -> list[BranchLine]:
+    """Return the branches with their newest turn and its run, in the order in which they were made."""
+    rows = await store.query(
+        "SELECT b.name, b.origin, b.run, coalesce(n.number, 0), b.at_us FROM chat_branches b"
+        " LEFT JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head WHERE b.chat = ? ORDER BY b.n",
+        (chat.id,),
+    )
+    runs = await runs_by_id(store, chat.tenant, [row[2] for row in rows if row[2]])
+    return [
+        BranchLine(
+            name=name,
+            origin=origin,
+            run=run,
+            status=runs[run].status if run in runs else "asked" if run else "",
+            turn=turn,
+            at_us=at_us,
+        )
+        for name, origin, run, turn, at_us in rows
+    ]
+
+
+async def branch_of(store: Store, chat: ChatRow, name: str) -> BranchState:
+    """Errors: `NotFound` that names the branches there are."""
+    rows = await store.query(
+        f"SELECT {', '.join(_BRANCH)} FROM chat_branches WHERE chat = ? AND name = ?", (chat.id, name)
+    )
+    if not rows:
+        known = ", ".join(one.name for one in (await branches(store, chat))[:20])
+        raise NotFound(
+            f"chat {chat.chat!r} has no branch {name!r:.100}",
+            expected=f"one of {known}",
+            hint="session.branch(name) makes one.",
+        )
+    return BranchState(**dict(zip(_BRANCH, rows[0], strict=True)))
+
+
+# Texts
+
+
+async def texts(
+    store: Store, tenant: str, parts: Iterable[ReplyPart], *, forgiving: bool = False
+) -> list[str]:
+    """One for each part; if it is `forgiving`, `[erased]` for what was. Errors: `Erased`, else."""
+    found: list[str] = []
+    for part in parts:
+        try:
+            found.append(decode_stored(await stored_blob(store, tenant, part.text), type=str))
+        except Erased as error:
+            if not forgiving:
+                raise
+            found.append(error.mark)
+    return found
+
+
+async def shown_text(store: Store, tenant: str, parts: Iterable[ReplyPart], *, prompt: bool) -> str:
+    """Parts as one text: for a later prompt those that prompts show, for people the text that they see.
+
+    People see `[erased]` where content was. Errors: `Erased` for a prompt.
+    """
+    chosen = [part for part in parts if (part.prompt if prompt else part.ui and part.channel == "text")]
+    found = await texts(store, tenant, chosen, forgiving=not prompt)
+    return "\n\n".join(text for text in found if text)
+
+
+# Sessions of profiles
+
+
+async def own_session(store: Store, chat: int, branch: str, profile: str) -> tuple[str, str] | None:
+    """Return the session of a profile that a branch was given, and the standard one at that time;
+    None if it was given none."""
+    rows = await store.query(
+        "SELECT session, standard FROM chat_sessions WHERE chat = ? AND branch = ? AND profile = ?",
+        (chat, branch, profile),
+    )
+    return None if not rows else (rows[0][0], rows[0][1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileSession:
+    """A session of a profile that a run of the chat, or a person, has begun."""
+
+    session: str
+    runs: int
+    begun_us: int
+    used_us: int
+
+
+async def profile_sessions(store: Store, chat: int, profile: str) -> list[ProfileSession]:
+    """Return the sessions of a profile in a chat, in the order they began."""
+    rows = await store.query(
+        "SELECT session, runs, begun_us, used_us FROM chat_scopes WHERE chat = ? AND profile = ?"
+        " ORDER BY begun_us, session",
+        (chat, profile),
+    )
+    return [
+        ProfileSession(session=session, runs=runs, begun_us=begun_us, used_us=used_us)
+        for session, runs, begun_us, used_us in rows
+    ]
+
+
+# Turns that never began
+
+
+RECENT_US = 60_000_000
+"""For so long a turn counts as about to begin of which nobody recorded who asked for it (guess)."""
+
+
+class Unbegun(NamedTuple):
+    """A turn for which nobody will begin its run."""
+
+    tenant: str
+    chat: str
+    branch: str
+    run_id: str
+
+
+async def left_unbegun(
+    services: Services, *, tenant: str | None = None, chat: str | None = None, run: str | None = None
+) -> list[Unbegun]:
+    """Return the turns whose run never began and never will by itself: the process that asked has ended.
+
+    Cost: O(branches of all chats), of one chat those of it.
+    """
+    where, values = "", list[str]()
+    for column, value in (("c.tenant", tenant), ("c.chat", chat), ("b.run", run)):
+        if value is not None:
+            where, values = f"{where} AND {column} = ?", [*values, value]
+    rows = await services.store.query(
+        "SELECT c.tenant, c.chat, c.id, b.name, b.run FROM chat_branches b JOIN chats c ON c.id = b.chat"
+        f" WHERE b.run <> ''{where} ORDER BY c.id, b.n",
+        values,
+    )
+    begun = {
+        owner: await begun_runs(services.store, owner, [row[4] for row in rows if row[0] == owner])
+        for owner in {row[0] for row in rows}
+    }
+    return [
+        Unbegun(owner, id_, branch, run_id)
+        for owner, id_, stream, branch, run_id in rows
+        if run_id not in begun[owner] and await _is_left(services, stream, run_id, is_named=run is not None)
+    ]
+
+
+async def _is_left(services: Services, stream: int, run_id: str, *, is_named: bool) -> bool:
+    for row in await stream_events(services.store, stream, TurnAsked.KIND, containing=run_id):
+        asked = row.read(TurnAsked)
+        if asked.run != run_id:
+            continue
+        if not asked.process:  # an older history, or a file from elsewhere: begun only by who names it
+            return is_named and services.clock.now_us() - row.at_us >= RECENT_US
+        return services.dispatches.has_ended(asked.process)
+    return False

@@ -1,0 +1,1 @@
+"""Rows of chats, read and written inside the transactions of the view."""

@@ -1,1 +1,0 @@
-"""The tree of turns and variants."""
