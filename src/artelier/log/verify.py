@@ -9,9 +9,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,11 +24,14 @@ from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.sqlite.migrations import MIGRATIONS
 from artelier.log.sqlite.store import open_read_only
-from artelier.log.sqlite.views import create_tables, fold, publish
+from artelier.log.sqlite.views import fold, publish
 from artelier.log.sqlite.writer import store_error
 
 FINDINGS_MAX = 50
 """A broken file is described by its first findings, not by all of them."""
+
+_TABLES_AT_ONCE = 200
+"""Tables that one statement asks for rows; SQLite takes 2,000 columns."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -89,7 +93,6 @@ def _check_all(
 ) -> None:
     """`fresh` is an empty database: it gets the tables as this code makes them, then their rows."""
     db.execute("BEGIN")  # one snapshot, whoever writes meanwhile
-    fresh.execute("BEGIN")
     names: dict[int, bytes] = {}
     with _damage(report, "the file"):
         _check_file(db, report)
@@ -136,17 +139,16 @@ def _check_schema(
     """
     (version,) = db.execute("PRAGMA user_version").fetchone()
     there = _read_schema(db)
-    for step in MIGRATIONS[:version]:
-        step(fresh)
-    if lost := sorted(name for kind, name in _read_schema(fresh).keys() - there if kind == "table"):
+    own = _make_tables(version, ()).schema
+    if lost := sorted(name for kind, name in own.keys() - there if kind == "table"):
         raise CorruptStore("this store lacks tables of the log itself", got=", ".join(lost), hint=RESTORE)
     stored = dict(db.execute("SELECT name, version FROM view_versions"))
     current = [view for view in views if stored.get(view.name) == view.version]
-    publish(fresh, views)
-    create_tables(fresh, current)
-    expected = _read_schema(fresh)
+    expected = _make_tables(version, _statements(current)).schema
     # The others are made anew at the next open.
-    create_tables(fresh, (view for view in views if view not in current))
+    _load(fresh, _make_tables(version, _statements(views)))
+    publish(fresh, views)
+    fresh.execute("BEGIN")
     tables = {name for kind, name in expected if kind == "table"}
     found = {key: made for key, made in there.items() if made[0] in tables}
     for (kind, name), made in expected.items():
@@ -158,6 +160,41 @@ def _check_schema(
             report.add_finding(f"table {made[0]}: the {kind} {name} is not as it was made")
     for kind, name in sorted(found.keys() - expected.keys()):
         report.add_finding(f"table {found[kind, name][0]} has a foreign {kind} {name}")
+
+
+class _Tables(NamedTuple):
+    """An empty database, as SQLite stores it, what it consists of (see `_read_schema`), and its columns."""
+
+    image: bytes
+    schema: dict[tuple[str, str], tuple[str, str]]
+    columns: dict[str, list[str]]
+
+
+@lru_cache(maxsize=8)
+def _make_tables(version: int, statements: tuple[str, ...]) -> _Tables:
+    """Return the tables of the log at `version`, and those that the `statements` of views make.
+
+    They cost more than looking through a small store: who verifies many of them makes tables once.
+    """
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        db.execute("BEGIN")
+        for step in MIGRATIONS[:version]:
+            step(db)
+        for statement in statements:
+            db.execute(statement)
+        db.execute("COMMIT")
+        return _Tables(db.serialize(), _read_schema(db), _read_columns(db))
+
+
+def _statements(views: Sequence[View]) -> tuple[str, ...]:
+    return tuple(statement for view in views for statement in view.schema)
+
+
+def _load(fresh: sqlite3.Connection, tables: _Tables) -> None:
+    """Copy the tables: a database that is its own image, instead of a copy, would end at 1 GiB."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.deserialize(tables.image)
+        db.backup(fresh)
 
 
 def _read_schema(db: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str]]:
@@ -318,6 +355,7 @@ def blob_refs(data: str | bytes) -> Iterator[bytes]:
 def _check_views(
     db: sqlite3.Connection, fresh: sqlite3.Connection, report: Report, views: Sequence[View]
 ) -> None:
+    expected = _make_tables(db.execute("PRAGMA user_version").fetchone()[0], _statements(views)).columns
     tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     own = {"streams", "events", "blobs", "commits", "keys", "leases", "view_versions", "vault", "rates"}
     owned = own | {table for view in views for table in view.tables}
@@ -332,24 +370,51 @@ def _check_views(
         report.unchecked.extend(f"view {view.name}: {why}" for view in views)
         return
     made = {row[0] for row in db.execute("SELECT name FROM view_versions")}
+    there = [table for view in views for table in view.tables if table in tables]
+    columns = _read_columns(db)
+    filled = _find_filled(db, there) | _find_filled(fresh, [t for view in views for t in view.tables])
     for view in views:
         for table in view.tables:
-            if table in tables:
-                _compare(db, fresh, table, report, view.name)
-            elif view.name in made or fresh.execute(f"SELECT 1 FROM {table}").fetchone():
-                # Else nobody who knows this view has opened the file, and it would be empty.
-                report.add_finding(f"view {view.name}: table {table} is missing")
+            if table not in tables:
+                if view.name in made or table in filled:
+                    # Else nobody who knows this view has opened the file, and it would be empty.
+                    report.add_finding(f"view {view.name}: table {table} is missing")
+            elif columns[table] != expected[table]:
+                report.add_finding(f"view {view.name}: table {table} has other columns")
+            elif table in filled:
+                _compare(db, fresh, table, columns[table], report, view.name)
         report.views.append(view.name)
 
 
+def _read_columns(db: sqlite3.Connection) -> dict[str, list[str]]:
+    columns: dict[str, list[str]] = {}
+    for table, column in db.execute(
+        "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+        " WHERE m.type = 'table' ORDER BY m.name, c.cid"
+    ):
+        columns.setdefault(table, []).append(column)
+    return columns
+
+
+def _find_filled(db: sqlite3.Connection, tables: Sequence[str]) -> set[str]:
+    """Return which tables have rows, by few statements: most stores use few of the tables."""
+    filled: set[str] = set()
+    for start in range(0, len(tables), _TABLES_AT_ONCE):
+        part = tables[start : start + _TABLES_AT_ONCE]
+        found = db.execute("SELECT " + ", ".join(f"EXISTS(SELECT 1 FROM {t})" for t in part)).fetchone()
+        filled.update(table for table, has_rows in zip(part, found, strict=True) if has_rows)
+    return filled
+
+
 def _compare(
-    live: sqlite3.Connection, fresh: sqlite3.Connection, table: str, report: Report, view: str
+    live: sqlite3.Connection,
+    fresh: sqlite3.Connection,
+    table: str,
+    columns: Sequence[str],
+    report: Report,
+    view: str,
 ) -> None:
     """The rows of one table, in the order of all its columns."""
-    columns = [row[1] for row in fresh.execute(f"PRAGMA table_info({table})")]
-    if columns != [row[1] for row in live.execute(f"PRAGMA table_info({table})")]:
-        report.add_finding(f"view {view}: table {table} has other columns")
-        return
     names = ", ".join(columns)
     sql = f"SELECT {names} FROM {table} ORDER BY {names}"
     for row, expected in zip_longest(live.execute(sql), fresh.execute(sql)):
