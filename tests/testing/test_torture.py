@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,10 @@ import pytest
 
 import artelier_lab.torture.real
 from artelier.errors import InvalidRequest
-from artelier_lab.torture import PLANTS, run_torture
+from artelier_lab.torture import PLANTS, run_torture, virtual
 from artelier_lab.torture.plants import planted
 from artelier_lab.torture.schedules.simulation import try_schedules
+from artelier_lab.torture.simulation import in_virtual_time
 from artelier_lab.torture.trial import simulate
 
 FOUND = {
@@ -161,3 +165,25 @@ def test_an_agent_that_is_killed_again_and_again_comes_to_the_same_end(
     assert report["failures"] == []
     assert report["faults"]["kill -9"] > 1
     assert report["statuses"] == {"completed": 1}
+
+
+def test_other_programs_of_the_machine_use_up_no_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound in seconds of a wall clock gave up seeds of a loaded machine; one that spins is still found."""
+    monkeypatch.setattr(virtual, "CPU_S_MAX", 0.2)
+    findings: list[str] = []
+
+    async def wait_for_the_machine() -> None:
+        blocked.wait(0.3)
+        await asyncio.sleep(1.0)
+
+    async def spin() -> None:
+        started_s = time.thread_time()
+        while time.thread_time() < started_s + 0.3:
+            pass
+        await asyncio.sleep(1.0)
+
+    blocked = threading.Event()
+    in_virtual_time(wait_for_the_machine, findings)
+    assert findings == []
+    in_virtual_time(spin, findings)
+    assert [one.partition(":")[0] for one in findings] == ["stuck"]

@@ -35,8 +35,11 @@ CALM_S = 6 * 3600.0
 HOLDS_S = 120.0
 """Virtual seconds of calm after which no money comes back any more that a dead process held."""
 
-REAL_S_MAX = 15.0
-"""Real seconds after which a phase is given up: virtual time has all but stopped."""
+CPU_S_MAX = 15.0
+"""Seconds of this thread's CPU after which a phase is given up: virtual time has all but stopped.
+
+The loop never waits, so that what a phase takes is CPU; seconds of a wall clock would count other programs.
+"""
 
 DESK_S = 2.0
 """How often people look."""
@@ -292,13 +295,13 @@ class Simulation:
     async def _until_ended(self, within_s: float, *, required: bool) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + within_s
-        started_s = time.monotonic()
+        started_s = time.thread_time()
         while loop.time() < end:
             await asyncio.sleep(1.0)
             if not await self._unended():
                 return
-            if time.monotonic() - started_s > REAL_S_MAX:
-                self.findings.append(f"{REAL_S_MAX} real seconds were not enough")
+            if time.thread_time() - started_s > CPU_S_MAX:
+                self.findings.append(f"{CPU_S_MAX} seconds of CPU were not enough")
                 break
         if required:
             self.findings.append(f"not everything has ended: {await self._unended()}")

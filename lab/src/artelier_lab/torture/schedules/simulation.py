@@ -33,7 +33,8 @@ FAULTS_S = 200.0
 """Virtual seconds of the phase with faults."""
 CALM_S = 1_200.0
 """Virtual seconds within which everything that was fired must end once there are no more faults."""
-REAL_S_MAX = 20.0
+CPU_S_MAX = 20.0
+"""As in the other simulation: of this thread, whatever else the machine does."""
 
 CRONS = ("* * * * *", "*/2 * * * *")
 
@@ -166,11 +167,11 @@ class Played:
                 await self.close(process)
 
     async def _until_ended(self, desk: Process) -> None:
-        started_s, end = time.monotonic(), VirtualClock(desk.loop).now_us() + CALM_S * 1_000_000
+        started_s, end = time.thread_time(), VirtualClock(desk.loop).now_us() + CALM_S * 1_000_000
         sql = "SELECT run FROM schedule_firings WHERE open = 1"
         while left := await desk.kernel.store.query(sql):
             late = VirtualClock(desk.loop).now_us() > end
-            if late or time.monotonic() - started_s > REAL_S_MAX:
+            if late or time.thread_time() - started_s > CPU_S_MAX:
                 self.findings.append(f"fired, and never ended: {left[:5]}")
                 return
             await asyncio.sleep(5.0)
