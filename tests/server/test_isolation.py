@@ -114,6 +114,7 @@ async def asked_of(client: httpx.AsyncClient, method: str, path: str, spec: Any)
         "a": STEP,
         "b": STEP,
         "q": CANARY,
+        "words": CANARY,
         "run_id": "chat/r000001",
         "with": "chat/r000001",
     }
