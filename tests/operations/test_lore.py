@@ -204,6 +204,38 @@ async def _hostile(session: Session) -> None:
     assert "{{ art.x.value }} {% include 'x' %} {{user}} {% raw %}" in text
 
 
+async def _ruled(session: Session) -> None:
+    await session.change(char={"name": "Mira", "scenario": "A forge.", "tags": ["smith"]})
+
+    assert await said(session, "hello") == ["tagged: constant", "place: key “forge”"]
+    again = await session.regenerate()
+    assert "swiped" in str(await why(session, again.run_id))
+
+
+test_rules_of_entries_see_the_character_its_texts_and_the_trigger = lore_test(
+    _ruled,
+    entry("tagged", "x", constant=True, characters={"tags": ["smith"]}, order=1),
+    entry("other", "x", constant=True, characters={"names": ["Osric"]}, order=2),
+    entry("place", "x", keys=["forge"], also_scans=["scenario"], order=3),
+    entry("swiped", "x", constant=True, triggers=["swipe"], order=4),
+)
+
+
+async def _grouped(session: Session) -> None:
+    result = await session.generate("an omen")
+
+    (source,) = await why(session, result.run_id)
+    assert "entry b" in source
+    dropped = [(one["tag"], one["why"]) for one in (await session.show(result.run_id))["dropped"]]
+    assert ("lore books/north@1: a", "group") in dropped
+
+
+test_the_manifest_names_entries_that_lost_in_their_group = lore_test(
+    _grouped,
+    entry("a", "Two crows.", keys=["omen"], groups=["omen"]),
+    entry("b", "Three crows.", keys=["omen"], groups=["omen"], group_first=True),
+)
+
 test_lore_is_text_and_names_stand_in_it_once = lore_test(
     _hostile, entry("a", "{{ art.x.value }} {% include 'x' %} {{char}} {{user}}", constant=True)
 )

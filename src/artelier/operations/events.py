@@ -166,7 +166,8 @@ class LoreLeftOut(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     book: int = 0
     entry: str
     reason: str
-    """`budget`, `probability`, `cooldown`, `delay`, `pattern_timeout`, `search_limit` or `too_many`."""
+    """`budget`, `probability`, `group`, `cooldown`, `delay`, `pattern_timeout`, `search_limit` or
+    `too_many`."""
 
 
 @event("lore.activated")

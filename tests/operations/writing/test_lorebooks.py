@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from artelier.operations.lore import (
     read_form,
     with_names,
 )
+from artelier.operations.lore.entry_rules import LoreScene
 from artelier.operations.lore.key_match import PATTERN_SIZE_MAX, pattern_of
 from artelier.patterns import size_of
 
@@ -437,3 +439,156 @@ def test_a_large_book_is_read_and_searched() -> None:
 
     by_keys = {f"{n * 50 + 7}" for n in range(20)}
     assert by_keys | {str(n) for n in range(20)} <= set(ids(activation))
+
+
+# Rules beside keys
+
+
+def test_of_a_group_one_becomes_active_and_the_others_are_said() -> None:
+    rivals = book(entry("a", "omen", groups=("sky",)), entry("b", "omen", groups=("sky",)))
+
+    active = activate(rivals, ["an omen"], turn=1)
+
+    (winner,) = ids(active)
+    assert dropped(active) == {({"a", "b"} - {winner}).pop(): "group"}
+
+
+def test_weights_decide_how_often_an_entry_of_a_group_wins() -> None:
+    rivals = book(
+        entry("light", "sky", groups=("g",)),
+        entry("heavy", "sky", groups=("g",), group_weight=300),
+        entry("never", "sky", groups=("g",), group_weight=0),
+    )
+
+    won = Counter(ids(activate(rivals, ["sky"], turn=1, seed=seed))[0] for seed in range(2_000))
+
+    assert won["never"] == 0
+    assert 0.7 < won["heavy"] / 2_000 < 0.8
+
+
+def test_entries_that_come_first_win_by_order_and_weights_do_not_count() -> None:
+    rivals = book(
+        entry("low", "omen", groups=("g",), group_first=True, order=5),
+        entry("high", "omen", groups=("g",), group_first=True, order=50),
+        entry("heavy", "omen", groups=("g",), group_weight=10_000, order=99),
+    )
+
+    assert ids(activate(rivals, ["omen"], turn=1)) == ["high"]
+
+
+def test_an_entry_with_more_keys_in_the_text_wins_where_it_is_scored() -> None:
+    rivals = book(
+        entry("three", "cook", "stew", "ladle", groups=("g",), group_scoring=True),
+        entry("one", "cook", groups=("g",), group_scoring=True, group_weight=10_000),
+    )
+
+    assert ids(activate(rivals, ["the cook stirs the stew with a ladle"], turn=1)) == ["three"]
+
+
+def test_a_group_that_has_an_active_entry_takes_no_other_of_a_later_round() -> None:
+    chained = book(
+        entry("a", "cat", groups=("g",), content="a dog"), entry("b", "dog", groups=("g",)), recursive=True
+    )
+
+    active = activate(chained, ["cat"], turn=1)
+
+    assert (ids(active), dropped(active)) == (["a"], {"b": "group"})
+
+
+def test_a_sticky_entry_keeps_its_group() -> None:
+    rivals = book(
+        entry("a", "cat", groups=("g",), sticky=2), entry("b", "dog", groups=("g",), group_first=True)
+    )
+
+    assert ids(activate(rivals, ["dog"], turn=2, state={"a": 1})) == ["a"]
+
+
+def test_an_entry_that_waits_for_recursion_is_found_in_messages_and_contents_then() -> None:
+    waiting = [
+        entry("seen", "oracle", recursion_level=1),
+        entry("first", "oracle", content="birdsong"),
+        entry("second", "birdsong", recursion_level=2, content="moth"),
+        entry("third", "moth", recursion_level=3),
+    ]
+
+    assert sorted(ids(activate(book(*waiting, recursive=True), ["oracle"], turn=1))) == [
+        "first",
+        "second",
+        "seen",
+        "third",
+    ]
+    assert ids(activate(book(*waiting), ["moth"], turn=1)) == ["third"]
+    assert ids(activate(book(waiting[0], recursive=True), ["oracle"], turn=1)) == []
+
+
+def test_levels_are_bounded() -> None:
+    levels = book(*(entry(f"e{n}", "cat", recursion_level=n) for n in range(1, 1_001)), recursive=True)
+
+    assert len(ids(activate(levels, ["cat"], turn=1))) < 50
+
+
+def test_an_entry_that_ignores_the_budget_enters_and_uses_it_up() -> None:
+    poor = book(
+        entry("free", "x", content="one two three", ignore_budget=True, priority=9),
+        entry("other", "x", content="one"),
+        budget_tokens=2,
+    )
+
+    active = activate(poor, ["x"], turn=1, estimate=words)
+
+    assert (ids(active), dropped(active), active.tokens) == (["free"], {"other": "budget"}, 3)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "scene", "expected"),
+    [
+        ({"names": ["Marlo"]}, {"char": "marlo "}, True),
+        ({"names": ["Marlo"]}, {"char": "Osric"}, False),
+        ({"names": ["Marlo"], "exclude": True}, {"char": "Marlo"}, False),
+        ({"names": ["Marlo"], "exclude": True}, {"char": "Osric"}, True),
+        ({"tags": ["thief"]}, {"char": "Osric", "tags": frozenset(("Thief", "cook"))}, True),
+        ({"tags": ["thief"]}, {"char": "Osric", "tags": frozenset(("cook",))}, False),
+        ({"tags": ["thief"], "exclude": True}, {"char": "Osric"}, True),
+    ],
+)
+def test_a_filter_names_the_characters_for_whom_an_entry_counts(
+    wanted: dict[str, Any], scene: dict[str, Any], expected: bool
+) -> None:
+    one = read_form(LorebookEntry, {"id": "a", "content": "x", "constant": True, "characters": wanted})
+
+    assert bool(ids(activate(book(one), [], turn=1, scene=LoreScene(**scene)))) is expected
+
+
+@pytest.mark.parametrize(
+    ("triggers", "trigger", "expected"),
+    [
+        ((), "generate", True),
+        (("normal",), "generate", True),
+        (("swipe",), "generate", False),
+        (("swipe",), "regenerate", True),
+        (("continue",), "continue", True),
+        (("quiet",), "continue", False),
+        (("swipe",), "", True),
+    ],
+)
+def test_an_entry_enters_at_its_triggers_alone(
+    triggers: tuple[str, ...], trigger: str, expected: bool
+) -> None:
+    one = book(entry("a", constant=True, triggers=triggers))
+
+    assert bool(ids(activate(one, [], turn=1, scene=LoreScene(trigger=trigger)))) is expected
+
+
+def test_keys_are_found_in_the_texts_that_an_entry_names() -> None:
+    scene = LoreScene(texts={"scenario": "A vault.", "persona": "A dragon."})
+    both = book(entry("a", "vault", also_scans=("scenario",)), entry("b", "dragon", also_scans=("scenario",)))
+
+    assert ids(activate(both, ["hello"], turn=1, scene=scene)) == ["a"]
+    assert ids(activate(both, ["hello"], turn=1)) == []
+
+
+def test_a_large_group_of_scored_entries_is_chosen_from_within_the_work_allowance() -> None:
+    keys = [f"word{n}" for n in range(20)]
+    large = book(*(entry(f"e{n}", *keys, groups=("g",), group_scoring=True) for n in range(1_000)))
+
+    assert len(ids(activate(large, [" ".join(keys) * 200], turn=1))) <= 1

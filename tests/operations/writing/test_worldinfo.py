@@ -9,6 +9,7 @@ import pytest
 
 from artelier.errors import InvalidImport
 from artelier.operations.lore import Lorebook, LorebookEntry, activate, read_world_info, write_lorebook
+from artelier.operations.lore.schemas import CharacterFilter
 from tests.operations.writing.files import BOOK, V2, encoded, world_info
 
 
@@ -59,7 +60,21 @@ def in_book(**fields: Any) -> LorebookEntry:
         ({"preventRecursion": True}, {"feeds_recursion": False}),
         ({"uid": 17}, {"id": "17"}),
         ({"uid": None}, {"id": "0"}),
-        ({"group": "g", "myField": {"a": 1}}, {"extensions": {"group": "g", "my_field": {"a": 1}}}),
+        ({"myField": {"a": 1}}, {"extensions": {"my_field": {"a": 1}}}),
+        ({"group": "a, b,a"}, {"groups": ("a", "b"), "extensions": {}}),
+        ({"group": "", "groupWeight": 100, "useGroupScoring": None}, {"groups": (), "extensions": {}}),
+        ({"groupWeight": 0, "groupOverride": True}, {"group_weight": 0, "group_first": True}),
+        ({"useGroupScoring": True, "ignoreBudget": True}, {"group_scoring": True, "ignore_budget": True}),
+        ({"delayUntilRecursion": True}, {"recursion_level": 1}),
+        ({"delayUntilRecursion": False}, {"recursion_level": 0}),
+        ({"delayUntilRecursion": 3}, {"recursion_level": 3}),
+        ({"triggers": ["swipe"]}, {"triggers": ("swipe",)}),
+        ({"matchScenario": True, "matchCreatorNotes": False}, {"also_scans": ("scenario",)}),
+        (
+            {"characterFilter": {"isExclude": True, "names": ["Mo"], "tags": []}},
+            {"characters": CharacterFilter(exclude=True, names=("Mo",))},
+        ),
+        ({"characterFilter": {"isExclude": False, "names": [], "tags": []}}, {"characters": None}),
         ({}, {"extensions": {}}),
         ({"key": ["/ca+t/i"]}, {"keys": ("/ca+t/i",), "use_regex": True}),
     ],
@@ -124,12 +139,18 @@ def test_what_is_changed_or_not_followed_is_said() -> None:
     warnings: list[str] = []
 
     read_world_info(
-        world_info(a={"uid": 1, "sticky": 2, "order": 3.5}, b={"uid": 1, "position": 7, "group": "x"}),
+        world_info(a={"uid": 1, "sticky": 2, "order": 3.5}, b={"uid": 1, "position": 7, "vectorized": True}),
         warnings=warnings,
     )
 
     said = " ".join(warnings)
-    for word in ("turns", "insertion_order: 3.5 became 3", "there twice", "7 is no place", "group: kept"):
+    for word in (
+        "turns",
+        "insertion_order: 3.5 became 3",
+        "there twice",
+        "7 is no place",
+        "vectorized: kept",
+    ):
         assert word in said
 
 
@@ -142,6 +163,9 @@ def test_what_is_changed_or_not_followed_is_said() -> None:
             c={"constant": True, "content": "@@unknown 3\n@@depth 2\nLore", "position": 5},
             d={"keysecondary": ["z"], "selective": False, "probability": 3, "uid": "00x"},
             e={"disable": True, "preventRecursion": True, "caseSensitive": True, "scanDepth": 0},
+            f={"group": "a,b", "groupWeight": 0, "groupOverride": True, "delayUntilRecursion": 2},
+            g={"triggers": ["swipe"], "matchScenario": True, "ignoreBudget": True, "useGroupScoring": True},
+            h={"characterFilter": {"isExclude": True, "names": ["Mo"], "tags": ["thief"]}},
         ),
         encoded(BOOK),
         encoded({"name": "empty", "entries": []}),
@@ -162,6 +186,105 @@ def test_an_entry_that_was_moved_stands_where_it_was_moved_to() -> None:
     moved = Lorebook(entries=(LorebookEntry(id="0", extensions=book.entries[0].extensions, place="before"),))
 
     assert read_world_info(write_lorebook(moved)).entries[0].place == "before"
+
+
+NOVELAI_BOOK = {
+    "lorebookVersion": 5,
+    "categories": [{"name": "things"}],
+    "entries": [
+        {
+            "text": "Glass rings.",
+            "displayName": "Glass",
+            "id": "0f1e",
+            "keys": ["glass", "harbour&bell"],
+            "searchRange": 1000,
+            "enabled": True,
+            "forceActivation": False,
+            "contextConfig": {"prefix": "[", "budgetPriority": 400},
+        },
+        {
+            "text": "Dry and bright.",
+            "displayName": "Mood",
+            "keys": [],
+            "enabled": True,
+            "forceActivation": True,
+        },
+    ],
+}
+
+AGNAI_BOOK = {
+    "kind": "memory",
+    "_id": "b7c1",
+    "name": "Market",
+    "scanDepth": 12,
+    "tokenBudget": 350,
+    "entries": [
+        {
+            "name": "Nails",
+            "entry": "Nails are lucky.",
+            "keywords": ["nail"],
+            "secondaryKeys": ["bent"],
+            "priority": 1,
+            "weight": 9,
+            "enabled": True,
+        },
+        {
+            "name": "Stall",
+            "entry": "never",
+            "keywords": ["stall"],
+            "priority": 0,
+            "weight": 0,
+            "enabled": False,
+        },
+    ],
+}
+
+
+def test_a_book_of_novelai_keeps_its_words_and_says_what_is_not_followed() -> None:
+    warnings: list[str] = []
+
+    book = read_world_info(encoded(NOVELAI_BOOK), warnings=warnings)
+
+    glass, mood = book.entries
+    assert (glass.name, glass.content, glass.keys) == ("Glass", "Glass rings.", ("glass", "harbour&bell"))
+    assert (glass.order, glass.priority, glass.constant) == (400, 400, False)
+    assert (mood.content, mood.constant) == ("Dry and bright.", True)
+    assert glass.extensions["novelai"]["searchRange"] == 1000
+    assert book.extensions["novelai"]["categories"] == [{"name": "things"}]
+    (said,) = warnings
+    assert said.startswith("a NovelAI lorebook: kept, but not followed")
+    assert all(word in said for word in ("`&` in keys", "searchRange", "contextConfig", "categories"))
+    assert read_world_info(write_lorebook(book)) == book
+
+
+def test_a_book_of_agnai_has_its_secondary_keys_and_its_bounds() -> None:
+    warnings: list[str] = []
+
+    book = read_world_info(encoded(AGNAI_BOOK), warnings=warnings)
+
+    nails, stall = book.entries
+    assert (book.name, book.scan_depth, book.budget_tokens) == ("Market", 12, 350)
+    assert (nails.content, nails.keys, nails.secondary_keys) == ("Nails are lucky.", ("nail",), ("bent",))
+    assert (nails.order, nails.priority, stall.enabled) == (9, 1, False)
+    assert warnings == []
+    assert book.extensions["agnai"] == {"kind": "memory", "_id": "b7c1"}
+    assert [one.entry.name for one in activate(book, ["a bent nail"], turn=1).entries] == ["Nails"]
+    assert read_world_info(write_lorebook(book)) == book
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"lorebookVersion": 5, "entries": "x"},
+        {"lorebookVersion": 5, "entries": [3]},
+        {"lorebookVersion": 5, "entries": [{"text": ["x"], "keys": ["a"]}]},
+        {"kind": "memory", "entries": [{"entry": "x", "keywords": [[]]}]},
+        {"kind": "memory", "entries": None},
+    ],
+)
+def test_a_broken_book_of_another_program_is_refused(data: object) -> None:
+    with pytest.raises(InvalidImport):
+        read_world_info(encoded(data))
 
 
 BAD = {

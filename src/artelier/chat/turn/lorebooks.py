@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -28,7 +28,8 @@ from artelier.log.queries import stream_events
 from artelier.operations import events as ev
 from artelier.operations.graph.inclusion import Places
 from artelier.operations.lore.activation import Active, LoreActivation, activate, with_names
-from artelier.operations.lore.schemas import Lorebook, read_form
+from artelier.operations.lore.entry_rules import LoreScene
+from artelier.operations.lore.schemas import Lorebook, ScannedText, read_form
 
 ENTRIES_MAX = 256
 """In one prompt, and of those left out that are named; each has a line in the manifest."""
@@ -91,13 +92,13 @@ async def lore_of(
     *,
     desk: Any,
     turn: int,
-    user: str,
-    char: str,
+    people: Mapping[str, Mapping[str, Any]],
 ) -> Lore:
     """Return what the chat's lorebooks bring into the prompt of a turn; read and decided once, then as
     recorded.
 
-    Shapes: `messages` are `{content, name}`, newest last; keys are looked for in names too.
+    Shapes: `messages` are `{content, name}`, newest last; keys are looked for in names too. `people` are
+            `user` and `char`, each with a `name`.
     A book that cannot be read brings nothing, and the manifest says so.
     Errors: `StoreUnavailable`, `CorruptStore`; `RunEnded` in a replay of a run that never came so far.
     """
@@ -111,7 +112,7 @@ async def lore_of(
     async def make(full: str) -> tuple[ev.LoreActivated, list[Blob]]:
         if desk is None:
             raise RunEnded(f"run {run.id} ended before it had looked into its lorebooks")
-        books, found = await _activate(run, job, refs, messages, desk, turn, (user, char))
+        books, found = await _activate(run, job, refs, messages, desk, turn, people)
         return _record_activation(run, books, found, fresh, key=full)
 
     event = await run.receipt(ev.LoreActivated, make, key="lore")
@@ -129,11 +130,12 @@ async def _activate(
     messages: Sequence[Mapping[str, str]],
     desk: Any,
     turn: int,
-    names: tuple[str, str],
+    people: Mapping[str, Mapping[str, Any]],
 ) -> tuple[list[ev.LoreBook], list[_Found]]:
     texts = [f"{one['name']}: {one['content']}" for one in messages]
     before = await state_at(run.core.services, run.tenant_id, job.chat, job.node)
-    user, char = names
+    user, char = (str(people[one]["name"]) for one in ("user", "char"))
+    scene = _scene(people, trigger=job.trigger)
     books: list[ev.LoreBook] = []
     found: list[_Found] = []
     for number, ref in enumerate(refs):
@@ -151,9 +153,31 @@ async def _activate(
             turn=max(1, turn),
             state=before.get(id_),
             seed=_seed(run.id, id_),
+            scene=scene,
         )
         found.append((number, id_, active))
     return books, found
+
+
+def _scene(people: Mapping[str, Mapping[str, Any]], *, trigger: str) -> LoreScene:
+    """Return what the rules of entries look at beside the messages."""
+    user, char = people["user"], people["char"]
+    tags, note = char.get("tags"), char.get("depth_prompt")
+    found: dict[ScannedText, object] = {
+        "persona": user.get("description"),
+        "description": char.get("description"),
+        "personality": char.get("personality"),
+        "scenario": char.get("scenario"),
+        "creator_notes": char.get("creator_notes"),
+        "depth_prompt": cast("dict[str, object]", note).get("prompt") if isinstance(note, dict) else None,
+    }
+    listed = cast("list[object]", tags) if isinstance(tags, list) else []
+    return LoreScene(
+        char=str(char["name"]),
+        tags=frozenset(tag for tag in listed if isinstance(tag, str)),
+        trigger=trigger,
+        texts={name: text for name, text in found.items() if isinstance(text, str) and text},
+    )
 
 
 def _record_activation(

@@ -270,8 +270,7 @@ class TurnParts:
             situation.messages,
             desk=self._desk,
             turn=found.turn,
-            user=str(self.people["user"]["name"]),
-            char=str(self.people["char"]["name"]),
+            people=self.people,
         )
         shown = names_shown(self.profile, turned.state, situation, self._rag)
         rules = self.profile.inclusions if self.profile is not None and self.profile.enabled else ()

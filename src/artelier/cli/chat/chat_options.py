@@ -21,7 +21,7 @@ NONE = "none"
 """Takes a profile or the lorebooks away."""
 
 
-FILES = (".json", ".png")
+FILES = (".json", ".png", ".lorebook")
 """How the files of characters and lorebooks end; anything else is a name or a ref."""
 
 

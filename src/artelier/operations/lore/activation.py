@@ -16,6 +16,7 @@ from typing import Literal
 
 import msgspec
 
+from artelier.operations.lore.entry_rules import LoreScene, choose_of_groups
 from artelier.operations.lore.key_match import (
     SEARCHED_CHARS_MAX,
     Needles,
@@ -34,7 +35,7 @@ _BOOKS_KEPT = 8
 """Books whose keys are kept ready (guess: those of the chats that are open)."""
 
 Because = Literal["constant", "sticky", "key", "recursion"]
-Reason = Literal["budget", "probability", "cooldown", "delay", "pattern_timeout", "search_limit"]
+Reason = Literal["budget", "probability", "cooldown", "delay", "group", "pattern_timeout", "search_limit"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,21 +78,23 @@ def activate(
     turn: int,
     state: Mapping[str, object] | None = None,
     seed: int = 0,
+    scene: LoreScene = LoreScene(),  # noqa: B008 - frozen
     estimate: Callable[[str], int] = estimate_tokens,
 ) -> LoreActivation:
     """The entries that are active in a turn.
 
     Shapes: `messages` newest last, as the prompt shows them (with names, if keys shall find them);
-            `state` of the turn before in this branch, of which anything that makes no sense is ignored.
+            `state` of the turn before in this branch, of which anything that makes no sense is ignored;
+            `scene`: the character, its tags, the turn's trigger, and texts that some entries have searched.
     Units:  `turn` counts from 1. `estimate` gives tokens.
     Where the budget is short, the highest priority stays; direct hits go before what only recursion finds,
     and what was left out finds nothing.
     Cost:   O(keys + text); 1,000 entries with 3 keys over 20 messages take a few milliseconds.
     """
     begun = _read_begun(lorebook, state or {}, turn)
-    scan = _Scan(lorebook, messages, turn=turn, seed=seed, estimate=estimate, begun=begun)
+    scan = _Scan(lorebook, messages, turn=turn, seed=seed, scene=scene, estimate=estimate, begun=begun)
     scan.first_round()
-    for _ in range(RECURSIONS_MAX if lorebook.recursive else 0):
+    for _ in range(scan.rounds_max):
         if not scan.next_round():
             break
     return scan.result()
@@ -176,14 +179,12 @@ class _PreparedEntry:
     number: int
     entry: LorebookEntry
     keys: Needles
-    view: tuple[int | None, bool]
-    """Which messages it looks at, and whether case counts."""
 
 
 @lru_cache(maxsize=_BOOKS_KEPT)
 def _prepare(same: _Same) -> tuple[_PreparedEntry, ...]:
     return tuple(
-        _PreparedEntry(number, entry, _ready(entry, entry.keys), (entry.scan_depth, entry.case_sensitive))
+        _PreparedEntry(number, entry, _ready(entry, entry.keys))
         for number, entry in enumerate(same.book.entries)
         if entry.enabled and entry.content
     )
@@ -202,6 +203,10 @@ class _ActivationHit:
     because: Because
     key: str | None
 
+    @property
+    def is_sticky(self) -> bool:
+        return self.because == "sticky"
+
 
 class _Scan:
     """One activation in the making."""
@@ -213,10 +218,12 @@ class _Scan:
         *,
         turn: int,
         seed: int,
+        scene: LoreScene,
         estimate: Callable[[str], int],
         begun: dict[str, int],
     ) -> None:
         self._book = lorebook
+        self._scene = scene
         self._messages = messages
         self._turn = turn
         self._seed = seed
@@ -225,18 +232,30 @@ class _Scan:
         self._work = WorkAllowance()
         self._texts: dict[tuple[int | None, bool], SearchedText] = {}
         """The messages of each view."""
+        self._more: dict[tuple[str, bool], SearchedText] = {}
+        """Texts of the scene that entries have searched, too."""
         self._news: dict[bool, list[SearchedText]] = {False: [], True: []}
         """Content of active entries, a text for each round."""
-        self._waiting: Sequence[_PreparedEntry] = _prepare(_Same(lorebook))
+        self._waiting: Sequence[_PreparedEntry] = [
+            item for item in _prepare(_Same(lorebook)) if scene.allows(item.entry)
+        ]
+        levels = {level for item in self._waiting if (level := item.entry.recursion_level)}
+        self._levels = sorted(levels)[: RECURSIONS_MAX + 1]
+        """Levels of entries that are not looked for yet, the next first."""
+        self._level = self._levels.pop(0) if self._levels else 0
+        self.rounds_max = (RECURSIONS_MAX if lorebook.recursive else 0) + (RECURSIONS_MAX if levels else 0)
         self._found: dict[str, str] = {}
         """Keys of waiting entries whose secondary keys did not agree yet."""
         self._active: list[tuple[int, Active]] = []
         self._fresh: list[str] = []
         """Content that the next round searches."""
+        self._taken: set[str] = set()
+        """Inclusion groups that have an active entry."""
         self._fed = 0
         """Characters of content that were searched so far."""
         self._dropped: list[DroppedEntry] = []
         self._left_tokens = lorebook.budget_tokens
+        self._used_tokens = 0
 
     def first_round(self) -> None:
         """Activate what the messages, the earlier turns and the book itself bring in."""
@@ -247,9 +266,12 @@ class _Scan:
             key: str | None = None
             if self._begun and self._is_sticky(entry):
                 because: Because = "sticky"
+            elif entry.recursion_level:
+                waiting.append(item)
+                continue
             elif entry.constant:
                 because = "constant"
-            elif (key := self._key(item, self._messages_for(item.view))) is not None:
+            elif (key := self._first_key(item, self._messages_of(entry))) is not None:
                 because = "key"
             else:
                 waiting.append(item)
@@ -261,23 +283,30 @@ class _Scan:
 
     def next_round(self) -> bool:
         """Return what the content of the round before brings; False if that was nothing."""
-        if not self._fresh or not self._waiting:
+        if not self._waiting or not (self._fresh or self._levels):
             return False
-        fresh = "\n".join(self._fresh)
-        self._fresh = []
-        for case_sensitive, texts in self._news.items():
-            texts.append(SearchedText(fresh, case_sensitive=case_sensitive))
+        has_news = bool(self._fresh)
+        if has_news:
+            fresh = "\n".join(self._fresh)
+            self._fresh = []
+            for case_sensitive, texts in self._news.items():
+                texts.append(SearchedText(fresh, case_sensitive=case_sensitive))
+        else:
+            self._level = self._levels.pop(0)
         hits: list[_ActivationHit] = []
         waiting: list[_PreparedEntry] = []
         for item in self._waiting:
             entry = item.entry
             key = None
-            if entry.found_by_recursion:
+            if entry.recursion_level:
+                if entry.recursion_level <= self._level:
+                    key = "" if entry.constant else self._first_key(item, self._all_texts(entry))
+            elif has_news and entry.found_by_recursion:
                 key = self._key(item, self._news[entry.case_sensitive][-1])
             if key is None:
                 waiting.append(item)
             elif self._may(entry):
-                hits.append(_ActivationHit(item.number, entry, "recursion", key))
+                hits.append(_ActivationHit(item.number, entry, "recursion", key or None))
         self._waiting = waiting
         self._admit(hits)
         return True
@@ -299,7 +328,7 @@ class _Scan:
             entries=tuple(item for _, item in active),
             state=state,
             dropped=tuple(dropped.values()),
-            tokens=self._book.budget_tokens - self._left_tokens,
+            tokens=self._used_tokens,
         )
 
     def _is_sticky(self, entry: LorebookEntry) -> bool:
@@ -313,11 +342,47 @@ class _Scan:
             reason = "cooldown"
         elif self._turn < entry.delay:
             reason = "delay"
-        elif entry.probability < 100 and self._roll(entry) >= entry.probability:
-            reason = "probability"
         if reason is not None:
-            self._dropped.append(DroppedEntry(entry_id=entry.id, reason=reason))
+            self._drop(entry, reason)
         return reason is None
+
+    def _drop(self, entry: LorebookEntry, reason: Reason, tokens: int = 0) -> None:
+        self._dropped.append(DroppedEntry(entry_id=entry.id, reason=reason, tokens=tokens))
+
+    def _chosen(self, hits: list[_ActivationHit]) -> list[_ActivationHit]:
+        """Return the hits that their groups and their chance leave; the others are noted."""
+        grouped = choose_of_groups(
+            hits, taken=self._taken, score=self._score, seed=f"{self._seed}/{self._turn}/group"
+        )
+        if len(grouped) < len(hits):
+            ids = {hit.entry.id for hit in grouped}
+            for hit in hits:
+                if hit.entry.id not in ids:
+                    self._drop(hit.entry, "group")
+        chosen: list[_ActivationHit] = []
+        for hit in grouped:
+            entry = hit.entry
+            if not hit.is_sticky and entry.probability < 100 and self._roll(entry) >= entry.probability:
+                self._drop(entry, "probability")
+            else:
+                chosen.append(hit)
+        return chosen
+
+    def _score(self, entry: LorebookEntry) -> int:
+        """Return how many keys of an entry stand in the texts, secondary ones too."""
+        texts = self._all_texts(entry)
+
+        def count(keys: tuple[str, ...]) -> int:
+            return sum(self._is_there(entry, key, texts) for key in keys)
+
+        first, second = count(entry.keys), count(entry.secondary_keys)
+        match entry.selective_logic:
+            case "and_any":
+                return first + second
+            case "and_all" if second == len(entry.secondary_keys):
+                return first + second
+            case _:
+                return first
 
     def _roll(self, entry: LorebookEntry) -> int:
         """0 to 99, the same for the same seed, turn and entry."""
@@ -332,16 +397,18 @@ class _Scan:
             is_found = hit.because not in ("constant", "sticky")
             return (-entry.priority, is_found, -entry.order, hit.number)
 
-        for hit in sorted(hits, key=rank):
+        for hit in sorted(self._chosen(hits), key=rank):
             entry = hit.entry
             tokens = max(0, self._estimate(entry.content))
-            if tokens > self._left_tokens:
-                self._dropped.append(DroppedEntry(entry_id=entry.id, reason="budget", tokens=tokens))
+            if tokens > self._left_tokens and not entry.ignore_budget:
+                self._drop(entry, "budget", tokens)
                 continue
-            self._left_tokens -= tokens
+            self._used_tokens += tokens
+            self._left_tokens = max(0, self._left_tokens - tokens)
+            self._taken.update(entry.groups)
             active = Active(entry=entry, because=hit.because, key=hit.key, tokens=tokens)
             self._active.append((hit.number, active))
-            if entry.feeds_recursion and self._fed < SEARCHED_CHARS_MAX:
+            if self._book.recursive and entry.feeds_recursion and self._fed < SEARCHED_CHARS_MAX:
                 self._fresh.append(entry.content[: SEARCHED_CHARS_MAX - self._fed])
                 self._fed += len(self._fresh[-1])
 
@@ -353,11 +420,8 @@ class _Scan:
             key = text.first(item.keys, whole_words=entry.whole_words, work=self._work)
         if key is None or not entry.secondary_keys:
             return key
-        texts = (self._messages_for(item.view), *self._news[entry.case_sensitive])
-        there = [
-            any(said.first(one, whole_words=entry.whole_words, work=self._work) for said in texts)
-            for one in (_ready(entry, (secondary,)) for secondary in entry.secondary_keys)
-        ]
+        texts = self._all_texts(entry)
+        there = [self._is_there(entry, secondary, texts) for secondary in entry.secondary_keys]
         match entry.selective_logic:
             case "and_any":
                 agrees = any(there)
@@ -371,6 +435,27 @@ class _Scan:
             return key
         self._found[entry.id] = key
         return None
+
+    def _first_key(self, item: _PreparedEntry, texts: Sequence[SearchedText]) -> str | None:
+        return next((key for text in texts if (key := self._key(item, text)) is not None), None)
+
+    def _is_there(self, entry: LorebookEntry, key: str, texts: Sequence[SearchedText]) -> bool:
+        needle = _ready(entry, (key,))
+        return any(text.first(needle, whole_words=entry.whole_words, work=self._work) for text in texts)
+
+    def _all_texts(self, entry: LorebookEntry) -> list[SearchedText]:
+        """Return what an entry searches: messages, texts of the scene, the content of active entries."""
+        return [*self._messages_of(entry), *self._news[entry.case_sensitive]]
+
+    def _messages_of(self, entry: LorebookEntry) -> list[SearchedText]:
+        texts = [self._messages_for((entry.scan_depth, entry.case_sensitive))]
+        if entry.also_scans and (more := self._scene.more_for(entry)):
+            at = more, entry.case_sensitive
+            if at not in self._more:
+                bounded = "" if self._work.is_spent else more[:SEARCHED_CHARS_MAX]
+                self._more[at] = SearchedText(bounded, case_sensitive=at[1])
+            texts.append(self._more[at])
+        return texts
 
     def _messages_for(self, view: tuple[int | None, bool]) -> SearchedText:
         text = self._texts.get(view)

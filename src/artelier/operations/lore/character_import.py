@@ -103,6 +103,8 @@ def _settings(character: Character, ref: str) -> dict[str, Any]:
     own: dict[str, Any] = {"lorebook": character.lorebook} if character.lorebook is not None else {}
     if note := depth_prompt(character.extensions):
         own["depth_prompt"] = note
+    if character.tags:
+        own["tags"] = list(character.tags)
     return {"name": character.called, **told, "ref": ref, **own}
 
 

@@ -40,6 +40,9 @@ EXTENSIONS_BYTES_MAX = 1_000_000
 ORDER_MAX = 1_000_000
 SCAN_DEPTH_MAX = 1_000
 TURNS_MAX = 10_000
+RECURSION_LEVEL_MAX = 1_000
+GROUPS_MAX = 32
+"""Inclusion groups, and triggers, of one entry."""
 BUDGET_TOKENS_MAX = 1_000_000
 PROBLEMS_MAX = 20
 """How many wrong fields a message names."""
@@ -60,6 +63,8 @@ Turns: TypeAlias = Annotated[int, Meta(ge=0, le=TURNS_MAX)]
 SelectiveLogic = Literal["and_any", "and_all", "not_any", "not_all"]
 Place = Literal["before", "after", "depth"]
 Role = Literal["system", "user", "assistant"]
+ScannedText = Literal["persona", "description", "personality", "depth_prompt", "scenario", "creator_notes"]
+"""Texts of the people in a chat that an entry may have searched beside the messages."""
 
 
 class LoreForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -68,6 +73,14 @@ class LoreForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def to_content(self) -> dict[str, Any]:
         """The JSON content of an artifact; `read_form` gives an equal form. Defaults are left out."""
         return msgspec.json.decode(msgspec.json.encode(self))  # tuples become lists
+
+
+class CharacterFilter(LoreForm, frozen=True, kw_only=True):
+    """The characters for which an entry counts: those named or tagged here, or all others."""
+
+    exclude: bool = False
+    names: Annotated[tuple[Short, ...], Meta(max_length=KEYS_MAX)] = ()
+    tags: Annotated[tuple[Short, ...], Meta(max_length=KEYS_MAX)] = ()
 
 
 class LorebookEntry(LoreForm, frozen=True, kw_only=True):
@@ -115,6 +128,24 @@ class LorebookEntry(LoreForm, frozen=True, kw_only=True):
     """Whether the content of another entry may activate it."""
     feeds_recursion: bool = True
     """Whether its content may activate others."""
+    recursion_level: Annotated[int, Meta(ge=0, le=RECURSION_LEVEL_MAX)] = 0
+    """Above 0: it is looked for only after the messages, once lower levels bring nothing more."""
+    groups: Annotated[tuple[Short, ...], Meta(max_length=GROUPS_MAX)] = ()
+    """Inclusion groups: of the entries of one that are found, one becomes active."""
+    group_weight: Annotated[int, Meta(ge=0, le=ORDER_MAX)] = 100
+    """Its share of the chance in a group."""
+    group_first: bool = False
+    """It goes before chance; of several the one with the highest order."""
+    group_scoring: bool = False
+    """It leaves its group to entries with more keys in the text."""
+    ignore_budget: bool = False
+    """It enters however little is left of the budget."""
+    characters: CharacterFilter | None = None
+    """None: for every character."""
+    triggers: Annotated[tuple[Short, ...], Meta(max_length=GROUPS_MAX)] = ()
+    """`normal`, `continue`, `swipe`, `regenerate`, ...: it enters at these alone; none: at all."""
+    also_scans: tuple[ScannedText, ...] = ()
+    """Texts in which its keys are looked for beside the messages."""
     extensions: dict[str, Any] = {}
     """What came with it and has no meaning here; kept for the way back."""
 

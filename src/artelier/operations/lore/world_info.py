@@ -14,18 +14,24 @@ import msgspec
 
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidImport
+from artelier.operations.lore.book_formats import as_book
 from artelier.operations.lore.decorators import KEPT, with_decorators, without_decorators
 from artelier.operations.lore.schemas import (
     BUDGET_TOKENS_MAX,
     ENTRIES_MAX,
+    GROUPS_MAX,
+    KEYS_MAX,
     NAME_CHARS_MAX,
     ORDER_MAX,
+    RECURSION_LEVEL_MAX,
     SCAN_DEPTH_MAX,
     TURNS_MAX,
+    CharacterFilter,
     Lorebook,
     LorebookEntry,
     Place,
     Role,
+    ScannedText,
     SelectiveLogic,
     read_form,
 )
@@ -55,15 +61,8 @@ _OWN_NAMES = frozenset(("useProbability", "selectiveLogic"))
 
 _UNIMPORTANT: dict[str, tuple[object, ...]] = {
     "vectorized": (False,),
-    "group": ("",),
-    "group_override": (False,),
-    "group_weight": (100,),
-    "use_group_scoring": (False,),
     "automation_id": ("",),
-    "ignore_budget": (False,),
-    "triggers": ([],),
     "outlet_name": ("",),
-    "delay_until_recursion": (False, 0),
 }
 """What every file says and has no meaning here, unless it says something else than this."""
 
@@ -97,7 +96,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lorebook:
-    """The lorebook in a World Info file, a `lorebook_v3` file or a bare list of entries.
+    """Return the lorebook of a file: World Info, `lorebook_v3`, NovelAI, Agnai, or a bare list of entries.
 
     What was moved into bounds, or is kept but not followed, is appended to `warnings`.
     Errors: `InvalidImport` naming every wrong field with its path; `NotFound`.
@@ -119,7 +118,7 @@ def read_world_info(source: Source, *, warnings: list[str] | None = None) -> Lor
             hint="It looks like a character card; read it as one." if is_card else None,
         )
     notes = FileProblems()
-    lorebook = read_book(book, path="", notes=notes)
+    lorebook = read_book(as_book(book, notes), path="", notes=notes)
     notes.check("the lorebook")
     if warnings is not None:
         warnings += notes.warnings
@@ -237,6 +236,7 @@ def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -
         delay=more.whole("delay", 0, low=0, high=TURNS_MAX),
         found_by_recursion=not more.flag("exclude_recursion", False),
         feeds_recursion=not more.flag("prevent_recursion", False),
+        **_rules(more),
     )
     kept |= _keep_unknown(more, position, notes, path)
     entry = without_decorators(msgspec.structs.replace(entry, extensions=kept))
@@ -246,6 +246,57 @@ def _entry(value: dict[str, Any], path: str, number: int, notes: FileProblems) -
     if KEPT in entry.extensions:
         notes.warn(f"{path}content: some decorators are kept but not followed")
     return entry
+
+
+_SCANS: dict[str, ScannedText] = {
+    "match_persona_description": "persona",
+    "match_character_description": "description",
+    "match_character_personality": "personality",
+    "match_character_depth_prompt": "depth_prompt",
+    "match_scenario": "scenario",
+    "match_creator_notes": "creator_notes",
+}
+"""Texts that an entry may have searched, by the flag that asks for it."""
+
+
+def _rules(more: ForeignFields) -> dict[str, Any]:
+    """Return the rules beside keys, as fields of an entry: groups, levels, budget, characters, triggers."""
+    return {
+        "groups": _short_texts(more, "group"),
+        "group_weight": more.whole("group_weight", 100, low=0, high=ORDER_MAX),
+        "group_first": more.flag("group_override", False),
+        "group_scoring": more.flag("use_group_scoring", False),
+        "recursion_level": _level(more),
+        "ignore_budget": more.flag("ignore_budget", False),
+        "characters": _characters(more),
+        "triggers": _short_texts(more, "triggers"),
+        "also_scans": tuple(text for flag, text in _SCANS.items() if more.flag(flag, False)),
+    }
+
+
+def _level(more: ForeignFields) -> int:
+    """The level of recursion that an entry waits for; older files say only that it waits."""
+    given = more.raw("delay_until_recursion")
+    if isinstance(given, bool):
+        return int(given)
+    fields = ForeignFields({"delay_until_recursion": given}, path=more.path, notes=more.notes)
+    return fields.whole("delay_until_recursion", 0, low=0, high=RECURSION_LEVEL_MAX)
+
+
+def _short_texts(fields: ForeignFields, name: str, *, most: int = GROUPS_MAX) -> tuple[str, ...]:
+    found = dict.fromkeys(text[:NAME_CHARS_MAX] for text in fields.texts(name, split=True) if text.strip())
+    if len(found) > most:
+        fields.notes.warn(f"{fields.path}{name}: the first {most} of {len(found)} are kept")
+    return tuple(found)[:most]
+
+
+def _characters(more: ForeignFields) -> CharacterFilter | None:
+    path = f"{more.path}character_filter."
+    fields = ForeignFields(more.mapping("character_filter"), path=path, notes=more.notes)
+    names, tags = (_short_texts(fields, name, most=KEYS_MAX) for name in ("names", "tags"))
+    if not names and not tags:
+        return None
+    return CharacterFilter(exclude=fields.flag("isExclude", False), names=names, tags=tags)
 
 
 def _as_book_entry(value: dict[str, Any]) -> dict[str, Any]:
@@ -337,7 +388,7 @@ def _keep_unknown(more: ForeignFields, position: int, notes: FileProblems, path:
     """Return what has no field here, without what every file says."""
     kept: dict[str, Any] = {}
     for name, value in more.rest().items():
-        usual = _UNIMPORTANT.get(name, (False,) if name.startswith("match_") else ())
+        usual = _UNIMPORTANT.get(name, ())
         if name in _FORGOTTEN or (usual and (value is None or value in usual)):
             continue
         kept[name] = value
@@ -411,8 +462,27 @@ def _entry_object(entry: LorebookEntry, number: int) -> dict[str, Any]:
             "exclude_recursion": not entry.found_by_recursion,
             "prevent_recursion": not entry.feeds_recursion,
             "display_index": number,
+            **_rules_object(entry),
         },
     }
+
+
+def _rules_object(entry: LorebookEntry) -> dict[str, Any]:
+    """Return the rules of `_rules` as a file has them; those that say nothing are left out."""
+    wanted = entry.characters
+    said: dict[str, Any] = {
+        "group": ",".join(entry.groups),
+        "group_weight": entry.group_weight if entry.group_weight != 100 else None,
+        "group_override": entry.group_first,
+        "use_group_scoring": entry.group_scoring,
+        "delay_until_recursion": entry.recursion_level,
+        "ignore_budget": entry.ignore_budget,
+        "character_filter": wanted
+        and {"isExclude": wanted.exclude, "names": list(wanted.names), "tags": list(wanted.tags)},
+        "triggers": list(entry.triggers),
+        **{flag: text in entry.also_scans for flag, text in _SCANS.items()},
+    }
+    return {name: value for name, value in said.items() if value or (name == "group_weight" and value == 0)}
 
 
 def _stands(entry: LorebookEntry, position: int) -> bool:
