@@ -13,8 +13,9 @@ import pytest
 from artelier.app import VIEWS
 from artelier.cli import main
 from artelier.log import Report, verify_store
-from artelier.log.erasure import content_removal
+from artelier.log.erasure import Erasing, Wiped
 from artelier.log.event import GENESIS, commit_root, event_hash
+from artelier.log.sqlite import erasure
 from tests.erasure.test_subjects import KEY, SEALED, WORDS, opened, serve
 from tests.kernel.stage import play
 
@@ -265,14 +266,14 @@ def test_verify_finds_a_planted_erasure_that_takes_a_key_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The bug of a writer, not of a tamperer: chains, commits and the event are all as they were written."""
-    wipe = content_removal.wipe
+    wipe = erasure.wipe
 
-    def greedy(db: sqlite3.Connection, wanted: content_removal.Erasing) -> content_removal.Wiped:
+    def greedy(db: sqlite3.Connection, wanted: Erasing) -> Wiped:
         done = wipe(db, wanted)
         erase_quietly(db, "of-ben")
         return done
 
-    monkeypatch.setattr(content_removal, "wipe", greedy)
+    monkeypatch.setattr(erasure, "wipe", greedy)
 
     served(tmp_path, KEY)
 

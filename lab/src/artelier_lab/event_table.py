@@ -13,9 +13,7 @@ from artelier.log import EventData, registered
 _SOURCES = (
     "artelier.kernel.events",
     "artelier.kernel.tenants.events",
-    "artelier.log.erasure.content_removal",
-    "artelier.kernel.privacy.pii_scrubber",
-    "artelier.kernel.limits.rates",
+    "artelier.log.erasure",
     "artelier.artifacts.events",
     "artelier.ledger.posting",
     "artelier.memory.events",

@@ -12,6 +12,7 @@ from artelier.artifacts.access.bill import AccessPrices
 from artelier.artifacts.access.rules import Access
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
+from artelier.ids import MAIN_SPACE
 from artelier.log import Store, Tx
 from artelier.log.queries import events_at
 
@@ -609,3 +610,59 @@ def terms_of(tx: Tx, tenant: str, space: str, id_: str) -> Terms | None:
     version, kept_from, deleted, owner, access, read, invoke, inclusion = row
     prices = AccessPrices(read=read, invoke=invoke, inclusion=inclusion)
     return Terms(version, kept_from, bool(deleted), owner, Access.read(access), prices)
+
+
+async def artifact_exists(store: Store, tenant: str, ref: str) -> bool:
+    """Return True if the tenant's main space has an artifact, or the version of it that the ref names."""
+    id_, mark, version = ref.partition("#")[0].partition("@")
+    if mark and not (version.isascii() and version.isdecimal()):
+        return False
+    sql = "SELECT 1 FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ?"
+    rows = await store.query(
+        sql + (" AND version = ?" if mark else "") + " LIMIT 1",
+        (tenant, MAIN_SPACE, id_, *([int(version[:18])] if mark else [])),
+    )
+    return bool(rows)
+
+
+# The SQL form of static policies only narrows the candidates; the gate decides each of them, and asks
+# contracts only for those of the page. A list is searched as text: ids hold no quotes, so a principal's
+# quoted name occurs in it or is not there.
+_MAY_READ = (
+    " AND (a.owner = ? OR a.policy IN ('owner_writes', 'public', ?)"
+    " OR (a.policy = 'allow' AND (instr(a.access, ?) > 0 OR instr(a.access, '\"*\"') > 0"
+    " OR EXISTS (SELECT 1 FROM artifact_shared s JOIN artifact_members m ON m.tenant = s.tenant"
+    "  AND m.space = s.space AND m.group_id = s.group_id AND m.principal = ?"
+    "  WHERE s.tenant = a.tenant AND s.space = a.space AND s.id = a.id))))"
+)
+
+
+async def living_beyond(
+    store: Store,
+    tenant: str,
+    space: str,
+    principal: str,
+    *,
+    kind: str | None,
+    owner: str | None,
+    position: int,
+    newest_first: bool,
+    limit: int,
+    with_contracts: bool,
+) -> list[Standing]:
+    """Return living artifacts beyond a position that static policies do not hide from a principal.
+
+    What contracts govern is among them only `with_contracts`.
+    """
+    where = " WHERE a.tenant = ? AND a.space = ? AND a.deleted = 0"
+    parameters: list[str | int] = [tenant, space]
+    for column, value in (("kind", kind), ("owner", owner)):
+        if value is not None:
+            where += f" AND a.{column} = ?"
+            parameters.append(value)
+    where += f"{_MAY_READ} AND a.position {'<' if newest_first else '>'} ?"
+    order = f" ORDER BY a.position{' DESC' if newest_first else ''} LIMIT ?"
+    policy = "contract" if with_contracts else ""
+    parameters += [principal, policy, f'"{principal}"', principal, position, limit]
+    rows = await store.query(f"{COLUMNS}a.version{where}{order}", parameters)
+    return [standing_from(row) for row in rows]

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from artelier.errors import Erased, InvalidRequest, Locked
 from artelier.ids import MAIN_SPACE, check_artifact_id
-from artelier.log import Store
 
 # --------------------------------------------------------------------------- safe repr
 # Values of strangers in error messages: short, and never an error of their own.
@@ -135,16 +134,3 @@ def substitute(ref: str, given: Mapping[str, str] | None = None) -> str:
     if found is None:
         return ref
     return f"{found}#{part}" if mark and "#" not in found else found
-
-
-async def artifact_exists(store: Store, tenant: str, ref: str) -> bool:
-    """Return True if the tenant's main space has an artifact, or the version of it that the ref names."""
-    id_, mark, version = ref.partition("#")[0].partition("@")
-    if mark and not (version.isascii() and version.isdecimal()):
-        return False
-    sql = "SELECT 1 FROM artifact_versions WHERE tenant = ? AND space = ? AND id = ?"
-    rows = await store.query(
-        sql + (" AND version = ?" if mark else "") + " LIMIT 1",
-        (tenant, MAIN_SPACE, id_, *([int(version[:18])] if mark else [])),
-    )
-    return bool(rows)

@@ -7,10 +7,8 @@ what has a price is found by its id, kind and metadata.
 
 from __future__ import annotations
 
-from typing import Any
-
 from artelier.artifacts.access.contracts import Decisions, Gate
-from artelier.artifacts.queries import COLUMNS, Standing, Summary, standing_from
+from artelier.artifacts.queries import Standing, Summary, living_beyond
 from artelier.artifacts.write.space_session import Door
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import blob_name
@@ -31,18 +29,6 @@ _PAGE_ROWS = 100
 _POSITION_MAX = 2**62
 
 
-# The SQL form of static policies only narrows the candidates; the gate decides each of them, and asks
-# contracts only for those of the page. A list is searched as text: ids hold no quotes, so a principal's
-# quoted name occurs in it or is not there.
-_MAY_READ = (
-    " AND (a.owner = ? OR a.policy IN ('owner_writes', 'public', ?)"
-    " OR (a.policy = 'allow' AND (instr(a.access, ?) > 0 OR instr(a.access, '\"*\"') > 0"
-    " OR EXISTS (SELECT 1 FROM artifact_shared s JOIN artifact_members m ON m.tenant = s.tenant"
-    "  AND m.space = s.space AND m.group_id = s.group_id AND m.principal = ?"
-    "  WHERE s.tenant = a.tenant AND s.space = a.space AND s.id = a.id))))"
-)
-
-
 async def _page(
     door: Door,
     *,
@@ -53,29 +39,18 @@ async def _page(
     limit: int,
     asks: Decisions,
 ) -> list[Standing]:
-    """Living artifacts beyond a position that static policies do not hide from the principal."""
-    where = " WHERE a.tenant = ? AND a.space = ? AND a.deleted = 0"
-    parameters: list[Any] = [door.tenant, door.space]
-    for column, value in (("kind", kind), ("owner", owner)):
-        if value is not None:
-            where += f" AND a.{column} = ?"
-            parameters.append(value)
-    where += f"{_MAY_READ} AND a.position {'<' if newest_first else '>'} ?"
-    order = f" ORDER BY a.position{' DESC' if newest_first else ''} LIMIT ?"
-    rows = await door.store.query(
-        f"{COLUMNS}a.version{where}{order}",
-        # Once no contract is asked any more, what they govern is no candidate.
-        (
-            *parameters,
-            door.principal,
-            "contract" if asks.asks_left > 0 else "",
-            f'"{door.principal}"',
-            door.principal,
-            position,
-            limit,
-        ),
+    return await living_beyond(
+        door.store,
+        door.tenant,
+        door.space,
+        door.principal,
+        kind=kind,
+        owner=owner,
+        position=position,
+        newest_first=newest_first,
+        limit=limit,
+        with_contracts=asks.asks_left > 0,  # once none is asked any more, what they govern is no candidate
     )
-    return [standing_from(row) for row in rows]
 
 
 async def find(door: Door, *, text: str, kind: str | None, owner: str | None, limit: int) -> list[Summary]:

@@ -8,7 +8,7 @@ from artelier.kernel.history.comparison import compare
 from artelier.kernel.history.fork import fork
 from artelier.kernel.history.replay import Drive, Replayed, replay
 from artelier.kernel.limits.budget import Reservation
-from artelier.kernel.limits.rates import Rate, rates_view
+from artelier.kernel.limits.rates import Rate
 from artelier.kernel.limits.run_limits import Opening
 from artelier.kernel.policy import Policy, check_grants
 from artelier.kernel.prompt.assembly import Renderer
@@ -24,6 +24,7 @@ from artelier.kernel.run.results import AgentResult, Approval, Limits, ModelResu
 from artelier.kernel.run.services import Services, TenantState
 from artelier.kernel.steps.step_keys import result_id
 from artelier.kernel.tenants.registry import Tenant, TenantContext, Tenants
+from artelier.kernel.tenants.view import rates_view
 from artelier.kernel.view import kernel_view
 
 __all__ = [

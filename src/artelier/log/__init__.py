@@ -16,8 +16,7 @@ from artelier.log.contract import (
     missing_mark,
     stored_blob,
 )
-from artelier.log.erasure.content_removal import ContentErased, Erasing, Wiped, check_subject
-from artelier.log.erasure.garbage_collection import Collected
+from artelier.log.erasure import Collected, ContentErased, Erasing, Wiped, check_subject
 from artelier.log.event import (
     GENESIS,
     BlobRef,
@@ -34,14 +33,13 @@ from artelier.log.event import (
     tenant_stream,
     upcaster,
 )
-from artelier.log.rate_windows import PRESENT_US, WAITS, Asked, Claim, Taken, TenantTurns
+from artelier.log.rate_windows import PRESENT_US, Asked, Claim, Taken, TenantTurns
 from artelier.log.sqlite.store import SqliteStore
-from artelier.log.verify import Report, verify_store
+from artelier.log.sqlite.verify import Report, verify_store
 
 __all__ = [
     "GENESIS",
     "PRESENT_US",
-    "WAITS",
     "Applied",
     "Asked",
     "Batch",

@@ -22,8 +22,7 @@ import msgspec
 
 from artelier.errors import CorruptStore, Erased, InvalidRequest, NotFound
 from artelier.log.blobs import Blob, DataKey, Secret, blob_name
-from artelier.log.erasure.content_removal import Erasing, Wiped
-from artelier.log.erasure.garbage_collection import Collected, Driving
+from artelier.log.erasure import Collected, Driving, Erasing, Wiped
 from artelier.log.event import BlobRef, Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rate_windows import Asked, Change, Taken
 

@@ -8,12 +8,11 @@ The cipher is handed in; this package knows none.
 from __future__ import annotations
 
 import base64
-import sqlite3
 from collections.abc import Callable, Iterable
 from hmac import digest
 from typing import Any, Protocol
 
-from artelier.errors import CorruptStore, Erased, InvalidConfig, Locked, MissingKey
+from artelier.errors import CorruptStore, Erased, Locked, MissingKey
 from artelier.log.blobs import ERASED, SEALED, Blob, DataKey, Scrub, blob_ref, pack, unpack
 
 SECRET_BYTES = 32
@@ -84,29 +83,17 @@ class Keyring:
         """The form of a data key in its row."""
         return secret if self._sealer is None else self._sealer.wrap(secret)
 
-    def check(self, db: sqlite3.Connection) -> None:
-        """Errors: `InvalidConfig` if another vault key wrapped some key."""
-        if self._sealer is None:
-            return
-        rows = db.execute("SELECT secret FROM keys").fetchall()
-        if any(self._secret(stored) is None for (stored,) in rows):
-            raise InvalidConfig(
-                "the vault key is not the one that this database was written with",
-                expected="the same ARTELIER_VAULT_KEY as before",
-                hint="Nothing was changed. Without any vault key the database opens, and shows [locked].",
-            )
+    def can_open(self, stored: bytes) -> bool:
+        """Return True if a data key can be used: it is not wrapped, or by the vault key that is here."""
+        return self._secret(stored) is not None
 
-    def wrap(self, db: sqlite3.Connection, key_ids: Iterable[int | None]) -> None:
-        """Wrap keys from before there was a vault key, now that content is sealed under them.
+    def plain_of(self, key_ids: Iterable[int | None]) -> set[int | None]:
+        """Return those of these keys that are in use and were stored before there was a vault key."""
+        return self._plain.intersection(key_ids)
 
-        Whoever only reads with a vault key changes nothing.
-        """
-        for key_id in self._plain.intersection(key_ids):
-            (stored,) = db.execute("SELECT secret FROM keys WHERE key_id = ?", (key_id,)).fetchone()
-            if len(stored) > SECRET_BYTES:  # only now is it known that the wrapping was committed
-                self._plain.discard(key_id)
-            else:
-                db.execute("UPDATE keys SET secret = ? WHERE key_id = ?", (self.seal_key(stored), key_id))
+    def forget_plain(self, key_id: int | None) -> None:
+        """Take a key as wrapped from now on."""
+        self._plain.discard(key_id)
 
     def key(self, tenant: str, key_id: int | None, stored: bytes) -> DataKey:
         """A key to store content with.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from artelier.log.contract import LeaseEnd, Store, Tx, decode_stored
 from artelier.log.event import EventData, Stream, decode_data
+from artelier.log.rate_windows import PRESENT_US
 
 T = TypeVar("T")
 
@@ -362,3 +363,20 @@ async def stored_keys(store: Store, key_ids: Sequence[int]) -> set[int]:
         rows = await store.query(f"SELECT key_id FROM keys WHERE key_id IN ({_marks(some)})", some)
         found.update(id_ for (id_,) in rows)
     return found
+
+
+class RateWait(NamedTuple):
+    """A window of rates that a run waits for."""
+
+    window: str
+    until_us: int
+
+
+async def rate_wait(store: Store, tenant: str, run_id: str, *, now_us: int) -> RateWait | None:
+    """Return the window that a run waits for the longest, as a process that is alive says."""
+    rows = await store.query(
+        "SELECT unit, at_us FROM rates WHERE scope = ? AND unit > 'wait:' AND unit < 'wait;' AND used > ?"
+        " ORDER BY at_us DESC LIMIT 1",
+        (f"run:{tenant}/{run_id}", now_us - PRESENT_US),
+    )
+    return RateWait(rows[0][0].partition("\n")[2], rows[0][1]) if rows else None

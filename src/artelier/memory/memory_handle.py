@@ -43,7 +43,7 @@ from artelier.log import (
     prepared_blob,
 )
 from artelier.log.blobs import name_blob
-from artelier.log.erasure.content_removal import IMPORTED
+from artelier.log.erasure import IMPORTED
 from artelier.log.queries import keys_of_blobs
 from artelier.memory import events as ev
 from artelier.memory import queries

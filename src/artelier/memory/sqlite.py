@@ -15,7 +15,7 @@ from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig, StoreClosed
 from artelier.kernel import CAPPING, MOVING, kernel_view
 from artelier.kernel.policy import ScrubberOf
-from artelier.kernel.privacy.erasure import erasure_view
+from artelier.kernel.tenants.view import erasure_view
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Batch, DataKey, Receipt, SqliteStore, Store, View
 from artelier.memory.blocks import DEFAULT_BLOCKS

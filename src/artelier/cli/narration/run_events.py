@@ -10,7 +10,7 @@ from artelier.cli import display
 from artelier.cli.narration import mission_events as _missions  # it registers its own
 from artelier.cli.narration.narrator import Narration, NarrationLine, tells
 from artelier.kernel import events as ev
-from artelier.kernel.privacy.pii_scrubber import PersonalReceived
+from artelier.kernel.tenants.events import PersonalReceived
 from artelier.log import Event
 from artelier.money import format_usd
 

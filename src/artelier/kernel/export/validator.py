@@ -39,7 +39,7 @@ from artelier.ledger.view import AMOUNT_MAX
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref
 from artelier.log.blobs import BLOB_BYTES_MAX
 from artelier.log.event import decode_import, event_hash, is_known
-from artelier.log.verify import blob_refs
+from artelier.log.sqlite.verify import blob_refs
 
 LENDER = "source:import"
 

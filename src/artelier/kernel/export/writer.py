@@ -30,7 +30,7 @@ from artelier.log import DataKey, Event, EventData, Stream, blob_name, blob_ref,
 from artelier.log.blobs import name_blob
 from artelier.log.event import event_hash
 from artelier.log.queries import causes_of, events_at, has_blob, position_of
-from artelier.log.verify import blob_refs
+from artelier.log.sqlite.verify import blob_refs
 
 _ELSEWHERE: tuple[type[EventData], ...] = (*ev.OF_TENANTS, ev.CommandGiven)
 

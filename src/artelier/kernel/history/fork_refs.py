@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.queries import find_kind
-from artelier.artifacts.ref import artifact_exists, substitute
+from artelier.artifacts.queries import artifact_exists, find_kind
+from artelier.artifacts.ref import substitute
 from artelier.errors import ArtelierError, InvalidRequest, MissingKey, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev

@@ -1,7 +1,7 @@
 """Rates and quotas: how often a provider may be called, and how much of a server one tenant may take.
 
 Rates are those of the policy and of a tenant; pure but for the event and its view. The order of waiting
-calls stands below, the windows in `log/rate_windows.py`. Quotas are settings of whoever runs
+calls stands below, the windows in `log/sqlite/rate_windows.py`. Quotas are settings of whoever runs
 the server; what a tenant has stored is counted from its content. A tenant at a quota may still read, delete
 and end work.
 
@@ -10,7 +10,7 @@ The order of calls to a provider: calls that wait for a window are served fairly
 Tenants take turns, and within a tenant its runs do (start-time fair queueing): a run with a hundred calls
 does not keep one with a single call waiting. What the first call in that order needs, later ones may not
 take, so a large call is not starved by small ones. One task per event loop asks the store for all that wait
-there; the store counts for all processes (`log/rate_windows.py`). Without rates nothing here runs.
+there; the store counts for all processes (`log/sqlite/rate_windows.py`). Without rates nothing here runs.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, cast
 
-import msgspec
-
 from artelier.clock import Clock
 from artelier.errors import (
     ArtelierError,
@@ -38,7 +36,8 @@ from artelier.errors import (
 )
 from artelier.ids import check_tenant
 from artelier.kernel.queries.tenants import RateRow
-from artelier.log import Applied, Asked, Claim, EventData, Store, Tx, View, event
+from artelier.kernel.tenants.events import RatesChanged, StoredRate
+from artelier.log import Asked, Claim, Store
 from artelier.log.queries import content_size
 from artelier.tokens.model_info import canonical_name, split_name
 
@@ -137,51 +136,10 @@ def claims_of(
     return tuple(found)
 
 
-# What is stored of a tenant
-
-
-class StoredRate(msgspec.Struct, frozen=True, array_like=True):
-    """A rate as an event holds it."""
-
-    name: str
-    requests: int | None
-    tokens: int | None
-
-
-@event("rates.changed")
-class RatesChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """All rates of a tenant: how fast it may ask models from here on."""
-
-    rates: tuple[StoredRate, ...] = ()
-
-
 def rates_changed(rates: Rates) -> RatesChanged:
     """The event that says so."""
     stored = tuple(StoredRate(name, rate.requests, rate.tokens) for name, rate in rates.items())
     return RatesChanged(rates=stored)
-
-
-rates_view = View(
-    name="rates",
-    version=1,
-    tables=("tenant_rates",),
-    schema=(
-        """CREATE TABLE tenant_rates(
-            tenant TEXT NOT NULL, name TEXT NOT NULL, requests INTEGER, tokens INTEGER,
-            PRIMARY KEY(tenant, name)) STRICT, WITHOUT ROWID""",
-    ),
-)
-
-
-@rates_view.on(RatesChanged)
-def _apply_changed(event: Applied, tx: Tx) -> None:
-    assert isinstance(event.data, RatesChanged)
-    tenant = event.stream.tenant
-    tx.execute("DELETE FROM tenant_rates WHERE tenant = ?", (tenant,))
-    for rate in event.data.rates:
-        tx.execute(
-            "INSERT INTO tenant_rates VALUES (?, ?, ?, ?)", (tenant, rate.name, rate.requests, rate.tokens)
-        )
 
 
 def stored_rates(rows: Sequence[RateRow]) -> Rates:

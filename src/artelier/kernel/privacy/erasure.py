@@ -3,8 +3,7 @@
 A run with a `subject` names and seals everything that it stores under that subject's key; its events hold
 the number of the key, never who it is. Here the key is dropped, and what the vault has on a value with it.
 What can no longer be read is `Erased`; faces print `[erased]`, and `[locked]` without the vault key.
-Read next: `log/erasure/content_removal.py`, also for what `verify` holds against the
-events.
+Read next: `log/sqlite/erasure.py`, also for what `verify` holds against the events.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from artelier.artifacts.ref import ERASED as ERASED
 from artelier.artifacts.ref import LOCKED as LOCKED
 from artelier.errors import Conflict, Erased, LeaseHeld, MissingKey, NotFound, StoreLocked
-from artelier.kernel.events import RunForked, RunStarted
 from artelier.kernel.queries.tenants import (
     erasures_of,
     find_tenant,
@@ -32,7 +30,6 @@ from artelier.kernel.queries.tenants import (
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.services import Services
 from artelier.log import (
-    Applied,
     Batch,
     Collected,
     ContentErased,
@@ -43,7 +40,6 @@ from artelier.log import (
     Store,
     StreamAppend,
     Tx,
-    View,
     Wiped,
     blob_ref,
     check_subject,
@@ -54,45 +50,6 @@ from artelier.log.queries import newest_key, placeholders_of, subject_keys, tena
 
 if TYPE_CHECKING:
     from artelier.log import DataKey
-
-erasure_view = View(
-    name="erasure",
-    version=1,
-    tables=("keyed", "erasures"),
-    schema=(
-        "CREATE TABLE keyed(run INTEGER PRIMARY KEY, key_id INTEGER NOT NULL) STRICT",
-        "CREATE INDEX keyed_by_key ON keyed(key_id)",
-        "CREATE TABLE erasures(position INTEGER PRIMARY KEY, tenant TEXT NOT NULL, at_us INTEGER NOT NULL,"
-        " actor TEXT NOT NULL, whole INTEGER NOT NULL, what TEXT NOT NULL, blobs INTEGER NOT NULL,"
-        " vault_values INTEGER NOT NULL) STRICT",
-        "CREATE INDEX erasures_by_tenant ON erasures(tenant, position)",
-    ),
-)
-
-
-@erasure_view.on(RunStarted, RunForked)
-def _apply_begun(applied: Applied, tx: Tx) -> None:
-    key_id = cast("RunStarted | RunForked", applied.data).key_id
-    if key_id is not None:
-        tx.execute("INSERT INTO keyed VALUES (?, ?)", (applied.stream_id, key_id))
-
-
-@erasure_view.on(ContentErased)
-def _apply_erased(applied: Applied, tx: Tx) -> None:
-    data = cast(ContentErased, applied.data)
-    tx.execute(
-        "INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            applied.position,
-            applied.stream.tenant,
-            applied.at_us,
-            applied.actor,
-            int(data.whole),
-            data.what,
-            data.blobs,
-            data.values,
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel.export.writer import KINDS
 from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, texts_in
 from artelier.kernel.queries.tenants import has_received, has_said
-from artelier.log import Applied, EventData, Tx, View, event
+from artelier.kernel.tenants.events import PatternsChanged, PersonalReceived, StoredPattern
 from artelier.log.blobs import LARGE_BYTES
 from artelier.pii.placeholder import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
@@ -42,59 +42,7 @@ PATTERNS_MAX = 100
 _MAYBE = re.compile(rb"<\\*[A-Z][A-Z0-9_]+_[A-Z2-7]{6}")
 
 
-@event("personal.received")
-class PersonalReceived(EventData, frozen=True, kw_only=True):
-    """A run was shown placeholders that neither it nor a run that it comes from had seen."""
-
-    placeholders: tuple[str, ...]
-
-
-class StoredPattern(NamedTuple):
-    """A kind and the regular expression that finds it."""
-
-    kind: str
-    expression: str
-
-
-@event("patterns.changed")
-class PatternsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
-    """All patterns of a tenant: the terms to look for in its texts from here on, beside the detectors."""
-
-    IS_RULE: ClassVar[bool] = True
-
-    patterns: tuple[StoredPattern, ...] = ()
-
-
 KINDS["run"].add(PersonalReceived.KIND)
-
-personal_view = View(
-    name="personal",
-    version=1,
-    tables=("received", "tenant_patterns"),
-    schema=(
-        "CREATE TABLE received(run INTEGER NOT NULL, placeholder TEXT NOT NULL,"
-        " PRIMARY KEY (run, placeholder)) STRICT",
-        "CREATE TABLE tenant_patterns(tenant TEXT NOT NULL, kind TEXT NOT NULL,"
-        " expression TEXT NOT NULL, PRIMARY KEY (tenant, kind)) STRICT",
-    ),
-)
-
-
-@personal_view.on(PersonalReceived)
-def _apply_received(applied: Applied, tx: Tx) -> None:
-    data = applied.data
-    assert isinstance(data, PersonalReceived)
-    for one in data.placeholders:
-        tx.execute("INSERT INTO received VALUES (?, ?) ON CONFLICT DO NOTHING", (applied.stream_id, one))
-
-
-@personal_view.on(PatternsChanged)
-def _apply_changed(applied: Applied, tx: Tx) -> None:
-    data, tenant = applied.data, applied.stream.tenant
-    assert isinstance(data, PatternsChanged)
-    tx.execute("DELETE FROM tenant_patterns WHERE tenant = ?", (tenant,))
-    for one in data.patterns:
-        tx.execute("INSERT INTO tenant_patterns VALUES (?, ?, ?)", (tenant, *one))
 
 
 def patterns_changed(patterns: object) -> PatternsChanged:
@@ -354,4 +302,4 @@ def wants_values(grant: str) -> bool:
     return RESTORE in grant.split()
 
 
-__all__ = ["RESTORE", "Personal", "PersonalReceived", "personal_view", "wants_values"]
+__all__ = ["RESTORE", "Personal", "wants_values"]

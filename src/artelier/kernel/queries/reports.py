@@ -25,8 +25,7 @@ from artelier.kernel.queries.runs import (
 from artelier.kernel.queries.steps import find_outcome, open_approvals, run_steps, step_records
 from artelier.kernel.run.services import Services
 from artelier.ledger.queries import account_balance
-from artelier.log import PRESENT_US, WAITS
-from artelier.log.queries import stream_events
+from artelier.log.queries import rate_wait, stream_events
 from artelier.money import format_usd
 
 PAGE_MAX = 1000
@@ -79,21 +78,11 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     shown["waits_for"] = [
         asked for child in children for asked in await approvals(services, tenant, run_id=child)
     ]
-    shown["rate_wait"] = await rate_wait(services, tenant, run_id)
+    wait = await rate_wait(services.store, tenant, run_id, now_us=services.clock.now_us())
+    shown["rate_wait"] = wait and {"rate": wait.window, "until_us": wait.until_us}
     shown["unknown_calls"] = await unknown_calls(services, tenant, run_id, row.id)
     shown["unknown_outcomes"] = [call["step"] for call in shown["unknown_calls"]]
     return shown
-
-
-async def rate_wait(services: Services, tenant: str, run_id: str) -> dict[str, Any] | None:
-    """Return for which rate a call of the run waits, in whatever process, and until when at least."""
-    rows = await services.store.query(
-        f"{WAITS} ORDER BY at_us DESC LIMIT 1",
-        (f"run:{tenant}/{run_id}", services.clock.now_us() - PRESENT_US),
-    )
-    if not rows:
-        return None
-    return {"rate": rows[0][0].partition("\n")[2], "until_us": rows[0][1]}
 
 
 async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[dict[str, Any]]:

@@ -1,6 +1,10 @@
-"""Settings of a tenant, what a program says of it, and imports. Events of runs are in `events.py`."""
+"""Settings of a tenant, its rates and patterns, personal data, and imports.
+
+Other events of runs are in `kernel/events.py`."""
 
 from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -68,3 +72,44 @@ class ImportSettled(Moving, frozen=True, kw_only=True, omit_defaults=True):
     """The imported history is in place; every account and counter is back at what it was before."""
 
     sha256: str
+
+
+# What is stored of a tenant
+
+
+class StoredRate(msgspec.Struct, frozen=True, array_like=True):
+    """A rate as an event holds it."""
+
+    name: str
+    requests: int | None
+    tokens: int | None
+
+
+@event("rates.changed")
+class RatesChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """All rates of a tenant: how fast it may ask models from here on."""
+
+    rates: tuple[StoredRate, ...] = ()
+
+
+@event("personal.received")
+class PersonalReceived(EventData, frozen=True, kw_only=True):
+    """A run was shown placeholders that neither it nor a run that it comes from had seen."""
+
+    placeholders: tuple[str, ...]
+
+
+class StoredPattern(NamedTuple):
+    """A kind and the regular expression that finds it."""
+
+    kind: str
+    expression: str
+
+
+@event("patterns.changed")
+class PatternsChanged(EventData, frozen=True, kw_only=True, omit_defaults=True):
+    """All patterns of a tenant: the terms to look for in its texts from here on, beside the detectors."""
+
+    IS_RULE: ClassVar[bool] = True
+
+    patterns: tuple[StoredPattern, ...] = ()

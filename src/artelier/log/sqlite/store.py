@@ -24,11 +24,13 @@ from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, Store
 from artelier.ids import fresh_secret
 from artelier.log.blobs import Blob, DataKey, blob_ref
 from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
-from artelier.log.erasure import content_removal, garbage_collection
+from artelier.log.erasure import IMPORTED, Collected, Driving, Erasing, Wiped
 from artelier.log.event import GENESIS, Event, Stream
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
-from artelier.log.rate_windows import Asked, Change, Taken, change_turns, take_turns
+from artelier.log.rate_windows import Asked, Change, Taken
+from artelier.log.sqlite import erasure
 from artelier.log.sqlite.migrations import FileIdentity, migrate, schema_version
+from artelier.log.sqlite.rate_windows import change_turns, take_turns
 from artelier.log.sqlite.views import dispatch, install, publish
 from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
 
@@ -221,7 +223,7 @@ class SqliteStore:
             versions = install(db, self.views)
             if sealer is not None:
                 db.execute("PRAGMA secure_delete = ON")
-                self.keyring.check(db)
+                erasure.check_vault_key(db, self.keyring)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             db.close()
             raise store_error(error) from error
@@ -425,7 +427,7 @@ class SqliteStore:
     async def subject_key_of(self, tenant: str, name: bytes) -> DataKey | None:
         rows = self._rows(
             "SELECT b.key_id, k.secret FROM blobs b JOIN keys k ON k.key_id = b.key_id"
-            f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{content_removal.IMPORTED}'",
+            f" WHERE b.name = ? AND b.tenant = ? AND k.subject <> '{IMPORTED}'",
             (name, tenant),
         )
         return self.keyring.key(tenant, *rows[0]) if rows else None
@@ -451,7 +453,7 @@ class SqliteStore:
             if row is None:
                 row = db.execute(
                     "INSERT INTO keys(tenant, subject, secret) VALUES (?, ?, ?) RETURNING key_id",
-                    (tenant, content_removal.IMPORTED, stored),
+                    (tenant, IMPORTED, stored),
                 ).fetchone()
             return row[0]
 
@@ -482,13 +484,13 @@ class SqliteStore:
     def change_turns(self, changes: Sequence[Change]) -> Awaitable[None]:
         return self._writer.call(lambda db: change_turns(db, changes))
 
-    async def measure(self, wanted: content_removal.Erasing) -> content_removal.Wiped:
-        return await self._writer.call(lambda db: content_removal.measure(db, wanted))
+    async def measure(self, wanted: Erasing) -> Wiped:
+        return await self._writer.call(lambda db: erasure.measure(db, wanted))
 
-    async def erase(self, wanted: content_removal.Erasing, *, record: Batch) -> content_removal.Wiped:
+    async def erase(self, wanted: Erasing, *, record: Batch) -> Wiped:
         if self.names is not None:
             record = self.names.admit(record)
-        done = await self._writer.submit_with(record, lambda db: content_removal.wipe(db, wanted))
+        done = await self._writer.submit_with(record, lambda db: erasure.wipe(db, wanted))
         self._keys_changed()
         return done
 
@@ -501,29 +503,25 @@ class SqliteStore:
                 fault("shred.before")
                 db.set_progress_handler(lambda: fault("shred.step"), SHRED_STEP)
             try:
-                content_removal.shred(db, self.path, timeout_s=timeout_s)
+                erasure.shred(db, self.path, timeout_s=timeout_s)
             except sqlite3.Error as error:
                 raise store_error(error) from error
 
         await asyncio.to_thread(work)
 
     async def collect(
-        self,
-        *,
-        now_us: int,
-        is_driving: garbage_collection.Driving = lambda holder, end: True,
-        dry: bool = False,
-    ) -> garbage_collection.Collected:
+        self, *, now_us: int, is_driving: Driving = lambda holder, end: True, dry: bool = False
+    ) -> Collected:
         keyring = self.keyring
 
-        def look() -> tuple[set[garbage_collection.Named], int, int, int, int]:
+        def look() -> tuple[set[erasure.Named], int, int, int, int]:
             db = connect(str(self.path), read_only=True)
             try:
                 db.execute("BEGIN")
-                garbage, position = garbage_collection.find_unreferenced(db, keyring)
-                plain = garbage_collection.count_plain(db, keyring)
-                size = garbage_collection.size_of(db, garbage) if dry else 0
-                rates = garbage_collection.drop_rates(db, now_us=now_us, dry=True) if dry else 0
+                garbage, position = erasure.find_unreferenced(db, keyring)
+                plain = erasure.count_plain(db, keyring)
+                size = erasure.size_of(db, garbage) if dry else 0
+                rates = erasure.drop_rates(db, now_us=now_us, dry=True) if dry else 0
                 return garbage, position, plain, size, rates
             except sqlite3.Error as error:
                 raise store_error(error) from error
@@ -532,22 +530,16 @@ class SqliteStore:
 
         garbage, position, plain, size, rates = await asyncio.to_thread(look)
         if dry:
-            return garbage_collection.Collected(
-                blobs=len(garbage), size_bytes=size, resealed=plain, rates=rates, cleaned=False
-            )
+            return Collected(blobs=len(garbage), size_bytes=size, resealed=plain, rates=rates, cleaned=False)
         blobs, size, busy = await self._writer.call(
-            lambda db: garbage_collection.remove(db, keyring, garbage, after=position, is_driving=is_driving)
+            lambda db: erasure.remove(db, keyring, garbage, after=position, is_driving=is_driving)
         )
         resealed = 0
-        while some := await self._writer.call(lambda db: garbage_collection.reseal(db, keyring)):
+        while some := await self._writer.call(lambda db: erasure.reseal(db, keyring)):
             resealed += some
-        await self._writer.call(lambda db: garbage_collection.name_subjects(db, keyring))
-        rates = await self._writer.call(
-            lambda db: garbage_collection.drop_rates(db, now_us=now_us, dry=False)
-        )
-        return garbage_collection.Collected(
-            blobs=blobs, size_bytes=size, resealed=resealed, rates=rates, busy=busy
-        )
+        await self._writer.call(lambda db: erasure.name_subjects(db, keyring))
+        rates = await self._writer.call(lambda db: erasure.drop_rates(db, now_us=now_us, dry=False))
+        return Collected(blobs=blobs, size_bytes=size, resealed=resealed, rates=rates, busy=busy)
 
     def listen(self, listener: Callable[[int, bool], None]) -> Callable[[], None]:
         self._listeners.append(listener)

@@ -49,6 +49,7 @@ from artelier.log.contract import (
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
 from artelier.log.keyring import Keyring
 from artelier.log.rate_windows import TenantTurns
+from artelier.log.sqlite.erasure import wrap_keys
 from artelier.log.sqlite.migrations import SCHEMA_VERSION, FileIdentity
 from artelier.log.sqlite.views import Dispatch, SqliteTx, stored_versions
 
@@ -486,7 +487,7 @@ class Writer:
             batch.guard(self._tx)
         if batch.blobs:
             self._check_keys(batch.blobs)
-            self._keyring.wrap(self._db, {blob.key_id for blob in batch.blobs})
+            wrap_keys(self._db, self._keyring, {blob.key_id for blob in batch.blobs})
             self._db.executemany(_KEEP_BLOB, [self._keyring.row(blob) for blob in batch.blobs])
         if vault := [*batch.vault, *(secret for blob in batch.blobs for secret in blob.vault)]:
             self._db.executemany("INSERT INTO vault VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", vault)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from artelier.log.erasure.content_removal import SUBJECT_CHARS_MAX
+from artelier.log.erasure import SUBJECT_CHARS_MAX
 from artelier.server.security.users import Role
 from artelier.server.wire.base import CheckedRequestBody, RequestBody, Told
 

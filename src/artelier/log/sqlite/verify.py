@@ -19,9 +19,9 @@ import msgspec
 from artelier.errors import ArtelierError, CorruptStore, Erased, InvalidRequest, MissingKey, UnknownEvent
 from artelier.log.blobs import ERASED, blob_ref, name_blob
 from artelier.log.contract import RESTORE, View
-from artelier.log.erasure.content_removal import GoneKeys
 from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
+from artelier.log.sqlite.erasure import GoneKeys
 from artelier.log.sqlite.migrations import MIGRATIONS
 from artelier.log.sqlite.store import open_read_only
 from artelier.log.sqlite.views import fold, publish

@@ -1,1 +1,0 @@
-"""Taking content out of the log: erasure, its proof, and garbage collection."""
