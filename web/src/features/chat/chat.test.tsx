@@ -20,7 +20,16 @@ const ME = {
 
 function reply(number: number, text: string, run_id: string) {
   const parts = [{ channel: "text", text, operation: "" }];
-  return { number, text, parts, status: "done", finish_reason: "completed", run_id, at_us: 3 };
+  return {
+    number,
+    text,
+    parts,
+    status: "done",
+    finish_reason: "completed",
+    run_id,
+    at_us: 3,
+    is_hidden: false,
+  };
 }
 
 const CHAT: Chat = {
@@ -32,6 +41,7 @@ const CHAT: Chat = {
     user: { name: "Ada" },
     char: { name: "Mira" },
     system: "",
+    note: {},
     lorebooks: [],
     params: {},
     history_max: 200,
@@ -56,6 +66,7 @@ const CHAT: Chat = {
       selected: 2,
       variants: [reply(1, "Hi.", "tavern/r000001"), reply(2, "<b>Well</b> **met**.", "tavern/r000002")],
       at_us: 2,
+      is_hidden: false,
     },
   ],
   before: null,

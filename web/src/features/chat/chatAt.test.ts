@@ -3,11 +3,28 @@ import type { ChatTurn, Variant } from "./api";
 import { turnsAt } from "./chatAt";
 
 function variant(number: number, at_us: number): Variant {
-  return { number, text: "", parts: [], status: "done", finish_reason: "", run_id: `r${number}`, at_us };
+  return {
+    number,
+    text: "",
+    parts: [],
+    status: "done",
+    finish_reason: "",
+    run_id: `r${number}`,
+    at_us,
+    is_hidden: false,
+  };
 }
 const TURNS: readonly ChatTurn[] = [
-  { number: 1, user: "a", said: "a", selected: 2, variants: [variant(1, 10), variant(2, 30)], at_us: 5 },
-  { number: 2, user: "b", said: "b", selected: 1, variants: [variant(1, 50)], at_us: 40 },
+  {
+    number: 1,
+    user: "a",
+    said: "a",
+    selected: 2,
+    variants: [variant(1, 10), variant(2, 30)],
+    at_us: 5,
+    is_hidden: false,
+  },
+  { number: 2, user: "b", said: "b", selected: 1, variants: [variant(1, 50)], at_us: 40, is_hidden: false },
 ];
 
 test("the past shows what was there, with the reply that was shown then", () => {
