@@ -72,7 +72,7 @@ class LazyText:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class EventDraft:
     """An AG-UI event; `into` is the field that takes the text, if it takes any."""
 
     made: type[agui.BaseEvent]
@@ -250,10 +250,10 @@ class Fold:
         """The root has ended, and every run below it."""
         return self.root in self.tracks and not any(one.is_open for one in self.tracks.values())
 
-    def take(self, fact: Fact) -> list[Outline]:
+    def take(self, fact: Fact) -> list[EventDraft]:
         kind_of_stream, _, id_ = fact.stream.partition(":")
         run = id_ if kind_of_stream == "run" else str(fact.data.get("run_id") or "")
-        found: list[Outline] = []
+        found: list[EventDraft] = []
         if kind_of_stream == "run":
             found += self._before(id_, fact)
         if kind_of_stream == "session" and fact.kind == "variant.ended":
@@ -261,20 +261,20 @@ class Fold:
             if self._tells_reply(run):
                 found += _message(run, "reply", LazyText("said", run, is_message=True))
         if fact.kind in CUSTOM and kind_of_stream in ("run", "artifact"):
-            found.append(Outline(agui.CustomEvent, _custom(fact)))
+            found.append(EventDraft(agui.CustomEvent, _custom(fact)))
         loop = self.tracks[id_].loop if id_ in self.tracks else ""
         if delta := self.tasks.take(kind_of_stream, id_, fact.kind, fact.data, loop=loop, seq=fact.seq):
-            found.append(Outline(agui.StateDeltaEvent, {"delta": delta}))
+            found.append(EventDraft(agui.StateDeltaEvent, {"delta": delta}))
         if kind_of_stream == "run":
             found += self._after(id_, fact)
         return [self._with_origin(one, run, fact) for one in found]
 
-    def snapshot(self) -> Outline:
-        return Outline(agui.StateSnapshotEvent, {"snapshot": {"tasks": self.tasks.copy_shown()}})
+    def snapshot(self) -> EventDraft:
+        return EventDraft(agui.StateSnapshotEvent, {"snapshot": {"tasks": self.tasks.copy_shown()}})
 
     # What comes first, and what comes last
 
-    def _before(self, run: str, fact: Fact) -> Iterator[Outline]:
+    def _before(self, run: str, fact: Fact) -> Iterator[EventDraft]:
         if fact.kind in BEGINS:
             yield from self._begin_run(run, fact)
         track = self.tracks.get(run)
@@ -286,13 +286,13 @@ class Fold:
             if name != track.step:
                 yield from _step_ended(track)
                 track.step = name
-                yield Outline(agui.StepStartedEvent, {"step_name": name})
+                yield EventDraft(agui.StepStartedEvent, {"step_name": name})
         if not of_operation(key):
             yield from _of_tool(run, key, fact)
             if fact.kind == "model.completed" and _is_said(track.loop, key, fact.data):
                 yield from _message(run, key, LazyText("reply", fact.data["reply"], is_message=True))
 
-    def _begin_run(self, run: str, fact: Fact) -> Iterator[Outline]:
+    def _begin_run(self, run: str, fact: Fact) -> Iterator[EventDraft]:
         known = self.tracks.get(run)
         if known is None:
             origin = self.tracks.get(str(fact.data.get("origin", "")))
@@ -302,7 +302,7 @@ class Fold:
             known.is_open = True
         parent = self.tracks[run].parent
         if not self.is_child(run):
-            yield Outline(
+            yield EventDraft(
                 agui.RunStartedEvent,
                 {
                     "thread_id": self.thread_of(run),
@@ -315,7 +315,7 @@ class Fold:
                 yield self.snapshot()
             return
         step = fact.data.get("parent_step")
-        yield Outline(
+        yield EventDraft(
             agui.SubagentStartedEvent,
             {
                 "name": str(fact.data.get("agent") or run.rpartition("/")[2]),
@@ -324,7 +324,7 @@ class Fold:
             },
         )
 
-    def _after(self, run: str, fact: Fact) -> Iterator[Outline]:
+    def _after(self, run: str, fact: Fact) -> Iterator[EventDraft]:
         track = self.tracks.get(run)
         if track is None:
             return
@@ -339,15 +339,15 @@ class Fold:
         if not self.is_child(run):
             ended = {"thread_id": self.thread_of(run), "run_id": run}
             if fact.kind == "run.failed":
-                yield Outline(agui.RunErrorEvent, said)
+                yield EventDraft(agui.RunErrorEvent, said)
             elif fact.kind == "run.cancelled":
-                yield Outline(agui.RunFinishedEvent, {**ended, "outcome": {"type": "cancelled"}})
+                yield EventDraft(agui.RunFinishedEvent, {**ended, "outcome": {"type": "cancelled"}})
             else:
-                yield Outline(agui.RunFinishedEvent, {**ended, "outcome": {"type": "success"}})
+                yield EventDraft(agui.RunFinishedEvent, {**ended, "outcome": {"type": "success"}})
         elif fact.kind == "run.completed":
-            yield Outline(agui.SubagentFinishedEvent, {"outcome": {"type": "success"}})
+            yield EventDraft(agui.SubagentFinishedEvent, {"outcome": {"type": "success"}})
         else:
-            yield Outline(agui.SubagentErrorEvent, said)
+            yield EventDraft(agui.SubagentErrorEvent, said)
 
     # Whose it is
 
@@ -370,7 +370,7 @@ class Fold:
     def thread_of(self, run: str) -> str:
         return chat_of(run) if self.tracks[run].loop == CHAT else run
 
-    def _with_origin(self, outline: Outline, run: str, fact: Fact) -> Outline:
+    def _with_origin(self, outline: EventDraft, run: str, fact: Fact) -> EventDraft:
         """With when it was and whose it is."""
         fields: dict[str, Any] = {**outline.fields, "metadata": {"run_id": run} if run else None}
         if fact.at_us is not None:
@@ -382,7 +382,7 @@ class Fold:
             and "subagent_run_id" in outline.made.model_fields
         ):
             fields["subagent_run_id"] = run
-        return Outline(outline.made, fields, outline.text, outline.into)
+        return EventDraft(outline.made, fields, outline.text, outline.into)
 
 
 def _is_said(loop: str, key: str, data: dict[str, Any]) -> bool:
@@ -396,30 +396,30 @@ def _is_said(loop: str, key: str, data: dict[str, Any]) -> bool:
     return not loop and _TICK.match(key) is None
 
 
-def _message(run: str, key: str, text: LazyText) -> Iterator[Outline]:
+def _message(run: str, key: str, text: LazyText) -> Iterator[EventDraft]:
     id_ = {"message_id": f"{run}#{key}"}
-    yield Outline(agui.TextMessageStartEvent, {**id_, "role": "assistant"}, text)
-    yield Outline(agui.TextMessageContentEvent, id_, text, "delta")
-    yield Outline(agui.TextMessageEndEvent, id_, text)
+    yield EventDraft(agui.TextMessageStartEvent, {**id_, "role": "assistant"}, text)
+    yield EventDraft(agui.TextMessageContentEvent, id_, text, "delta")
+    yield EventDraft(agui.TextMessageEndEvent, id_, text)
 
 
-def _of_tool(run: str, key: str, fact: Fact) -> Iterator[Outline]:
+def _of_tool(run: str, key: str, fact: Fact) -> Iterator[EventDraft]:
     call = {"tool_call_id": f"{run}#{key}"}
     if fact.kind in ("tool.requested", "tool.refused"):
-        yield Outline(agui.ToolCallStartEvent, {**call, "tool_call_name": fact.data["name"]})
+        yield EventDraft(agui.ToolCallStartEvent, {**call, "tool_call_name": fact.data["name"]})
         if ref := fact.data.get("arguments"):
-            yield Outline(agui.ToolCallArgsEvent, call, LazyText("blob", ref), "delta")
-        yield Outline(agui.ToolCallEndEvent, call)
+            yield EventDraft(agui.ToolCallArgsEvent, call, LazyText("blob", ref), "delta")
+        yield EventDraft(agui.ToolCallEndEvent, call)
     result = {**call, "message_id": f"{run}#{key}/result", "role": "tool"}
     if fact.kind in ("tool.completed", "tool.refused"):
-        yield Outline(agui.ToolCallResultEvent, result, LazyText("blob", fact.data["result"]), "content")
+        yield EventDraft(agui.ToolCallResultEvent, result, LazyText("blob", fact.data["result"]), "content")
     elif fact.kind == "tool.reconciled" and fact.data.get("answer") != "retry":
-        yield Outline(agui.ToolCallResultEvent, {**result, "content": str(fact.data.get("answer"))})
+        yield EventDraft(agui.ToolCallResultEvent, {**result, "content": str(fact.data.get("answer"))})
 
 
-def _step_ended(track: Track) -> Iterator[Outline]:
+def _step_ended(track: Track) -> Iterator[EventDraft]:
     if track.step:
-        yield Outline(agui.StepFinishedEvent, {"step_name": track.step})
+        yield EventDraft(agui.StepFinishedEvent, {"step_name": track.step})
         track.step = ""
 
 

@@ -25,7 +25,7 @@ from artelier.kernel import run_row
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.run.context import is_final
 from artelier.log import BlobRef, Event, Stream, run_stream, stored_blob
-from artelier.server.agui.event_fold import PROTOCOL, Fact, Fold, LazyText, Outline
+from artelier.server.agui.event_fold import PROTOCOL, EventDraft, Fact, Fold, LazyText
 from artelier.server.live.event_encoder import Filter, WireEvent, shorten_content
 from artelier.server.live.hub import Hub
 
@@ -69,7 +69,7 @@ class Following:
         self._wants = FollowedScope(tenant=desk.id, prefix=run_id)
         self._after = 0
         """Position of what was folded last."""
-        self._ahead: list[tuple[int, int, Outline]] = []
+        self._ahead: list[tuple[int, int, EventDraft]] = []
         """What is sent before anything else."""
         self.is_done = False
         """There is nothing to send, and nothing will come."""
@@ -164,7 +164,7 @@ class Following:
                 return False
         return after is None
 
-    async def _frame(self, position: int, number: int, outline: Outline) -> bytes:
+    async def _frame(self, position: int, number: int, outline: EventDraft) -> bytes:
         fields: dict[str, Any] = outline.fields
         if outline.text is not None:
             text = await self._text(outline.text)

@@ -19,7 +19,8 @@ result. Its address is `/api/v1/things/...`, its operation id `things_show`. Wha
 - users for nothing: the guard lets only those in who may, and no viewer to a method that changes something.
   What only admins may takes `Admin`.
 
-Bodies are `wire.shapes.Asked` models, answers `Answer` models with described fields; lists `{items, next}`.
+Bodies are `RequestBody` models, answers `ResponseModel` models with described fields; lists `{items, next}`.
+A wire model whose plain name is taken (`Run`) is called `RunOut`; its schema is called `Run` all the same.
 """
 
 from __future__ import annotations

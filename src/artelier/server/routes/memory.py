@@ -66,12 +66,12 @@ async def search(
     agent: str,
     q: Annotated[str, Query(min_length=1, max_length=2_000)],
     limit: Annotated[int, Query(ge=1, le=100)] = 10,
-) -> Page[wire.Hit]:
+) -> Page[wire.HitOut]:
     """The best hits in blocks and entries, best first."""
     memory = await _of(desk, agent)
     with paid_by_person(desk):
         found = await memory.search(await scrub_query(desk, who, q), limit)
-    return Page[wire.Hit].model_validate({"items": found})
+    return Page[wire.HitOut].model_validate({"items": found})
 
 
 @router.get("/{agent}/changes", operation_id="memory_changes")
@@ -112,11 +112,13 @@ async def forget(desk: Desk, actor: Actor, agent: str, entry: str) -> wire.Memor
 
 
 @router.put("/{agent}/blocks/{label}", operation_id="memory_write_block")
-async def write_block(desk: Desk, actor: Actor, agent: str, label: str, body: wire.BlockText) -> wire.Block:
+async def write_block(
+    desk: Desk, actor: Actor, agent: str, label: str, body: wire.BlockText
+) -> wire.BlockOut:
     """Give a block of core memory another text."""
     memory = await _of(desk, agent)
     block = await memory.replace_all(body.text, label, key=_key(), by=actor)
-    return wire.Block.model_validate(block)
+    return wire.BlockOut.model_validate(block)
 
 
 @router.post("/{agent}/changes/{change}/undo", operation_id="memory_undo")

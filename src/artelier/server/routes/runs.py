@@ -96,9 +96,9 @@ async def diff(
 
 
 @router.get("/{run_id}/manifest")
-async def manifest(desk: Desk, run_id: str, step: Step) -> wire.Manifest:
+async def manifest(desk: Desk, run_id: str, step: Step) -> wire.ManifestOut:
     """Return what a prompt was made of: sections with tokens, source and reason, and what was left out."""
-    return wire.Manifest.model_validate(await manifest_of(desk, run_id, step))
+    return wire.ManifestOut.model_validate(await manifest_of(desk, run_id, step))
 
 
 @router.get("/{run_id}/prompt", responses={200: {"content": {"application/json": {}}}})

@@ -25,14 +25,14 @@ async def list_(
     status: Annotated[wire.Status | None, Query(description="Only those.")] = None,
     after: After = None,
     limit: Limit = 100,
-) -> Page[wire.SkillLine]:
+) -> Page[wire.SkillLineOut]:
     """The skills that were ever seen in this tenant, by id."""
     found = sorted(
         (_with_id(one) for one in await Skills(desk.services, desk.id).list()), key=lambda one: one["id"]
     )
     rest = [one for one in found if one["id"] > (after or "") and status in (None, one["status"])]
     following = rest[limit - 1]["id"] if len(rest) > limit else None
-    return Page[wire.SkillLine].model_validate({"items": rest[:limit], "next": following})
+    return Page[wire.SkillLineOut].model_validate({"items": rest[:limit], "next": following})
 
 
 @router.get("/{id}", operation_id="skills_show")
@@ -51,16 +51,16 @@ async def diff(desk: Desk, id: str) -> wire.SkillDiff:
 
 
 @router.post("/{id}/approve", operation_id="skills_approve")
-async def approve(desk: Desk, actor: Actor, id: str, body: wire.SkillDecision) -> wire.SkillLine:
+async def approve(desk: Desk, actor: Actor, id: str, body: wire.SkillDecision) -> wire.SkillLineOut:
     """Let a parked or refused definition be used from the next listing on."""
     skills = Skills(desk.services, desk.id)
     found = await skills.approve(id, by=actor, note=body.note, hash=body.hash)
-    return wire.SkillLine.model_validate(_with_id(found))
+    return wire.SkillLineOut.model_validate(_with_id(found))
 
 
 @router.post("/{id}/refuse", operation_id="skills_refuse")
-async def refuse(desk: Desk, actor: Actor, id: str, body: wire.SkillDecision) -> wire.SkillLine:
+async def refuse(desk: Desk, actor: Actor, id: str, body: wire.SkillDecision) -> wire.SkillLineOut:
     """Forbid a definition, also one in use: its next call is refused."""
     skills = Skills(desk.services, desk.id)
     found = await skills.refuse(id, by=actor, note=body.note, hash=body.hash)
-    return wire.SkillLine.model_validate(_with_id(found))
+    return wire.SkillLineOut.model_validate(_with_id(found))

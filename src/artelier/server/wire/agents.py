@@ -7,11 +7,11 @@ from typing import Any, Literal
 from pydantic import Field
 
 from artelier.missions.definition import TEXT_CHARS_MAX
-from artelier.server.wire.base import CheckedRequestBody, Id, Told
+from artelier.server.wire.base import Id, RequestBody, ResponseModel
 from artelier.server.wire.runs import Effect
 
 
-class MissionAgent(Told):
+class MissionAgent(ResponseModel):
     """An agent that tasks are assigned to."""
 
     id: str
@@ -32,7 +32,7 @@ class MissionAgent(Told):
     tokens: int
 
 
-class AgentLine(Told):
+class AgentLine(ResponseModel):
     """An agent of a list."""
 
     id: str
@@ -62,7 +62,7 @@ class AgentLine(Told):
     tokens: int | None = None
 
 
-class AgentSkill(Told):
+class AgentSkill(ResponseModel):
     """A skill on an agent's card."""
 
     skill: str
@@ -73,7 +73,7 @@ class AgentSkill(Told):
     """`active`, `parked`, `refused`, `other` for another definition, `unknown`."""
 
 
-class AgentTool(Told):
+class AgentTool(ResponseModel):
     """A tool as it is for this agent now."""
 
     name: str
@@ -83,7 +83,7 @@ class AgentTool(Told):
     why_off: str | None
 
 
-class AgentSteering(Told):
+class AgentSteering(ResponseModel):
     """Its own steering; `GET /steering/{id}` says what it comes to."""
 
     id: str
@@ -91,7 +91,7 @@ class AgentSteering(Told):
     content: Any
 
 
-class AgentBudget(Told):
+class AgentBudget(ResponseModel):
     """The budget of an agent, in micro-dollars; null for no limit."""
 
     usd: int | None
@@ -99,7 +99,7 @@ class AgentBudget(Told):
     left: int | None
 
 
-class NextIteration(Told):
+class NextIteration(ResponseModel):
     """The next iteration of an agent."""
 
     task: str
@@ -132,7 +132,7 @@ class AgentShown(AgentLine):
     skills: list[AgentSkill] = Field(default_factory=list[AgentSkill])
 
 
-class AgentEffects(Told):
+class AgentEffects(ResponseModel):
     """The effect of a command on each open run of an agent."""
 
     agent: str
@@ -142,7 +142,7 @@ class AgentEffects(Told):
 # Requests
 
 
-class AgentNew(CheckedRequestBody):
+class AgentNew(RequestBody):
     """An agent that tasks can be assigned to."""
 
     name: str = Field(min_length=1, max_length=80)
@@ -159,7 +159,7 @@ class AgentNew(CheckedRequestBody):
     budget_usd: str | None = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$")
 
 
-class AgentChange(CheckedRequestBody):
+class AgentChange(RequestBody):
     """A change to an agent; fields that are left out stay. It counts for tasks that begin afterwards."""
 
     name: str | None = Field(default=None, min_length=1, max_length=80)
@@ -177,12 +177,12 @@ class AgentChange(CheckedRequestBody):
 # The next prompt
 
 
-class NextMessage(Told):
+class NextMessage(ResponseModel):
     role: str
     text: str
 
 
-class NextSection(Told):
+class NextSection(ResponseModel):
     """One part of the prompt, in order."""
 
     tag: str
@@ -202,7 +202,7 @@ class NextSection(Told):
     """How it was shortened to fit; empty if it was not."""
 
 
-class NextDropped(Told):
+class NextDropped(ResponseModel):
     """A part that is left out."""
 
     tag: str
@@ -210,7 +210,7 @@ class NextDropped(Told):
     tokens: int
 
 
-class NextPrompt(Told):
+class NextPrompt(ResponseModel):
     """The prompt of an agent's next decision, as things stand now. Nothing of it is recorded."""
 
     agent: str
@@ -238,7 +238,7 @@ class NextPrompt(Told):
     """The input, or task, that must be there first; null if nothing is missing."""
 
 
-class Ahead(Told):
+class Ahead(ResponseModel):
     """The next prompt of an agent, or the reason why there is none."""
 
     agent: str
@@ -251,7 +251,7 @@ class Ahead(Told):
 Status = Literal["active", "parked", "refused"]
 
 
-class SkillLine(Told):
+class SkillLineOut(ResponseModel):
     """A skill of a list."""
 
     id: str
@@ -271,7 +271,7 @@ class SkillLine(Told):
     changed_us: int
 
 
-class SkillShown(SkillLine):
+class SkillShown(SkillLineOut):
     """A skill with its newest definition."""
 
     reasons: list[str]
@@ -284,7 +284,7 @@ class SkillShown(SkillLine):
     """Characters that nobody can see are written out."""
 
 
-class FileChange(Told):
+class FileChange(ResponseModel):
     """A file beside a skill that is other than it was."""
 
     path: str
@@ -292,7 +292,7 @@ class FileChange(Told):
     """`changed`, `new` or `gone`."""
 
 
-class SkillDiff(Told):
+class SkillDiff(ResponseModel):
     """The changes of a skill since it could last be used."""
 
     diff: str
@@ -300,7 +300,7 @@ class SkillDiff(Told):
     files: list[FileChange]
 
 
-class SkillDecision(CheckedRequestBody):
+class SkillDecision(RequestBody):
     """A person's decision."""
 
     hash: str = Field(min_length=8, max_length=64)

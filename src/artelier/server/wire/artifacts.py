@@ -14,7 +14,7 @@ from artelier.artifacts import Access, AccessPrices, Artifact
 from artelier.artifacts.content import encode_content, media_of
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.server.wire.base import CheckedRequestBody, Id, Page, Told
+from artelier.server.wire.base import Id, Page, RequestBody, ResponseModel
 
 _OTHERS = {
     "private": "Nobody else may read, invoke or change it.",
@@ -85,7 +85,7 @@ Media = Literal["text", "json", "bytes"]
 Scrip = Annotated[int, Field(ge=0, le=10**12)]
 
 
-class AccessPolicy(Told):
+class AccessPolicy(ResponseModel):
     """The access policy of an artifact."""
 
     policy: str
@@ -96,7 +96,7 @@ class AccessPolicy(Told):
     """Of `contract`: id of the artifact that decides."""
 
 
-class PriceList(Told):
+class PriceList(ResponseModel):
     """The owner's prices for others, in whole scrip."""
 
     read: int = 0
@@ -105,7 +105,7 @@ class PriceList(Told):
     """Per prompt that contains it."""
 
 
-class ArtifactLine(Told):
+class ArtifactLine(ResponseModel):
     """An artifact without its content."""
 
     id: str
@@ -128,7 +128,7 @@ class ArtifactsPage(Page[ArtifactLine]):
     kinds: list[str]
 
 
-class Origin(Told):
+class Origin(ResponseModel):
     """The origin of a version."""
 
     derived_from: list[str] = []
@@ -137,7 +137,7 @@ class Origin(Told):
     step: str | None = None
 
 
-class ArtifactShown(Told):
+class ArtifactShown(ResponseModel):
     """One version of an artifact with its content."""
 
     id: str
@@ -161,7 +161,7 @@ class ArtifactShown(Told):
     written_us: int
 
 
-class ArtifactWrite(CheckedRequestBody):
+class ArtifactWrite(RequestBody):
     """A new artifact, or a new version of one."""
 
     id: Id
@@ -185,7 +185,7 @@ class ArtifactWrite(CheckedRequestBody):
     """Whom it is about: it is erased with that."""
 
 
-class ArtifactChange(CheckedRequestBody):
+class ArtifactChange(RequestBody):
     """The changes for a new version; fields that are left out stay."""
 
     expected_version: int = Field(ge=1, le=2**53)
@@ -198,7 +198,7 @@ class ArtifactChange(CheckedRequestBody):
     metadata: dict[str, Any] | None = None
 
 
-class Paid(CheckedRequestBody):
+class Paid(RequestBody):
     """A reading that may cost something."""
 
     version: int | None = Field(default=None, ge=1, le=2**53)
@@ -207,7 +207,7 @@ class Paid(CheckedRequestBody):
     """Scrip that the reader agrees to pay."""
 
 
-class ArtifactVersion(Told):
+class ArtifactVersion(ResponseModel):
     """One entry of a history."""
 
     version: int
@@ -222,7 +222,7 @@ class ArtifactVersion(Told):
     """Its content can no longer be read."""
 
 
-class JsonChange(Told):
+class JsonChange(ResponseModel):
     """One difference of JSON content."""
 
     path: str
@@ -232,7 +232,7 @@ class JsonChange(Told):
     after: Any = None
 
 
-class ArtifactDiff(Told):
+class ArtifactDiff(ResponseModel):
     """The difference between two versions."""
 
     a: int
@@ -243,7 +243,7 @@ class ArtifactDiff(Told):
     changes: list[JsonChange]
 
 
-class ArtifactLineage(Told):
+class ArtifactLineage(ResponseModel):
     """One step in both directions."""
 
     id: str
@@ -253,7 +253,7 @@ class ArtifactLineage(Told):
     """Refs of what came from it, as far as people may read them."""
 
 
-class Allowed(Told):
+class Allowed(ResponseModel):
     """The permission of people for one action on an artifact."""
 
     action: str
@@ -263,7 +263,7 @@ class Allowed(Told):
     """Scrip."""
 
 
-class ArtifactAccess(Told):
+class ArtifactAccess(ResponseModel):
     """The access rules of an artifact, as data and in words."""
 
     id: str
@@ -277,7 +277,7 @@ class ArtifactAccess(Told):
     """What people of this tenant may do, who act as `operator`."""
 
 
-class Adoption(CheckedRequestBody):
+class Adoption(RequestBody):
     """What a fork has written is brought home."""
 
     version: int | None = Field(default=None, ge=1, le=2**53)
@@ -288,7 +288,7 @@ class Adoption(CheckedRequestBody):
     """In whose name it is written, such as the owner of what it replaces; only admins may name another."""
 
 
-class Invocation(CheckedRequestBody):
+class Invocation(RequestBody):
     """A call of an executable artifact."""
 
     args: dict[str, Any] = {}
@@ -297,7 +297,7 @@ class Invocation(CheckedRequestBody):
     """Scrip that the caller agrees to pay."""
 
 
-class InvocationResult(Told):
+class InvocationResult(ResponseModel):
     """The result of a call."""
 
     result: Any
@@ -366,7 +366,7 @@ _PLAIN = (
 )
 
 
-class Uploaded(Told):
+class Uploaded(ResponseModel):
     """One file, stored as an artifact."""
 
     id: str
@@ -381,7 +381,7 @@ class Uploaded(Told):
     """False if the same file was there already."""
 
 
-class Uploads(Told):
+class Uploads(ResponseModel):
     """All files of one request, in their order."""
 
     items: list[Uploaded]

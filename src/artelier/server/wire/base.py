@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Generic, TypeVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class RequestBody(BaseModel):
-    """A request body: a field that is not there is an error."""
+def schema_title(model: type) -> str:
+    """Return the name of a model in the OpenAPI document: that of its class without `Out` or `In`.
 
-    model_config = ConfigDict(extra="forbid")
+    A class ends so where the plain name is that of another class in Artelier: `RunOut` describes a `Run`.
+    """
+    return re.sub(r"(?<=[a-z])(Out|In)$", "", model.__name__)
+
+
+class RequestBody(BaseModel):
+    """Body of a request: a field that nobody knows is a mistake."""
+
+    model_config = ConfigDict(
+        extra="forbid", use_attribute_docstrings=True, model_title_generator=schema_title
+    )
+
+    def given_fields(self, *without: str) -> dict[str, Any]:
+        """Return the fields that were in the body, null ones too."""
+        return {name: getattr(self, name) for name in self.model_fields_set if name not in without}
+
+
+class ResponseModel(BaseModel):
+    """Part of an answer; it is read from values of the kernel by the names of its fields."""
+
+    model_config = ConfigDict(
+        use_attribute_docstrings=True, from_attributes=True, model_title_generator=schema_title
+    )
 
 
 class ResponseBody(BaseModel):
     """A response: what a newer kernel knows besides is let through."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", model_title_generator=schema_title)
 
 
-class Fault(BaseModel):
+class FaultOut(ResponseModel):
     """The error of a failed request."""
 
     code: str = Field(description="Stable; what programs compare.")
@@ -33,14 +56,7 @@ class Fault(BaseModel):
 class ErrorAnswer(BaseModel):
     """The one shape of every error."""
 
-    error: Fault
-
-
-class PageBody(ResponseBody):
-    """A part of a list."""
-
-    items: list[dict[str, Any]]
-    next: int | None = Field(description="Goes into `after` for the next page; null at the end.")
+    error: FaultOut
 
 
 PAGE_MAX = 500
@@ -52,23 +68,7 @@ ID_CHARS_MAX = 600
 Item = TypeVar("Item")
 
 
-class Told(BaseModel):
-    """Part of an answer; it is read from values of the kernel by the names of its fields."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True, from_attributes=True)
-
-
-class CheckedRequestBody(RequestBody):
-    """Body of a request: a field that nobody knows is a mistake."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    def given_fields(self, *without: str) -> dict[str, Any]:
-        """The fields that were in the body, null ones too."""
-        return {name: getattr(self, name) for name in self.model_fields_set if name not in without}
-
-
-class Page(Told, Generic[Item]):
+class Page(ResponseModel, Generic[Item]):
     """One page of a list."""
 
     items: list[Item]
@@ -76,8 +76,13 @@ class Page(Told, Generic[Item]):
         default=None, description="Give it as `after` for the next page; null at the end."
     )
 
+    @classmethod
+    def model_parametrized_name(cls, params: tuple[Any, ...]) -> str:
+        """Return `Page[Run]` for a page of `RunOut`."""
+        return f"{cls.__name__}[{', '.join(map(schema_title, params))}]"
 
-class Nothing(CheckedRequestBody):
+
+class Nothing(RequestBody):
     """An empty body."""
 
 

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from artelier.server.wire.base import CheckedRequestBody, Id, Told
+from artelier.server.wire.base import Id, RequestBody, ResponseModel
 
 
-class ProfileLine(Told):
+class ProfileLine(ResponseModel):
     """A profile of a list."""
 
     profile_id: str
@@ -24,7 +24,7 @@ class ProfileLine(Told):
     """Tags of the artifacts that it may write."""
 
 
-class ProfilesPage(Told):
+class ProfilesPage(ResponseModel):
     """Shipped profiles first, then those that are stored."""
 
     items: list[ProfileLine]
@@ -34,7 +34,7 @@ class ProfilesPage(Told):
     """Refs of stored ones that today's rules do not let through."""
 
 
-class ProfileShown(Told):
+class ProfileShown(ResponseModel):
     """A profile as it is written."""
 
     profile_id: str
@@ -42,7 +42,7 @@ class ProfileShown(Told):
     profile: dict[str, Any]
 
 
-class Mistake(Told):
+class Mistake(ResponseModel):
     """Something wrong with a profile."""
 
     path: str
@@ -51,21 +51,21 @@ class Mistake(Told):
     message: str
 
 
-class Validated(Told):
+class Validated(ResponseModel):
     """All that is wrong with a profile."""
 
     valid: bool
     errors: list[Mistake]
 
 
-class ProfileBody(CheckedRequestBody):
+class ProfileBody(RequestBody):
     """A profile to look at, or to store."""
 
     profile: Any
     """An object, or its JSON text."""
 
 
-class ProfileSaved(Told):
+class ProfileSaved(ResponseModel):
     """The place where a profile is stored."""
 
     ref: str
@@ -75,7 +75,7 @@ class ProfileSaved(Told):
 TEXT_CHARS_MAX = 1_000_000
 
 
-class Params(CheckedRequestBody):
+class ParamsIn(RequestBody):
     """Parameters of a main call; null takes one back."""
 
     temperature: float | None = None
@@ -90,7 +90,7 @@ class Params(CheckedRequestBody):
     timeout_s: float | None = Field(default=None, gt=0)
 
 
-class ChatWish(CheckedRequestBody):
+class ChatWish(RequestBody):
     """Settings of a chat; what is not given stays as it is."""
 
     model: str | None = Field(default=None, min_length=1, max_length=200)
@@ -107,7 +107,7 @@ class ChatWish(CheckedRequestBody):
     """Messages that a prompt shows at most."""
     deadline_s: float | None = Field(default=None, gt=0, le=86_400)
     """Of each run."""
-    params: Params = Params()
+    params: ParamsIn = ParamsIn()
 
     def settings(self) -> dict[str, Any]:
         """Return what was given, as `Session.open` and `Session.change` take it."""
@@ -128,7 +128,7 @@ class ChatNew(ChatWish):
     """Whom it is about: all that it stores is erased with that."""
 
 
-class ChatLine(Told):
+class ChatLine(ResponseModel):
     """A chat of a list."""
 
     id: str
@@ -142,7 +142,7 @@ class ChatLine(Told):
     archived: bool = False
 
 
-class ChatSettings(Told):
+class ChatSettings(ResponseModel):
     """The settings of a chat."""
 
     model: str
@@ -160,7 +160,7 @@ class ChatSettings(Told):
     """Of each run; 0 for none."""
 
 
-class Branch(Told):
+class Branch(ResponseModel):
     """A branch of a chat."""
 
     name: str
@@ -176,7 +176,7 @@ class Branch(Told):
     made_us: int
 
 
-class TextPart(Told):
+class TextPart(ResponseModel):
     """A part of a reply."""
 
     channel: str
@@ -186,7 +186,7 @@ class TextPart(Told):
     """Which operation wrote it; empty for the model."""
 
 
-class Variant(Told):
+class VariantOut(ResponseModel):
     """One reply of a turn."""
 
     number: int
@@ -203,7 +203,7 @@ class Variant(Told):
     """Whether later prompts leave it out."""
 
 
-class Turn(Told):
+class TurnOut(ResponseModel):
     """A turn as one branch shows it."""
 
     number: int
@@ -214,13 +214,13 @@ class Turn(Told):
     """The words as they were said."""
     selected: int
     """Number of the selected variant; 0 if there is no reply."""
-    variants: list[Variant]
+    variants: list[VariantOut]
     at_us: int
     is_hidden: bool = False
     """Whether later prompts leave the person's words out."""
 
 
-class Panel(Told):
+class Panel(ResponseModel):
     """The latest value of an artifact of the session that people may see."""
 
     tag: str
@@ -235,7 +235,7 @@ class Panel(Told):
     at_us: int
 
 
-class FeedEntry(Told):
+class FeedEntry(ResponseModel):
     """An earlier value; of a feed one of its entries."""
 
     value: Any
@@ -243,14 +243,14 @@ class FeedEntry(Told):
     at_us: int
 
 
-class Feed(Told):
+class Feed(ResponseModel):
     """The timeline of an artifact that is appended to, newest first."""
 
     tag: str
     entries: list[FeedEntry]
 
 
-class ProfileSession(Told):
+class ProfileSession(ResponseModel):
     """A session of the chat's profile: artifacts of its own."""
 
     session_id: str
@@ -260,14 +260,14 @@ class ProfileSession(Told):
     is_current: bool
 
 
-class ChatShown(Told):
+class ChatShown(ResponseModel):
     """A chat as one of its branches shows it."""
 
     id: str
     branch: str
     settings: ChatSettings
     branches: list[Branch]
-    turns: list[Turn]
+    turns: list[TurnOut]
     """A page of the newest, oldest first."""
     before: int | None
     """Give it as `before` for the turns before these; null if these are the first."""
@@ -276,25 +276,25 @@ class ChatShown(Told):
     sessions: list[ProfileSession]
 
 
-class TurnAsk(CheckedRequestBody):
+class TurnAsk(RequestBody):
     """Something said."""
 
     text: str = Field(min_length=1, max_length=TEXT_CHARS_MAX)
     branch: str = Field(default="main", max_length=64)
     deadline_s: float | None = Field(default=None, gt=0, le=86_400)
-    params: Params = Params()
+    params: ParamsIn = ParamsIn()
     """For this one main call."""
 
 
-class TurnAgain(CheckedRequestBody):
+class TurnAgain(RequestBody):
     """Another reply, or more of one."""
 
     branch: str = Field(default="main", max_length=64)
     deadline_s: float | None = Field(default=None, gt=0, le=86_400)
-    params: Params = Params()
+    params: ParamsIn = ParamsIn()
 
 
-class OnBranch(CheckedRequestBody):
+class OnBranch(RequestBody):
     """The branch of a chat that a request is about."""
 
     branch: str = Field(default="main", max_length=64)
@@ -366,13 +366,13 @@ class DeletingTurn(OnBranch):
     """One reply alone; by default the whole turn."""
 
 
-class DeletingBranch(CheckedRequestBody):
+class DeletingBranch(RequestBody):
     """A branch to delete."""
 
     branch: str = Field(max_length=64)
 
 
-class Labeling(CheckedRequestBody):
+class Labeling(RequestBody):
     """A title for a chat, and whether it is archived; what is not given stays."""
 
     title: str | None = Field(default=None, max_length=200)
@@ -387,7 +387,7 @@ class Rerunning(TurnAgain):
     """Other words of the person, for this variant alone."""
 
 
-class DeletedTurns(Told):
+class DeletedTurns(ResponseModel):
     """The extent of a deletion."""
 
     turns: int
@@ -396,7 +396,7 @@ class DeletedTurns(Told):
     """Runs whose records still have the words."""
 
 
-class FoundMessage(Told):
+class FoundMessageOut(ResponseModel):
     """A message that a search has found."""
 
     turn: int
@@ -408,10 +408,10 @@ class FoundMessage(Told):
     at_us: int
 
 
-class FoundMessages(Told):
+class FoundMessages(ResponseModel):
     """What a search has found, the newest first."""
 
-    items: list[FoundMessage]
+    items: list[FoundMessageOut]
 
 
 class Resetting(OnBranch):
@@ -434,35 +434,35 @@ class Publishing(OnBranch):
     """By default `<chat>/<tag>`."""
 
 
-class TurnStarted(Told):
+class TurnStarted(ResponseModel):
     """A turn that is on its way: `/events?run_id=` follows it."""
 
     run_id: str
     branch: str
 
 
-class BranchMade(Told):
+class BranchMadeOut(ResponseModel):
     """A branch that can be talked on."""
 
     branch: str
 
 
-class SessionNow(Told):
+class SessionNow(ResponseModel):
     """The session that the branch works with from now on."""
 
     session_id: str
 
 
-class Published(Told):
+class Published(ResponseModel):
     """A new version of an artifact."""
 
     ref: str
 
 
-class RunEvent(Told):
+class RunEventOut(ResponseModel):
     """Something that happened in a run of a chat. What more it says depends on `type`."""
 
-    model_config = {**Told.model_config, "extra": "allow"}
+    model_config = {**ResponseModel.model_config, "extra": "allow"}
 
     seq: int | None
     """In the run, from 1; null for a delta, which is not stored."""
@@ -471,7 +471,7 @@ class RunEvent(Told):
     at_us: int | None
 
 
-class CarriedChat(Told):
+class CarriedChat(ResponseModel):
     """The content of an imported chat file."""
 
     chat_id: str

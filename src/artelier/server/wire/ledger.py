@@ -7,13 +7,13 @@ from typing import Annotated
 from pydantic import Field
 
 from artelier.kernel.policy import GRANT_CHARS_MAX
-from artelier.server.wire.base import CheckedRequestBody, Told
+from artelier.server.wire.base import RequestBody, ResponseModel
 
 GRANTS_MAX = 200
 Grant = Annotated[str, Field(min_length=1, max_length=GRANT_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f]+$")]
 
 
-class Account(Told):
+class Account(ResponseModel):
     """The balance of an account."""
 
     space: str
@@ -25,7 +25,7 @@ class Account(Told):
     """Negative for sources and mints, by what they have issued."""
 
 
-class Sum(Told):
+class Sum(ResponseModel):
     """All accounts of an asset together."""
 
     space: str
@@ -37,14 +37,14 @@ class Sum(Told):
     """What sources and mints have put into circulation."""
 
 
-class Sums(Told):
+class Sums(ResponseModel):
     """The sums of the ledger, with the check that money is conserved."""
 
     items: list[Sum]
     conserved: bool
 
 
-class PostingLine(Told):
+class PostingLine(ResponseModel):
     """Money that went from one account to another."""
 
     position: int
@@ -64,7 +64,7 @@ class PostingLine(Told):
     amount: int
 
 
-class Spent(Told):
+class Spent(ResponseModel):
     """The spending of one agent on one model in one day."""
 
     agent: str
@@ -79,7 +79,7 @@ class Spent(Told):
     cost_microusd: int
 
 
-class Spending(Told):
+class Spending(ResponseModel):
     """Costs by agent, model and day, the newest day first."""
 
     items: list[Spent]
@@ -89,7 +89,7 @@ class Spending(Told):
     """Whether there are more rows than these."""
 
 
-class Limit(Told):
+class Limit(ResponseModel):
     """A limit and what of it is used."""
 
     scope: str
@@ -101,7 +101,7 @@ class Limit(Told):
     used: int
 
 
-class RateShown(Told):
+class RateShown(ResponseModel):
     """The rate limit of a tenant for a provider, or for models that match a pattern; null means no limit."""
 
     name: str
@@ -112,7 +112,7 @@ class RateShown(Told):
     """In any minute, input and output."""
 
 
-class QuotasShown(Told):
+class QuotasShown(ResponseModel):
     """The tenant's quotas on this server."""
 
     stored_bytes: int
@@ -126,7 +126,7 @@ class QuotasShown(Told):
     """At one time."""
 
 
-class TenantShown(Told):
+class TenantShown(ResponseModel):
     """A tenant: what it may do and spend, and what it has spent."""
 
     id: str
@@ -149,7 +149,7 @@ class TenantShown(Told):
     quotas: QuotasShown
 
 
-class TenantChange(CheckedRequestBody):
+class TenantChange(RequestBody):
     """A change to a tenant; fields that are left out stay as they are."""
 
     budget_usd: str | None = Field(default=None, pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?$")

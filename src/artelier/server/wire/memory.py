@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from artelier.server.wire.base import CheckedRequestBody, Told
+from artelier.server.wire.base import RequestBody, ResponseModel
 
 
-class MemoryLine(Told):
+class MemoryLine(ResponseModel):
     """An agent that has a memory."""
 
     agent: str
@@ -15,7 +15,7 @@ class MemoryLine(Told):
     """Living ones."""
 
 
-class Block(Told):
+class BlockOut(ResponseModel):
     """A labelled text of core memory, as it stands in every prompt."""
 
     label: str
@@ -28,7 +28,7 @@ class Block(Told):
     """Why the text cannot be read; empty if it can."""
 
 
-class MemoryEntry(Told):
+class MemoryEntry(ResponseModel):
     """One entry of long-term memory."""
 
     id: str
@@ -47,18 +47,18 @@ class MemoryEntry(Told):
     """It was known already: this is the entry that says so."""
 
 
-class MemoryShown(Told):
+class MemoryShown(ResponseModel):
     """The memory of an agent: its blocks, and a page of its entries."""
 
     agent: str
-    blocks: list[Block]
+    blocks: list[BlockOut]
     items: list[MemoryEntry]
     """Entries, oldest first."""
     next: str | None = None
     """Give it as `after` for more entries; null at the end."""
 
 
-class Hit(Told):
+class HitOut(ResponseModel):
     """Something that a search found."""
 
     where: str
@@ -70,7 +70,7 @@ class Hit(Told):
     trust: str
 
 
-class MemoryChange(Told):
+class MemoryChange(ResponseModel):
     """One change of a memory, which can be taken back."""
 
     id: int
@@ -83,7 +83,7 @@ class MemoryChange(Told):
     """The change that took it back."""
 
 
-class EntryNew(CheckedRequestBody):
+class EntryNew(RequestBody):
     """Something to remember."""
 
     text: str = Field(min_length=1, max_length=100_000)
@@ -93,7 +93,7 @@ class EntryNew(CheckedRequestBody):
     date: str = Field(default="", max_length=100)
 
 
-class BlockText(CheckedRequestBody):
+class BlockText(RequestBody):
     """Another text of a block."""
 
     text: str = Field(max_length=100_000)

@@ -9,11 +9,11 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Plan, Ref, Text
 from artelier.missions.membranes.membranes import NAME_CHARS_MAX
 from artelier.server.wire.agents import MissionAgent
-from artelier.server.wire.base import CheckedRequestBody, Id, Micro, Told
-from artelier.server.wire.runs import Approval, Usage
+from artelier.server.wire.base import Id, Micro, RequestBody, ResponseModel
+from artelier.server.wire.runs import ApprovalOut, UsageOut
 
 
-class Judgement(Told):
+class Judgement(ResponseModel):
     """A person's judgement of an output."""
 
     output: str
@@ -24,7 +24,7 @@ class Judgement(Told):
     note: str
 
 
-class TaskLine(Told):
+class TaskLine(ResponseModel):
     """A task of a list."""
 
     id: str
@@ -59,7 +59,7 @@ class TaskLine(Told):
     changed_us: int
 
 
-class Iteration(Told):
+class Iteration(ResponseModel):
     """One iteration: its decision, and the result."""
 
     iteration: int
@@ -97,11 +97,11 @@ class TaskShown(TaskLine):
     version: int
     """Of its definition."""
     iterations: list[Iteration]
-    approvals: list[Approval]
+    approvals: list[ApprovalOut]
     """What its run asks people."""
 
 
-class IterationList(Told):
+class IterationList(ResponseModel):
     items: list[Iteration]
     next: None = None
 
@@ -109,7 +109,7 @@ class IterationList(Told):
 # Requests
 
 
-class TaskNew(CheckedRequestBody):
+class TaskNew(RequestBody):
     """A task to be done."""
 
     goal: Text
@@ -134,7 +134,7 @@ class TaskNew(CheckedRequestBody):
     """For a task without a mission; without it the server's own."""
 
 
-class Judging(CheckedRequestBody):
+class Judging(RequestBody):
     """A person's word on an output."""
 
     output: Ref | None = None
@@ -143,7 +143,7 @@ class Judging(CheckedRequestBody):
     """Why; of a rejected output, its agent reads it when the task is retried."""
 
 
-class TaskChange(CheckedRequestBody):
+class TaskChange(RequestBody):
     """A change to a task that is not being worked on; fields that are left out stay."""
 
     assigned_agent_id: Id | None = None
@@ -167,7 +167,7 @@ PlanShown = Annotated[Plan | None, WrapValidator(_readable)]
 Usd = Annotated[str, Field(pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such as 0.60.")]
 
 
-class Estimate(Told):
+class Estimate(ResponseModel):
     """The cost of a plan if each task needs all its iterations."""
 
     calls: int
@@ -178,7 +178,7 @@ class Estimate(Told):
     """Whether it is enforced: then the plan costs that at most, else about that."""
 
 
-class Planned(Told):
+class Planned(ResponseModel):
     """The state of planning a goal."""
 
     mission: str
@@ -193,7 +193,7 @@ class Planned(Told):
     estimate: Estimate | None = None
 
 
-class MissionLine(Told):
+class MissionLine(ResponseModel):
     """A mission of a list."""
 
     id: str
@@ -212,7 +212,7 @@ class MissionLine(Told):
     cost_microusd: Micro
 
 
-class MissionShown(Told):
+class MissionShown(ResponseModel):
     """A mission with all that belongs to it."""
 
     id: str
@@ -241,7 +241,7 @@ class MissionShown(Told):
     tasks: list[TaskLine]
     membranes: list[MembraneLine]
     cost_microusd: Micro
-    usage: Usage
+    usage: UsageOut
     budget_microusd: int | None
     """Its cap; null for none."""
     outputs: list[str]
@@ -249,14 +249,14 @@ class MissionShown(Told):
     text: str
     artifact: str | None
     """Ref of its main result."""
-    approvals: list[Approval]
+    approvals: list[ApprovalOut]
     """What it and its tasks ask."""
 
 
 # Requests
 
 
-class PlanAsk(CheckedRequestBody):
+class PlanAsk(RequestBody):
     """A goal to take apart."""
 
     goal: str = Field(min_length=1, max_length=100_000)
@@ -274,7 +274,7 @@ class PlanAsk(CheckedRequestBody):
     """Whom it is about: what its runs store and write is erased with that."""
 
 
-class LaunchAsk(CheckedRequestBody):
+class LaunchAsk(RequestBody):
     """Yes to a plan."""
 
     plan: Plan | None = None
@@ -290,21 +290,21 @@ class LaunchNamed(LaunchAsk):
 Safety = Literal["open", "approve_high", "approve_medium", "read_only"]
 
 
-class Puck(Told):
+class Puck(ResponseModel):
     """The position of the puck, each from 0 to 1."""
 
     x: float
     y: float
 
 
-class Axes(Told):
+class Axes(ResponseModel):
     """Names of the ends of each axis: at 0 and at 1."""
 
     x: list[str]
     y: list[str]
 
 
-class Sliders(Told):
+class Sliders(ResponseModel):
     """Hard limits, which the kernel keeps."""
 
     budget_usd: str | None
@@ -315,7 +315,7 @@ class Sliders(Told):
     output_bytes: int
 
 
-class Document(Told):
+class Document(ResponseModel):
     """The content of a steering artifact."""
 
     xy: Puck
@@ -325,7 +325,7 @@ class Document(Told):
     """Tools that were switched; one that is not named is on."""
 
 
-class Policy(Told):
+class PolicyOut(ResponseModel):
     """The policy that the puck sets: constraints in words, and parameters."""
 
     text: str
@@ -339,7 +339,7 @@ class Policy(Told):
     words_target: int
 
 
-class InForceFrom(Told):
+class InForceFrom(ResponseModel):
     """The first iteration of a task that goes by this steering, if it is changed now."""
 
     agent: str
@@ -357,11 +357,11 @@ class SteeringShown(Document):
     """The agent or membrane."""
     version: int
     """0: nobody has steered yet, so these are the defaults."""
-    policy: Policy
+    policy: PolicyOut
     """What its own puck asks for."""
     in_force: Document
     """Of an agent: together with its membranes; the strictest counts."""
-    policy_in_force: Policy
+    policy_in_force: PolicyOut
     from_iteration: list[InForceFrom]
     """From where on a change counts, for each agent that it concerns; empty if none has a task."""
     changed_us: int | None
@@ -369,7 +369,7 @@ class SteeringShown(Document):
     """Who wrote this version."""
 
 
-class SteeringPatch(CheckedRequestBody):
+class SteeringPatch(RequestBody):
     """A JSON merge patch of the document: what is left out stays, null puts a default back."""
 
     xy: dict[str, Any] | None = None
@@ -384,7 +384,7 @@ class SteeringPatch(CheckedRequestBody):
     """Refused with 409 if somebody has changed it since."""
 
 
-class MembraneLine(Told):
+class MembraneLine(ResponseModel):
     """A membrane of a list."""
 
     id: str
@@ -401,7 +401,7 @@ class MembraneLine(Told):
     """What counts against the budget by now."""
 
 
-class Shared(Told):
+class Shared(ResponseModel):
     """An artifact that the members may read."""
 
     id: str
@@ -425,7 +425,7 @@ Budget = Field(default=None, pattern=r"^\d{1,9}(\.\d{1,6})?$", description="Such
 Name = Field(min_length=1, max_length=NAME_CHARS_MAX)
 
 
-class MembraneNew(CheckedRequestBody):
+class MembraneNew(RequestBody):
     """A membrane to be made."""
 
     name: str = Name
@@ -438,7 +438,7 @@ class MembraneNew(CheckedRequestBody):
     budget_usd: str | None = Budget
 
 
-class MembraneChange(CheckedRequestBody):
+class MembraneChange(RequestBody):
     """A change to a membrane; fields that are left out stay."""
 
     name: str | None = Field(default=None, min_length=1, max_length=NAME_CHARS_MAX)
@@ -448,10 +448,10 @@ class MembraneChange(CheckedRequestBody):
     """Refused with 409 if somebody has changed it since."""
 
 
-class Member(CheckedRequestBody):
+class Member(RequestBody):
     agent: Id = Field(min_length=1)
 
 
-class SharedOne(CheckedRequestBody):
+class SharedOne(RequestBody):
     artifact: Id = Field(min_length=1)
     """Its id, without a version."""

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from artelier.server.wire.base import RequestBody, ResponseBody
+from artelier.server.wire.base import RequestBody, ResponseBody, ResponseModel
 
 
-class Usage(ResponseBody):
+class UsageOut(ResponseBody):
     """Tokens of models."""
 
     input_tokens: int = Field(description="Includes those from the cache.")
@@ -17,7 +17,7 @@ class Usage(ResponseBody):
     output_tokens: int
 
 
-class Run(ResponseBody):
+class RunOut(ResponseBody):
     """One durable execution."""
 
     id: str
@@ -34,14 +34,14 @@ class Run(ResponseBody):
     origin: str | None = Field(description="The run that this one was forked from.")
     origin_seq: int | None
     steps: int
-    usage: Usage
+    usage: UsageOut
     cost_microusd: int = Field(description="Without its children.")
     total_cost_microusd: int | None = Field(default=None, description="With its descendants.")
     started_us: int | None
     ended_us: int | None
 
 
-class Approval(ResponseBody):
+class ApprovalOut(ResponseBody):
     """A question that a run asks people, and waits for."""
 
     run_id: str
@@ -71,7 +71,7 @@ class RateWait(BaseModel):
     until_us: int = Field(description="At the earliest.")
 
 
-class RunShown(Run):
+class RunShown(RunOut):
     """A run with its goal and result, and what it waits for."""
 
     goal: Any = None
@@ -81,8 +81,8 @@ class RunShown(Run):
         default=None, description="Of a fork: what it and the runs below it do outside."
     )
     root: str = Field(description="The run at the top of its tree: the one to resume.")
-    approvals: list[Approval]
-    waits_for: list[Approval] = Field(description="Open questions of its descendants.")
+    approvals: list[ApprovalOut]
+    waits_for: list[ApprovalOut] = Field(description="Open questions of its descendants.")
     rate_wait: RateWait | None = Field(description="The rate that a call of it waits for.")
     unknown_outcomes: list[str] = Field(description="Steps to reconcile.")
     unknown_calls: list[UnknownCall] = Field(description="The same, with what is known of them.")
@@ -91,11 +91,11 @@ class RunShown(Run):
 class RunPage(BaseModel):
     """Runs in the order in which they were started."""
 
-    items: list[Run]
+    items: list[RunOut]
     next: int | None
 
 
-class RunTree(Run):
+class RunTree(RunOut):
     """A run with its children."""
 
     children: list[RunTree]
@@ -118,7 +118,7 @@ class StepList(BaseModel):
 
 
 class ApprovalList(BaseModel):
-    items: list[Approval]
+    items: list[ApprovalOut]
     next: None = None
 
 
@@ -145,11 +145,11 @@ class Cost(ResponseBody):
     cost_microusd: int
     total_cost_microusd: int
     held_microusd: int
-    usage: Usage
+    usage: UsageOut
     steps: list[StepCost]
 
 
-class Section(BaseModel):
+class SectionOut(ResponseModel):
     """One part of a prompt."""
 
     tag: str
@@ -172,7 +172,7 @@ class Dropped(BaseModel):
     tokens: int
 
 
-class Manifest(BaseModel):
+class ManifestOut(ResponseModel):
     """The parts of a prompt."""
 
     run_id: str
@@ -182,7 +182,7 @@ class Manifest(BaseModel):
     has_tools: bool
     tokens: int = Field(description="Of all sections; an estimate.")
     cache_boundary: int = Field(description="How many leading sections stay the same.")
-    sections: list[Section]
+    sections: list[SectionOut]
     dropped: list[Dropped]
     scrubbed: dict[str, int] = Field(description="Personal data that was replaced, by sort.")
     inclusion_prices: list[str]
@@ -245,7 +245,7 @@ class RunTotals(ResponseBody):
     status: str
     reason: str | None
     steps: int
-    usage: Usage
+    usage: UsageOut
     cost_microusd: int
 
 

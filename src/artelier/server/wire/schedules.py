@@ -7,13 +7,13 @@ from typing import Literal
 from pydantic import Field
 
 from artelier.missions.definition import Text
-from artelier.server.wire.base import CheckedRequestBody, Micro, Told
+from artelier.server.wire.base import Micro, RequestBody, ResponseModel
 
 Overlap = Literal["skip", "queue", "cancel_running", "allow"]
 CatchUp = Literal["one", "none"]
 
 
-class Firing(Told):
+class Firing(ResponseModel):
     """One time of a schedule, or one that a person asked for, and its run."""
 
     run_id: str
@@ -39,7 +39,7 @@ class Firing(Told):
     ended_us: int | None
 
 
-class ScheduleLine(Told):
+class ScheduleLine(ResponseModel):
     """A schedule of a list."""
 
     id: str
@@ -89,7 +89,7 @@ class ScheduleShown(ScheduleLine):
     """Newest first."""
 
 
-class Fired(Told):
+class Fired(ResponseModel):
     """The result of firing a schedule by hand."""
 
     id: str
@@ -98,7 +98,7 @@ class Fired(Told):
     queued: bool
 
 
-class Removed(Told):
+class Removed(ResponseModel):
     """A schedule that is gone."""
 
     id: str
@@ -107,7 +107,7 @@ class Removed(Told):
 # Requests
 
 
-class ScheduleNew(CheckedRequestBody):
+class ScheduleNew(RequestBody):
     """A goal to be worked on at each time. Either `cron` or `every` is needed."""
 
     id: str = Field(min_length=1, max_length=40)
@@ -133,7 +133,7 @@ class ScheduleNew(CheckedRequestBody):
     """Whom it is about: its goal and what its runs store is erased with that."""
 
 
-class ScheduleChange(CheckedRequestBody):
+class ScheduleChange(RequestBody):
     """A change to a schedule, for all firings to come; fields that are left out stay."""
 
     goal: Text | None = None

@@ -8,10 +8,10 @@ from pydantic import BaseModel, Field
 
 from artelier.log.erasure import SUBJECT_CHARS_MAX
 from artelier.server.security.users import Role
-from artelier.server.wire.base import CheckedRequestBody, RequestBody, Told
+from artelier.server.wire.base import RequestBody, ResponseModel
 
 
-class UserShown(Told):
+class UserShown(ResponseModel):
     """Somebody who may sign in."""
 
     name: str
@@ -20,7 +20,7 @@ class UserShown(Told):
     """Those of the user that the asking admin has too."""
 
 
-class LagShown(Told):
+class LagShown(ResponseModel):
     """The lag of the event loop behind its timers: every tenant waits that long."""
 
     p99_ms: int
@@ -30,7 +30,7 @@ class LagShown(Told):
     """The largest since the server began."""
 
 
-class ServerShown(Told):
+class ServerShown(ResponseModel):
     """The settings that this server was started with."""
 
     version: str
@@ -91,7 +91,7 @@ class SignedOut(BaseModel):
     signed_out: bool = True
 
 
-class Event(BaseModel):
+class EventOut(ResponseModel):
     """One fact. Fields of `data` that hold their default are left out."""
 
     position: int = Field(description="Its place in the log; goes into `after`.")
@@ -107,7 +107,7 @@ class Event(BaseModel):
 
 
 class EventPage(BaseModel):
-    items: list[Event]
+    items: list[EventOut]
     next: int | None = Field(description="Goes into `after`; null at the end of the log.")
     head: int = Field(description="Position of the newest event of the store.")
 
@@ -115,7 +115,7 @@ class EventPage(BaseModel):
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_CHARS_MAX)]
 
 
-class ErasureAsked(CheckedRequestBody):
+class ErasureAsked(RequestBody):
     """The data to preview for erasure."""
 
     subject: Subject | None = None
@@ -129,7 +129,7 @@ class ErasureConfirmed(ErasureAsked):
     """Of a preview of the same subject, by the same person."""
 
 
-class ErasureShown(Told):
+class ErasureShown(ResponseModel):
     """The data that was erased, or would be."""
 
     tenant: str

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from artelier.server.wire.base import CheckedRequestBody, Fault, Page, Told
+from artelier.server.wire.base import FaultOut, Page, RequestBody, ResponseModel
 
 TICKS_AT_ONCE = 100
 """That one request waits for."""
@@ -14,7 +14,7 @@ TICKS_MAX = 1_000_000
 TOML_CHARS_MAX = 1_000_000
 
 
-class WorldLine(Told):
+class WorldLine(ResponseModel):
     """A world of a list."""
 
     id: str
@@ -34,7 +34,7 @@ class WorldsPage(Page[WorldLine]):
     templates: list[str]
 
 
-class WorldNew(CheckedRequestBody):
+class WorldNew(RequestBody):
     """A new world: a shipped one, one that is described here, or (neither) an empty one."""
 
     id: str = Field(max_length=128)
@@ -48,7 +48,7 @@ class WorldNew(CheckedRequestBody):
     """Instead of that of the settings."""
 
 
-class Passing(Told):
+class Passing(ResponseModel):
     """Ticks that are passed, or have been."""
 
     asked: int
@@ -66,7 +66,7 @@ class Passing(Told):
         return self.passed >= self.asked or self.held is not None
 
 
-class Held(Told):
+class Held(ResponseModel):
     """An agent's run that waits for somebody: money, or an approval."""
 
     run_id: str
@@ -74,7 +74,7 @@ class Held(Told):
     reason: str | None
 
 
-class WorldShown(Told):
+class WorldShown(ResponseModel):
     """The state of a world."""
 
     id: str
@@ -93,23 +93,23 @@ class WorldShown(Told):
     settings: dict[str, Any]
     passing: Passing | None
     """Ticks that this server passes at the moment."""
-    failed: Fault | None
+    failed: FaultOut | None
     """Why the last ticks that were asked for ended early."""
 
 
-class TickAsk(CheckedRequestBody):
+class TickAsk(RequestBody):
     """Ticks to pass while the answer is waited for."""
 
     count: int = Field(default=1, ge=1, le=TICKS_AT_ONCE)
 
 
-class RunAsk(CheckedRequestBody):
+class RunAsk(RequestBody):
     """Ticks to pass in the server, until they are done or the world is paused."""
 
     ticks: int = Field(ge=1, le=TICKS_MAX)
 
 
-class ForkAsk(CheckedRequestBody):
+class ForkAsk(RequestBody):
     """Another world with the same history."""
 
     at: int | None = Field(default=None, ge=0, le=2**53)
@@ -122,7 +122,7 @@ class ForkAsk(CheckedRequestBody):
     """Other settings, by name."""
 
 
-class WorldInjection(CheckedRequestBody):
+class WorldInjection(RequestBody):
     """Something that happens to a world."""
 
     text: str = Field(min_length=1, max_length=100_000)
@@ -130,7 +130,7 @@ class WorldInjection(CheckedRequestBody):
     """Agents that learn of it: else all."""
 
 
-class WorldAgent(Told):
+class WorldAgent(ResponseModel):
     """The state of an agent in a world."""
 
     id: str
@@ -148,7 +148,7 @@ class WorldAgent(Told):
     """What decided: a policy, a reflex, a workflow, a model."""
 
 
-class PriceFigures(Told):
+class PriceFigures(ResponseModel):
     """The prices paid for one kind of artifact, sold in one way."""
 
     kind: str
@@ -161,7 +161,7 @@ class PriceFigures(Told):
     high: int
 
 
-class TickFigures(Told):
+class TickFigures(ResponseModel):
     """One tick; money as it stands at its end."""
 
     tick: int
@@ -191,7 +191,7 @@ class TickFigures(Told):
     """Of the agents that were named; without any of all, if they are few."""
 
 
-class WorldMetrics(Told):
+class WorldMetrics(ResponseModel):
     """Figures of some ticks, in order."""
 
     world: str
@@ -200,7 +200,7 @@ class WorldMetrics(Told):
     """Give it as `from_tick` for more; null at the newest tick."""
 
 
-class Offer(Told):
+class OfferOut(ResponseModel):
     """Something that is for sale, or was."""
 
     offer: str
@@ -222,7 +222,7 @@ class Offer(Told):
     sold: int
 
 
-class WorldEvent(Told):
+class WorldEvent(ResponseModel):
     """An event of a world with what was said in it."""
 
     seq: int
@@ -232,14 +232,14 @@ class WorldEvent(Told):
     data: dict[str, Any]
 
 
-class Market(Told):
+class Market(ResponseModel):
     """The market of a world at a glance."""
 
     world: str
     tick: int
-    open: list[Offer]
+    open: list[OfferOut]
     """The newest first."""
-    closed: list[Offer]
+    closed: list[OfferOut]
     """That are not open any more, or have sold something; the newest first."""
     prices: list[PriceFigures]
     """Of the last ticks together."""

@@ -162,11 +162,11 @@ async def explain(desk: Desk, id: str, run_id: Annotated[str, Query(max_length=5
 
 
 @router.post("/{id}/branch", status_code=201, operation_id="sessions_branch")
-async def branch(desk: Desk, actor: Actor, id: str, body: wire.Branching) -> wire.BranchMade:
+async def branch(desk: Desk, actor: Actor, id: str, body: wire.Branching) -> wire.BranchMadeOut:
     """A new branch that begins with the state after a turn."""
     session = await session_of(desk, id, body.branch, by=actor)
     made = await session.branch(body.name, at_turn=body.at_turn)
-    return wire.BranchMade(branch=made.branch_name)
+    return wire.BranchMadeOut(branch=made.branch_name)
 
 
 @router.post("/{id}/select", operation_id="sessions_select")
@@ -422,7 +422,7 @@ async def stop(desk: Desk, actor: Actor, id: str, body: wire.Stopping) -> wire.T
 
 
 @router.get(
-    "/{id}/events", operation_id="sessions_events", response_model=Page[wire.RunEvent], responses=_SSE
+    "/{id}/events", operation_id="sessions_events", response_model=Page[wire.RunEventOut], responses=_SSE
 )
 async def events(
     request: Request,

@@ -41,7 +41,7 @@ async def list_(desk: Desk, after: After = None, limit: Limit = 100) -> Page[wir
 
 
 @router.get("/preview", operation_id="steering_preview")
-async def preview(x: Place = 0.5, y: Place = 0.5, safety: wire.Safety = "open") -> wire.Policy:
+async def preview(x: Place = 0.5, y: Place = 0.5, safety: wire.Safety = "open") -> wire.PolicyOut:
     """Return what a puck would ask for. Nothing is saved."""
     return _policy(Steering(x=x, y=y, safety=safety))
 
@@ -60,8 +60,8 @@ async def change(desk: Desk, by: Actor, id: str, asked: wire.SteeringPatch) -> w
     return await _show_steering(desk, id)
 
 
-def _policy(steering: Steering) -> wire.Policy:
-    return wire.Policy.model_validate(bias(steering))
+def _policy(steering: Steering) -> wire.PolicyOut:
+    return wire.PolicyOut.model_validate(bias(steering))
 
 
 async def _written(desk: Any, id: str, version: int) -> Written | None:

@@ -284,12 +284,12 @@ async def list_offers(
     ] = False,
     after: Annotated[int, Query(ge=0, le=OFFSET_MAX, description="A page's `next`.")] = 0,
     limit: Limit = 100,
-) -> Page[wire.Offer]:
+) -> Page[wire.OfferOut]:
     """Offers, newest first; `next` counts those before."""
     found = await offers(world_of(desk, id), closed=closed, limit=after + limit + 1)
     following = after + limit if len(found) > after + limit else None
     items = found[after : after + limit]
-    return Page[wire.Offer].model_validate({"items": items, "next": following})
+    return Page[wire.OfferOut].model_validate({"items": items, "next": following})
 
 
 @router.get("/{id}/rejections", operation_id="worlds_rejections")
