@@ -292,3 +292,13 @@ def test_a_card_made_here_survives_its_way() -> None:
 
     assert read_card(write_card(ada)).character == ada
     assert msgspec.json.decode(write_card(ada))["data"]["nickname"] == "A"
+
+
+def test_an_empty_greeting_keeps_its_place_and_wrong_fields_stand_in_the_file_again() -> None:
+    data = {"name": "Mira", "alternate_greetings": ["a", "", "b"], "personality": ["stubborn"]}
+    card = read_card(encoded({"spec": "chara_card_v2", "spec_version": "2.0", "data": data}))
+
+    written = json.loads(write_card(card.character))["data"]
+
+    assert card.character.alternate_greetings == ("a", "", "b")
+    assert (written["alternate_greetings"], written["personality"]) == (["a", "", "b"], ["stubborn"])

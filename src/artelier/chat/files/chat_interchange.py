@@ -5,16 +5,16 @@ The whole chat, with its runs and artifacts, travels as a file of our own: `tran
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
 from artelier.chat.rows.branches import VARIANTS_MAX
 from artelier.chat.session.chat_reader import ChatReader
-from artelier.chat.session.settings import checked_text
+from artelier.chat.session.settings import NOTE_DEPTH_MAX, checked_text
 from artelier.chat.turn.transcript import Turn
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
@@ -30,24 +30,44 @@ class TakenChat:
     user: str
     char: str
     turns: tuple[dict[str, Any], ...]
+    note: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The author's note, as `Session.open` takes it; empty for none."""
     warnings: tuple[str, ...]
     """What was changed or left out."""
 
 
 def parse_chat(source: Source) -> TakenChat:
-    """A chat from a JSONL file, or from its bytes.
+    """Return a chat from a JSONL file, or from its bytes.
 
     Errors: `InvalidImport` naming every line that cannot be read; `NotFound` for no such file.
     """
     chat = chat_log.read_chat(source)
     warnings = list(chat.warnings)
-    turns = [turn for one in chat.turns if (turn := _turn(one, warnings)) is not None]
-    system = sum(len(one.system) for one in chat.turns)
-    if system:
-        warnings.append(f"left out: {system} messages of the system")
+    turns = [turn for one in chat.turns for turn in _as_turns(one, warnings)]
+    metadata = chat.extensions.get("chat_metadata")
+    note = _author_note(cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}, warnings)
+    warnings += _left_out(chat)
     return TakenChat(
-        user=chat.user, char=chat.char, turns=tuple(turns), warnings=tuple(dict.fromkeys(warnings))
+        user=chat.user, char=chat.char, turns=tuple(turns), note=note, warnings=tuple(dict.fromkeys(warnings))
     )
+
+
+def _as_turns(turn: chat_log.ChatLogTurn, warnings: list[str]) -> Iterator[dict[str, Any]]:
+    """Give a turn as data, and what a narrator says before or after it; nothing if it says nothing."""
+    own = [at for at, one in enumerate(turn.messages) if one.role != "system"]
+    first = own[0] if own else len(turn.messages)
+    for one in turn.messages[:first]:
+        yield from _narrated(one, warnings)
+    if (said := _turn(turn, warnings)) is not None:
+        yield said
+    for one in turn.messages[first:]:
+        yield from _narrated(one, warnings)
+
+
+def _narrated(message: chat_log.ChatLogMessage, warnings: list[str]) -> Iterator[dict[str, Any]]:
+    if message.role == "system" and not message.hidden and message.text.strip():
+        warnings.append("messages of a narrator stand as replies")
+        yield {"user": None, "variants": [message.text], "selected": 0}
 
 
 def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | None:
@@ -62,6 +82,59 @@ def _turn(turn: chat_log.ChatLogTurn, warnings: list[str]) -> dict[str, Any] | N
     hidden = [one.role for one in turn.messages if one.hidden and one.role != "system"]
     plain = {"user": turn.user, "variants": variants, "selected": selected}
     return {**plain, "hidden": hidden} if hidden else plain
+
+
+_NOTE_FIELDS = ("note_prompt", "note_depth", "note_role", "note_position", "note_interval")
+_NOTE_ROLES = ("system", "user", "assistant")
+_IN_CHAT = 1
+"""The `note_position` of a note that stands among the messages."""
+_HOUSEKEEPING = frozenset(("integrity", "chat_id_hash", "tainted", "lastInContextMessageId", *_NOTE_FIELDS))
+
+
+def _author_note(metadata: Mapping[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """Return the author's note of a file's head; empty if there is none. What is not followed is named."""
+    left = sorted(name for name, value in metadata.items() if value and name not in _HOUSEKEEPING)
+    if left:
+        warnings.append(f"left out of chat_metadata: {', '.join(left[:20])[:300]}")
+    prompt, depth, role = (metadata.get(f"note_{name}") for name in ("prompt", "depth", "role"))
+    if not isinstance(prompt, str) or not prompt.strip():
+        return {}
+    if metadata.get("note_position", _IN_CHAT) != _IN_CHAT:
+        warnings.append("note_position: the author's note stands among the messages here")
+    if metadata.get("note_interval", 1) != 1:
+        warnings.append("note_interval: the author's note stands in every prompt here")
+    is_depth = isinstance(depth, int) and not isinstance(depth, bool) and 0 <= depth <= NOTE_DEPTH_MAX
+    return {"prompt": prompt, "depth": depth if is_depth else 4, "role": _role(role)}
+
+
+def _role(number: object) -> str:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(_NOTE_ROLES):
+        return "system"
+    return _NOTE_ROLES[number]
+
+
+def _left_out(chat: chat_log.ImportedChat) -> list[str]:
+    """Return what a file says of its messages and a chat here does not hold, each once."""
+    messages = [one for turn in chat.turns for one in turn.messages]
+    hidden = sum(one.role == "system" and (one.hidden or not one.text.strip()) for one in messages)
+    thoughts = sum(bool(variant.reasoning) for one in messages for variant in one.variants)
+    reworded = sum(one.role == "user" and len(one.variants) > 1 for one in messages)
+    found: list[str] = []
+    if hidden:
+        found.append(f"left out: {hidden} messages of the system")
+    if thoughts:
+        found.append(f"left out: the reasoning of {thoughts} texts")
+    if reworded:
+        found.append(f"left out: other wordings of {reworded} messages of the person")
+    if any(variant.sent_at for one in messages for variant in one.variants):
+        found.append("left out: when messages were sent")
+    sides: tuple[tuple[str, str], ...] = (("user", chat.user), ("assistant", chat.char))
+    for role, standing in sides:
+        others = {one.name for one in messages if one.role == role and one.name and one.name != standing}
+        if others:
+            names = ", ".join(sorted(others)[:20])[:300]
+            found.append(f"left out: who spoke; {names} stand as {standing}")
+    return found
 
 
 async def export_jsonl(session: ChatReader) -> bytes:

@@ -120,6 +120,8 @@ async def _people(
     asked: dict[str, Any] = {}
     if imported is not None:
         asked = {"user": imported.user, "char": imported.char}
+        if is_new and imported.note:
+            asked["note"] = imported.note
     if wish.persona is not None:
         persona = await cast_persona(desk, wish.persona, by=call.person)
         asked["user"] = persona if wish.user is None else {**persona, "name": wish.user}

@@ -184,7 +184,8 @@ def _character(fields: ForeignFields, notes: FileProblems) -> Character:
 
 
 def _at_most(fields: ForeignFields, name: str, most: int, notes: FileProblems) -> tuple[str, ...]:
-    found = fields.texts(name, split=name == "tags")
+    # An empty greeting is one: its place in the list is what others are counted by.
+    found = fields.texts(name, split=name == "tags", with_empty=name == "alternate_greetings")
     if len(found) > most:
         notes.warn(f"{fields.path}{name}: the first {most} of {len(found)} are kept")
     return found[:most]
@@ -253,6 +254,8 @@ def write_card(character: Character, *, lorebook: Lorebook | None = None) -> byt
         "character_version": character.version,
         "extensions": {k: v for k, v in character.extensions.items() if k != CARRIED},
     }
+    if isinstance(carried, dict):  # what had a wrong type stands in the file as it was
+        data |= {name: one for name, one in cast("dict[str, Any]", carried).items() if data.get(name) == ""}
     data.pop("creatorcomment", None)
     data.pop("character_book", None)
     data.pop("nickname", None)

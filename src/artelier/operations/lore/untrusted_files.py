@@ -192,7 +192,7 @@ class ForeignFields:
             line = line[:chars_max].rstrip()
         return line
 
-    def texts(self, name: str, *, split: bool = False) -> tuple[str, ...]:
+    def texts(self, name: str, *, split: bool = False, with_empty: bool = False) -> tuple[str, ...]:
         """A list of text, without empty ones; a text alone is one, or with `split` many between commas."""
         value = self.raw(name)
         if value is None:
@@ -210,7 +210,7 @@ class ForeignFields:
                 found.append(str(item))
             elif item is not None:
                 self._wrong(f"{name}[{number}]", "text", item, None)
-        return tuple(item for item in found if item)
+        return tuple(item for item in found if item or with_empty)
 
     def whole(self, name: str, default: int, *, low: int, high: int) -> int:
         """A whole number within bounds; what lies outside, or between two, is moved, with a warning."""
