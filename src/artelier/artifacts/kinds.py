@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from artelier.artifacts.content import Media, media_of
 from artelier.artifacts.invoke.program import check_entry, code_of
 from artelier.artifacts.ref import safe_repr
-from artelier.artifacts.write import content_checks
+from artelier.artifacts.write.content_checks import (
+    Check,
+    check_anything,
+    check_text_or_object,
+    check_json_object,
+    check_prompt,
+    check_library,
+    check_code,
+    check_memory_store,
+    check_agent,
+    check_workflow,
+)
 from artelier.errors import Conflict, InvalidArtifact, InvalidConfig
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -24,7 +35,7 @@ class Kind:
 
     name: str
     media: frozenset[Media] = ANY
-    check: content_checks.Check = content_checks.anything
+    check: Check = check_anything
     """Raises `InvalidArtifact` for content that does not fit."""
     default_access: str = "owner_writes"
     parts: str | None = None
@@ -106,33 +117,33 @@ def is_executable(kind: Kind, content: object) -> bool:
 
 # What can be read for free cannot be sold: what an agent thinks with is private unless it says otherwise.
 for _name, _media, _check in (
-    ("prompt", TEXT_OR_JSON, content_checks.prompt),
-    ("personality", TEXT_OR_JSON, content_checks.prompt),
-    ("workflow", JSON, content_checks.workflow),
-    ("memory_store", JSON, content_checks.memory_store),
-    ("steering", JSON, content_checks.json_object),
+    ("prompt", TEXT_OR_JSON, check_prompt),
+    ("personality", TEXT_OR_JSON, check_prompt),
+    ("workflow", JSON, check_workflow),
+    ("memory_store", JSON, check_memory_store),
+    ("steering", JSON, check_json_object),
 ):
     register_kind(Kind(name=_name, media=_media, check=_check, default_access="private"))
 
 for _name, _media, _check in (
-    ("agent", JSON, content_checks.agent),
-    ("dataset", ANY, content_checks.anything),
-    ("document", ANY, content_checks.anything),
-    ("membrane", JSON, content_checks.json_object),
-    ("profile", JSON, content_checks.json_object),
-    ("report", ANY, content_checks.anything),
-    ("skill", TEXT_OR_JSON, content_checks.text_or_object),
-    ("task", JSON, content_checks.json_object),
+    ("agent", JSON, check_agent),
+    ("dataset", ANY, check_anything),
+    ("document", ANY, check_anything),
+    ("membrane", JSON, check_json_object),
+    ("profile", JSON, check_json_object),
+    ("report", ANY, check_anything),
+    ("skill", TEXT_OR_JSON, check_text_or_object),
+    ("task", JSON, check_json_object),
 ):
     register_kind(Kind(name=_name, media=_media, check=_check))
 
-register_kind(Kind(name="library", media=JSON, check=content_checks.library, parts="prompts"))
+register_kind(Kind(name="library", media=JSON, check=check_library, parts="prompts"))
 
 register_kind(
     Kind(
         name="contract",
         media=TEXT_OR_JSON,
-        check=content_checks.code,
+        check=check_code,
         entry="check",
         positional=("caller", "action", "target", "context"),
     )
@@ -141,7 +152,7 @@ register_kind(
     Kind(
         name="reflex",
         media=TEXT_OR_JSON,
-        check=content_checks.code,
+        check=check_code,
         default_access="private",
         entry="reflex",
         positional=("context",),
@@ -149,5 +160,5 @@ register_kind(
 )
 # A tool as text is a description of one; with `code` it can be invoked.
 register_kind(
-    Kind(name="tool", media=TEXT_OR_JSON, check=content_checks.text_or_object, entry="run", code_needed=False)
+    Kind(name="tool", media=TEXT_OR_JSON, check=check_text_or_object, entry="run", code_needed=False)
 )

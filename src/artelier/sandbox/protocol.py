@@ -168,7 +168,7 @@ _LOOKUP = {HOST: _never}
 # Calls from the sandbox to functions of the host: what goes in, what comes back, what is kept away.
 
 
-MESSAGE_CHARS_MAX = 300
+HOST_MESSAGE_CHARS_MAX = 300
 
 _PATH = re.compile(r"(?:[A-Za-z]:)?(?:[\\/][\w.@+~-]+){2,}[\\/]?")
 
@@ -184,7 +184,7 @@ async def answer_call(call: HostCall, function: Callable[..., Any], *, bytes_max
         args = data(list(call.args), bytes_max=bytes_max)
         kwargs = data(call.kwargs, bytes_max=bytes_max)
     except NotData as error:
-        return {"exc_type": "TypeError", "message": f"{call.name}(): {error}"[:MESSAGE_CHARS_MAX]}
+        return {"exc_type": "TypeError", "message": f"{call.name}(): {error}"[:HOST_MESSAGE_CHARS_MAX]}
     try:
         value = function(*args, **kwargs)
         if inspect.isawaitable(value):
@@ -211,7 +211,7 @@ def clean_message(error: Exception, *, name: str) -> str:
     other only the fact remains.
     """
     if isinstance(error, ArtelierError) and error.audience == "agent":
-        return _PATH.sub("<path>", f"{error.code}: {error.message}")[:MESSAGE_CHARS_MAX]
+        return _PATH.sub("<path>", f"{error.code}: {error.message}")[:HOST_MESSAGE_CHARS_MAX]
     if isinstance(error, ArtelierError):
         return error.code
     return f"{name}() failed"

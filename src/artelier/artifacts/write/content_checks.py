@@ -24,20 +24,20 @@ _REFERENCES = (
 )
 
 
-def anything(content: Any) -> None:
+def check_anything(content: Any) -> None:
     """No demand beyond the media type."""
 
 
-def text_or_object(content: Any) -> None:
+def check_text_or_object(content: Any) -> None:
     if not isinstance(content, str | dict):
         _refuse("content", "text or a JSON object", cast(object, content))
 
 
-def json_object(content: Any) -> None:
+def check_json_object(content: Any) -> None:
     _object(content, "content")
 
 
-def prompt(content: Any) -> None:
+def check_prompt(content: Any) -> None:
     """Text, or `{template, variables?: [name | {name, ...}]}`."""
     if isinstance(content, str):
         return
@@ -52,20 +52,20 @@ def prompt(content: Any) -> None:
             _refuse("variables", "names, or objects with a name", name)
 
 
-def library(content: Any) -> None:
+def check_library(content: Any) -> None:
     """`{prompts: {name: prompt}}`."""
     prompts = _object(_object(content, "content").get("prompts"), "prompts")
     for value in prompts.values():
-        prompt(value)
+        check_prompt(value)
 
 
-def code(content: Any) -> None:
+def check_code(content: Any) -> None:
     """Code as text, or `{code, ...}`."""
     if not isinstance(content, str) and not isinstance(_object(content, "content").get("code"), str):
         _refuse("content", "code as text or under `code`", cast(object, content))
 
 
-def memory_store(content: Any) -> None:
+def check_memory_store(content: Any) -> None:
     """`{config?: {max_entries?, auto_prune?, ...}}`; the entries are kept elsewhere, one by one."""
     config = _object(_object(content, "content").get("config", {}), "config")
     entries = config.get("max_entries", 1)
@@ -74,7 +74,7 @@ def memory_store(content: Any) -> None:
     _one_of(config.get("auto_prune", "oldest"), ("oldest", "lowest_score"), "config.auto_prune")
 
 
-def agent(content: Any) -> None:
+def check_agent(content: Any) -> None:
     """References, each an id or null, and `subscribed_artifacts`, a list of ids. All may dangle."""
     content = _object(content, "content")
     for name in _REFERENCES:
@@ -83,7 +83,7 @@ def agent(content: Any) -> None:
     _texts(content.get("subscribed_artifacts", []), "subscribed_artifacts")
 
 
-def workflow(content: Any) -> None:
+def check_workflow(content: Any) -> None:
     """`{states, initial_state, steps: [{state, transition_mode?, transition_to?, ...}]}`."""
     content = _object(content, "content")
     states = _texts(content.get("states"), "states")

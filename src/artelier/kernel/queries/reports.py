@@ -24,11 +24,9 @@ from artelier.kernel.queries.runs import (
 )
 from artelier.kernel.queries.steps import find_outcome, open_approvals, run_steps, step_records
 from artelier.kernel.run.services import Services
-from artelier.ledger.queries import account_balance
+from artelier.ledger.queries import PAGE_MAX, account_balance
 from artelier.log.queries import rate_wait, stream_events
 from artelier.money import format_usd
-
-PAGE_MAX = 1000
 
 
 def run_object(row: RunRow) -> dict[str, Any]:
