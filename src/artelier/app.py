@@ -59,15 +59,15 @@ from artelier.kernel import (
     run_row,
 )
 from artelier.kernel import replay as replay_run
+from artelier.kernel.erasure import Erasure, Preview, collect, erase, writing_key
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
-from artelier.kernel.limits.rates import Quotas
+from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
-from artelier.kernel.privacy.erasure import Erasure, Preview, collect, erase, writing_key
-from artelier.kernel.privacy.pii_scrubber import RESTORE
 from artelier.kernel.prompt.cache_forecast import CacheForecast, cache_forecast
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import content as read_content
 from artelier.kernel.queries.tenants import patterns_of
+from artelier.kernel.rates import Quotas
 from artelier.kernel.run.detached_runs import DetachedRuns
 from artelier.kernel.tenants.view import erasure_view, personal_view
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
@@ -172,7 +172,7 @@ class Kernel:
         price_table, window_table = ModelPrices(prices, clock=clock), Windows(windows)
         watcher = None
         if telemetry is not None:
-            from artelier.telemetry.safe_wrapper import telemetry_of
+            from artelier.telemetry.export import telemetry_of
 
             watcher = telemetry_of(telemetry, environ=os.environ if environ is None else environ)
         policy = policy or Policy.local()

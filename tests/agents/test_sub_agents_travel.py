@@ -10,7 +10,7 @@ from artelier import Policy
 from artelier.errors import ToolFailed
 from artelier.kernel import AgentResult
 from artelier.log import Event
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.testing import ScriptedModel
 from tests.agents.family import boss, hand, open_family, statuses, task_of, told, work, worker
 from tests.kernel.stage import events, play

@@ -274,7 +274,7 @@ def test_strangers_slow_contracts_do_not_stop_a_search(tmp_path: Path, sandbox: 
             await eve.write(f"e{n}", kind="document", content="x", access={"contract": "rule"})
 
         step = Decisions().with_bounds(asks_max=50, time_ms=600)
-        from artelier.artifacts.access.contracts import Gate
+        from artelier.artifacts.contracts import Gate
 
         gate = Gate(eve._door.stage(), here.interpreter, step)
         for n in range(40):

@@ -14,9 +14,9 @@ from artelier.artifacts import (
     Artifacts,
     ArtifactTransferred,
     ArtifactWritten,
+    space_session,
     store,
 )
-from artelier.artifacts.write import space_session
 from artelier.errors import AccessDenied, ArtelierError, Conflict, NotFound, VersionConflict
 from artelier.log import Batch, Draft, EventData, Stream, StreamAppend, make_blob
 from tests.artifacts.places import LEDGER, Place, in_place  # noqa: F401 - the view is verified

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from artelier.log.sqlite.migrations import SCHEMA_VERSION
+from artelier.log.sqlite.schema import SCHEMA_VERSION
 from tests.cli.conftest import Ran, Shell
 from tests.tools.web import Says, served
 

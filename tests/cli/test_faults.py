@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.log.sqlite.migrations import SCHEMA_VERSION
+from artelier.log.sqlite.schema import SCHEMA_VERSION
 from tests.cli.conftest import Shell
 
 

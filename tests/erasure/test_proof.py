@@ -13,7 +13,7 @@ import pytest
 from artelier.app import VIEWS
 from artelier.cli import main
 from artelier.log import Report, verify_store
-from artelier.log.erasure import Erasing, Wiped
+from artelier.log.blobs import Erasing, Wiped
 from artelier.log.event import GENESIS, commit_root, event_hash
 from artelier.log.sqlite import erasure
 from tests.erasure.test_subjects import KEY, SEALED, WORDS, opened, serve

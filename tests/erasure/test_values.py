@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier import Run
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import drive, play, result_of, user
 from tests.pii.test_door import ACME, ANA, BO, PHONE, assert_nowhere, opened, seen

@@ -14,7 +14,7 @@ from artelier import Kernel, ModelReply, ModelRequest, Policy, Price, Run, Tenan
 from artelier.app import TenantKernel
 from artelier.errors import InsufficientFunds, InvalidConfig, LimitReached
 from artelier.kernel import Limits
-from artelier.kernel.limits.run_limits import set_cap
+from artelier.kernel.run_limits import set_cap
 from artelier.ports.model import Usage
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import EAGER, ask, assert_conserved, billed, drive, events, open_kernel, play

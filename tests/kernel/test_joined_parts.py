@@ -17,9 +17,9 @@ from artelier.context import Section, assemble
 from artelier.errors import InvalidRequest, ReplayMismatch
 from artelier.kernel import Conversation, FixedPart, Prompt, shared_prefix
 from artelier.kernel.prompt.manifest import Joint, compose
-from artelier.kernel.prompt.request_diff import Shape, difference
+from artelier.kernel.prompt.request import Shape, difference
 from artelier.log import Blob, BlobRef
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.ports.model import ChatMessage, ModelRequest, Part, messages_from
 from tests.kernel.stage import Code, drive, echo, open_kernel, play, user
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from artelier import ChatMessage, ModelRequest
 from artelier.kernel.prompt.manifest import Content, FixedPart, Joint, Measure, Prompt, compose
-from artelier.kernel.prompt.request_identity import (
+from artelier.kernel.prompt.request import (
     MeasuredRequest,
     MessageMeter,
     body_hash,

@@ -11,7 +11,7 @@ import pytest
 from artelier import Kernel, ToolCall
 from artelier.errors import CorruptStore
 from artelier.kernel import Prompt, Run
-from artelier.kernel.prompt.delimiters import Quote, lines, quote_messages
+from artelier.kernel.prompt.manifest import Quote, lines, quote_messages
 from artelier.ports.model import ChatMessage
 from artelier.testing import ScriptedModel
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 
-from artelier.kernel.limits.rates import RANKS_MAX, FairOrder, QueuePlace, WaitingCounts
+from artelier.kernel.rates import RANKS_MAX, FairOrder, QueuePlace, WaitingCounts
 
 
 class Line:

@@ -14,7 +14,7 @@ import pytest
 
 from artelier.errors import NewerSchema, UnknownEvent
 from artelier.log import SqliteStore, View, verify_store
-from artelier.log.sqlite.migrations import SCHEMA_VERSION
+from artelier.log.sqlite.schema import SCHEMA_VERSION
 from artelier.testing.conformance.stage import TALLY, batch, settle_all, stream, total
 
 NEWER = dataclasses.replace(TALLY, version=TALLY.version + 1)
@@ -23,7 +23,7 @@ MORE = View(name="conformance_more", version=1, tables=(), schema=())
 UPGRADE = """
 import asyncio, dataclasses, sys
 from artelier.log import SqliteStore
-from artelier.log.sqlite.migrations import SCHEMA_VERSION
+from artelier.log.sqlite.schema import SCHEMA_VERSION
 from artelier.testing.conformance.stage import TALLY, batch
 async def main():
     newer = dataclasses.replace(TALLY, version=TALLY.version + 1)

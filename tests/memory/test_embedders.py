@@ -28,7 +28,7 @@ from artelier.memory.embedders import embedder_named, install_model
 from artelier.memory.embedders.minilm import MiniLMEmbedder, model_directory
 from artelier.memory.embedders.provider import ProviderEmbedder
 from artelier.memory.embedders.registry import HashingEmbedder
-from artelier.ports.embedder import Embedder
+from artelier.ports.memory import Embedder
 from artelier.testing.embedder_conformance import EmbedderSuite
 from artelier.testing.openai_server import Fault, OpenAIServer
 from artelier.testing.openai_wire import embeddings

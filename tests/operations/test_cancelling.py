@@ -12,7 +12,7 @@ import pytest
 from artelier import Kernel, ModelRequest, OperationProfile, Session
 from artelier.chat.turn.turn_runner import TurnResult
 from artelier.errors import Conflict
-from artelier.kernel.commands.control_stream import give
+from artelier.kernel.control_stream import give
 from artelier.ports.model import FREE, Delta, ModelReply
 from tests.operations.chats import play
 

@@ -10,7 +10,7 @@ import pytest
 
 from artelier import Run, tool
 from artelier.log import make_blob
-from artelier.pii.placeholder import PLACEHOLDER, placeholders_in
+from artelier.pii.vault import PLACEHOLDER, placeholders_in
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import drive, play, user
 from tests.pii.test_door import ACME, ANA, CARD, Mail, opened, seen

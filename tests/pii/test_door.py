@@ -15,7 +15,7 @@ import pytest
 
 from artelier import Kernel, Policy, Run, Tenant, tool, unsure
 from artelier.errors import InvalidConfig, InvalidRequest
-from artelier.pii.placeholder import PLACEHOLDER, placeholders_in
+from artelier.pii.vault import PLACEHOLDER, placeholders_in
 from artelier.testing import ManualClock, ScriptedModel, tool_call
 from tests.kernel.crashes import Deaths
 from tests.kernel.stage import World, drive, play, result_of, user

@@ -12,10 +12,10 @@ import pytest
 from artelier.app import Kernel
 from artelier.errors import RunSuspended
 from artelier.kernel import Policy
-from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import builtin_detectors
+from artelier.pii.detectors.text_view import ValuePlace
 from artelier.pii.hidden_values import places
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.testing import ScriptedModel
 from artelier_lab.pii.corpus import Sample
 from artelier_lab.pii.hidden import HIDINGS, MADE, benign, hidden_values

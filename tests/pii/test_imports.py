@@ -10,7 +10,7 @@ import pytest
 from artelier import Kernel, Policy, Run, Tenant
 from artelier.app import TenantKernel
 from artelier.errors import InvalidExport
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import drive, play, result_of, user
 from tests.pii.test_door import ACME, ANA, CARD, Mail, assert_nowhere, opened, seen

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from artelier.kernel.prompt.manifest import canonical
 from artelier.log import DataKey
 from artelier.pii.detectors import builtin_detectors
-from artelier.pii.placeholder import placeholder, placeholders_in
 from artelier.pii.scrubber import Scrubber
-from artelier.pii.vault import Vault, VaultCipher
+from artelier.pii.vault import Vault, VaultCipher, placeholder, placeholders_in
 from artelier_lab.pii.corpus import KINDS, values
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import ModelReply, ModelRequest, Run
-from artelier.pii.placeholder import PLACEHOLDER
+from artelier.pii.vault import PLACEHOLDER
 from artelier.ports.model import Delta, Price
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import drive, play, result_of, user

@@ -20,7 +20,7 @@ from artelier.app import TenantKernel
 from artelier.artifacts import Provenance
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, RunStopped, RunSuspended
 from artelier.kernel import Limits
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.ports.model import ToolCall
 from artelier.telemetry import OpenTelemetry
 from artelier.testing import ScriptedModel, tool_call

@@ -13,7 +13,7 @@ import pytest
 
 from artelier import Kernel, Run, RunSuspended
 from artelier.errors import InvalidRequest
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from tests.cli.conftest import Shell, shell
 from tests.kernel.stage import play
 from tests.pii.test_names import ACME, EMAIL, IBAN, assert_clean, assert_nowhere, opened

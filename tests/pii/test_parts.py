@@ -9,7 +9,7 @@ from typing import Any
 
 from artelier import AutonomousAgent, Kernel, Policy, Run, Session, SubAgentFactory, tool
 from artelier.operations.lore.character_import import cast_character
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import drive, play, result_of, user
 from tests.pii.test_systems import ACME, EMAIL, KEY, PHONE, assert_nowhere, letters, opened, seen

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artelier.pii.placeholder import (
+from artelier.pii.vault import (
     count_placeholders,
     escape_lookalikes,
     placeholder,

@@ -16,13 +16,13 @@ from artelier.errors import PatternTimeout
 from artelier.kernel import Policy
 from artelier.kernel.events import RunSuspendedEvent
 from artelier.log import Batch, Draft, StreamAppend, run_stream
-from artelier.pii.decoded_view import ValuePlace
 from artelier.pii.detectors import builtin_detectors, pattern
+from artelier.pii.detectors.text_view import ValuePlace
 from artelier.pii.hidden_values import places, windows
-from artelier.pii.placeholder import placeholders_in
 from artelier.pii.scrubber import DECODED_BYTES
 from artelier.pii.scrubber_registry import SLICE_EVENTS
 from artelier.pii.search_processes import PiiSearch, PlaceTurns
+from artelier.pii.vault import placeholders_in
 from artelier.ports.pii import Detector
 from artelier_lab.pii.corpus import KINDS, values
 from tests.server.test_personal import KEY

@@ -21,7 +21,7 @@ from artelier.errors import InvalidConfig
 from artelier.kernel import Replayed, run_row
 from artelier.kernel.queries.content import blob_json
 from artelier.memory import SQLiteMemoryStore
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.telemetry import OpenTelemetry
 from artelier.testing import ScriptedModel, tool_call
 from artelier.world.genesis import found

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier import Policy, Run, RunSuspended, tool
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.ports.tool import ToolContext
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import drive, play, result_of, user

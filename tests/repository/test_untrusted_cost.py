@@ -29,11 +29,11 @@ ALLOWED: dict[str, str] = {
         server/wire/artifacts.py:content_of base64.b64decode
     """,
     "scrubbed: large texts beside the loop, but messages that a program appends": """
-        kernel/privacy/pii_scrubber.py:Personal._escape msgspec.json.decode
-        kernel/privacy/pii_scrubber.py:Personal.receive_arguments msgspec.json.decode
-        pii/placeholder.py:is_json msgspec.json.decode
+        kernel/pii_scrubber.py:Personal._escape msgspec.json.decode
+        kernel/pii_scrubber.py:Personal.receive_arguments msgspec.json.decode
+        pii/vault.py:is_json msgspec.json.decode
         pii/scrubber.py:Scrubber._refit msgspec.json.decode
-        pii/placeholder.py:loses_fields msgspec.json.decode
+        pii/vault.py:loses_fields msgspec.json.decode
     """,
     "tokens of 100,000 characters at most": """
         pii/hidden_values.py:_of_base64 base64.b64decode
@@ -60,11 +60,11 @@ ALLOWED: dict[str, str] = {
         tools/worker/documents.py:_read_bounds zipfile.BadZipFile
     """,
     "read and bounded by `patterns`, never a text": """
-        patterns/linear.py:engine re2 passed on
-        patterns/linear.py:Linear._compile re2 passed on
-        patterns/linear.py:Linear._compile re2.compile
-        patterns/linear.py:_atom re.compile
-        patterns/linear.py:_atom regex.compile
+        patterns/pattern.py:engine re2 passed on
+        patterns/pattern.py:Linear._compile re2 passed on
+        patterns/pattern.py:Linear._compile re2.compile
+        patterns/pattern.py:_atom re.compile
+        patterns/pattern.py:_atom regex.compile
         patterns/syntax.py:parse_pattern import_module(re._parser)
         patterns/syntax.py:program_of import_module(re._parser)
     """,
@@ -96,7 +96,7 @@ ALLOWED: dict[str, str] = {
     "`fnmatch` gives nothing back since 3.9: text times pattern": """
         kernel/policy.py:is_granted fnmatch.fnmatchcase
         kernel/policy.py:covers fnmatch.fnmatchcase
-        kernel/limits/rates.py:claims_of fnmatch.fnmatchcase
+        kernel/rates.py:claims_of fnmatch.fnmatchcase
     """,
     "a tool of the operator: `artelier migrate`": """
         artelier_migrate/code_step.py:read_code ast.parse
@@ -214,7 +214,7 @@ ALLOWED: dict[str, str] = {
     """,
     "stored by us, within the bounds of what stored it": """
         agents/export/validator.py:_json msgspec.json.decode
-        artifacts/access/rules.py:Access.read msgspec.json.decode
+        artifacts/access.py:Access.read msgspec.json.decode
         kernel/steps/failures.py:raise_recorded msgspec.json.decode
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder
         kernel/prompt/manifest.py:message_of_result msgspec.json.decode

@@ -10,7 +10,7 @@ import pytest
 from artelier import Kernel, ModelRequest, Policy, Tenant, tool
 from artelier.agents import Worker
 from artelier.app import TenantKernel
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.testing import ScriptedModel, tool_call
 
 KEY = {"ARTELIER_VAULT_KEY": "a vault key for tests"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from artelier.app import Kernel
 from artelier.kernel import Policy
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 from artelier.server.app import create_app
 from artelier.server.pii import AS_SENT
 from artelier.server.routes.operator import artifacts_of

@@ -10,7 +10,7 @@ import pytest
 
 from artelier.cli.settings.file import load_settings
 from artelier.errors import InvalidConfig, TooManyAtOnce
-from artelier.kernel.limits.rates import Quota, Quotas
+from artelier.kernel.rates import Quota, Quotas
 from artelier.server.live.event_encoder import Filter
 from artelier.server.live.hub import Hub
 from tests.cli.conftest import Shell, shell

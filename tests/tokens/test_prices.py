@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 
 from artelier.errors import InvalidConfig
 from artelier.ports.model import FREE, Price, Usage
-from artelier.tokens.model_info import find_model
-from artelier.tokens.prices import ModelPrices, TieredPrice, cost_microusd, upper_bound_microusd
+from artelier.tokens.model_info import (
+    ModelPrices,
+    TieredPrice,
+    cost_microusd,
+    find_model,
+    upper_bound_microusd,
+)
 
 MINI = Price(input=Decimal("0.15"), cached_input=Decimal("0.075"), output=Decimal("0.6"))
 

@@ -70,7 +70,7 @@ def test_built_in_models_load_no_price_table():
     code = (
         "import sys\n"
         "from artelier.tokens.model_info import Windows\n"
-        "from artelier.tokens.prices import ModelPrices\n"
+        "from artelier.tokens.model_info import ModelPrices\n"
         "Windows().of('offline'); ModelPrices().price_of('offline')\n"
         "sys.exit('genai_prices' in sys.modules or 'pydantic' in sys.modules)"
     )

@@ -13,7 +13,7 @@ from artelier.log import EventData, registered
 _SOURCES = (
     "artelier.kernel.events",
     "artelier.kernel.tenants.events",
-    "artelier.log.erasure",
+    "artelier.log.blobs",
     "artelier.artifacts.events",
     "artelier.ledger.posting",
     "artelier.memory.events",

@@ -16,8 +16,8 @@ from artelier.errors import NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services, receipts_of
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
-from artelier.kernel.queries.agents import AgentUsage, agent_usage, usage_of
 from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.tenants import AgentUsage, agent_usage, usage_of
 from artelier.log import Store
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.queries import count_changes, memory_size, memory_sizes

@@ -22,8 +22,8 @@ from artelier.context.builder import shipped_text
 from artelier.errors import Conflict, CorruptStore, InvalidRequest, NotFound, Refused
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import AgentResult, Limits, ModelResult, Run, run_row
+from artelier.kernel.erasure import ERASED, LOCKED
 from artelier.kernel.events import RunReopened
-from artelier.kernel.privacy.erasure import ERASED, LOCKED
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import totals
 from artelier.kernel.run.services import Services

@@ -1,10 +1,16 @@
 """Artifacts: addressable, versioned, owned content; who may touch it and what that costs."""
 
-from artelier.artifacts.access.bill import AccessPrices, Bill, account_of
-from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter, static_decision
-from artelier.artifacts.access.decision import Verdict, judge
-from artelier.artifacts.access.rules import Access, AccessDecision, check_principal, group_of
+from artelier.artifacts.access import (
+    Access,
+    AccessDecision,
+    AccessPrices,
+    Bill,
+    account_of,
+    check_principal,
+    group_of,
+)
 from artelier.artifacts.content import Diff, JsonDifference
+from artelier.artifacts.contracts import Decisions, Gate, Interpreter, Verdict, judge, static_decision
 from artelier.artifacts.events import (
     GROUPING,
     MOVING,
@@ -22,8 +28,7 @@ from artelier.artifacts.events import (
     money_stream,
 )
 from artelier.artifacts.groups.membership import GroupMember, SharedItem, SharedPage
-from artelier.artifacts.invoke.code_scope import in_scope
-from artelier.artifacts.invoke.invocation_store import InvocationOutcome
+from artelier.artifacts.invoke.invocation_store import InvocationOutcome, in_scope
 from artelier.artifacts.invoke.invocation_tree import (
     Call,
     InvocationFailed,
@@ -37,10 +42,10 @@ from artelier.artifacts.kinds import Kind, known_kinds, register_kind
 from artelier.artifacts.queries import Artifact, Lineage, Provenance, Summary, VersionInfo
 from artelier.artifacts.ref import Ref
 from artelier.artifacts.space import Money, Space
+from artelier.artifacts.space_session import AccessOutcome
 from artelier.artifacts.store import Artifacts
 from artelier.artifacts.view import artifacts_view
-from artelier.artifacts.write.space_session import AccessOutcome
-from artelier.artifacts.write.state import Decided, Licence, Royalty, Stage, StoreStage, Working
+from artelier.artifacts.working_state import Decided, Licence, Royalty, Stage, StoreStage, Working
 
 __all__ = [
     "GROUPING",

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from artelier.artifacts.access.bill import AccessPrices
-from artelier.artifacts.access.rules import Access
+from artelier.artifacts.access import Access, AccessPrices
 from artelier.ids import MAIN_SPACE
 from artelier.ledger import Moving
 from artelier.log import BlobRef, EventData, Stream, event

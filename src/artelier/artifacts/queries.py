@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.access.bill import AccessPrices
-from artelier.artifacts.access.rules import Access
+from artelier.artifacts.access import Access, AccessPrices
 from artelier.artifacts.ref import Ref
 from artelier.errors import InvalidArtifact
 from artelier.ids import MAIN_SPACE

@@ -7,9 +7,9 @@ what has a price is found by its id, kind and metadata.
 
 from __future__ import annotations
 
-from artelier.artifacts.access.contracts import Decisions, Gate
+from artelier.artifacts.contracts import Decisions, Gate
 from artelier.artifacts.queries import Standing, Summary, living_beyond
-from artelier.artifacts.write.space_session import Door
+from artelier.artifacts.space_session import Door
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import blob_name
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from artelier.artifacts.access.bill import account_of
-from artelier.artifacts.access.rules import check_principal
+from artelier.artifacts.access import account_of, check_principal
 from artelier.artifacts.events import money_stream
 from artelier.artifacts.store import Artifacts
 from artelier.clock import Clock

@@ -13,11 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from artelier.artifacts import search as text_search
-from artelier.artifacts.access.bill import Bill, account_of
-from artelier.artifacts.access.contracts import Decisions, Interpreter
-from artelier.artifacts.access.decision import Verdict
-from artelier.artifacts.access.rules import check_principal
+from artelier.artifacts.access import Bill, account_of, check_principal
 from artelier.artifacts.content import Content, Diff, decoded_content, diff, is_small
+from artelier.artifacts.contracts import Decisions, Interpreter, Verdict
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactPruned,
@@ -48,7 +46,7 @@ from artelier.artifacts.queries import (
     versions_after,
 )
 from artelier.artifacts.ref import Ref, check_new_id, substitute
-from artelier.artifacts.write.space_session import (
+from artelier.artifacts.space_session import (
     ATTEMPTS_MAX,
     AccessOutcome,
     Door,
@@ -59,20 +57,14 @@ from artelier.artifacts.write.space_session import (
     replace_once,
     too_busy,
 )
-from artelier.artifacts.write.state import StoreStage
-from artelier.artifacts.write.write_decision import (
-    WriteRequest,
-    artifact_of,
-    asked_right,
-    decide_write,
-    prepare,
-)
+from artelier.artifacts.working_state import StoreStage
+from artelier.artifacts.write_decision import WriteRequest, artifact_of, asked_right, decide_write, prepare
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Erased, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, check_space, check_tenant, is_person
 from artelier.log import Batch, Blob, DataKey, Draft, Store, StreamAppend, Tx, check_subject
 from artelier.log.blobs import LARGE_BYTES
-from artelier.pii.placeholder import escape_json
+from artelier.pii.vault import escape_json
 
 PAGE_MAX = 1000
 """Rows of one answer."""

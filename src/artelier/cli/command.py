@@ -192,7 +192,7 @@ def _escape_typed(call: CliCall, given: dict[str, Any]) -> dict[str, Any]:
         return given
     if not call.settings.pii:
         return given
-    from artelier.pii.placeholder import escape_lookalikes
+    from artelier.pii.vault import escape_lookalikes
 
     def escape(value: Any) -> Any:
         if isinstance(value, str):

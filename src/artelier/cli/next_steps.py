@@ -13,10 +13,10 @@ from artelier.cli import display
 from artelier.cli.call import CliCall
 from artelier.errors import Erased, PriceUnknown
 from artelier.kernel.events import RunExhausted
-from artelier.kernel.limits.run_limits import RESETS
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import has_undone_since_end
 from artelier.kernel.run.crash_recovery import STALLED
+from artelier.kernel.run_limits import RESETS
 from artelier.log import run_stream
 from artelier.money import format_usd
 

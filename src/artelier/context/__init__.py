@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from artelier.context.builder import Context, ContextBuilder, template
     from artelier.context.compaction import CompactionStrategy, Estimator, kept_from
     from artelier.context.summarise import MessageBlock, Wish, compact
-    from artelier.kernel.prompt.delimiters import fence
+    from artelier.kernel.prompt.manifest import fence
     from artelier.tokens.estimate import cut
 
 __all__ = [
@@ -47,7 +47,7 @@ _HOMES = {
     "assemble": "artelier.context.assembly",
     "compact": "artelier.context.summarise",
     "cut": "artelier.tokens.estimate",
-    "fence": "artelier.kernel.prompt.delimiters",
+    "fence": "artelier.kernel.prompt.manifest",
     "kept_from": "artelier.context.compaction",
     "prompt_tokens": "artelier.context.assembly",
     "section_tokens": "artelier.context.assembly",

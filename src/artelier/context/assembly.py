@@ -10,7 +10,7 @@ import msgspec
 
 from artelier.errors import ContextTooLong, InvalidRequest
 from artelier.kernel import DroppedRecord, FixedPart, Prompt, RangePart, message_tokens
-from artelier.kernel.prompt.delimiters import balance_fences, fence
+from artelier.kernel.prompt.manifest import balance_fences, fence
 from artelier.ports.model import ChatMessage, Role
 from artelier.tokens import estimate_tokens
 from artelier.tokens.estimate import cut

@@ -19,7 +19,7 @@ import msgspec
 from artelier.context.assembly import Section, Source
 from artelier.errors import InvalidRequest
 from artelier.kernel import RangePart
-from artelier.kernel.prompt.delimiters import fence
+from artelier.kernel.prompt.manifest import fence
 from artelier.ports.memory import MemoryStore, seen_in
 
 # --------------------------------------------------------------------------- context

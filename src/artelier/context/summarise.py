@@ -17,7 +17,7 @@ from artelier.context.compaction import CompactionStrategy, extract
 from artelier.errors import Conflict, CorruptStore, Flow, StoreUnavailable
 from artelier.kernel import FixedPart, Prompt, RangePart, Run
 from artelier.kernel.events import ContextCompacted
-from artelier.kernel.prompt.delimiters import Quote, fence, lines
+from artelier.kernel.prompt.manifest import Quote, fence, lines
 from artelier.kernel.steps.failures import code_of
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage

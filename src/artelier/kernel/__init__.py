@@ -1,27 +1,27 @@
 """Runs and steps: durable, governed, replayable. Agents, operations and worlds stand on this."""
 
-from artelier.kernel.commands.reconciliation import reconcile
+from artelier.kernel.budget import Reservation
 from artelier.kernel.events import CAPPING, COUNTING, MOVING, DroppedRecord
 from artelier.kernel.export.transfer import Transferred, export_run, import_run
 from artelier.kernel.export.validator import read_header
 from artelier.kernel.history.comparison import compare
 from artelier.kernel.history.fork import fork
 from artelier.kernel.history.replay import Drive, Replayed, replay
-from artelier.kernel.limits.budget import Reservation
-from artelier.kernel.limits.rates import Rate
-from artelier.kernel.limits.run_limits import Opening
 from artelier.kernel.policy import Policy, check_grants
 from artelier.kernel.prompt.assembly import Renderer
 from artelier.kernel.prompt.conversation import Conversation, message_tokens
 from artelier.kernel.prompt.manifest import FixedPart, Manifest, Prompt, RangePart
-from artelier.kernel.prompt.request_diff import SharedPrefix, shared_prefix
+from artelier.kernel.prompt.request import SharedPrefix, shared_prefix
 from artelier.kernel.queries.reports import receipt_of, receipts_of
 from artelier.kernel.queries.runs import run_row
+from artelier.kernel.rates import Rate
+from artelier.kernel.reconciliation import reconcile
 from artelier.kernel.run.context import RunCore, find_driver
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
-from artelier.kernel.run.results import AgentResult, Approval, Limits, ModelResult, ToolResult
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import AgentResult, Approval, Limits, ModelResult, ToolResult
+from artelier.kernel.run_limits import Opening
 from artelier.kernel.steps.step_keys import result_id
 from artelier.kernel.tenants.registry import Tenant, TenantContext, Tenants
 from artelier.kernel.tenants.view import rates_view

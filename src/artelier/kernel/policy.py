@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from artelier.errors import InvalidRequest
 from artelier.kernel.events import ToolReconciled
-from artelier.kernel.limits.rates import NO_RATES, Rates, check_rates
+from artelier.kernel.rates import NO_RATES, Rates, check_rates
 from artelier.ports.pii import Detector
 from artelier.ports.tool import ToolPort
 from artelier.tokens import canonical_name
 
 if TYPE_CHECKING:
-    from artelier.kernel.history.recorded_calls import ForkEffects
+    from artelier.kernel.history.step_history import ForkEffects
     from artelier.pii.scrubber import Scrubber
 
 SECONDS_MAX = 100 * 366 * 86_400

@@ -13,8 +13,7 @@ import msgspec
 from artelier.errors import StepConflict
 from artelier.kernel import events as ev
 from artelier.kernel.queries.runs import ENDED, PUBLISHED
-from artelier.kernel.run.results import DRIFTED
-from artelier.kernel.run.status import RunStatus, quote_statuses
+from artelier.kernel.run.status import DRIFTED, RunStatus, quote_statuses
 from artelier.log import Applied, Tx, View
 
 SNAPSHOT_EVERY = 256

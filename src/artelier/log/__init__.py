@@ -1,6 +1,18 @@
 """Events, streams, blobs, hash chain, views: the truth that everything else is folded from."""
 
-from artelier.log.blobs import Blob, DataKey, blob_name, blob_ref, make_blob, prepared_blob
+from artelier.log.blobs import (
+    Blob,
+    Collected,
+    ContentErased,
+    DataKey,
+    Erasing,
+    Wiped,
+    blob_name,
+    blob_ref,
+    check_subject,
+    make_blob,
+    prepared_blob,
+)
 from artelier.log.contract import (
     Applied,
     Batch,
@@ -16,7 +28,6 @@ from artelier.log.contract import (
     missing_mark,
     stored_blob,
 )
-from artelier.log.erasure import Collected, ContentErased, Erasing, Wiped, check_subject
 from artelier.log.event import (
     GENESIS,
     BlobRef,

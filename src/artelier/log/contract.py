@@ -21,8 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, overload
 import msgspec
 
 from artelier.errors import CorruptStore, Erased, InvalidRequest, NotFound
-from artelier.log.blobs import Blob, DataKey, Secret, blob_name
-from artelier.log.erasure import Collected, Driving, Erasing, Wiped
+from artelier.log.blobs import Blob, Collected, DataKey, Driving, Erasing, Secret, Wiped, blob_name
 from artelier.log.event import BlobRef, Draft, Event, EventData, RawDraft, Stream
 from artelier.log.rate_windows import Asked, Change, Taken
 

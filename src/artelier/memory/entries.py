@@ -25,8 +25,7 @@ from artelier.memory.index.near_duplicates import duplicate_key
 from artelier.memory.memory_handle import ATTEMPTS_MAX, EVERYBODYS, MemoryScope, Sight, checked_key, too_busy
 from artelier.memory.queries import MemoryRow
 from artelier.memory.view import IdTaken, KeyApplied, TextKnown
-from artelier.ports.embedder import Embedder
-from artelier.ports.memory import Entry, Recalled
+from artelier.ports.memory import Embedder, Entry, Recalled
 
 TEXT_CHARS_MAX = 8_000
 """One entry (guess: two pages; more is a document)."""

@@ -20,7 +20,7 @@ from artelier.memory.index.memory_index import MemoryIndex
 
 if TYPE_CHECKING:
     from artelier.memory.index.score import Weights
-    from artelier.ports.embedder import Embedder
+    from artelier.ports.memory import Embedder
 
 ADVERSARIAL = 5
 """The category of questions that name the wrong person; it is counted apart."""

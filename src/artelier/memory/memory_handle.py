@@ -22,11 +22,11 @@ from artelier.artifacts import (
     static_decision,
 )
 from artelier.artifacts.queries import content_of
-from artelier.artifacts.write.space_session import Door
+from artelier.artifacts.space_session import Door
 from artelier.clock import Clock
 from artelier.errors import AccessDenied, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE, check_tenant
-from artelier.kernel.privacy.erasure import writing_key
+from artelier.kernel.erasure import writing_key
 from artelier.log import (
     Batch,
     Blob,
@@ -42,8 +42,7 @@ from artelier.log import (
     blob_name,
     prepared_blob,
 )
-from artelier.log.blobs import name_blob
-from artelier.log.erasure import IMPORTED
+from artelier.log.blobs import IMPORTED, name_blob
 from artelier.log.queries import keys_of_blobs
 from artelier.memory import events as ev
 from artelier.memory import queries

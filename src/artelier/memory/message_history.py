@@ -14,9 +14,9 @@ import msgspec
 
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
 from artelier.kernel.prompt.manifest import decode_message, decode_reply, message_of_reply, message_of_result
-from artelier.kernel.queries.agents import origin_before, spoken_runs
 from artelier.kernel.queries.content import conversation_names, messages_after
 from artelier.kernel.queries.steps import find_outcome
+from artelier.kernel.queries.tenants import origin_before, spoken_runs
 from artelier.log import Store, blob_name
 from artelier.memory.entries import check_query
 from artelier.memory.index.tokenizer import terms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from artelier.ids import MAIN_SPACE
-from artelier.kernel.queries.agents import KIN, kin_of
+from artelier.kernel.queries.tenants import KIN, kin_of
 from artelier.log import Store, Tx
 from artelier.log.queries import EventRow, events_at
 

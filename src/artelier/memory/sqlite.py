@@ -22,7 +22,7 @@ from artelier.memory.blocks import DEFAULT_BLOCKS
 from artelier.memory.store import MAX_ENTRIES, LogMemory, LogMemoryStore
 from artelier.memory.view import memory_view
 from artelier.pii.vault import sealer_from
-from artelier.ports.embedder import Embedder
+from artelier.ports.memory import Embedder
 from artelier.tools.skills.view import skills_view
 
 if TYPE_CHECKING:

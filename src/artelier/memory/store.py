@@ -33,8 +33,7 @@ from artelier.memory.index.near_duplicates import tokens_of
 from artelier.memory.memory_handle import EVERYBODYS, MemoryScope, Sight
 from artelier.memory.message_history import AgentHistory
 from artelier.memory.queries import memory_sizes
-from artelier.ports.embedder import Embedder
-from artelier.ports.memory import Block, Change, Entry, Found, Recalled
+from artelier.ports.memory import Block, Change, Embedder, Entry, Found, Recalled
 from artelier.ports.tool import ToolPort
 
 AGENTS_MAX = 256

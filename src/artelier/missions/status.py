@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.status import FINAL
 
 
 class TaskStatus(StrEnum):

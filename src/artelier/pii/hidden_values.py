@@ -16,8 +16,8 @@ from binascii import Error as NotBase64
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from artelier.pii.decoded_view import RULES, DecodedView, ValuePlace, unescape, view_of
 from artelier.pii.detectors import find_all
+from artelier.pii.detectors.text_view import RULES, DecodedView, ValuePlace, unescape, view_of
 from artelier.ports.pii import Detector
 
 DEPTH_MAX = 3

@@ -18,11 +18,14 @@ import msgspec
 from artelier.errors import InvalidRequest
 from artelier.log.blobs import Secret
 from artelier.log.contract import is_made
-from artelier.pii.decoded_view import RULES, ValuePlace, view_of
 from artelier.pii.detectors import find_all
-from artelier.pii.detectors.text_view import Shipped
+from artelier.pii.detectors.text_view import RULES, Shipped, ValuePlace, view_of
 from artelier.pii.hidden_values import places
-from artelier.pii.placeholder import (
+from artelier.pii.search_processes import INLINE_CHARS_MAX, PiiSearch
+from artelier.pii.vault import (
+    ERASED,
+    LOCKED,
+    Vault,
     escape_lookalikes,
     is_json,
     loses_fields,
@@ -30,8 +33,6 @@ from artelier.pii.placeholder import (
     placeholders_in,
     restore_values,
 )
-from artelier.pii.search_processes import INLINE_CHARS_MAX, PiiSearch
-from artelier.pii.vault import ERASED, LOCKED, Vault
 from artelier.ports.pii import Detector
 
 MEMO_MAX = 4_096

@@ -20,8 +20,8 @@ from artelier.log import Batch, DataKey, Draft, EventData, RawDraft, SqliteStore
 from artelier.log.blobs import Secret
 from artelier.log.contract import names_in, names_of
 from artelier.log.queries import stream_ids_in, tenant_key
-from artelier.pii.decoded_view import RULES, view_of
 from artelier.pii.detectors import find_all, pattern
+from artelier.pii.detectors.text_view import RULES, view_of
 from artelier.pii.scrubber import Scrubber
 from artelier.pii.search_processes import PiiSearch
 from artelier.pii.vault import Vault

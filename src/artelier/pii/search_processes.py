@@ -16,9 +16,8 @@ from typing import Any
 from artelier.child import ChildPool, ChildStopped, Question
 from artelier.confinement import Needs
 from artelier.errors import Exhausted, InvalidRequest, PatternTimeout, ToolFailed
-from artelier.pii.decoded_view import RULES, ValuePlace
 from artelier.pii.detectors.search import TenantPattern
-from artelier.pii.detectors.text_view import Shipped
+from artelier.pii.detectors.text_view import RULES, Shipped, ValuePlace
 from artelier.pii.hidden_values import TextWindow, join_places, places, windows
 from artelier.ports.pii import Detector
 
@@ -108,7 +107,7 @@ class PiiSearch:
     def __init__(self) -> None:
         self._turns = PlaceTurns(PLACES)
         self._pool = ChildPool(
-            "artelier.pii.worker",
+            "artelier.pii.search_worker",
             first={"detectors": [], "text": "", "rules": RULES},
             # Detectors load numbering plans as they meet them, and patterns have a helper of their own.
             needs=Needs(walls=("limits", "namespaces", "privileges")),

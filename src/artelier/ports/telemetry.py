@@ -1,7 +1,7 @@
 """The interface of a watcher: the kernel tells it runs, model and tool calls, and replayed steps.
 
 A watcher only listens: it changes nothing, and what it raises is no error of the run
-(`telemetry/safe_wrapper.py`). Without one the kernel makes no call at all. Read next: `telemetry/spans.py`,
+(`telemetry/export.py`). Without one the kernel makes no call at all. Read next: `telemetry/spans.py`,
 the adapter to OpenTelemetry.
 """
 

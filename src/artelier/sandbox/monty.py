@@ -23,8 +23,16 @@ from artelier.confinement import plan_of, program_launcher
 from artelier.errors import InvalidRequest, Refused
 from artelier.ports.sandbox import SandboxLimits, SandboxResult
 from artelier.sandbox.dialect_check import CODE_BYTES_MAX, costly
-from artelier.sandbox.errors import SandboxError, judge
-from artelier.sandbox.protocol import Done, HostCall, TurnFeed, answer_call, proceed, start
+from artelier.sandbox.protocol import (
+    Done,
+    HostCall,
+    SandboxError,
+    TurnFeed,
+    answer_call,
+    judge,
+    proceed,
+    start,
+)
 from artelier.sandbox.values_codec import NotData, data
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import hmac
 
 from artelier.clock import Clock
 from artelier.errors import Conflict
-from artelier.kernel.privacy.erasure import Erasure, Preview
+from artelier.kernel.erasure import Erasure, Preview
 from artelier.server.security.login_sessions import Sessions
 
 CONFIRM_S = 600

@@ -39,7 +39,7 @@ from artelier.errors import (
     TooManyAtOnce,
 )
 from artelier.pii.scrubber_registry import marked_wire
-from artelier.sandbox.errors import SandboxError
+from artelier.sandbox.protocol import SandboxError
 
 logger = logging.getLogger("artelier.server")
 

@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.types import Message
 
 from artelier.app import TenantKernel
+from artelier.kernel.pii_scrubber import RESTORE
 from artelier.kernel.policy import is_granted
-from artelier.kernel.privacy.pii_scrubber import RESTORE
 from artelier.log.blobs import LARGE_BYTES
 from artelier.server.live.hub import EventStream
 from artelier.server.security.connection_limits import may_hold_placeholders

@@ -6,17 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.telemetry.export import exporting
-    from artelier.telemetry.safe_wrapper import GuardedTelemetry, telemetry_of
+    from artelier.telemetry.export import GuardedTelemetry, exporting, telemetry_of
     from artelier.telemetry.spans import OpenTelemetry
 
 __all__ = ["GuardedTelemetry", "OpenTelemetry", "exporting", "telemetry_of"]
 
 _HOMES = {
-    "GuardedTelemetry": "safe_wrapper",
+    "GuardedTelemetry": "export",
     "OpenTelemetry": "spans",
     "exporting": "export",
-    "telemetry_of": "safe_wrapper",
+    "telemetry_of": "export",
 }
 
 

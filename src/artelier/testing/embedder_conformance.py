@@ -16,7 +16,7 @@ import pytest
 
 from artelier.errors import InvalidRequest
 from artelier.memory.index.index_entry import as_list, from_blob, to_blob
-from artelier.ports.embedder import Embedder
+from artelier.ports.memory import Embedder
 
 NEAR = ("The dog sleeps in the garden.", "A dog is sleeping in our garden.")
 FAR = "Quarterly revenue rose by nine percent."

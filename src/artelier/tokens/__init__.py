@@ -7,8 +7,16 @@ from artelier.tokens.estimate import (
     tokens_of_counts,
     upper_bound_tokens,
 )
-from artelier.tokens.model_info import PartialWindow, Window, Windows, canonical_name
-from artelier.tokens.prices import ModelPrices, TieredPrice, cost_microusd, upper_bound_microusd
+from artelier.tokens.model_info import (
+    ModelPrices,
+    PartialWindow,
+    TieredPrice,
+    Window,
+    Windows,
+    canonical_name,
+    cost_microusd,
+    upper_bound_microusd,
+)
 
 __all__ = [
     "Calibration",

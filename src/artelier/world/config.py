@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from artelier.artifacts.access.bill import PRICE_MAX
+from artelier.artifacts.access import PRICE_MAX
 from artelier.artifacts.content import check_json
 from artelier.errors import InvalidArtifact, InvalidConfig, InvalidRequest
 from artelier.kernel.policy import check_models

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from artelier.artifacts import Interpreter, Space
 from artelier.errors import Flow
 from artelier.kernel import ModelResult, OpenRun, Prompt, Run, Services, TenantState
-from artelier.kernel.limits.run_limits import count_also, counters_of
 from artelier.kernel.queries.runs import is_imported
 from artelier.kernel.queries.steps import step_of
+from artelier.kernel.run_limits import count_also, counters_of
 from artelier.log import StreamAppend
 from artelier.tokens import Window
 from artelier.world.agent import GOES_ON

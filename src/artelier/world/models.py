@@ -16,7 +16,7 @@ from artelier.errors import ArtelierError, MissingKey, NotGranted, UnknownModel
 from artelier.kernel.policy import check_models, is_granted, may_use_model
 from artelier.memory.embedders.registry import REGISTERED
 from artelier.models.vendors import VENDORS
-from artelier.ports.embedder import Ask, Payer
+from artelier.ports.memory import Ask, Payer
 from artelier.tokens.model_info import canonical_name
 from artelier.world.agent import AgentSpec, is_agents_own, read_agent
 from artelier.world.config import WorldConfig

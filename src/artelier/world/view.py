@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.json import encode
 
-from artelier.artifacts.access.bill import account_of
+from artelier.artifacts.access import account_of
 from artelier.artifacts.events import (
     Act,
     ArtifactCharged,

@@ -14,20 +14,20 @@ from typing import Any, cast
 import msgspec
 
 from artelier.artifacts import AccessDecision, Artifacts, Bill, Ref, Service, Space, Working, account_of
-from artelier.artifacts.access.bill import PRICE_MAX
+from artelier.artifacts.access import PRICE_MAX
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.write.write_decision import WriteRequest, decide_write
+from artelier.artifacts.write_decision import WriteRequest, decide_write
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import OPERATOR, check_world
-from artelier.kernel.limits.run_limits import set_cap, used_of
+from artelier.kernel.run_limits import set_cap, used_of
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob
 from artelier.log.queries import Look
 from artelier.memory.embedders.registry import DeskPayer
 from artelier.money import SCRIP, parse_usd
 from artelier.operations.profile.profile_reader import register_profiles
-from artelier.ports.embedder import paid_by
+from artelier.ports.memory import paid_by
 from artelier.tokens.model_info import canonical_name
 from artelier.world import events as ev
 from artelier.world.actions.effects import check_account

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+import artelier.kernel.budget
 import artelier.kernel.history.drift
-import artelier.kernel.limits.budget
 import artelier.kernel.run.delivery
 import artelier.kernel.steps.model_call
 import artelier.kernel.tool_calls.compensation_plan
@@ -128,7 +128,7 @@ def _forgiven_overrun() -> AbstractContextManager[None]:
 
         return check_nothing
 
-    return _wrapped(artelier.kernel.limits.budget, "check_available", wrap)
+    return _wrapped(artelier.kernel.budget, "check_available", wrap)
 
 
 def _unbilled_cancel() -> AbstractContextManager[None]:

@@ -21,7 +21,7 @@ from artelier.artifacts.queries import ids_below, newest_version, versions_below
 from artelier.errors import Conflict, CorruptStore, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Services
-from artelier.kernel.queries.agents import newest_outcome_like, newest_settings
+from artelier.kernel.queries.tenants import newest_outcome_like, newest_settings
 from artelier.log import Batch, Store, decode_stored, stored_blob
 from artelier.memory.memory_handle import short
 from artelier.memory.queries import attached_blocks, changed_blocks, embedder_of, find_memory, kin_memories

@@ -23,7 +23,7 @@ from artelier.kernel import Services
 from artelier.kernel.export.archive import FORMAT, SIZE_BYTES_MAX, VERSION, Header
 from artelier.kernel.export.transfer import KeyStore, StorePart, import_file, write_file
 from artelier.kernel.export.writer import streams_of
-from artelier.kernel.queries.agents import kin_run, kin_runs
+from artelier.kernel.queries.tenants import kin_run, kin_runs
 from artelier.log import Store, Stream
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.queries import kin_entries, kin_memory

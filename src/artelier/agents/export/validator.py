@@ -27,7 +27,7 @@ from artelier.errors import Conflict, InvalidExport, InvalidRequest
 from artelier.ids import MAIN_SPACE, check_artifact_id
 from artelier.kernel import Services
 from artelier.kernel.export.archive import Arrival, Belongings, Header
-from artelier.kernel.queries.agents import kin_run, kin_run_in
+from artelier.kernel.queries.tenants import kin_run, kin_run_in
 from artelier.log import Blob, EventData, Tx, blob_name, make_blob
 from artelier.memory import events as ev
 from artelier.memory.blocks import BLOCKS_MAX, LIMIT_CHARS_MAX, check_label

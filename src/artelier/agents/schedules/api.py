@@ -22,7 +22,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Blob, BlobRef, Draft, EventData, StreamAppend, check_subject, prepared_blob
 from artelier.log.contract import stored_name
 from artelier.money import parse_usd
-from artelier.pii.placeholder import escape_json
+from artelier.pii.vault import escape_json
 
 ATTEMPTS_MAX = 20
 """How often a change is decided anew because a firing was faster."""

@@ -15,7 +15,7 @@ from artelier.ports.tool import ToolContext
 from artelier.tools import Tool, tool
 
 if TYPE_CHECKING:
-    from artelier.kernel.history.recorded_calls import ForkEffects
+    from artelier.kernel.history.step_history import ForkEffects
 
 
 READ_ON = "read_artifact"

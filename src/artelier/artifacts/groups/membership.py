@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from artelier.artifacts.access.decision import permit
-from artelier.artifacts.access.rules import check_principal
+from artelier.artifacts.access import check_principal
+from artelier.artifacts.contracts import permit
 from artelier.artifacts.events import ArtifactWritten, GroupJoined, GroupLeft, artifact_stream
 from artelier.artifacts.groups.queries import (
     GROUP_KIND,
@@ -25,7 +25,7 @@ from artelier.artifacts.groups.queries import (
 )
 from artelier.artifacts.queries import Standing, load_shared
 from artelier.artifacts.ref import Ref, check_new_id, safe_repr
-from artelier.artifacts.write.space_session import ATTEMPTS_MAX, Door, too_busy
+from artelier.artifacts.space_session import ATTEMPTS_MAX, Door, too_busy
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import MAIN_SPACE
 from artelier.log import Batch, Draft, StreamAppend, Tx

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from artelier.artifacts.access.rules import GROUP, PRINCIPALS_MAX, Access
+from artelier.artifacts.access import GROUP, PRINCIPALS_MAX, Access
 from artelier.errors import Conflict, LimitReached
 from artelier.ids import MAIN_SPACE
 from artelier.log import Store, Stream, Tx

@@ -13,17 +13,15 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from artelier.artifacts.access.bill import Bill, account_of
-from artelier.artifacts.access.contracts import WALL, Decisions, Gate, Interpreter
-from artelier.artifacts.access.decision import Verdict, judge, version_at
-from artelier.artifacts.access.rules import check_principal
+from artelier.artifacts.access import Bill, account_of, check_principal
 from artelier.artifacts.content import canonical_json, decode_content
+from artelier.artifacts.contracts import WALL, Decisions, Gate, Interpreter, Verdict, judge, version_at
 from artelier.artifacts.events import ArtifactInvoked
 from artelier.artifacts.invoke.program import EntryProgram, check_call, program_of
 from artelier.artifacts.kinds import runnable_code
 from artelier.artifacts.queries import Standing
 from artelier.artifacts.ref import ACTORS, Ref, check_new_id
-from artelier.artifacts.write.state import Stage, Working
+from artelier.artifacts.working_state import Stage, Working
 from artelier.errors import AccessDenied, External, Flow, InvalidArguments, InvalidArtifact, InvalidRequest
 from artelier.ledger import Posting
 from artelier.money import SCRIP

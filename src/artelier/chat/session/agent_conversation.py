@@ -17,8 +17,7 @@ from artelier.context.builder import shipped_text
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.kernel import AgentResult, Renderer, Run, run_row
 from artelier.kernel.events import ContextAssembled
-from artelier.kernel.prompt.delimiters import fence
-from artelier.kernel.prompt.manifest import canonical, message_of_reply
+from artelier.kernel.prompt.manifest import canonical, fence, message_of_reply
 from artelier.kernel.queries.content import blob_json, count_messages, newest_message, shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import RunRow, numbered_run

@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, LeaseHeld, RunStopped, RunSuspended
-from artelier.kernel import OpenRun, reconcile, run_row
-from artelier.kernel.commands import control_stream
-from artelier.kernel.commands.control_stream import REOPEN, Given
+from artelier.kernel import OpenRun, control_stream, reconcile, run_limits, run_row
+from artelier.kernel.control_stream import REOPEN, Given
 from artelier.kernel.history.drift import newest_drift
-from artelier.kernel.limits import run_limits
-from artelier.kernel.limits.run_limits import cap_values, encode_limits
-from artelier.kernel.privacy.pii_scrubber import is_known
+from artelier.kernel.pii_scrubber import is_known
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow
 from artelier.kernel.run.context import is_final
 from artelier.kernel.run.waits import microseconds
+from artelier.kernel.run_limits import cap_values, encode_limits
 from artelier.kernel.tool_calls.compensation import compensate_ended
 from artelier.log import EventData
 from artelier.money import parse_usd
-from artelier.pii.placeholder import escape_json
+from artelier.pii.vault import escape_json
 
 if TYPE_CHECKING:
     from artelier.kernel import Services, TenantState
-    from artelier.kernel.run.results import CompensationResult, Limits
+    from artelier.kernel.run.status import CompensationResult, Limits
     from artelier.log import EventData
     from artelier.ports.tool import ToolPort
 

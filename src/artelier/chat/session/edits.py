@@ -15,7 +15,7 @@ from artelier.chat.turn.turn_events import session_stream
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, SequenceConflict
 from artelier.log import Batch, Blob, BlobRef, DataKey, Draft, EventData, StreamAppend, prepared_blob
 from artelier.operations import events as ev
-from artelier.pii.placeholder import escape_json
+from artelier.pii.vault import escape_json
 
 ATTEMPTS_MAX = 50
 """At an event, while others write to the same chat."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any
 
-from artelier.artifacts.access.rules import check_principal
+from artelier.artifacts.access import check_principal
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key, left_unbegun
 from artelier.chat.rows.branches import MAIN, run_name

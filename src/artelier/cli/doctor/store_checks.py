@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from artelier.cli.call import CliCall, file_of
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.errors import ArtelierError, InvalidConfig
-from artelier.log.keyring import SECRET_BYTES
+from artelier.log.blobs import SECRET_BYTES
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -65,7 +65,7 @@ def _check_open(call: CliCall, path: Path) -> Looked:
 async def _database(kernel: Kernel, path: Path) -> Finding:
     """Opened and migrated by now; an empty batch says whether somebody else has it locked."""
     from artelier.log import Batch
-    from artelier.log.sqlite.migrations import SCHEMA_VERSION
+    from artelier.log.sqlite.schema import SCHEMA_VERSION
 
     await kernel.store.append(Batch())
     size = path.stat().st_size / 1024**2

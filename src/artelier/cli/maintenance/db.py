@@ -16,7 +16,7 @@ async def migrate(call: CliCall) -> None:
     """
     from pathlib import Path
 
-    from artelier.log.sqlite.migrations import SCHEMA_VERSION
+    from artelier.log.sqlite.schema import SCHEMA_VERSION
 
     path = Path(file_of(call.database))
     is_new = not path.exists()

@@ -12,7 +12,7 @@ from artelier.cli.command import alone, command
 from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from artelier.kernel.privacy.erasure import Erasure
+    from artelier.kernel.erasure import Erasure
 
 app = alone()
 

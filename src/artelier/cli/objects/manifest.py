@@ -154,7 +154,7 @@ async def render(call: CliCall, step: Step) -> None:
     async with call.kernel() as kernel:
         runs = kernel.for_tenant(call.tenant)
         request, erased = await runs.shown(*await _locate_step(runs, step))
-    from artelier.kernel.privacy.erasure import LOCKED
+    from artelier.kernel.erasure import LOCKED
 
     for what in erased:
         locked = what.removesuffix(f" {LOCKED}")

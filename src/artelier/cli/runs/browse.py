@@ -168,7 +168,7 @@ async def tail(
 async def _follow(
     call: CliCall, kernel: Kernel, story: Narration, run: str, *, position: int, after: int
 ) -> None:
-    from artelier.kernel.run.results import FINAL
+    from artelier.kernel.run.status import FINAL
     from artelier.log import run_stream
 
     runs, stream = kernel.for_tenant(call.tenant), run_stream(call.tenant, run)

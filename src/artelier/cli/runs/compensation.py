@@ -14,7 +14,7 @@ from artelier.cli.runs.app import RunId, app
 from artelier.errors import RunSuspended
 
 if TYPE_CHECKING:
-    from artelier.kernel.run.results import CompensationResult
+    from artelier.kernel.run.status import CompensationResult
 
 
 @command(app, name="compensate", example="artelier runs compensate refunds-march --tools refunds.py")

@@ -176,7 +176,7 @@ async def _let_go_on(call: CliCall, kernel: Kernel, run: dict[str, Any]) -> bool
 async def _only_capped(call: CliCall, kernel: Kernel, run: dict[str, Any], caps: Mapping[str, Any]) -> bool:
     """Set the caps of a run that only other code can drive; whether it is one."""
     from artelier.cli.next_steps import go_on, way_on
-    from artelier.kernel.run.results import FINAL
+    from artelier.kernel.run.status import FINAL
 
     runs, run_id = kernel.for_tenant(call.tenant), run["id"]
     if run["status"] in FINAL:
@@ -206,7 +206,7 @@ async def resume_and_drive(
     from artelier.agents.loop_registry import code_needed, model_of
     from artelier.cli.next_steps import go_on
     from artelier.cli.run_driver import drive
-    from artelier.kernel.run.results import FINAL
+    from artelier.kernel.run.status import FINAL
 
     runs = kernel.for_tenant(call.tenant)
     shown = await runs.show(run_id)

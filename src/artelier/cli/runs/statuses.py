@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artelier.errors import InvalidRequest
-from artelier.kernel.run.results import FINAL, RESUMABLE
+from artelier.kernel.run.status import FINAL, RESUMABLE
 
 
 def check_status(status: str | None) -> None:

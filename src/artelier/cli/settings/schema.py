@@ -21,8 +21,8 @@ from artelier.ports.model import Price
 from artelier.tokens.model_info import PartialWindow
 
 if TYPE_CHECKING:
-    from artelier.kernel.limits import rates as speeds
-    from artelier.kernel.limits.rates import Quota, Quotas
+    from artelier.kernel import rates as speeds
+    from artelier.kernel.rates import Quota, Quotas
     from artelier.tools.http.rules import HttpRule
 
 
@@ -289,7 +289,7 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
 
 def _quotas(table: QuotasTable) -> Quotas | None:
     """Return the quotas of a file; None if it says nothing of them."""
-    from artelier.kernel.limits.rates import Quota, Quotas
+    from artelier.kernel.rates import Quota, Quotas
 
     if not table.model_fields_set:
         return None
@@ -301,7 +301,7 @@ def _governing(
     found: SettingsFile, raw: str, file: Path
 ) -> tuple[tuple[str, ...] | None, dict[str, speeds.Rate], tuple[HttpRule, ...]]:
     """Return who may be called, and how fast. Errors: `InvalidConfig` with the line of the table."""
-    from artelier.kernel.limits import rates as speeds
+    from artelier.kernel import rates as speeds
     from artelier.kernel.policy import check_models
     from artelier.tools.http.rules import rules_from
 

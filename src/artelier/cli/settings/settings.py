@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
-    from artelier.kernel.limits.rates import Quotas
+    from artelier.kernel.rates import Quotas
     from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort

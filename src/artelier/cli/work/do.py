@@ -167,7 +167,7 @@ async def _conduct_mission(
 async def _gone_on(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish, plan: Any) -> AgentResult:
     """A run that is there, with its launch answered by an edited plan if one is given."""
     from artelier.cli.runs.control import resume_and_drive
-    from artelier.kernel.privacy.erasure import check_about
+    from artelier.kernel.erasure import check_about
 
     if wish.subject:
         await check_about(kernel.store, call.tenant, run_id, wish.subject)

@@ -60,7 +60,7 @@ async def run(
     """
     from artelier.cli.run_ids import fresh_id
     from artelier.cli.work.sigterm import end_on_sigterm
-    from artelier.kernel.run.results import FINAL
+    from artelier.kernel.run.status import FINAL
     from artelier.tools.tool_file import tools_in
 
     usd = call.dollars(budget_usd)

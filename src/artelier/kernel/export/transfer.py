@@ -52,7 +52,7 @@ from artelier.log import (
     tenant_stream,
 )
 from artelier.log.blobs import name_blob
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 
 if TYPE_CHECKING:
     from artelier.pii.scrubber import Scrubber

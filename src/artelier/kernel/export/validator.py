@@ -33,7 +33,7 @@ from artelier.kernel.export.archive import (
     RunLine,
 )
 from artelier.kernel.export.writer import check_place, check_stream, head_refs
-from artelier.kernel.limits.run_limits import check_scopes
+from artelier.kernel.run_limits import check_scopes
 from artelier.ledger import Count, Moving, Posting, may_owe
 from artelier.ledger.view import AMOUNT_MAX
 from artelier.log import GENESIS, EventData, RawDraft, Stream, blob_name, blob_ref

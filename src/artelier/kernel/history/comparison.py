@@ -16,7 +16,7 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, earlier_events, lineage
 from artelier.kernel.history.step_history import PAGE
 from artelier.kernel.prompt.assembly import Renderer
-from artelier.kernel.prompt.request_diff import Shape, difference
+from artelier.kernel.prompt.request import Shape, difference
 from artelier.kernel.queries.reports import run_object
 from artelier.kernel.queries.runs import RunRow, run_row
 from artelier.kernel.queries.steps import find_step

@@ -20,7 +20,7 @@ import msgspec
 from artelier.errors import InvalidRequest, ReplayMismatch, RunStopped
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import cancel_left, return_held_money
+from artelier.kernel.control_stream import cancel_left, return_held_money
 from artelier.kernel.history.comparison import keyed_kinds
 from artelier.kernel.history.fork import unheard
 from artelier.kernel.history.fork_lineage import Place, earlier_events, key_owner_of, lineage

@@ -16,17 +16,26 @@ import msgspec
 from artelier.errors import Conflict, InvalidRequest, MissingKey, NotFound, SequenceConflict
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import beside
-from artelier.kernel.history.fork_effects import OWN_NAMES, check_effects, effects_of, fork_folder, refs_of
+from artelier.kernel.control_stream import beside
+from artelier.kernel.history.fork_effects import (
+    OWN_NAMES,
+    Uses,
+    before_step,
+    check_effects,
+    check_refs,
+    compose_refs,
+    effects_of,
+    fork_folder,
+    refs_of,
+)
 from artelier.kernel.history.fork_lineage import Place, key_of, lineage
-from artelier.kernel.history.fork_refs import Uses, before_step, check_refs, compose_refs
-from artelier.kernel.limits.run_limits import completed_cycles, resets_of
 from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.queries.runs import RunRow, count_between, run_row
 from artelier.kernel.queries.steps import step_records
 from artelier.kernel.queries.tenants import run_key
-from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import FINAL
+from artelier.kernel.run_limits import completed_cycles, resets_of
 from artelier.ledger.queries import scope_limits
 from artelier.log import Batch, Blob, Draft, EventData, StreamAppend, make_blob, run_stream
 from artelier.log.queries import stream_events

@@ -7,20 +7,28 @@ crash. See docs/decisions/0029-forks.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from artelier.errors import InvalidRequest, ToolFailed
+from artelier.artifacts.queries import artifact_exists, find_kind
+from artelier.artifacts.ref import substitute
+from artelier.errors import ArtelierError, InvalidRequest, MissingKey, NotFound, ToolFailed
+from artelier.ids import MAIN_SPACE
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import OPEN_END, Place, changes_of, lineage
-from artelier.kernel.history.recorded_calls import ForkEffects, RecordedCall
-from artelier.kernel.queries.runs import run_row
-from artelier.kernel.queries.steps import calls_below, find_step
+from artelier.kernel.history.step_history import ForkEffects, RecordedCall
+from artelier.kernel.prompt.assembly import Renderer
+from artelier.kernel.queries.content import shown_json
+from artelier.kernel.queries.runs import run_row, tree_below
+from artelier.kernel.queries.steps import calls_below, find_step, oldest_open_tool
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.step_keys import id_part
 from artelier.log import run_stream
+from artelier.log.queries import stream_events
 from artelier.ports.tool import ToolPort
+from artelier.tokens import canonical_name
 
 RECORD = "record"
 """As `settled_by`: the outcome is that of a recorded call, and nothing was dispatched."""
@@ -195,3 +203,257 @@ async def _is_shared(services: Services, place: Place, step: str) -> bool:
     if found is None or found.status != "completed":
         return False
     return found.completed is not None and found.completed <= place.upto
+
+
+# --------------------------------------------------------------------------- fork refs
+# The refs that a fork replaces: each must be one that the origin's history used, by one that exists.
+
+SKILL_TOOLS = frozenset(("load_skill", "use_skill", "unload_skill", "read_skill_file"))
+"""Tools whose arguments name skills."""
+
+ASSIGNED = frozenset(("agent", "task", "membrane", "steering"))
+"""Kinds of artifacts that a run reads when it is started; what they said is in its settings."""
+
+REF_CHARS_MAX = 300
+"""Of a text in settings, arguments and results that may be a ref."""
+
+
+INHERITED = 0
+"""As the seq of a use: in the history that the run shares with the runs it was forked from."""
+
+
+class Uses(NamedTuple):
+    """The places in a run's own stream where a fork can begin, so that what it replaces is used after it."""
+
+    first: int | None
+    """The event before the first step that used any of it; None if no event of the run's own did."""
+    last: dict[str, int]
+    """By ref: the last event after which it was still used; 0 if only the shared history used it."""
+
+
+async def check_refs(
+    services: Services,
+    tenant: str,
+    places: Sequence[Place],
+    refs: Mapping[str, str],
+    given: Mapping[str, str],
+) -> Uses:
+    """Return where the replaced refs were used, and refuse a replacement that would do nothing.
+
+    `given`: what the origin replaces itself, as a fork. Its record names what it used instead.
+    Errors: `NotFound` for a ref that the origin, all of its history and the runs below it never used, and
+    for one that does not exist; `InvalidRequest` for what the run was assigned when it began.
+    Cost: O(the origin's history), if there are refs.
+    """
+    if not refs:
+        return Uses(None, {})
+    used = await _used(services, tenant, places)
+    firsts: list[int] = []
+    last: dict[str, int] = {}
+    for old, new in refs.items():
+        seqs = await _seqs(services, tenant, old, used)
+        if not seqs:
+            raise NotFound(
+                f"run {places[0].run_id!r} never used {old!r}, so that a fork cannot replace it",
+                expected="an artifact, skill, memory block, tool or model of its history",
+                hint=f"`artelier runs steps {places[0].run_id}` and `artelier manifest show` name them.",
+            )
+        await _check_kind(services, tenant, old)
+        if not await _exists(services, tenant, old, new, used):
+            raise NotFound(f"there is no {new!r} to use in place of {old!r}")
+        if old in given and old not in given.values():  # its code says so, and its record the other name
+            seqs = seqs | await _seqs(services, tenant, given[old], used)
+        own = sorted(seq for seq in seqs if seq != INHERITED)
+        firsts += [seq for seq in own if seq != OPEN_END][:1]
+        last[old] = max(1, own[-1] - 1) if own else 0
+    if not firsts:
+        return Uses(None, last)
+    return Uses(await before_step(services, places[0], min(firsts)), last)
+
+
+def compose_refs(given: Mapping[str, str], refs: Mapping[str, str]) -> dict[str, str]:
+    """Return what a fork of a fork replaces: each name is looked up once in it, and never again.
+
+    A name of the origin's record is what the origin used in place of another, and whatever led to it leads to
+    the new one. A name that the origin replaced itself is a name of its code: the nearer word counts.
+    """
+    found: dict[str, str] = {}
+    for old, one in given.items():
+        new = substitute(one, refs)
+        found[old] = new if new != one else refs.get(canonical_name(one), one)
+    targets = set(given.values())
+    return found | {old: new for old, new in refs.items() if old not in given or old not in targets}
+
+
+async def before_step(services: Services, origin: Place, seq: int) -> int:
+    """Return the event to begin after: one at which no call of a tool is under way."""
+    at = max(1, seq - 1)
+    while True:
+        oldest = await oldest_open_tool(services.store, origin.stream_id, at)
+        if oldest is None:
+            return at
+        at = max(1, oldest - 1)
+
+
+def _seqs_by_text() -> defaultdict[str, set[int]]:
+    return defaultdict(set)
+
+
+class _Used:
+    """The uses in a history by kind, each with the `seq` of the first event of every step that made it."""
+
+    def __init__(self) -> None:
+        self.models = _seqs_by_text()
+        self.assigned_models = _seqs_by_text()
+        """Those that a run was started with."""
+        self.tools = _seqs_by_text()
+        """Those that were called."""
+        self.offered = _seqs_by_text()
+        """Tools in prompts."""
+        self.skills = _seqs_by_text()
+        self.texts = _seqs_by_text()
+        """What may be a ref of an artifact: sources of prompts, texts in arguments and settings."""
+        self.known: set[str] = set()
+        """Tools that a run had, whether or not it used them."""
+        self.listed: set[str] = set()
+        """Texts in recorded results: names of skills that were there to be used, among others."""
+
+
+async def _used(services: Services, tenant: str, places: Sequence[Place]) -> _Used:
+    found = _Used()
+    seen: set[int] = set()
+    for place in places:
+        firsts: dict[str, int] = {}
+        tree = await tree_below(services.store, tenant, place.stream_id)
+        for stream, run_id, step in tree:  # the root's own events come first
+            if stream in seen:
+                continue
+            seen.add(stream)
+            renderer = await Renderer.open(services, tenant, run_id, forgiving=True)
+            for row in await stream_events(services.store, stream, *_KINDS):
+                data, seq = row.decode(), row.seq
+                if stream == place.stream_id:
+                    key: str = getattr(data, "key", "")
+                    cycle = firsts.setdefault(key.partition("/")[0], seq)
+                    seq = firsts.setdefault(key, seq)
+                    # What a prompt shows, its cycle may have read in a step of its own.
+                    seq = cycle if isinstance(data, ev.ContextAssembled) else seq
+                else:
+                    seq = firsts.get(step or "", 1)
+                seq = seq if place is places[0] else INHERITED
+                await _note(services, tenant, found, data, renderer, seq)
+    return found
+
+
+async def _note(
+    services: Services, tenant: str, found: _Used, data: Any, renderer: Renderer, seq: int
+) -> None:
+    if isinstance(data, ev.ContextAssembled):
+        manifest = await renderer.manifest(data.key)
+        for part in manifest.parts:
+            sources = {source.partition(" (")[0] for source in part.src}
+            _add(found.skills, (plain_ref(one) for one in sources if one.startswith("skill:")), seq)
+            _add(found.texts, map(plain_ref, sources), seq)
+        if manifest.tools is not None:
+            _add(found.offered, _names(await shown_json(services, tenant, manifest.tools)), seq)
+    elif isinstance(data, ev.ModelRequested):
+        found.models[data.model].add(seq)
+    elif isinstance(data, ev.ToolRequested):
+        found.tools[data.name].add(seq)
+        texts = _texts(await shown_json(services, tenant, data.arguments))
+        _add(found.skills if data.name in SKILL_TOOLS else found.texts, texts, seq)
+    elif isinstance(data, ev.RunStarted):
+        if data.model:
+            found.assigned_models[canonical_name(data.model)].add(seq)
+        found.known |= set(_names(await shown_json(services, tenant, data.tools)))
+        texts = set(_texts(await shown_json(services, tenant, data.settings)))
+        _add(found.texts, texts, seq)
+        if seq != INHERITED:  # no event says where the last use of a setting is
+            _add(found.texts, texts, OPEN_END)
+    elif isinstance(data, ev.StepCompleted):
+        found.listed |= set(_texts(await shown_json(services, tenant, data.result)))
+
+
+def _add(to: defaultdict[str, set[int]], texts: Iterable[str], seq: int) -> None:
+    for text in texts:
+        to[text].add(seq)
+
+
+def _names(tools: Any) -> list[str]:
+    """Return the names in a recorded list of tools; none of one that was erased."""
+    listed = cast("list[dict[str, Any]]", tools) if isinstance(tools, list) else []
+    return [str(one.get("name", "")) for one in listed]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the short texts in JSON data."""
+    left: list[Any] = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str) and len(one) <= REF_CHARS_MAX:
+            yield one
+        elif isinstance(one, dict):
+            left.extend(cast("dict[str, Any]", one).values())
+        elif isinstance(one, list):
+            left.extend(cast("list[Any]", one))
+
+
+async def _seqs(services: Services, tenant: str, old: str, used: _Used) -> set[int]:
+    """Return where a ref was used; empty if nowhere."""
+    model = canonical_name(old)
+    for found, name in (
+        (used.tools, old),
+        (used.offered, old),
+        (used.models, model),
+        (used.assigned_models, model),
+        (used.skills, old),
+    ):
+        if name in found:
+            # Of a tool that was called, what counts is the calls, and not each prompt that offers it.
+            return set(found[name])
+    if not await artifact_exists(services.store, tenant, old):
+        return set()
+    # Some prompts name an artifact without its version: then it must at least have this one.
+    id_, mark, _ = old.partition("@")
+    named = {old, id_} if mark else {one for one in used.texts if one.partition("@")[0] == old}
+    return {seq for one in named for seq in used.texts.get(one, ())}
+
+
+async def _exists(services: Services, tenant: str, old: str, new: str, used: _Used) -> bool:
+    """Return True if the new ref can stand for the old: a tool for a tool, a model for a model."""
+    if old in used.tools or old in used.offered:
+        return new in services.tools or new in used.known or new in used.tools
+    if canonical_name(old) in used.models or canonical_name(old) in used.assigned_models:
+        try:
+            services.model(new)
+        except MissingKey:
+            return True  # its steps may be driven by a process that has the key
+        except ArtelierError:
+            return False
+        return True
+    if old in used.skills:
+        return new in used.skills or new in used.listed
+    return await artifact_exists(services.store, tenant, new)
+
+
+async def _check_kind(services: Services, tenant: str, old: str) -> None:
+    """Errors: `InvalidRequest` for what a run was assigned: a fork has it in its settings."""
+    kind = await find_kind(services.store, tenant, MAIN_SPACE, old.partition("@")[0])
+    if kind in ASSIGNED:
+        raise InvalidRequest(
+            f"{old!r} is what the run was assigned when it began",
+            expected="a ref that it reads later",
+            got=f"an artifact of kind {kind}",
+            hint="Make a new task, or change its steering.",
+        )
+
+
+_KINDS = (
+    "run.started",
+    "context.assembled",
+    "approval.requested",
+    "model.requested",
+    "tool.requested",
+    "step.completed",
+)
+"""Events that can name an artifact."""

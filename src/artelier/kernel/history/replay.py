@@ -12,13 +12,13 @@ from artelier.errors import ArtelierError, ReplayMismatch
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import key_of, lineage
 from artelier.kernel.history.step_history import belongs_elsewhere
-from artelier.kernel.limits.run_limits import Opening
 from artelier.kernel.prompt.manifest import comparable
 from artelier.kernel.queries.runs import RunRow, run_row
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run_limits import Opening
 from artelier.kernel.steps.failures import own_cancellation, unwrap
 from artelier.log import decode_stored, stored_blob
 from artelier.log.queries import stream_events

@@ -12,6 +12,8 @@ import msgspec
 from artelier.errors import CorruptStore, Erased, InvalidRequest, MissingKey, NotFound
 from artelier.ids import check_run_id
 from artelier.kernel import events as ev
+from artelier.kernel.budget import CallSize, OutputRoom
+from artelier.kernel.erasure import ERASED, LOCKED
 from artelier.kernel.history.fork_lineage import (
     MessageRow,
     Place,
@@ -22,12 +24,8 @@ from artelier.kernel.history.fork_lineage import (
     owner_of,
     stretch_of,
 )
-from artelier.kernel.limits.budget import CallSize
-from artelier.kernel.limits.output_limit import OutputRoom
-from artelier.kernel.privacy.erasure import ERASED, LOCKED
-from artelier.kernel.privacy.pii_scrubber import Personal
+from artelier.kernel.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation
-from artelier.kernel.prompt.delimiters import Quote, is_untrusted, quote_messages
 from artelier.kernel.prompt.manifest import (
     STABLE,
     Content,
@@ -38,6 +36,7 @@ from artelier.kernel.prompt.manifest import (
     Measure,
     Prompt,
     PromptPart,
+    Quote,
     RangePart,
     Tail,
     canonical,
@@ -50,11 +49,13 @@ from artelier.kernel.prompt.manifest import (
     decode_tools,
     encode_head,
     encode_json,
+    is_untrusted,
     message_of_reply,
     message_of_result,
     part_content,
+    quote_messages,
 )
-from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
+from artelier.kernel.prompt.request import MeasuredRequest, is_same_request
 from artelier.kernel.queries.content import conversation_rows
 from artelier.kernel.queries.steps import find_outcome, manifest_of
 from artelier.kernel.run.context import RunCore

@@ -18,8 +18,8 @@ from artelier.kernel.prompt.manifest import (
     message_of_reply,
     message_of_result,
 )
-from artelier.kernel.prompt.request_identity import MessageMeter
-from artelier.kernel.run.results import ModelResult, ToolResult
+from artelier.kernel.prompt.request import MessageMeter
+from artelier.kernel.run.status import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage, message_from
 from artelier.tokens import estimate_tokens

@@ -33,7 +33,7 @@ class PartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut: str = ""
     """How it was shortened to fit: `start`, `end`, `middle` or empty."""
     form: str = ""
-    """How the messages of a range are quoted as one (`delimiters.py`); empty if they stand as themselves.
+    """How the messages of a range are quoted as one (`manifest.py`); empty if they stand as themselves.
     Then `blob` is a summary that stands before them, as a JSON string."""
     line_tokens_max: int = 0
     """Of one message that is quoted."""

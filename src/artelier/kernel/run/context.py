@@ -23,15 +23,14 @@ from artelier.errors import (
 )
 from artelier.kernel import events as ev
 from artelier.kernel.history.step_history import History, Recorded
+from artelier.kernel.pii_scrubber import Personal
 from artelier.kernel.policy import ToolBounds, VisibleTools, is_granted, may_use_model
-from artelier.kernel.privacy.pii_scrubber import Personal
 from artelier.kernel.prompt.conversation import Conversation, PlainLists
 from artelier.kernel.prompt.manifest import comparable, encode_json
 from artelier.kernel.run.delivery import Delivery
 from artelier.kernel.run.pending_steps import CallsInFlight
-from artelier.kernel.run.results import FINAL, CompensationResult
 from artelier.kernel.run.services import Services, TenantState
-from artelier.kernel.run.status import StatusMachine
+from artelier.kernel.run.status import FINAL, CompensationResult, StatusMachine
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import SingleStep, StepKeys
 from artelier.log import Blob, BlobRef, DataKey, Stream, control_stream, decode_stored, make_blob, stored_blob

@@ -17,8 +17,8 @@ from typing import cast
 
 from artelier.errors import NotFound, RunSuspended, StoreUnavailable
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import append_if_idle, apply_if_idle, finish_cancelled
-from artelier.kernel.limits.budget import abandon
+from artelier.kernel.budget import abandon
+from artelier.kernel.control_stream import append_if_idle, apply_if_idle, finish_cancelled
 from artelier.kernel.queries.runs import controls_after, find_run, holds_child, leased_runs, run_row
 from artelier.kernel.queries.steps import newest_step, run_steps
 from artelier.kernel.run.context import RunCore, is_final

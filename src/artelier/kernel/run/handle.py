@@ -22,7 +22,7 @@ from artelier.kernel.run import waits
 from artelier.kernel.run.context import RunCore, branch_key
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import OutOfTime
-from artelier.kernel.run.results import Approval, CompensationResult, ModelResult, ToolResult
+from artelier.kernel.run.status import Approval, CompensationResult, ModelResult, ToolResult
 from artelier.kernel.run.waits import RunTimeout, first_of
 from artelier.kernel.steps import model_step
 from artelier.kernel.steps.failures import code_of, raise_recorded, repeatable, words

@@ -25,7 +25,8 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.commands.control_stream import cancel_left, give_back, obey, return_held_money, tell
+from artelier.kernel.control_stream import cancel_left, give_back, obey, return_held_money, tell
+from artelier.kernel.erasure import check_same, take_key
 from artelier.kernel.history.drift import FORK_ON_DRIFT, become, branch_off, newest_drift
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.kernel.history.fork_lineage import (
@@ -39,7 +40,17 @@ from artelier.kernel.history.fork_lineage import (
     segments,
 )
 from artelier.kernel.history.step_history import History
-from artelier.kernel.limits.run_limits import (
+from artelier.kernel.policy import narrow
+from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.queries.runs import RunRow, is_imported, run_row
+from artelier.kernel.queries.steps import signals_of
+from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
+from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, park_stalled, with_stall_count
+from artelier.kernel.run.handle import Run
+from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import FINAL, CompensationResult, RunStatus
+from artelier.kernel.run.writer import Actor
+from artelier.kernel.run_limits import (
     Opening,
     check_limits,
     check_scopes,
@@ -48,18 +59,6 @@ from artelier.kernel.limits.run_limits import (
     opening_caps,
     scopes_of,
 )
-from artelier.kernel.policy import narrow
-from artelier.kernel.privacy.erasure import check_same, take_key
-from artelier.kernel.prompt.manifest import encode_json
-from artelier.kernel.queries.runs import RunRow, is_imported, run_row
-from artelier.kernel.queries.steps import signals_of
-from artelier.kernel.run.context import ResultStore, RunActions, RunCore, is_final
-from artelier.kernel.run.crash_recovery import STALLED_MAX, abandoned_calls, park_stalled, with_stall_count
-from artelier.kernel.run.handle import Run
-from artelier.kernel.run.results import FINAL, CompensationResult
-from artelier.kernel.run.services import Services, TenantState
-from artelier.kernel.run.status import RunStatus
-from artelier.kernel.run.writer import Actor
 from artelier.kernel.steps.failures import code_of, is_end, verdict_on, words
 from artelier.kernel.steps.model_call import take_back
 from artelier.kernel.steps.step_keys import SingleStep
@@ -79,7 +78,7 @@ from artelier.log import (
     run_stream,
 )
 from artelier.log.queries import stream_events
-from artelier.pii.decoded_view import RULES
+from artelier.pii.detectors.text_view import RULES
 from artelier.ports.telemetry import RunFacts, Telemetry
 
 

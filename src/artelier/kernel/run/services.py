@@ -13,8 +13,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
-from artelier.kernel.limits.rates import NO_RATES, Quotas, Rates
 from artelier.kernel.policy import Policy
+from artelier.kernel.rates import NO_RATES, Quotas, Rates
 from artelier.kernel.run.pending_steps import Draining
 from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
@@ -26,9 +26,9 @@ from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
 
 if TYPE_CHECKING:
-    from artelier.kernel.history.recorded_calls import ForkEffects
-    from artelier.kernel.limits.rates import Turns
+    from artelier.kernel.history.step_history import ForkEffects
     from artelier.kernel.policy import ScrubberOf
+    from artelier.kernel.rates import Turns
 
 FaultPoint = Callable[[str], None]
 

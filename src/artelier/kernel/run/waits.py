@@ -17,8 +17,7 @@ from artelier.kernel.queries.steps import is_waiting
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork, scopes
-from artelier.kernel.run.results import Approval
-from artelier.kernel.run.status import RunStatus
+from artelier.kernel.run.status import Approval, RunStatus
 from artelier.kernel.steps.failures import BREAKING_OFF
 
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from artelier.errors import ContextTooLong, InvalidRequest, ModelRefusedCall, TransientError
-from artelier.kernel.run.results import ModelResult
+from artelier.kernel.run.status import ModelResult
 from artelier.tokens.model_info import canonical_name
 
 MODELS_MAX = 8

@@ -18,7 +18,7 @@ import msgspec
 from artelier import errors
 from artelier.errors import ArtelierError, Exhausted, TransientError
 from artelier.kernel import events as ev
-from artelier.kernel.limits.budget import (
+from artelier.kernel.budget import (
     Reservation,
     Settlement,
     abandon,
@@ -34,11 +34,11 @@ from artelier.kernel.limits.budget import (
 )
 from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
-from artelier.kernel.prompt.request_identity import body_hash
+from artelier.kernel.prompt.request import body_hash
 from artelier.kernel.queries.steps import step_of
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.pending_steps import OutOfTime
-from artelier.kernel.run.results import ModelResult
+from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.failures import code_of, family_of, words
 from artelier.kernel.steps.step_keys import with_call_ids
 from artelier.kernel.steps.structured_output import Fitted, fit_reply

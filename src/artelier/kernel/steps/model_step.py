@@ -18,10 +18,17 @@ import msgspec
 
 from artelier.errors import ArtelierError, InvalidRequest, NotGranted, OutputInvalid, ReplayMismatch
 from artelier.kernel import events as ev
+from artelier.kernel.budget import (
+    OutputRoom,
+    claims_for,
+    output_room,
+    price_for,
+    reservation_of,
+    source_for,
+    take_turn,
+)
 from artelier.kernel.history.drift import go_on_in_fork, untake
 from artelier.kernel.history.step_history import Recorded
-from artelier.kernel.limits.budget import claims_for, price_for, reservation_of, source_for, take_turn
-from artelier.kernel.limits.output_limit import OutputRoom, output_room
 from artelier.kernel.policy import check_seconds
 from artelier.kernel.prompt.assembly import (
     MAX_OUTPUT,
@@ -44,12 +51,11 @@ from artelier.kernel.prompt.manifest import (
     decode_tools,
     encode_json,
 )
-from artelier.kernel.prompt.request_diff import Shape, joined_tag, with_joined
-from artelier.kernel.prompt.request_identity import MeasuredRequest, is_same_request
+from artelier.kernel.prompt.request import MeasuredRequest, Shape, is_same_request, joined_tag, with_joined
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import AtWork
-from artelier.kernel.run.results import ModelResult
+from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.failures import raise_recorded
 from artelier.kernel.steps.model_call import (
     TOKENS_MAX,
@@ -63,7 +69,7 @@ from artelier.kernel.steps.model_call import (
 from artelier.kernel.steps.model_stream import stream_reply
 from artelier.kernel.steps.structured_output import fit_reply, schema_of
 from artelier.kernel.tool_calls.tool_list import note_tools
-from artelier.ports.embedder import Ask
+from artelier.ports.memory import Ask
 from artelier.ports.model import (
     ChatMessage,
     Delta,

@@ -11,7 +11,7 @@ from artelier import errors
 from artelier.errors import TransientError
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.pending_steps import OutOfTime
-from artelier.kernel.run.results import ModelResult
+from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.model_call import (
     Ready,
     asked_again,

@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 
 from artelier.errors import AmbiguousStepKey, InvalidRequest, StepConflict
-from artelier.kernel.prompt.request_identity import MeasuredRequest
+from artelier.kernel.prompt.request import MeasuredRequest
 from artelier.ports.model import ModelReply, ToolCall
 
 

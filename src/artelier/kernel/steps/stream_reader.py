@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from artelier.kernel.prompt.manifest import canonical
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.pending_steps import AtWork
-from artelier.kernel.run.results import ModelResult
+from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.model_call import ModelCall
 from artelier.kernel.steps.model_step import stream_step
 from artelier.log import Blob, BlobRef

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, StoreUnavailable
 from artelier.ids import check_tenant
 from artelier.kernel import events as ev
-from artelier.kernel.limits.budget import TENANT, UNLIMITED
-from artelier.kernel.limits.rates import Rate, check_rates, rates_changed, stored_rates
+from artelier.kernel.budget import TENANT, UNLIMITED
+from artelier.kernel.pii_scrubber import patterns_changed
 from artelier.kernel.policy import check_grants, narrow
-from artelier.kernel.privacy.pii_scrubber import patterns_changed
 from artelier.kernel.queries.tenants import find_tenant, patterns_of, rates_of, tenant_ids
+from artelier.kernel.rates import Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.run.services import Services, TenantState
 from artelier.ledger import AMOUNT_MAX, DEBT, Posting, check_available
 from artelier.ledger.queries import balances_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from artelier.artifacts import Space
     from artelier.kernel.export.transfer import KeyStore
     from artelier.kernel.run.lifecycle import OpenRun
-    from artelier.kernel.run.results import Limits
+    from artelier.kernel.run.status import Limits
 
 
 ATTEMPTS_MAX = 10

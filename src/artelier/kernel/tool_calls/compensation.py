@@ -15,12 +15,12 @@ import msgspec
 
 from artelier.errors import Conflict, Erased, InvalidRequest
 from artelier.kernel import events as ev
-from artelier.kernel.limits.run_limits import Opener, Opening
-from artelier.kernel.privacy.pii_scrubber import wants_values
+from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.run.context import ResultStore, RunCore, is_final
-from artelier.kernel.run.results import DRIFTED, CompensationResult, ToolResult
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import DRIFTED, CompensationResult, ToolResult
+from artelier.kernel.run_limits import Opener, Opening
 from artelier.kernel.steps.failures import raise_recorded, words
 from artelier.kernel.tool_calls.compensation_plan import (
     Undoing,

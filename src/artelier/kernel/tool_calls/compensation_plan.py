@@ -12,13 +12,13 @@ import msgspec
 from artelier.errors import Conflict, Erased, NotFound
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import dispatcher_of, key_of, lineage
-from artelier.kernel.privacy.pii_scrubber import wants_values
+from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import RunRow, children_of, run_row
 from artelier.kernel.queries.steps import find_record, newest_outcome, step_records
 from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.results import DRIFTED, FINAL
 from artelier.kernel.run.services import Services
+from artelier.kernel.run.status import DRIFTED, FINAL
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, PerCallTool, Reversible, Risk, ToolContext, ToolPort, for_call
 

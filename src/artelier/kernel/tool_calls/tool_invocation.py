@@ -10,8 +10,8 @@ from typing import Any
 
 from artelier.errors import Exhausted, TransientError
 from artelier.kernel import events as ev
+from artelier.kernel.budget import funds_guard, source_for
 from artelier.kernel.history.step_history import question_key
-from artelier.kernel.limits.budget import funds_guard, source_for
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.model_step import RunPayer
@@ -19,7 +19,7 @@ from artelier.kernel.tool_calls import tool_outcome
 from artelier.kernel.tool_calls.dispatches import Dispatch, Dispatches
 from artelier.ledger import Count, Posting
 from artelier.money import USD
-from artelier.ports.embedder import paid_by
+from artelier.ports.memory import paid_by
 from artelier.ports.tool import Answer, ToolContext, ToolPort
 
 SPEND_FIRST = (

@@ -15,11 +15,10 @@ from artelier.artifacts.content import is_small
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest, RunStopped, RunSuspended
 from artelier.kernel import events as ev
 from artelier.kernel.history.fork_effects import RECORD
-from artelier.kernel.history.recorded_calls import RecordedCall
-from artelier.kernel.history.step_history import Recorded
+from artelier.kernel.history.step_history import Recorded, RecordedCall
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
 from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.results import ToolResult
+from artelier.kernel.run.status import ToolResult
 from artelier.kernel.steps.failures import code_of, words
 from artelier.ledger import Count
 from artelier.log import Tx

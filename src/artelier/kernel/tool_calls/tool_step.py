@@ -21,25 +21,17 @@ from artelier.errors import (
     ToolFailed,
 )
 from artelier.kernel import events as ev
-from artelier.kernel.commands.reconciliation import (
-    MAY_LAND,
-    NOT_OURS,
-    REDISPATCHES_MAX,
-    TOO_OFTEN,
-    Probed,
-    ask_probe,
-)
 from artelier.kernel.history.drift import go_on_in_fork
 from artelier.kernel.history.fork_effects import acts_outside, stub_result
-from artelier.kernel.history.recorded_calls import TakenElsewhere
-from artelier.kernel.history.step_history import Recorded
+from artelier.kernel.history.step_history import Recorded, TakenElsewhere
+from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
-from artelier.kernel.privacy.pii_scrubber import wants_values
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
+from artelier.kernel.reconciliation import MAY_LAND, NOT_OURS, REDISPATCHES_MAX, TOO_OFTEN, Probed, ask_probe
 from artelier.kernel.run.context import RunCore
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import OutOfTime
-from artelier.kernel.run.results import Approval, ToolResult
+from artelier.kernel.run.status import Approval, ToolResult
 from artelier.kernel.run.waits import approve
 from artelier.kernel.steps.failures import code_of, is_own, words
 from artelier.kernel.tool_calls import tool_outcome

@@ -18,9 +18,19 @@ from typing import TypeVar
 import msgspec
 
 from artelier.errors import Conflict, Erased, InvalidConfig, MissingKey, StoreLocked
-from artelier.log.blobs import ERASED, SEALED
-from artelier.log.erasure import IMPORTED, ContentErased, Driving, Erasing, Wiped
-from artelier.log.keyring import SECRET_BYTES, Keyring, is_subject_name, subject_name
+from artelier.log.blobs import (
+    ERASED,
+    IMPORTED,
+    SEALED,
+    SECRET_BYTES,
+    ContentErased,
+    Driving,
+    Erasing,
+    Keyring,
+    Wiped,
+    is_subject_name,
+    subject_name,
+)
 from artelier.log.rate_windows import WINDOW_US
 
 T = TypeVar("T")

@@ -22,16 +22,26 @@ from pathlib import Path
 
 from artelier.errors import ArtelierError, CorruptStore, Erased, NotFound, StoreClosed, StoreUnavailable
 from artelier.ids import fresh_secret
-from artelier.log.blobs import Blob, DataKey, blob_ref
+from artelier.log.blobs import (
+    IMPORTED,
+    SECRET_BYTES,
+    Blob,
+    Collected,
+    DataKey,
+    Driving,
+    Erasing,
+    Keyring,
+    Sealer,
+    Wiped,
+    blob_ref,
+    subject_name,
+)
 from artelier.log.contract import Batch, LeaseEnd, Names, Receipt, Row, View
-from artelier.log.erasure import IMPORTED, Collected, Driving, Erasing, Wiped
 from artelier.log.event import GENESIS, Event, Stream
-from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer, subject_name
 from artelier.log.rate_windows import Asked, Change, Taken
 from artelier.log.sqlite import erasure
-from artelier.log.sqlite.migrations import FileIdentity, migrate, schema_version
 from artelier.log.sqlite.rate_windows import change_turns, take_turns
-from artelier.log.sqlite.views import dispatch, install, publish
+from artelier.log.sqlite.schema import FileIdentity, dispatch, install, migrate, publish, schema_version
 from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0

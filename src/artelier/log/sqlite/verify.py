@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.errors import ArtelierError, CorruptStore, Erased, InvalidRequest, MissingKey, UnknownEvent
-from artelier.log.blobs import ERASED, blob_ref, name_blob
+from artelier.log.blobs import ERASED, SECRET_BYTES, Keyring, Sealer, blob_ref, name_blob
 from artelier.log.contract import RESTORE, View
 from artelier.log.event import GENESIS, commit_root, event_hash
-from artelier.log.keyring import SECRET_BYTES, Keyring, Sealer
 from artelier.log.sqlite.erasure import GoneKeys
-from artelier.log.sqlite.migrations import MIGRATIONS
+from artelier.log.sqlite.schema import MIGRATIONS, fold, publish
 from artelier.log.sqlite.store import open_read_only
-from artelier.log.sqlite.views import fold, publish
 from artelier.log.sqlite.writer import store_error
 
 FINDINGS_MAX = 50

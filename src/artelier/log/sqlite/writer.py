@@ -35,7 +35,7 @@ from artelier.errors import (
     StoreLocked,
     StoreUnavailable,
 )
-from artelier.log.blobs import ERASED, Blob
+from artelier.log.blobs import ERASED, Blob, Keyring
 from artelier.log.contract import (
     RESTORE,
     Applied,
@@ -47,11 +47,9 @@ from artelier.log.contract import (
     StreamAppend,
 )
 from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_import, encode_data, event_hash
-from artelier.log.keyring import Keyring
 from artelier.log.rate_windows import TenantTurns
 from artelier.log.sqlite.erasure import wrap_keys
-from artelier.log.sqlite.migrations import SCHEMA_VERSION, FileIdentity
-from artelier.log.sqlite.views import Dispatch, SqliteTx, stored_versions
+from artelier.log.sqlite.schema import SCHEMA_VERSION, Dispatch, FileIdentity, SqliteTx, stored_versions
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""

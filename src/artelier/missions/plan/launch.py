@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from artelier.artifacts import Provenance
 from artelier.errors import ArtelierError
 from artelier.ids import OPERATOR
-from artelier.kernel.privacy.erasure import writing_key
+from artelier.kernel.erasure import writing_key
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import loop_usage
 from artelier.kernel.run.services import Services

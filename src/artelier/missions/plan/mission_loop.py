@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, cast
 from artelier.errors import ArtelierError, Conflict, LeaseHeld, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Approval, Run
-from artelier.kernel.commands.control_stream import heed_cap
+from artelier.kernel.control_stream import heed_cap
 from artelier.kernel.events import LimitSet
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import is_reopened_after, used_below
 from artelier.kernel.run.context import RunCore, is_final
-from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.status import FINAL
 from artelier.ledger.queries import scope_limits
 from artelier.log import Blob
 from artelier.loops.cycle import when_free

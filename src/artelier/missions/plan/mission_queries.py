@@ -10,7 +10,7 @@ from artelier.kernel import run_row
 from artelier.kernel.queries.content import shown_fields, shown_json
 from artelier.kernel.queries.reports import approvals
 from artelier.kernel.queries.runs import RunRow, asked_below, totals
-from artelier.kernel.run.results import FINAL
+from artelier.kernel.run.status import FINAL
 from artelier.ledger.queries import scope_limits
 from artelier.missions.definition import Plan, validate_form
 from artelier.missions.membranes.membranes import Membranes

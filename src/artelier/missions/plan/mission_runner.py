@@ -13,7 +13,7 @@ from artelier.agents.tools.artifacts import read_artifact_tool
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run
-from artelier.kernel.commands.control_stream import finish_cancelled
+from artelier.kernel.control_stream import finish_cancelled
 from artelier.kernel.run.context import is_final
 from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, read_recorded_job
 from artelier.missions.definition import check_name

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from artelier.kernel import RunCore
-from artelier.kernel.limits.run_limits import count_also
+from artelier.kernel.run_limits import count_also
 from artelier.missions.definition import template
 from artelier.missions.steering.document import Steering, apply, effective
 

@@ -9,7 +9,7 @@ from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.queries import find_kind
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, VersionConflict
 from artelier.ids import MAIN_SPACE, OPERATOR
-from artelier.kernel.limits.run_limits import cap_changed, plan_cap
+from artelier.kernel.run_limits import cap_changed, plan_cap
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, StreamAppend
 from artelier.missions.steering.directives import bias

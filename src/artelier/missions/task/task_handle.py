@@ -13,7 +13,7 @@ from artelier.chat.session.commands import give
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR, fresh_secret
 from artelier.kernel import AgentResult, run_row
-from artelier.kernel.commands import control_stream as kernel_commands
+from artelier.kernel import control_stream as kernel_commands
 from artelier.kernel.run.context import is_final
 from artelier.log import Batch, EventData, StreamAppend, Tx
 from artelier.missions import events as ev

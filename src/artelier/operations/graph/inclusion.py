@@ -17,7 +17,7 @@ from artelier.context.assembly import Source
 from artelier.context.builder import shipped_text
 from artelier.errors import ArtelierError, Conflict, CorruptStore, InvalidRequest, StoreUnavailable
 from artelier.kernel import Run
-from artelier.kernel.prompt.delimiters import balance_fences
+from artelier.kernel.prompt.manifest import balance_fences
 from artelier.operations.graph.artifact_state import Art, ArtState
 from artelier.operations.graph.effects import AuthoredText, Turned, text_of
 from artelier.operations.graph.template_scope import Situation

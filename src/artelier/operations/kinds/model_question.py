@@ -10,7 +10,7 @@ from pydantic import Field
 
 from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUnknown
 from artelier.kernel import Run
-from artelier.kernel.limits.budget import CallSize, price_for, reserve
+from artelier.kernel.budget import CallSize, price_for, reserve
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.steps.json_schema import check_schema
 from artelier.kernel.steps.structured_output import fit_reply

@@ -17,7 +17,7 @@ from artelier.memory.index.index_entry import as_vector, to_blob
 
 if TYPE_CHECKING:
     from artelier.memory.index.memory_index import MemoryIndex
-    from artelier.ports.embedder import Embedder
+    from artelier.ports.memory import Embedder
 
 PASSAGE_CHARS = 800
 """Paragraphs are joined up to this length (a guess: what a model can quote)."""

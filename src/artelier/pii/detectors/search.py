@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from artelier.errors import InvalidRequest, PatternTimeout
-from artelier.pii.detectors.email import Emails
-from artelier.pii.detectors.ip import Ips
-from artelier.pii.detectors.national_ids import NationalIds
-from artelier.pii.detectors.payment import Cards, Ibans
+from artelier.pii.detectors.addresses import Emails, Ips
+from artelier.pii.detectors.check_digits import Cards, Ibans, NationalIds
 from artelier.pii.detectors.phone import Phones
 from artelier.pii.detectors.secret import Secrets
 from artelier.pii.detectors.text_view import Shipped, TextReading

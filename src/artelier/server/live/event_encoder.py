@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import msgspec
 
-from artelier.artifacts.access.rules import Access
+from artelier.artifacts.access import Access
 from artelier.artifacts.events import ArtifactWritten
 from artelier.errors import ArtelierError, Erased
 from artelier.ids import MAIN_SPACE, OPERATOR

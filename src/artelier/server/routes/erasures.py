@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artelier.kernel.privacy.erasure import Erasure
+from artelier.kernel.erasure import Erasure
 from artelier.server.deps import Admin, Desk, Door
 from artelier.server.erasure_confirmations import Confirmations
 from artelier.server.routes import resource

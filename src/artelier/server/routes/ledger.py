@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Query
 
-from artelier.kernel.queries.costs import DAY_US, postings, spending
+from artelier.kernel.queries.reports import DAY_US, postings, spending
 from artelier.ledger.queries import PAGE_MAX, accounts, sums
 from artelier.server.deps import Desk
 from artelier.server.routes import resource

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from artelier.log.erasure import SUBJECT_CHARS_MAX
+from artelier.log.blobs import SUBJECT_CHARS_MAX
 from artelier.server.security.users import Role
 from artelier.server.wire.base import RequestBody, ResponseModel
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from artelier.errors import InvalidRequest, ToolFailed
-from artelier.pii.placeholder import placeholders_in
+from artelier.pii.vault import placeholders_in
 
 T = TypeVar("T")
 Parts = tuple[str, ...]

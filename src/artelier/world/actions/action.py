@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from artelier.artifacts import Access, Ref, check_principal
-from artelier.artifacts.access.bill import PRICE_MAX
+from artelier.artifacts.access import PRICE_MAX
 from artelier.artifacts.content import check_json
 from artelier.artifacts.ref import check_new_id
 from artelier.errors import InvalidArguments, InvalidRequest

@@ -13,13 +13,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from artelier.artifacts import Act, Bill, InvocationFailed, Ref, Working, account_of, principal_of
-from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
+from artelier.artifacts.contracts import part_of, version_at
 from artelier.artifacts.events import ArtifactDeleted, ArtifactInvoked, ArtifactWritten
 from artelier.artifacts.kinds import runnable_code
 from artelier.artifacts.ref import ACTORS
-from artelier.artifacts.write.space_session import replace_once
-from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
+from artelier.artifacts.space_session import replace_once
+from artelier.artifacts.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import AccessDenied, ArtelierError, Flow, InvalidArguments, InvalidArtifact, NotFound
 from artelier.ledger import MoneyTransferred, Posting
 from artelier.log import BlobRef, EventData

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from artelier.artifacts import Bill, Ref
-from artelier.artifacts.access.decision import permit
 from artelier.artifacts.content import decode_content
+from artelier.artifacts.contracts import permit
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.write.write_decision import WriteRequest, asked_right, decide_write
+from artelier.artifacts.write_decision import WriteRequest, asked_right, decide_write
 from artelier.errors import InvalidArguments, InvalidArtifact
 from artelier.world.actions import Configure, SubscribeArtifact, UnsubscribeArtifact
 from artelier.world.agent import AGREED, WORKFLOW, agreed_prices, id_of, is_agents_own, read_agent, step_ids

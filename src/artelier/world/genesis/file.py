@@ -17,7 +17,7 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from artelier.artifacts.access.bill import PRICE_MAX
+from artelier.artifacts.access import PRICE_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import Path as Place
 from artelier.world.config import WorldConfig, line_of, mistake, read_config, shown_path

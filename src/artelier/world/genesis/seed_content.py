@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from artelier.artifacts import Working, check_principal
 from artelier.artifacts.ref import check_new_id
-from artelier.artifacts.write.write_decision import WriteRequest, decide_write
+from artelier.artifacts.write_decision import WriteRequest, decide_write
 from artelier.errors import ArtelierError, Conflict, InvalidConfig, InvalidRequest, SequenceConflict
 from artelier.log import Batch, Blob, DataKey, Draft, EventData, StreamAppend
 from artelier.world.actions import ACTIONS, actions_prompt

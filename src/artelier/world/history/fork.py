@@ -17,7 +17,7 @@ import msgspec
 from artelier.artifacts import AccessDecision, StoreStage, Working
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.events import ArtifactDeleted, ArtifactTransferred, ArtifactWritten
-from artelier.artifacts.write.write_decision import WriteRequest, decide_write
+from artelier.artifacts.write_decision import WriteRequest, decide_write
 from artelier.errors import Conflict, InsufficientFunds, InvalidRequest, NotFound, SequenceConflict
 from artelier.ids import check_space
 from artelier.kernel.export.writer import by_position

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from artelier.artifacts import Access, Bill, Ref
-from artelier.artifacts.access.decision import version_at
 from artelier.artifacts.content import decode_content
+from artelier.artifacts.contracts import version_at
 from artelier.artifacts.events import ArtifactTransferred, ArtifactWritten
 from artelier.artifacts.queries import Standing
 from artelier.errors import AccessDenied, Conflict, CorruptStore, InvalidArguments, LimitReached, NotFound

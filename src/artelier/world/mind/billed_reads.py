@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from artelier.artifacts import Gate, Ref, Verdict, account_of, judge
-from artelier.artifacts.access.decision import part_of, version_at
 from artelier.artifacts.content import decode_content
+from artelier.artifacts.contracts import part_of, version_at
 from artelier.artifacts.events import ArtifactCharged
 from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, Refused

@@ -15,7 +15,7 @@ from artelier.artifacts.invoke.program import code_of, program_of
 from artelier.context import Section, Source, fence
 from artelier.context.builder import shipped_text
 from artelier.errors import InvalidArtifact, InvalidRequest
-from artelier.kernel.prompt.delimiters import balance_fences
+from artelier.kernel.prompt.manifest import balance_fences
 from artelier.ports.sandbox import SandboxLimits
 from artelier.sandbox import SandboxError
 from artelier.sandbox.dialect_check import parse

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from artelier.artifacts import Call, Ref, Tree, Verdict, Working, judge
-from artelier.artifacts.access.bill import Bill
+from artelier.artifacts.access import Bill
 from artelier.artifacts.events import ArtifactCharged
 from artelier.artifacts.invoke.invocation_tree import Free
 from artelier.context import Source

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from artelier.artifacts import Stage, StoreStage, Working
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.queries import Standing
-from artelier.artifacts.write.state import PENDING
+from artelier.artifacts.working_state import PENDING
 from artelier.errors import (
     Conflict,
     CorruptStore,

@@ -15,10 +15,10 @@ from artelier.errors import ArtelierError, InvalidArguments, InvalidArtifact, In
 from artelier.memory.embedders.registry import REGISTERED, embedder_named
 from artelier.memory.entries import EmbeddingFailed
 from artelier.memory.index.index_entry import DIMS_MAX, as_vector
-from artelier.ports.embedder import payer
+from artelier.ports.memory import payer
 
 if TYPE_CHECKING:
-    from artelier.ports.embedder import Embedder, Vector
+    from artelier.ports.memory import Embedder, Vector
 
 
 MEMORY_STORE = "memory_store"

@@ -31,7 +31,7 @@ from artelier.world.stores.kind import embed, embedder_of, from_bytes
 
 if TYPE_CHECKING:
     from artelier.memory.index.memory_index import MemoryIndex
-    from artelier.ports.embedder import Vector
+    from artelier.ports.memory import Vector
 
 
 # --------------------------------------------------------------------------- index cache

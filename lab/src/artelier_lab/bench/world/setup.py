@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from artelier import Kernel
 from artelier.artifacts import account_of
-from artelier.artifacts.write.write_decision import WriteRequest, decide_write
+from artelier.artifacts.write_decision import WriteRequest, decide_write
 from artelier.ledger import Posting
 from artelier.log import Batch, Blob, Draft, StreamAppend
 from artelier.money import SCRIP

@@ -10,8 +10,8 @@ import msgspec
 from artelier.errors import ArtelierError
 from artelier.kernel import Renderer
 from artelier.kernel.events import ContextAssembled
-from artelier.kernel.run.results import DRIFTED
 from artelier.kernel.run.services import LEASE_TTL_US
+from artelier.kernel.run.status import DRIFTED
 from artelier.ledger import DEBT
 from artelier_lab.torture.checks.audit import Audit, drift_of
 from artelier_lab.torture.checks.money import AttemptsAreBilled, OverrunsAreDebt, excess_of

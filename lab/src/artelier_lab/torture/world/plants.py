@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 import artelier.world.tick.tick
-from artelier.artifacts.access.rules import Access, AccessDecision
-from artelier.artifacts.write.state import Licence
+from artelier.artifacts.access import Access, AccessDecision
+from artelier.artifacts.working_state import Licence
 from artelier.ledger import Posting
 from artelier.log import Batch
 from artelier.world.actions import Accept

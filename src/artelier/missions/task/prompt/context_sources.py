@@ -16,7 +16,7 @@ from artelier.context import cut
 from artelier.errors import AccessDenied, ArtelierError, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE
 from artelier.kernel import Run
-from artelier.kernel.limits.run_limits import counters_of
+from artelier.kernel.run_limits import counters_of
 from artelier.ledger.queries import scope_limits
 from artelier.memory.queries import agent_of
 from artelier.missions.queries import task_end

@@ -22,12 +22,12 @@ from artelier.ids import OPERATOR
 from artelier.kernel import Prompt, RangePart, Renderer
 from artelier.kernel.events import StepCompleted
 from artelier.kernel.history.fork_lineage import changes_of, grants_of, lineage, newest_state
-from artelier.kernel.limits.run_limits import limits_of, scopes_of
 from artelier.kernel.policy import is_granted
 from artelier.kernel.queries.content import blob_json
 from artelier.kernel.queries.runs import depth_in_loop, open_runs_of
 from artelier.kernel.queries.steps import find_record, keys_like
 from artelier.kernel.run.lifecycle import unread_notes
+from artelier.kernel.run_limits import limits_of, scopes_of
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import decode_stored
 from artelier.missions.definition import template

@@ -20,10 +20,9 @@ from artelier.context import Section, assemble
 from artelier.errors import Conflict, Erased, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel import Prompt, Run
-from artelier.kernel.privacy.erasure import writing_key
-from artelier.kernel.prompt.delimiters import fence
-from artelier.kernel.prompt.manifest import encode_json
-from artelier.kernel.run.results import FINAL
+from artelier.kernel.erasure import writing_key
+from artelier.kernel.prompt.manifest import encode_json, fence
+from artelier.kernel.run.status import FINAL
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, Blob, Draft, StreamAppend, Tx, prepared_blob
 from artelier.missions import events as ev

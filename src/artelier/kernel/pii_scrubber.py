@@ -22,7 +22,7 @@ from artelier.kernel.prompt.manifest import UNENCODABLE, PromptPart, canonical, 
 from artelier.kernel.queries.tenants import has_received, has_said
 from artelier.kernel.tenants.events import PatternsChanged, PersonalReceived, StoredPattern
 from artelier.log.blobs import LARGE_BYTES
-from artelier.pii.placeholder import count_placeholders, placeholders_in
+from artelier.pii.vault import count_placeholders, placeholders_in
 from artelier.ports.model import ChatMessage
 
 if TYPE_CHECKING:

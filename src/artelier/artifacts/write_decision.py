@@ -9,15 +9,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts.access.bill import AccessPrices, check_prices
-from artelier.artifacts.access.rules import Access, AccessDecision
+from artelier.artifacts.access import Access, AccessDecision, AccessPrices, check_prices
 from artelier.artifacts.content import Media, encode_content, is_small
 from artelier.artifacts.events import ArtifactWritten
 from artelier.artifacts.invoke.program import check_interface
 from artelier.artifacts.kinds import Kind, check_content, is_executable, kind_named, known_kinds
 from artelier.artifacts.queries import Artifact, Provenance, Standing
 from artelier.artifacts.ref import safe_repr
-from artelier.artifacts.write.space_session import RetentionRules
+from artelier.artifacts.space_session import RetentionRules
 from artelier.errors import AccessDenied, InvalidArtifact, NotFound, VersionConflict
 from artelier.log import Blob, BlobRef, DataKey, make_blob, prepared_blob
 from artelier.log.blobs import LARGE_BYTES

@@ -10,9 +10,17 @@ from typing import Annotated, Any, NamedTuple, Protocol
 
 import msgspec
 
-from artelier.artifacts.access.contracts import Decisions, Gate, Interpreter
-from artelier.artifacts.access.decision import Verdict, judge, part_of, permit, version_at
 from artelier.artifacts.content import canonical_json, decode_content, decoded_content, media_of
+from artelier.artifacts.contracts import (
+    Decisions,
+    Gate,
+    Interpreter,
+    Verdict,
+    judge,
+    part_of,
+    permit,
+    version_at,
+)
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
 from artelier.artifacts.queries import (
     Artifact,
@@ -24,7 +32,7 @@ from artelier.artifacts.queries import (
     sources_of,
 )
 from artelier.artifacts.ref import Ref, safe_repr
-from artelier.artifacts.write.state import Stage, StoreStage
+from artelier.artifacts.working_state import Stage, StoreStage
 from artelier.clock import Clock
 from artelier.errors import (
     Conflict,

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any, Literal
 
 from artelier.errors import Conflict, NotFound, ToolFailed
+from artelier.kernel import control_stream
 from artelier.kernel import events as ev
-from artelier.kernel.commands import control_stream
 from artelier.kernel.history.fork_lineage import dispatcher_of
-from artelier.kernel.privacy.pii_scrubber import is_known, wants_values
+from artelier.kernel.pii_scrubber import is_known, wants_values
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import find_record
 from artelier.kernel.run.services import Services, TenantState

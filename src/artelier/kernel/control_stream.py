@@ -14,17 +14,16 @@ from typing import Any, cast
 
 from artelier.errors import Conflict, InvalidRequest, LeaseHeld, NotFound
 from artelier.kernel import events as ev
+from artelier.kernel.budget import abandon
 from artelier.kernel.history.fork_lineage import key_of, lineage
-from artelier.kernel.limits.budget import abandon
-from artelier.kernel.limits.run_limits import RESETS, completed_cycles, decode_limits, resets_of
 from artelier.kernel.prompt.manifest import encode_json
 from artelier.kernel.queries.runs import RunRow, children_of, is_imported, run_row, used_below
 from artelier.kernel.queries.steps import asked_steps, has_undone_since_end, run_steps, step_records
 from artelier.kernel.run.context import RunCore
-from artelier.kernel.run.results import FINAL
 from artelier.kernel.run.services import Services
-from artelier.kernel.run.status import RunStatus
+from artelier.kernel.run.status import FINAL, RunStatus
 from artelier.kernel.run.writer import Actor
+from artelier.kernel.run_limits import RESETS, completed_cycles, decode_limits, resets_of
 from artelier.kernel.steps.step_keys import SingleStep
 from artelier.log import (
     Batch,

@@ -24,8 +24,8 @@ from artelier.kernel import events as ev
 from artelier.kernel.history.fork_lineage import Place, lineage, newest_state
 from artelier.kernel.queries.runs import run_row, runs_by_id
 from artelier.kernel.run.context import ResultStore, RunCore
-from artelier.kernel.run.results import Limits
 from artelier.kernel.run.services import Services, TenantState
+from artelier.kernel.run.status import Limits
 from artelier.kernel.run.waits import microseconds
 from artelier.ledger import COUNTED
 from artelier.ledger.queries import scope_limits

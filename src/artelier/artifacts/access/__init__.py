@@ -1,1 +1,0 @@
-"""Access to artifacts: grants, prices and licences."""

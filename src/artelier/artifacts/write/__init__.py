@@ -1,1 +1,0 @@
-"""Decisions about writes, over a state with pending changes."""

@@ -1,1 +1,0 @@
-"""Commands of people and programs to runs."""

@@ -1,1 +1,0 @@
-"""Limits: budgets, rates, quotas, and the queue for a provider."""

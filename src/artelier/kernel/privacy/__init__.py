@@ -1,1 +1,0 @@
-"""Personal data in runs: scrubbing, data subjects, erasure."""
