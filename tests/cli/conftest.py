@@ -66,6 +66,7 @@ def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
         if name.startswith(FOREIGN):
             monkeypatch.delenv(name)
     monkeypatch.setenv("LOGNAME", "kim")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state of kim"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -149,7 +149,7 @@ class CliCall:
         self._brought = brought.words
         plugins = Plugins(self.settings.plugins, report=lambda error: self.screen.note(str(error), "yellow"))
         async with contextlib.AsyncExitStack() as stack:
-            own = await stack.enter_async_context(brought.open(plugins))
+            own = await stack.enter_async_context(brought.open(self.screen, self.settings, plugins))
             telemetry = stack.enter_context(self._telemetry())
             kernel = Kernel.open(
                 self.database,

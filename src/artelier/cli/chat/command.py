@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.brought_tools import BroughtTools, SkillFolders, ToolFiles
+from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.chat.chat_options import ChatOptions, open_chat
 from artelier.cli.command import ModelName, Subject, alone, command
@@ -59,6 +59,7 @@ async def chat(
     subject: Subject = "",
     tools: ToolFiles = None,
     skills: SkillFolders = None,
+    mcp: McpServers = None,
     list_: Annotated[bool, typer.Option("--list", help="List the chats instead, the newest first.")] = False,
 ) -> int:
     """Talk with a model, with operations that keep a state around it.
@@ -91,7 +92,7 @@ async def chat(
         file=import_,
         subject=subject,
     )
-    async with call.kernel(create=True, brought=BroughtTools.of(tools, skills)) as kernel:
+    async with call.kernel(create=True, brought=BroughtTools.of(tools, skills, mcp=mcp)) as kernel:
         opened, is_new = await open_chat(call, kernel, wish)
         talk = Talk(call, kernel, opened, lines)
         if talk.is_asked and not call.as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli.brought_tools import BroughtTools, SkillFolders, ToolFiles
+from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.command import command
 from artelier.cli.exit_codes import COMPLETED
@@ -63,6 +63,7 @@ async def resume(
     replay: Replay = "strict",
     tools: ToolFiles = None,
     skills: SkillFolders = None,
+    mcp: McpServers = None,
 ) -> int:
     """Go on with a run where it stopped.
 
@@ -77,7 +78,7 @@ async def resume(
     if budget_usd is not None:
         caps["usd"] = call.dollars(budget_usd)
     raised = {"max_iterations": max_iterations, "stuck_after": stuck_after}
-    async with call.kernel(brought=BroughtTools.of(tools, skills)) as kernel:
+    async with call.kernel(brought=BroughtTools.of(tools, skills, mcp=mcp)) as kernel:
         if replay == "fork_on_drift":
             run = await kernel.for_tenant(call.tenant).goes_on_as(run)
         is_asked = bool(caps or note.strip() or any(raised.values()))
@@ -327,6 +328,7 @@ async def reconcile(
     probe: Annotated[bool, typer.Option("--probe", help="Let the tool ask the outside world.")] = False,
     tools: ToolFiles = None,
     skills: SkillFolders = None,
+    mcp: McpServers = None,
 ) -> None:
     """Settle a side effect whose outcome is unknown.
 
@@ -347,7 +349,7 @@ async def reconcile(
             expected="--succeeded, --failed, --retry or --probe",
             got=" and ".join(f"--{name}" for name in answers) or "none",
         )
-    brought = BroughtTools.of(tools, skills)
+    brought = BroughtTools.of(tools, skills, mcp=mcp if probe else False)
     if brought.words and not probe:
         raise InvalidRequest("--tools is for --probe", expected="--probe --tools FILE")
     async with call.kernel(brought=brought) as kernel:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from artelier.kernel import rates as speeds
     from artelier.kernel.rates import Quota, Quotas
     from artelier.tools.http.rules import HttpRule
+    from artelier.tools.mcp.configuration import ServerEntry
 
 
 def _dollars(value: object) -> str:
@@ -134,6 +135,42 @@ class ToolsTable(Table):
     http: HttpTable = Field(default_factory=lambda: HttpTable())
 
 
+class McpServerTable(Table):
+    command: str | list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Program that is started, or program and arguments; no shell reads it.",
+    )
+    args: list[str] = Field(default_factory=list[str], description="Its arguments.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Variables for it; `${NAME}` stands for one of ours."
+    )
+    url: str | None = Field(None, min_length=1, description="Address of a server that runs elsewhere.")
+    headers: dict[str, str] = Field(
+        default_factory=dict, description="Headers for it; `${NAME}` stands for a variable."
+    )
+    enabled: bool = Field(True, description="`false` leaves out a server of `.mcp.json`, too.")
+    read_only: list[str] = Field(
+        default_factory=list[str], description="Tools that only read: they may be called again."
+    )
+    idempotent: list[str] = Field(
+        default_factory=list[str], description="Tools that may be called twice with one key."
+    )
+    risk: dict[str, Literal["low", "medium", "high"]] = Field(
+        default_factory=dict,
+        description="Risk by name of a tool; without it, high for what changes anything.",
+    )
+    trust_hints: bool = Field(False, description="Believe what the server says of its tools.")
+    grant: str | None = Field(None, description="Grant that a run needs for its tools, such as `tools:mcp`.")
+    timeout_s: float | None = Field(
+        None, gt=0, le=3600, description="Seconds for its greeting, and for a call; default 60."
+    )
+
+
+class McpTable(Table):
+    servers: dict[str, McpServerTable] = Field(default_factory=dict[str, McpServerTable])
+
+
 class LimitsTable(Table):
     usd: Dollars | None = Field(None, description="Most US dollars that a new run may spend.")
     tokens: int | None = Field(None, gt=0, description="Most tokens of a new run, input and output.")
@@ -225,6 +262,7 @@ class SettingsFile(Table):
     prices: dict[str, PriceTable] = Field(default_factory=dict)
     models: dict[str, ModelLimitsTable] = Field(default_factory=dict)
     tools: ToolsTable = Field(default_factory=lambda: ToolsTable())
+    mcp: McpTable = Field(default_factory=lambda: McpTable())
 
 
 def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str]) -> Settings:
@@ -269,6 +307,7 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
         telemetry=found.telemetry.enabled,
         telemetry_content=found.telemetry.content,
         plugins=tuple(found.plugins.allow),
+        mcp_servers=_mcp_servers(found.mcp, file),
         prices={
             name: Price(
                 input=price.input,
@@ -285,6 +324,18 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
             for name, limits in found.models.items()
         },
     )
+
+
+def _mcp_servers(table: McpTable, file: Path) -> tuple[ServerEntry, ...]:
+    """Return the servers of a file. Errors: `InvalidConfig` for one that is reached in two ways."""
+    if not table.servers:
+        return ()
+    from artelier.tools.mcp.configuration import entry_of_settings
+
+    for name, one in table.servers.items():
+        if one.command is not None and one.url is not None:
+            raise InvalidConfig(f"{file}: mcp.servers.{name}", expected="either command or url", got="both")
+    return tuple(entry_of_settings(name, str(file), one.model_dump()) for name, one in table.servers.items())
 
 
 def _quotas(table: QuotasTable) -> Quotas | None:
@@ -387,7 +438,12 @@ def _known_keys(path: tuple[str, ...]) -> list[str]:
     return sorted(table.model_fields)
 
 
-_NAMED: dict[str, type[BaseModel]] = {"prices": PriceTable, "rates": RateTable, "models": ModelLimitsTable}
+_NAMED: dict[str, type[BaseModel]] = {
+    "prices": PriceTable,
+    "rates": RateTable,
+    "models": ModelLimitsTable,
+    "servers": McpServerTable,
+}
 """Tables whose keys are names that the user chooses, and what stands below each."""
 
 
@@ -428,6 +484,7 @@ def rows() -> list[dict[str, Any]]:
     named += [(f'limits.rates."<name>".{key}', one) for key, one in RateTable.model_fields.items()]
     named += [(f'prices."<model>".{key}', one) for key, one in PriceTable.model_fields.items()]
     named += [(f'models."<model>".{key}', one) for key, one in ModelLimitsTable.model_fields.items()]
+    named += [(f"mcp.servers.<name>.{key}", one) for key, one in McpServerTable.model_fields.items()]
     for key, field in named:
         default = "required" if field.is_required() else field.default
         is_open = default is None or field.default_factory is not None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from artelier.ports.tool import ToolPort
     from artelier.tokens.model_info import PartialWindow
     from artelier.tools.http.rules import HttpRule
+    from artelier.tools.mcp.configuration import ServerEntry
 
 FILE = "artelier.toml"
 """Read from the working directory if it is there."""
@@ -69,6 +70,7 @@ class Settings:
     workspace_root: str | None = None
     workspace_tenants: Mapping[str, str] = field(default_factory=dict[str, str])
     plugins: tuple[str, ...] = ()
+    mcp_servers: tuple[ServerEntry, ...] = ()
 
     def limits(self, *, usd: str | None = None) -> Limits | None:
         """Caps of a new run; `usd` was said on the command line. None if there are none."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from artelier.cli.brought_tools import BroughtTools, SkillFolders, ToolFiles
+from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.command import ModelName, Subject, alone, command
 from artelier.cli.run_ids import fresh_id
@@ -61,6 +61,7 @@ async def do(
     subject: Subject = "",
     tools: ToolFiles = None,
     skills: SkillFolders = None,
+    mcp: McpServers = None,
 ) -> int:
     """Let agents work on GOAL in a folder and write a report.
 
@@ -82,7 +83,8 @@ async def do(
     )
     given = _read_plan(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
-    async with call.kernel(create=True, brought=BroughtTools.of(tools, skills)) as kernel:
+    brought = BroughtTools.of(tools, skills, mcp=mcp, workspaces=[root])
+    async with call.kernel(create=True, brought=brought) as kernel:
         asked = {"goal": goal, "workspace": root, "model": model}
         if await _exists(kernel, call.tenant, run_id, asked):
             result = await _gone_on(call, kernel, run_id, wish, given)

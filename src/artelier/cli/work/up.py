@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from artelier.cli.brought_tools import BroughtTools, SkillFolders, ToolFiles
+from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import DRAIN_S, DrainS, alone, command
 from artelier.errors import ArtelierError, Conflict, Flow, InvalidConfig, InvalidRequest
@@ -94,6 +94,7 @@ async def up(
     ] = None,
     tools: ToolFiles = None,
     skills: SkillFolders = None,
+    mcp: McpServers = None,
     pace: Pace = 0.0,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Drive no runs: other processes do.")
@@ -135,7 +136,7 @@ async def up(
     for file in (file_of(call.database), auth):
         if file is not None and file != ":memory:":
             workspaces.check_private(file)
-    brought = BroughtTools.of(tools, skills)
+    brought = BroughtTools.of(tools, skills, mcp=mcp, workspaces=workspaces.folders)
     await _open(call, settings, workspaces, brought, opens=open_, goal=goal, pace=pace)
 
 

@@ -57,6 +57,11 @@ class Workspaces:
         """The folder of new work where tenants may use any; empty for none."""
         return self._default
 
+    @property
+    def folders(self) -> list[str]:
+        """Every folder that agents may write in, as far as it is known without naming a tenant."""
+        return [one for one in (self._base, self._default, *self._roots.values()) if one]
+
     def root(self, tenant: str) -> str:
         """Return the real path of a tenant's own folder; empty if it has none.
 

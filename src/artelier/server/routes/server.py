@@ -1,4 +1,4 @@
-"""`/server`: how this server was started. Paths, keys and addresses stay out of it."""
+"""`/server`: how this server was started, and its tools. Paths, keys and addresses stay out of it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from pathlib import PurePath
 
 from fastapi import Request
 
+from artelier.agents.launch import tools_of
 from artelier.ids import VERSION
+from artelier.loops.cycle import host_tools
+from artelier.ports.tool import ToolPort
 from artelier.server.deps import Core, Desk, Door, Setup, Who
 from artelier.server.routes import resource
 from artelier.server.security.identity import Identity
 from artelier.server.security.users import Users
-from artelier.server.wire.server import LagShown, ServerShown, UserShown
+from artelier.server.wire.base import Page
+from artelier.server.wire.server import LagShown, ServerShown, ToolShown, UserShown
+from artelier.tools.mcp.tool import McpTool
 
 router = resource("server")
 
@@ -30,6 +35,34 @@ async def show(who: Who, desk: Desk, kernel: Core, setup: Setup, door: Door, req
         models=kernel.models.keys(),
         lag=LagShown(**asdict(request.app.state.lag.show())),
         users=_users(who, door.users, tenant=desk.id),
+    )
+
+
+@router.get("/tools", operation_id="server_tools")
+async def list_tools(desk: Desk) -> Page[ToolShown]:
+    """Tools that agents may be given, over the tenant's workspace too if it has one: risk, grant, schema."""
+    services = desk.services
+    brought = host_tools(services)
+    root = services.workspaces.root(desk.id)
+    tools = tools_of(services, desk.id, root, host_tools=brought) if root else None
+    listed = list(services.tools.values()) if tools is None else tools
+    return Page(items=[_shown(tool, is_brought=tool.name in brought) for tool in listed])
+
+
+def _shown(tool: ToolPort, *, is_brought: bool) -> ToolShown:
+    if isinstance(tool, McpTool):
+        source = tool.server
+    else:
+        source = "program" if is_brought else "artelier"
+    return ToolShown(
+        name=tool.name,
+        description=tool.description,
+        source=source,
+        risk=tool.risk,
+        grant=tool.grant or f"tools:{tool.name}",
+        side_effect=tool.side_effect,
+        idempotent=tool.idempotent,
+        parameters=tool.schema.parameters,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from artelier.log.blobs import SUBJECT_CHARS_MAX
+from artelier.ports.tool import Risk
 from artelier.server.security.users import Role
 from artelier.server.wire.base import RequestBody, ResponseModel
 
@@ -49,6 +50,24 @@ class ServerShown(ResponseModel):
     lag: LagShown
     users: list[UserShown] | None
     """Those of the tenant, for an admin of it; null for others, and if nobody has to sign in by name."""
+
+
+class ToolShown(ResponseModel):
+    """A tool that runs of this server may be given."""
+
+    name: str
+    description: str
+    source: str
+    """`artelier` for a shipped one, `mcp:<name>` for one of an MCP server, else `program`."""
+    risk: Risk
+    """From which risk on a person approves each call, says the policy."""
+    grant: str
+    """The grant that a run needs for it."""
+    side_effect: bool
+    idempotent: bool
+    """Whether a call may be repeated under one key."""
+    parameters: dict[str, Any]
+    """JSON Schema of its arguments."""
 
 
 class Me(BaseModel):

@@ -266,12 +266,21 @@ def opening_sections(
 def listed_tools(
     job: TaskJob, task: TaskContent, state: TaskState, *, guidance: Guidance, seen: DecisionReadings
 ) -> Items:
-    """Return the tools that are listed: steering may ask for fewer than are on."""
+    """Return the tools that are listed: steering may ask for fewer than are on.
+
+    Those that somebody brought are counted for themselves: a server of twenty tools hides none of the
+    workspace's, nor they it.
+    """
     words = f"{task.goal}\n{task.success_criteria}"
     first = (*job.tools, *state.tools)
-    # First those that somebody brought: only so many are listed.
-    there = sorted(seen.items("tools"), key=lambda one: one["name"] not in job.host_tools)
-    return select_tools(there, breadth=guidance.breadth, first=first, words=words)
+    there = seen.items("tools")
+    brought = [one for one in there if one["name"] in job.host_tools]
+    own = [one for one in there if one["name"] not in job.host_tools]
+    return [
+        one
+        for group in (brought, own)
+        for one in select_tools(group, breadth=guidance.breadth, first=first, words=words)
+    ]
 
 
 def tail_section(state: TaskState, *, seen: DecisionReadings) -> Section:
