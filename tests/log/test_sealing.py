@@ -11,7 +11,7 @@ import pytest
 from artelier.errors import Erased, InvalidConfig, MissingKey
 from artelier.log import Batch, SqliteStore, make_blob, verify_store
 from artelier.pii.vault import VaultCipher
-from artelier.testing.conformance.stage import TALLY
+from artelier.testing.conformance.view import TALLY
 
 KEY = "a vault key for tests"
 TEXT = b"the marmalade is under the third stair" * 60

@@ -18,7 +18,8 @@ import pytest
 from artelier.errors import ArtelierError, CorruptStore, NewerSchema, StoreFull, StoreLocked, StoreUnavailable
 from artelier.log import Batch, Receipt, SqliteStore, StreamAppend, make_blob, verify_store
 from artelier.log.sqlite import store as sqlite_store
-from artelier.testing.conformance.stage import TALLY, batch, noted_draft, settle_all, stream, total
+from artelier.testing.conformance.stage import batch, noted_draft, settle_all, stream
+from artelier.testing.conformance.view import TALLY, total
 
 
 def tell(path: Path, story: Callable[[SqliteStore], Awaitable[None]]) -> None:
@@ -85,7 +86,8 @@ def test_a_file_that_may_not_grow_loses_nothing_that_was_confirmed(tmp_path: Pat
 import asyncio, os, resource, signal
 from artelier.errors import StoreUnavailable
 from artelier.log import Batch, SqliteStore, StreamAppend, make_blob
-from artelier.testing.conformance.stage import TALLY, noted_draft, stream
+from artelier.testing.conformance.stage import noted_draft, stream
+from artelier.testing.conformance.view import TALLY
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 async def main():
     store = SqliteStore({str(path)!r}, (TALLY,))
@@ -257,7 +259,8 @@ def test_an_error_around_the_commit_reaches_every_waiter_and_no_more(tmp_path: P
 WRITER = """
 import asyncio, sys
 from artelier.log import SqliteStore
-from artelier.testing.conformance.stage import TALLY, batch
+from artelier.testing.conformance.stage import batch
+from artelier.testing.conformance.view import TALLY
 async def main():
     store = SqliteStore(sys.argv[1], (TALLY,))
     print("open", flush=True)

@@ -55,7 +55,7 @@ ALLOWED: dict[str, str] = {
         tools/worker/tables.py:_rows csv.reader
         tools/worker/__main__.py:_compile re.compile
         tools/worker/documents.py:_parse json.loads
-        tools/worker/columns.py:_is_worth_a_look REGEXP in SQL
+        tools/worker/queries.py:RawTable.digit_share REGEXP in SQL
         tools/worker/documents.py:_read_bounds zipfile.ZipFile
         tools/worker/documents.py:_read_bounds zipfile.BadZipFile
     """,

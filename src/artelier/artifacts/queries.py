@@ -344,6 +344,17 @@ async def count_kinds(store: Store, tenant: str, space: str) -> list[KindCount]:
     return [KindCount(*row) for row in rows]
 
 
+async def contents_of_kind(store: Store, tenant: str, space: str, kind: str) -> list[str]:
+    """Return the references of the contents of all versions of artifacts of a kind, each once."""
+    rows = await store.query(
+        "SELECT DISTINCT v.content FROM artifact_versions v JOIN artifacts a ON a.tenant = v.tenant"
+        " AND a.space = v.space AND a.id = v.id"
+        " WHERE a.tenant = ? AND a.space = ? AND a.kind = ?",
+        (tenant, space, kind),
+    )
+    return [content for (content,) in rows]
+
+
 async def is_owner(store: Store, tenant: str, space: str, principal: str) -> bool:
     """Return True if a principal owns an artifact that is not deleted."""
     rows = await store.query(
@@ -584,6 +595,20 @@ async def abandoned_holds(
         (tenant, space, payer, before_us, limit),
     )
     return [AbandonedHold(*row) for row in rows]
+
+
+def kind_in(tx: Tx, tenant: str, space: str, id_: str) -> str | None:
+    """Return the kind of an artifact, in a transaction; None if there is none."""
+    row = tx.one("SELECT kind FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (tenant, space, id_))
+    return None if row is None else row[0]
+
+
+def owner_in(tx: Tx, tenant: str, space: str, id_: str) -> str | None:
+    """Return who owns an artifact, deleted or not, in a transaction; None if there is none."""
+    row = tx.one(
+        "SELECT owner FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (tenant, space, id_)
+    )
+    return None if row is None else row[0]
 
 
 class Terms(NamedTuple):

@@ -112,6 +112,15 @@ async def balances_of(
     return dict(rows)
 
 
+def balances_in(tx: Tx, tenant: str, space: str, asset: str) -> dict[str, int]:
+    """Return the balances of an asset in a space, by account in alphabetical order, in a transaction."""
+    rows = tx.execute(
+        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ? ORDER BY account",
+        (tenant, space, asset),
+    )
+    return dict(rows.fetchall())
+
+
 async def account_balance(
     store: Store, tenant: str, account: str, *, space: str = MAIN_SPACE, asset: str = USD
 ) -> int | None:

@@ -13,8 +13,10 @@ from artelier.artifacts.events import (
     ArtifactTransferred,
     ArtifactWritten,
 )
+from artelier.artifacts.queries import kind_in, owner_in
 from artelier.artifacts.ref import ACTORS
 from artelier.errors import Conflict
+from artelier.ledger.queries import balances_in
 from artelier.log import Applied, Tx, View
 from artelier.money import SCRIP
 from artelier.world import events as ev
@@ -222,16 +224,13 @@ def show_tick(event: Applied, tx: Tx) -> None:
 def _check_point(event: Applied, tx: Tx, tick: int) -> None:
     """Keep the scrip of all accounts and who acts, as they stand at the end of a tick."""
     place = event.stream[:2]
-    money = tx.execute(
-        "SELECT account, balance FROM accounts WHERE tenant = ? AND space = ? AND asset = ? ORDER BY account",
-        (*place, SCRIP),
-    ).fetchall()
+    money = balances_in(tx, *place, SCRIP)
     agents = tx.execute(
         "SELECT agent, active FROM world_agents WHERE tenant = ? AND space = ? ORDER BY n", place
     ).fetchall()
     tx.execute(
         "INSERT INTO world_checkpoints VALUES (?, ?, ?, ?, ?, ?)",
-        (*place, tick, event.seq, encode(dict(money)).decode(), encode(agents).decode()),
+        (*place, tick, event.seq, encode(money).decode(), encode(agents).decode()),
     )
 
 
@@ -364,9 +363,11 @@ def show_offer(event: Applied, tx: Tx) -> None:
     data = event.data
     assert isinstance(data, ev.OfferMade)
     tenant, space, _ = event.stream
+    kind = kind_in(tx, tenant, space, data.artifact)
+    if kind is None:
+        return
     tx.execute(
-        "INSERT INTO world_offers SELECT ?, ?, ?, ?, ?, ?, kind, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open',"
-        " NULL, NULL, 0 FROM artifacts WHERE tenant = ? AND space = ? AND id = ?",
+        f"INSERT INTO world_offers VALUES ({'?, ' * 16}'open', NULL, NULL, 0)",
         (
             tenant,
             space,
@@ -374,6 +375,7 @@ def show_offer(event: Applied, tx: Tx) -> None:
             event.seq,
             data.artifact,
             data.version,
+            kind,
             data.seller,
             data.price,
             data.sells,
@@ -383,9 +385,6 @@ def show_offer(event: Applied, tx: Tx) -> None:
             data.royalty_percent,
             data.preview,
             event.at_us,
-            tenant,
-            space,
-            data.artifact,
         ),
     )
 
@@ -545,7 +544,7 @@ def show_use(event: Applied, tx: Tx) -> None:
     if not artifact:
         return
     tenant, space, _ = event.stream
-    owner, user = _owner(event, tx, artifact), _responsible(event, tx, user)
+    owner, user = owner_in(tx, tenant, space, artifact), _responsible(event, tx, user)
     if owner is None or owner == user:
         return
     tx.execute(
@@ -579,19 +578,12 @@ def show_fees_shared(event: Applied, tx: Tx) -> None:
     tx.execute("DELETE FROM world_fees WHERE tenant = ? AND space = ?", event.stream[:2])
 
 
-def _owner(event: Applied, tx: Tx, artifact: str) -> str | None:
-    row = tx.one(
-        "SELECT owner FROM artifacts WHERE tenant = ? AND space = ? AND id = ?", (*event.stream[:2], artifact)
-    )
-    return None if row is None else row[0]
-
-
 def _responsible(event: Applied, tx: Tx, principal: str) -> str:
     """Return who stands behind a program: its owner, through at most ten of them."""
     for _ in range(PROGRAMS_MAX):
         if not principal.startswith(ACTORS):
             break
-        owner = _owner(event, tx, principal.removeprefix(ACTORS))
+        owner = owner_in(tx, *event.stream[:2], principal.removeprefix(ACTORS))
         if owner is None:
             break
         principal = owner

@@ -95,6 +95,18 @@ def has_chat(tx: Tx, tenant: str, chat: str) -> bool:
     return tx.one("SELECT 1 FROM chats WHERE tenant = ? AND chat = ?", (tenant, chat)) is not None
 
 
+async def opened_chats(
+    store: Store, tenant: str, *, after: str, before: str, upto_us: int, limit: int
+) -> list[str]:
+    """Return the chats between two ids, both exclusive, that were opened by a time; the first by id."""
+    rows = await store.query(
+        "SELECT chat FROM chats WHERE tenant = ? AND chat > ? AND chat < ? AND opened_us <= ?"
+        " ORDER BY chat LIMIT ?",
+        (tenant, after, before, upto_us, limit),
+    )
+    return [chat for (chat,) in rows]
+
+
 async def list_chats(
     store: Store, tenant: str, *, after: str | None, limit: int, archived: bool | None = None
 ) -> dict[str, Any]:

@@ -6,17 +6,8 @@ import asyncio
 
 from artelier.errors import ArtelierError, InvalidArguments, InvalidEvent, SequenceConflict, StoreClosed
 from artelier.log import GENESIS, Batch, Draft, RawDraft, Receipt, Store, StreamAppend, Tx
-from artelier.testing.conformance.stage import (
-    Grown,
-    Noted,
-    StoreHarness,
-    batch,
-    noted_draft,
-    refuses,
-    settle_all,
-    stream,
-    total,
-)
+from artelier.testing.conformance.stage import StoreHarness, batch, noted_draft, refuses, settle_all, stream
+from artelier.testing.conformance.view import Grown, Noted, total, total_in
 
 
 class BatchPromises(StoreHarness):
@@ -119,8 +110,8 @@ class BatchPromises(StoreHarness):
             seen: list[int] = []
 
             def look(tx: Tx) -> None:
-                row = tx.one("SELECT total FROM conformance_tallies WHERE stream = ?", ("run:a",))
-                seen.append(row[0] if row else -1)
+                sum_now = total_in(tx, stream("run:a"))
+                seen.append(-1 if sum_now is None else sum_now)
 
             await settle_all(store.submit_all([batch("run:a", 7), Batch(guard=look), batch("run:a", 1)]))
             await store.append(Batch(guard=look))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from artelier.artifacts.queries import contents_of_kind
 from artelier.errors import CorruptStore, NotFound
 from artelier.log import blob_name
 from artelier.world import World
@@ -201,14 +202,8 @@ async def consent_findings(world: World, *, caps: Caps | None = None) -> list[st
 async def _texts(world: World) -> dict[str, str]:
     """Return the contents of all versions of agents' artifacts, by reference."""
     store, tenant = world.host.services.store, world.host.id
-    rows = await store.query(
-        "SELECT DISTINCT v.content FROM artifact_versions v JOIN artifacts a ON a.tenant = v.tenant"
-        " AND a.space = v.space AND a.id = v.id"
-        " WHERE a.tenant = ? AND a.space = ? AND a.kind = 'agent'",
-        (tenant, f"world:{world.id}"),
-    )
     found: dict[str, str] = {}
-    for (ref,) in rows:
+    for ref in await contents_of_kind(store, tenant, f"world:{world.id}", "agent"):
         try:
             found[ref] = (await store.blob(tenant, blob_name(ref))).decode(errors="replace")
         except (NotFound, CorruptStore):

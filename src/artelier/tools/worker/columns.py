@@ -8,10 +8,9 @@ two ways, or only in part, stays text, and its note says that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import duckdb
+from artelier.tools.worker.queries import RawTable, literal, quote_identifier
 
 AUTO = "auto"
 """A column of a file that has no types: whatever the form of its values says."""
@@ -33,8 +32,6 @@ FORMS: tuple[tuple[str, str], ...] = (
 
 COLUMNS_AT_ONCE = 16
 """Planning a query takes time in the square of its expressions: 9 s for 500 columns, 2 s like this."""
-SAMPLE_ROWS = 1_000
-"""Rows that say whether a column of text is worth a closer look; what it is, all rows say."""
 MOSTLY = 0.8
 """Of the values: from here on the rest is named, since somebody will take the column for figures or dates."""
 
@@ -68,15 +65,6 @@ _TURNED = r"[0-9]{1,2}[/-][0-9]{1,2}[/-][0-9]{4}"
 """Day or month first: only a day past the twelfth tells."""
 
 
-def quote_identifier(name: str) -> str:
-    """A name as an SQL identifier, whatever it holds."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 class ColumnForm(NamedTuple):
     """How a column of text becomes a column of values."""
 
@@ -88,7 +76,7 @@ class ColumnForm(NamedTuple):
 
 
 def forms_of(
-    db: duckdb.DuckDBPyConnection, columns: Sequence[str], types: Sequence[str | None], *, is_semicolon: bool
+    raw: RawTable, columns: Sequence[str], types: Sequence[str | None], *, is_semicolon: bool
 ) -> list[ColumnForm]:
     """Return the form of each column of the table `raw`.
 
@@ -98,26 +86,26 @@ def forms_of(
     asked = [name for name, kind in zip(columns, types, strict=True) if kind in (AUTO, WRITTEN, PLAIN)]
     for start in range(0, len(asked), COLUMNS_AT_ONCE):
         batch = asked[start : start + COLUMNS_AT_ONCE]
-        plain.update(zip(batch, _plain_forms(db, batch), strict=True))
+        plain.update(zip(batch, _plain_forms(raw, batch), strict=True))
     found: dict[str, ColumnForm] = {}
     for name, kind in zip(columns, types, strict=True):
         chosen = plain.get(name) if kind in (AUTO, WRITTEN, PLAIN) else kind
         if kind == WRITTEN and chosen not in ("DATE", "TIMESTAMP"):
             chosen = None
         found[name] = ColumnForm(_cast(name, chosen))
-        if chosen is None and kind in (AUTO, WRITTEN) and _is_worth_a_look(db, name):
-            look = _date_form(db, name)
+        if chosen is None and kind in (AUTO, WRITTEN) and _is_worth_a_look(raw, name):
+            look = _date_form(raw, name)
             if look is None:
-                look = _number_form(db, name)
+                look = _number_form(raw, name)
                 # Digits that a file marks as text may be a version or a code; a decimal comma makes figures.
                 if look is not None and kind == WRITTEN and look.convention != "european":
                     look = None
             found[name] = look or found[name]
-    _settle_thousands(db, columns, types, plain, found, is_semicolon=is_semicolon)
+    _settle_thousands(raw, columns, types, plain, found, is_semicolon=is_semicolon)
     return [found[name] for name in columns]
 
 
-def _plain_forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[str | None]:
+def _plain_forms(raw: RawTable, columns: Sequence[str]) -> list[str | None]:
     """Return for each column the first of `FORMS` that all its values have; None if there is none, or no
     value.
     """
@@ -130,7 +118,7 @@ def _plain_forms(db: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> list[
             if kind in ("DATE", "TIMESTAMP", "DOUBLE"):
                 fits += f" AND TRY_CAST(trim({column}) AS {kind}) IS NOT NULL"
             tests.append(f"coalesce(bool_and({column} IS NULL OR ({fits})), false)")
-    flags = db.execute(f"SELECT {', '.join(tests)} FROM raw").fetchone() or ()
+    flags = raw.evaluate(tests)
     width = len(FORMS) + 1
     found: list[str | None] = []
     for start in range(0, len(flags), width):
@@ -146,33 +134,15 @@ def _cast(name: str, kind: str | None) -> str:
     return column if kind is None else f"CAST(trim({column}) AS {kind}) AS {column}"
 
 
-def _is_worth_a_look(db: duckdb.DuckDBPyConnection, name: str) -> bool:
-    column = quote_identifier(name)
-    share = db.execute(
-        f"SELECT avg(CASE WHEN regexp_matches({column}, '[0-9]') THEN 1.0 ELSE 0 END) FROM"
-        f" (SELECT {column} FROM raw WHERE {column} IS NOT NULL LIMIT {SAMPLE_ROWS})"
-    ).fetchall()[0][0]
+def _is_worth_a_look(raw: RawTable, name: str) -> bool:
+    share = raw.digit_share(name)
     return share is not None and share >= MOSTLY
-
-
-def _count(db: duckdb.DuckDBPyConnection, **tests: str) -> dict[str, int]:
-    """Return how many rows fulfil each condition."""
-    asked = ", ".join(f"count(*) FILTER ({test})" for test in tests.values())
-    counts = db.execute(f"SELECT {asked} FROM raw").fetchall()[0]
-    return dict(zip(tests, counts, strict=True))
-
-
-def _example(db: duckdb.DuckDBPyConnection, name: str, test: str) -> str:
-    """Return a value that fulfils a condition, as a note may quote it."""
-    column = quote_identifier(name)
-    row = db.execute(f"SELECT {column} FROM raw WHERE {test} ORDER BY 1 LIMIT 1").fetchone()
-    return repr(str(row[0]).strip()[:40]) if row else ""
 
 
 # --------------------------------------------------------------------------- dates
 
 
-def _date_form(db: duckdb.DuckDBPyConnection, name: str) -> ColumnForm | None:
+def _date_form(raw: RawTable, name: str) -> ColumnForm | None:
     column = quote_identifier(name)
     text = f"trim({column})"
     spelled = {
@@ -183,8 +153,7 @@ def _date_form(db: duckdb.DuckDBPyConnection, name: str) -> ColumnForm | None:
         f"TRY_CAST(regexp_extract({text}, '([0-9]+)[/-]([0-9]+)', {n}) AS INTEGER)" for n in (1, 2)
     )
     instant = f"regexp_full_match({text}, {literal(_INSTANT)})"
-    counts = _count(
-        db,
+    counts = raw.count_where(
         all=f"{column} IS NOT NULL",
         timed=f"regexp_matches({text}, '[0-9]:[0-9]')",
         instant=instant,
@@ -199,14 +168,14 @@ def _date_form(db: duckdb.DuckDBPyConnection, name: str) -> ColumnForm | None:
     if dated < counts["all"]:
         other = " OR ".join([turned, instant, *spelled.values()])
         left = counts["all"] - dated
-        said = f"{name}: text; all but {left} are dates, {_example(db, name, f'NOT ({other})')} is not"
+        said = f"{name}: text; all but {left} are dates, {raw.example(name, f'NOT ({other})')} is not"
         return ColumnForm(column, said)
     if counts["instant"]:
         if counts["instant"] < counts["all"]:
             return ColumnForm(column, f"{name}: text; some times have a zone and others none")
         value = f"CAST(TRY_CAST({text} AS TIMESTAMPTZ) AS TIMESTAMP)"
-        return _checked(db, name, value, "TIMESTAMP", f"{name}: times in UTC")
-    return _spelled_dates(db, name, counts, [one for one in spelled if counts[one]], spelled, turned)
+        return _checked(raw, name, value, "TIMESTAMP", f"{name}: times in UTC")
+    return _spelled_dates(raw, name, counts, [one for one in spelled if counts[one]], spelled, turned)
 
 
 def _timed(form: str) -> str:
@@ -214,7 +183,7 @@ def _timed(form: str) -> str:
 
 
 def _spelled_dates(
-    db: duckdb.DuckDBPyConnection,
+    raw: RawTable,
     name: str,
     counts: dict[str, int],
     used: Sequence[str],
@@ -223,9 +192,9 @@ def _spelled_dates(
 ) -> ColumnForm:
     column = quote_identifier(name)
     formats = [one for key in used for one in _DATES[int(key[1:])][1]]
-    examples = [_example(db, name, spelled[key]) for key in used]
+    examples = [raw.example(name, spelled[key]) for key in used]
     if counts["turned"]:
-        example = _example(db, name, turned)
+        example = raw.example(name, turned)
         if bool(counts["day_first"]) == bool(counts["month_first"]):
             why = (
                 "some with the day first and some with the month"
@@ -243,16 +212,16 @@ def _spelled_dates(
     clean = f"regexp_replace(regexp_replace({clean}, '(:[0-9]{{2}}),', '\\1.'), '([A-Za-z])[.]', '\\1')"
     value = f"try_strptime({clean}, [{listed}])"
     kind = "TIMESTAMP" if counts["timed"] else "DATE"
-    return _checked(db, name, value, kind, f"{name}: dates written as {', '.join(examples)}")
+    return _checked(raw, name, value, kind, f"{name}: dates written as {', '.join(examples)}")
 
 
-def _checked(db: duckdb.DuckDBPyConnection, name: str, value: str, kind: str, note: str) -> ColumnForm:
+def _checked(raw: RawTable, name: str, value: str, kind: str, note: str) -> ColumnForm:
     """Return the form if every value can be read so, else text that says which cannot."""
     column = quote_identifier(name)
     wrong = f"{column} IS NOT NULL AND {value} IS NULL"
-    if _count(db, wrong=wrong)["wrong"]:
+    if raw.count_where(wrong=wrong)["wrong"]:
         return ColumnForm(
-            column, f"{name}: text; dates, but {_example(db, name, wrong)} is none that is read here"
+            column, f"{name}: text; dates, but {raw.example(name, wrong)} is none that is read here"
         )
     return ColumnForm(f"CAST({value} AS {kind}) AS {column}", note)
 
@@ -266,12 +235,11 @@ def _bare(name: str) -> str:
     return f"trim(regexp_replace({trimmed}, '^({_UNIT})|({_UNIT})$', ''), ' \u00a0')"
 
 
-def _number_form(db: duckdb.DuckDBPyConnection, name: str) -> ColumnForm | None:
+def _number_form(raw: RawTable, name: str) -> ColumnForm | None:
     column, bare = quote_identifier(name), _bare(name)
     european = f"regexp_full_match({bare}, {literal(_EUROPEAN)})"
     english = f"regexp_full_match({bare}, {literal(_ENGLISH)})"
-    counts = _count(
-        db,
+    counts = raw.count_where(
         all=f"{column} IS NOT NULL",
         european=european,
         english=english,
@@ -280,12 +248,12 @@ def _number_form(db: duckdb.DuckDBPyConnection, name: str) -> ColumnForm | None:
         surely_english=f"{english} AND regexp_matches({bare}, {literal(_SURELY_ENGLISH)})",
         marked=f"regexp_matches({bare}, '[.,]')",
     )
-    unit, is_mixed = _unit(db, name)
+    unit, is_mixed = _unit(raw, name)
     if counts["either"] < counts["all"] * MOSTLY:
         return None
     if counts["either"] < counts["all"]:
         left = counts["all"] - counts["either"]
-        other = _example(db, name, f"NOT ({european} OR {english})")
+        other = raw.example(name, f"NOT ({european} OR {english})")
         return ColumnForm(column, f"{name}: text; all but {left} are numbers, {other} is not")
     if is_mixed:
         return ColumnForm(column, f"{name}: text; amounts in several currencies or units")
@@ -293,29 +261,29 @@ def _number_form(db: duckdb.DuckDBPyConnection, name: str) -> ColumnForm | None:
     if all(sure):
         return ColumnForm(column, f"{name}: text; numbers with decimal commas and with decimal points")
     if sure[0] and counts["european"] == counts["all"]:
-        return _as_european(db, name, unit)
+        return _as_european(raw, name, unit)
     if (sure[1] or not counts["marked"]) and counts["english"] == counts["all"]:
         value = f"regexp_replace({bare}, '[, ''’\u00a0\u202f]', '', 'g')"
-        example = _example(db, name, f"{column} IS NOT NULL")
+        example = raw.example(name, f"{column} IS NOT NULL")
         said = f"{name}: numbers written as {example}{unit}"
         return _numbers(name, value, said, "english" if sure[1] else "")
-    return ColumnForm(column, _ambiguous(db, name))
+    return ColumnForm(column, _ambiguous(raw, name))
 
 
-def _unit(db: duckdb.DuckDBPyConnection, name: str) -> tuple[str, bool]:
+def _unit(raw: RawTable, name: str) -> tuple[str, bool]:
     """Return how a note names the currency or unit of a column, and True if there are several."""
     column = quote_identifier(name)
     sign = f"regexp_extract(trim({column}, ' \u00a0'), '^({_UNIT})|({_UNIT})$')"
-    units = db.execute(f"SELECT DISTINCT {sign} FROM raw WHERE {column} IS NOT NULL LIMIT 3").fetchall()
+    units = raw.distinct(sign, name, limit=3)
     if len(units) != 1:
         return "", len(units) > 1
-    return (f", unit {units[0][0]}" if units[0][0] else ""), False
+    return (f", unit {units[0]}" if units[0] else ""), False
 
 
-def _as_european(db: duckdb.DuckDBPyConnection, name: str, unit: str) -> ColumnForm:
+def _as_european(raw: RawTable, name: str, unit: str) -> ColumnForm:
     bare = _bare(name)
     value = f"replace(regexp_replace({bare}, '[. ''’\u00a0\u202f]', '', 'g'), ',', '.')"
-    example = _example(db, name, f"regexp_matches({quote_identifier(name)}, '[.,]')")
+    example = raw.example(name, f"regexp_matches({quote_identifier(name)}, '[.,]')")
     return _numbers(
         name, value, f"{name}: numbers written as {example}, with a decimal comma{unit}", "european"
     )
@@ -325,13 +293,13 @@ def _numbers(name: str, value: str, note: str, convention: str) -> ColumnForm:
     return ColumnForm(f"CAST({value} AS DOUBLE) AS {quote_identifier(name)}", note, convention)
 
 
-def _ambiguous(db: duckdb.DuckDBPyConnection, name: str) -> str:
-    example = _example(db, name, f"regexp_matches({_bare(name)}, '[.,]')")
+def _ambiguous(raw: RawTable, name: str) -> str:
+    example = raw.example(name, f"regexp_matches({_bare(name)}, '[.,]')")
     return f"{name}: text; {example} may be thousands or decimals, it cannot be told which"
 
 
 def _settle_thousands(
-    db: duckdb.DuckDBPyConnection,
+    raw: RawTable,
     columns: Sequence[str],
     types: Sequence[str | None],
     plain: dict[str, str | None],
@@ -346,7 +314,7 @@ def _settle_thousands(
         if kind in (AUTO, WRITTEN) and (plain[name] == "DOUBLE" or "may be thousands" in found[name].note):
             grouped = f"regexp_full_match({_bare(name)}, {literal(_GROUPED_ONLY)})"
             marked = f"regexp_matches({_bare(name)}, '[.,eE]')"
-            counts = _count(db, grouped=grouped, other=f"{marked} AND NOT {grouped}")
+            counts = raw.count_where(grouped=grouped, other=f"{marked} AND NOT {grouped}")
             if counts["other"]:
                 conventions.add("english")
             elif counts["grouped"]:
@@ -354,10 +322,10 @@ def _settle_thousands(
     for name in open_columns:
         column = quote_identifier(name)
         if conventions == {"european"}:
-            found[name] = _as_european(db, name, _unit(db, name)[0])
+            found[name] = _as_european(raw, name, _unit(raw, name)[0])
         elif conventions == {"english"} and plain[name] != "DOUBLE":
             value = f"regexp_replace({_bare(name)}, '[, ''’\u00a0\u202f]', '', 'g')"
-            example = _example(db, name, f"regexp_matches({column}, ',')")
+            example = raw.example(name, f"regexp_matches({column}, ',')")
             found[name] = _numbers(name, value, f"{name}: numbers written as {example}", "english")
         elif plain[name] == "DOUBLE" and is_semicolon and not conventions:
-            found[name] = ColumnForm(column, _ambiguous(db, name))
+            found[name] = ColumnForm(column, _ambiguous(raw, name))

@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import duckdb
 
-from artelier.tools.worker.columns import AUTO, forms_of, literal, quote_identifier
+from artelier.tools.worker.columns import AUTO, forms_of
+from artelier.tools.worker.queries import RawTable, quote_identifier
 from artelier.tools.worker.text_files import UTF_8, encoding_of
 
 _PLACE = re.compile(r"\(?(?:/dev/fd|/proc/self/fd)/\d+\)?|/nonexistent\S*")
@@ -164,23 +165,17 @@ def load_text(
 
     Errors: `Failure` if they do not, `duckdb.Error` for rows it can't read.
     """
-    spec = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
-    db.execute(
-        f"CREATE TABLE raw AS SELECT * FROM read_csv({literal(place)}, auto_detect=false, "
-        f"header=true, columns={{{spec}}}, delim={literal(delimiter)}, quote='\"', escape='\"', "
-        f"nullstr={literal(null)}, strict_mode=true, null_padding=false, parallel=false)"
-    )
+    raw = RawTable(db)
+    raw.create(columns, place, delimiter=delimiter, null=null)
     try:
         # DuckDB's reader drops some malformed rows without a word, even in strict mode.
-        loaded = db.execute("SELECT count(*) FROM raw").fetchall()[0][0]
-        if loaded != count:
+        if (loaded := raw.count()) != count:
             raise Failure(f"{count} rows were written and {loaded} were read")
-        found = forms_of(db, columns, types or [AUTO] * len(columns), is_semicolon=is_semicolon)
-        casts = ", ".join(form.expression for form in found)
-        db.execute(f"CREATE TABLE {quote_identifier(table)} AS SELECT {casts} FROM raw")
+        found = forms_of(raw, columns, types or [AUTO] * len(columns), is_semicolon=is_semicolon)
+        raw.convert(table, [form.expression for form in found])
         return "; ".join(form.note for form in found if form.note)[:NOTES_CHARS_MAX]
     finally:
-        db.execute("DROP TABLE raw")
+        raw.drop()
 
 
 # --------------------------------------------------------------------------- delimited

@@ -121,13 +121,18 @@ async def check_no_sessions(host: Host, world: str, *, tick: int, what: str) -> 
 
     Cost: one query over the names of chats that begin like the runs of the world.
     """
-    rows = await host.services.store.query(
-        "SELECT chat FROM chats WHERE tenant = ? AND chat > ? AND chat < ? AND opened_us <= ?"
-        " ORDER BY chat LIMIT ?",
-        (host.id, f"{world}/", f"{world}0", tick * _TICK_US, NAMED_MAX),
+    from artelier.chat.queries.chats import opened_chats  # loads pydantic, and few worlds are forked
+
+    chats = await opened_chats(
+        host.services.store,
+        host.id,
+        after=f"{world}/",
+        before=f"{world}0",
+        upto_us=tick * _TICK_US,
+        limit=NAMED_MAX,
     )
-    if rows:
-        agents = ", ".join(chat.removeprefix(f"{world}/") for (chat,) in rows)
+    if chats:
+        agents = ", ".join(chat.removeprefix(f"{world}/") for chat in chats)
         raise Conflict(
             f"world {world} cannot be {what} after tick {tick}: operations of agents keep artifacts in"
             " sessions of their own, which do not go with it",
