@@ -1,10 +1,15 @@
 """Loading agents of older formats: folders become plans, plans become artifacts."""
 
 from artelier.world.genesis.file import Folder
-from artelier_migrate.activation import fail_reserved, join_agents
-from artelier_migrate.artifact_writer import Outcome, Written, read_agents, write_agents
-from artelier_migrate.format.diagnostics import Note
-from artelier_migrate.specification import Plan, Specification
+from artelier_migrate.artifact_writer import (
+    Outcome,
+    Written,
+    fail_reserved,
+    join_agents,
+    read_agents,
+    write_agents,
+)
+from artelier_migrate.document import Note, Plan, Specification
 
 __all__ = [
     "Folder",

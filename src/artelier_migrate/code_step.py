@@ -17,7 +17,7 @@ from artelier.artifacts.invoke.program import check_entry
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import check_code
 from artelier.world.mind_artifacts.prompt import BUILT_IN
-from artelier_migrate.format.vocabulary import VARIABLES, Rename
+from artelier_migrate.document import VARIABLES, Rename
 
 FACTS = frozenset((*BUILT_IN, "last_action", "consecutive_failures", "stuck", "working_memory"))
 """Names that a world has values for."""

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
 
-from artelier.errors import ArtelierError
-from artelier_migrate.components import Component
-from artelier_migrate.format.diagnostics import Notes
-from artelier_migrate.format.step import OldStep
-from artelier_migrate.format.vocabulary import ACTIONS, translate
-from artelier_migrate.specification import Specification, slug
-from artelier_migrate.template_conversion import personality, step_prompt
+from artelier.errors import ArtelierError, InvalidArtifact
+from artelier.world.genesis.file import Folder
+from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt
+from artelier.world.mind_artifacts.template import read_template
+from artelier_migrate.document import (
+    ACTIONS,
+    VARIABLES,
+    Notes,
+    Specification,
+    YamlNode,
+    read_document,
+    slug,
+    translate,
+)
+from artelier_migrate.step import OldStep
 
 
 class Prompts:
@@ -106,3 +119,172 @@ def unique(name: str, taken: Collection[str]) -> str:
     while result in taken:
         result, number = f"{name}{number}", number + 1
     return result
+
+
+# --------------------------------------------------------------------------- template conversion
+# Templates of old prompts as prompt artifacts: no value is made up, no text is lost.
+
+
+_NAMED = re.compile(r"(?<!\{)\{([A-Za-z_][A-Za-z0-9_]*)(?=[}!:.\[])")
+_INDEXED = re.compile(r"(?<!\{)(\{[A-Za-z_][A-Za-z0-9_]*)\[([A-Za-z_][A-Za-z0-9_]*)\](?=[}!:])")
+
+_NUMBERS = ("balance", "failure_count", "ticks_in_state", "tick")
+_TEXTS = "|".join(name for name in BUILT_IN if name not in _NUMBERS)
+_PART = re.compile(rf"(?<!\{{)(\{{(?:{'|'.join(BUILT_IN)}))(?:\.[A-Za-z_][A-Za-z0-9_]*)+(?=[}}!:])")
+_FORMATTED = re.compile(rf"(?<!\{{)(\{{(?:{_TEXTS}))(?:![rs])?:[^{{}}]*\}}")
+
+
+def step_prompt(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the content of a prompt artifact, and its placeholders that are no built-in variables.
+
+    These are optional: whoever has a value gives it, and without one the placeholder stays as it is written.
+    Errors: `InvalidArtifact` for a template that cannot be stored or rendered.
+    """
+    text = _modern(text)
+    names = _names(text)
+    others = tuple(name for name in names if name not in BUILT_IN)
+    variables: list[Any] = [name for name in names if name in BUILT_IN]
+    variables += [{"name": name, "optional": True} for name in others]
+    content = {"template": text, "variables": variables}
+    _check_renders(content)
+    return content, others
+
+
+def personality(text: str) -> dict[str, Any]:
+    """Content of a personality: only what is built in is a placeholder, all other braces are text.
+
+    Errors: `InvalidArtifact`.
+    """
+    text = _modern(text)
+    for name in _names(text):
+        if name not in BUILT_IN:
+            text = re.sub(rf"(?<!\{{)\{{{name}([!:.][^{{}}]*)?\}}", r"{\g<0>}", text)
+    content = {"template": text, "variables": list(_names(text))}
+    _check_renders(content)
+    return content
+
+
+def literal(text: str) -> str:
+    """Text that a template shows as it is."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def with_decisions(text: str, targets: Mapping[str, str]) -> str:
+    """A prompt that asked for one of some words, made to ask for the state that the word stands for."""
+    lines = "\n".join(f"- {literal(word)}: {literal(state)}" for word, state in targets.items())
+    return f"{text.rstrip()}\n\n{_wording('decisions').replace('<DECISIONS>', lines)}"
+
+
+def default_decision() -> str:
+    """Return what was asked where a transition step had no prompt of its own."""
+    return _wording("continue_pivot_ship")
+
+
+@lru_cache(maxsize=8)
+def _wording(name: str) -> str:
+    path = files("artelier_migrate") / "templates" / f"{name}-1.md"
+    return path.read_text("utf-8").strip()
+
+
+def _modern(text: str) -> str:
+    """The same text with today's names of the variables, and `{a[b]}` as `{a.b}`.
+
+    What is built in is shown whole: it has no parts that a template could count on.
+    """
+    text = _INDEXED.sub(r"\1.\2", text)
+    text = _NAMED.sub(lambda match: "{" + VARIABLES.get(match[1], match[1]), text)
+    text = _PART.sub(r"\1", text)
+    return _FORMATTED.sub(r"\1}", text)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return read_template(text).names
+
+
+def _check_renders(content: dict[str, Any]) -> None:
+    """Errors: `InvalidArtifact` if the prompt would fail when it is needed."""
+    values: dict[str, Any] = dict.fromkeys(BUILT_IN, "")
+    values.update(dict.fromkeys(_NUMBERS, 0))
+    try:
+        read_prompt(content).render(values)
+    except InvalidArtifact:
+        raise
+    except ArtelierError as error:
+        raise InvalidArtifact(f"the prompt cannot be rendered: {error.message}") from None
+
+
+# --------------------------------------------------------------------------- components
+# Components: fragments of text that old agents shared, put into the prompts of the steps they name.
+
+
+SHELF = "_components"
+GROUPS = ("behaviors", "traits", "goals")
+COMPONENTS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A fragment, and the steps or states whose prompts it ends."""
+
+    name: str
+    text: str
+    line: int
+    """Where the agent names it."""
+    places: frozenset[str]
+    """Empty: every prompt."""
+
+    def belongs(self, names: set[str]) -> bool:
+        """Return True if it belongs into the prompt of one of these steps or states."""
+        return not self.places or bool(self.places & names)
+
+
+def read_components(node: YamlNode, folder: Folder, notes: Notes) -> tuple[Component, ...]:
+    """The components that an agent names, by group or in one list."""
+    wanted: list[tuple[tuple[str, ...], YamlNode, str]] = []
+    for group, members in node.members.items():
+        path = f"components.{group[:80]}"
+        if group not in GROUPS:
+            notes.add("unused", "there is no such group of components", line=members.line, key=path)
+            continue
+        wanted += [((group,), item, path) for item in members.items]
+    if not node.members:
+        wanted = [(GROUPS, item, "components") for item in node.items]
+    found: list[Component] = []
+    for groups, item, path in wanted[:COMPONENTS_MAX]:
+        if (component := _component(groups, item, path, folder, notes)) is not None:
+            found.append(component)
+    for _, item, path in wanted[COMPONENTS_MAX:]:
+        notes.add("unused", f"an agent has {COMPONENTS_MAX} components at most", line=item.line, key=path)
+    return tuple(found)
+
+
+def _component(
+    groups: tuple[str, ...], item: YamlNode, path: str, folder: Folder, notes: Notes
+) -> Component | None:
+    name = item.name
+    if name is None or not name.replace("_", "").replace("-", "").isalnum():
+        notes.add("unused", "expected the name of a component", line=item.line, key=path)
+        return None
+    for group in groups:
+        place = f"{SHELF}/{group}/{name}.yaml"
+        try:
+            text = folder.text(place)
+            if text is not None:
+                return _fragment(name, read_document(text, Notes(place)), item.line)
+        except ArtelierError as error:
+            notes.add("unused", f"{place}: {error.message}", line=item.line, key=path)
+            return None
+    shelves = " or ".join(f"{SHELF}/{group}" for group in groups)
+    notes.add("unused", f"there is no component {name} in {shelves}", line=item.line, key=path)
+    return None
+
+
+def _fragment(name: str, node: YamlNode, line: int) -> Component:
+    text = node.members.get("prompt_fragment")
+    places = node.members.get("inject_into")
+    return Component(
+        name=name,
+        line=line,
+        text=(text.text or "").strip() if text else "",
+        places=frozenset(item.name for item in (places.items if places else []) if item.name),
+    )

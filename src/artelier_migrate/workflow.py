@@ -18,15 +18,9 @@ from artelier.world.mind_artifacts.condition import read_condition
 from artelier.world.mind_artifacts.prompt import PROMPT_LIBRARY
 from artelier.world.mind_artifacts.workflow import Workflow, read_workflow
 from artelier_migrate.code_step import FACTS, names_in, read_code
-from artelier_migrate.components import Component
-from artelier_migrate.format.diagnostics import Notes
-from artelier_migrate.format.document import Fields, YamlNode
-from artelier_migrate.format.state_machine import ALWAYS, NEVER, Machine, read_machine
-from artelier_migrate.format.step import OldStep, read_steps
-from artelier_migrate.format.vocabulary import Rename
-from artelier_migrate.prompts import Prompts, unique
-from artelier_migrate.specification import Specification
-from artelier_migrate.template_conversion import default_decision, with_decisions
+from artelier_migrate.document import Fields, Notes, Rename, Specification, YamlNode
+from artelier_migrate.prompts import Component, Prompts, default_decision, unique, with_decisions
+from artelier_migrate.step import ALWAYS, NEVER, Machine, OldStep, read_machine, read_steps
 
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 

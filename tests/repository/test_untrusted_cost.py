@@ -101,9 +101,9 @@ ALLOWED: dict[str, str] = {
     "a tool of the operator: `artelier migrate`": """
         artelier_migrate/code_step.py:read_code ast.parse
         artelier_migrate/code_step.py:names_in ast.parse
-        artelier_migrate/format/document.py:_composer yaml.SafeLoader
-        artelier_migrate/format/document.py:_composer.Composer yaml.SafeLoader
-        artelier_migrate/template_conversion.py:personality re.sub
+        artelier_migrate/document.py:_composer yaml.SafeLoader
+        artelier_migrate/document.py:_composer.Composer yaml.SafeLoader
+        artelier_migrate/prompts.py:personality re.sub
         artelier_migrate/workflow.py:_not_yet ast.parse
         artelier_migrate/workflow.py:_translated ast.parse
     """,
@@ -160,7 +160,7 @@ ALLOWED: dict[str, str] = {
         kernel/export/archive.py:ArchiveReader._chunks zlib.decompressobj
         log/blobs.py:unpack zlib.decompressobj
         models/http_client.py:_Inflate.__init__ zlib.decompressobj
-        tools/http/exchange.py:_read_reply zlib.decompressobj
+        tools/http/http_json.py:_read_reply zlib.decompressobj
     """,
     "answers within `BODY_BYTES_MAX` of the tool": """
         tools/http/http_json.py:_value msgspec.json.decode
@@ -176,10 +176,10 @@ ALLOWED: dict[str, str] = {
         tools/mcp/schema.py:_misfit import_module(jsonschema.exceptions)
     """,
     "16 KB, with its nodes and depth counted": """
-        tools/skills/sources/frontmatter.py:_mapping yaml.compose
-        tools/skills/sources/frontmatter.py:_mapping yaml.BaseLoader
-        tools/skills/sources/frontmatter.py:_check_events yaml.parse
-        tools/skills/sources/frontmatter.py:_check_events yaml.BaseLoader
+        tools/skills/frontmatter.py:_mapping yaml.compose
+        tools/skills/frontmatter.py:_mapping yaml.BaseLoader
+        tools/skills/frontmatter.py:_check_events yaml.parse
+        tools/skills/frontmatter.py:_check_events yaml.BaseLoader
     """,
     "code of 32 KB, its braces and marks counted before, or 2,000 characters at most": """
         sandbox/dialect_check.py:_parse ast.parse
@@ -259,10 +259,10 @@ ALLOWED: dict[str, str] = {
         server/live/event_encoder.py:shorten_content msgspec.json.decode
         server/live/event_encoder.py:_shortened_json msgspec.json.decode
         server/live/event_encoder.py:_without_path msgspec.json.decode
-        tools/skills/definition.py:definition_from msgspec.json.decode
-        tools/skills/handle.py:Skills._json msgspec.json.decode
-        tools/skills/approval/pins.py:_was_unreadable msgspec.json.decode
-        tools/skills/approval/pins.py:usable_tools msgspec.json.decode
+        tools/skills/source.py:definition_from msgspec.json.decode
+        tools/skills/approval.py:Skills._json msgspec.json.decode
+        tools/skills/approval.py:_was_unreadable msgspec.json.decode
+        tools/skills/approval.py:usable_tools msgspec.json.decode
         world/tick/tick_context.py:read_preview msgspec.json.decode
         world/queries/worlds.py:checkpoint_before msgspec.json.decode
         world/queries/reports.py:_say_settings msgspec.json.decode

@@ -12,7 +12,7 @@ import pytest
 
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
-from artelier.tools.workspace.folder import WorkspaceFolder
+from artelier.tools.workspace.files import WorkspaceFolder
 from artelier.tools.workspace.tables import tables_of
 
 MATCH = {"ask": "match", "pattern": "a+$", "text": "b\naa", "hits_max": 5}

@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from artelier.tools.workspace.folder import WorkspaceFolder
+from artelier.tools.workspace.files import WorkspaceFolder
 from artelier.tools.workspace.tables import Tables
 
 from .conftest import Call

@@ -13,7 +13,7 @@ import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.tools import Tool
-from artelier.tools.workspace.folder import WorkspaceFolder
+from artelier.tools.workspace.files import WorkspaceFolder
 from artelier.tools.workspace.search import PatternMatcher, search
 
 from .conftest import Call

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.tools.http.address_check import why_refused
-from artelier.tools.http.rules import HttpRule, UnclearUrl, parse_url
+from artelier.tools.http.rules import HttpRule, UnclearUrl, parse_url, why_refused
 
 
 @pytest.mark.parametrize(

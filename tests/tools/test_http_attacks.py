@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from artelier.tools.http.address_check import addresses_of
-from artelier.tools.http.rules import UnclearUrl, parse_url
+from artelier.tools.http.rules import UnclearUrl, addresses_of, parse_url
 from tests.tools.test_http import called, local, refused
 from tests.tools.web import Says, Seen, certified, served
 

@@ -14,7 +14,7 @@ import pytest
 
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.tools.worker.tables import columns_from, identifier, make_unique
-from artelier.tools.workspace.folder import WorkspaceFolder
+from artelier.tools.workspace.files import WorkspaceFolder
 from artelier.tools.workspace.tables import Tables
 
 from .conftest import Call

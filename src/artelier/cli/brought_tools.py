@@ -82,7 +82,7 @@ class BroughtTools:
         async with AsyncExitStack() as stack:
             tools: list[ToolPort] = []
             if self.files:
-                from artelier.tools.tool_file import open_tool_files
+                from artelier.tools.adapters import open_tool_files
 
                 tools = await stack.enter_async_context(open_tool_files(self.files, plugins=plugins))
             if self._names_servers(settings):
@@ -115,7 +115,7 @@ class BroughtTools:
         if not self.skills:
             return []
         from artelier.tools.skills.catalog import SkillCatalog
-        from artelier.tools.skills.prompt.meta_tools import skill_tool
+        from artelier.tools.skills.meta_tools import skill_tool
 
         catalog = SkillCatalog(self.skills)
         listing = await catalog.listing(kernel.services, tenant)

@@ -23,7 +23,7 @@ from artelier.errors import StoreUnavailable
 from artelier.kernel import AgentResult
 from artelier.kernel.history.fork_effects import effects_of
 from artelier.money import format_usd
-from artelier.tools.workspace.folder import OUT_FOLDER
+from artelier.tools.workspace.files import OUT_FOLDER
 
 
 async def drive(

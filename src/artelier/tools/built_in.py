@@ -21,8 +21,7 @@ from artelier.ports.tool import ToolContext
 from artelier.sandbox import MontySandbox
 from artelier.sandbox.dialect_check import parse_expression
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.files import file_tools, list_tool
-from artelier.tools.workspace.folder import WorkspaceFolder
+from artelier.tools.workspace.files import WorkspaceFolder, file_tools, list_tool
 from artelier.tools.workspace.search import search_tool
 from artelier.tools.workspace.tables import table_tools
 

@@ -10,7 +10,7 @@ import pytest
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.kernel.tool_calls.compensation_plan import compensate_of
 from artelier.tools.mcp import McpTool, definition_hash
-from artelier.tools.skills.sources.source import ToolSource
+from artelier.tools.skills.source import ToolSource
 from tests.tools.contexts import Recorder
 from tests.tools.mcp.conftest import Rogue, by_name, call
 

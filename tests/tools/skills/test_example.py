@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from artelier.ports.tool import ToolPort
 from artelier.tools import Tool
-from artelier.tools.skills.prompt.example import example_of, worked_example
+from artelier.tools.skills.listing import example_of, worked_example
 from artelier_lab.skills_fixture import fifty_tools
 
 

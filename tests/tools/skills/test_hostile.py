@@ -12,7 +12,7 @@ import pytest
 from artelier import Kernel
 from artelier.errors import Conflict, ToolFailed
 from artelier.tools.skills import SkillCatalog, Skills, section_text
-from artelier.tools.skills.approval.injection_heuristics import suspicions
+from artelier.tools.skills.injection_heuristics import suspicions
 
 from .stage import call, play, statuses, write_skill
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from artelier.tools.skills import Listing, SkillLine, loaded_text, section_text, skill_text
-from artelier.tools.skills.prompt.listing import render
+from artelier.tools.skills.listing import render
 
 VALUE: dict[str, Any] = {
     "skill": "add",

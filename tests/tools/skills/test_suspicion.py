@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from artelier.tools.skills.approval.injection_heuristics import invisible, suspicions, visible
-from artelier.tools.skills.sources.source import schema_texts
+from artelier.tools.skills.injection_heuristics import invisible, suspicions, visible
+from artelier.tools.skills.source import schema_texts
 from artelier_lab.skills_fixture import fifty_tools
 
 HOSTILE = {

@@ -35,9 +35,9 @@ from artelier.memory.entries import TRUSTS, check_entry
 from artelier.memory.index.index_entry import as_vector
 from artelier.memory.memory_handle import check_agent
 from artelier.memory.queries import kin_memory, kin_memory_in
-from artelier.tools.skills.approval.pins import guard_unchanged
-from artelier.tools.skills.definition import Definition, definition_from
+from artelier.tools.skills.approval import guard_unchanged
 from artelier.tools.skills.events import SkillParked
+from artelier.tools.skills.source import Definition, definition_from
 from artelier.tools.skills.view import pins_of
 
 T = TypeVar("T")

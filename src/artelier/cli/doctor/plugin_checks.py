@@ -48,8 +48,8 @@ def plugin_points() -> dict[str, PluginPoint[Any]]:
     from artelier.models.registry import MODEL_POINT
     from artelier.operations.kinds import KIND_POINT
     from artelier.plugins import IMPORTER_POINT
+    from artelier.tools.adapters import ADAPTER_POINT
     from artelier.tools.function import TOOL_POINT
-    from artelier.tools.tool_file import ADAPTER_POINT
 
     points = (
         MODEL_POINT,

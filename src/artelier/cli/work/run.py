@@ -61,7 +61,7 @@ async def run(
     from artelier.cli.run_ids import fresh_id
     from artelier.cli.work.sigterm import end_on_sigterm
     from artelier.kernel.run.status import FINAL
-    from artelier.tools.tool_file import tools_in
+    from artelier.tools.adapters import tools_in
 
     usd = call.dollars(budget_usd)
     module, function, label = load(target)
@@ -187,7 +187,7 @@ def load(target: str) -> tuple[ModuleType, Function, str]:
     Errors: `InvalidRequest` for a target, file or function that cannot be used; `NotFound` for a file that
     is not there.
     """
-    from artelier.tools.tool_file import import_file
+    from artelier.tools.adapters import import_file
 
     file, _, name = target.rpartition(":")
     if not file or not name.isidentifier():

@@ -2,7 +2,7 @@
 
 Every tool that touches files gets its folder through `Workspaces.check`, and nowhere else. Paths are compared
 after links and `..` are resolved, so that a link in one tenant's folder leads nowhere else. Read next:
-`tools/workspace/folder.py`, for how a path within a workspace is opened.
+`tools/workspace/files.py`, for how a path within a workspace is opened.
 """
 
 from __future__ import annotations

@@ -6,28 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artelier.tools.skills.approval import Skills
     from artelier.tools.skills.catalog import SkillCatalog
-    from artelier.tools.skills.handle import Skills
-    from artelier.tools.skills.prompt.listing import Listing, SkillLine, loaded_text, section_text, skill_text
-    from artelier.tools.skills.prompt.meta_tools import META_NAMES
-    from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
-    from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn
-    from artelier.tools.skills.sources.source import ToolSource
+    from artelier.tools.skills.folder import ArtifactSkills, SkillFolder, SkillsIn
+    from artelier.tools.skills.listing import Listing, SkillLine, loaded_text, section_text, skill_text
+    from artelier.tools.skills.meta_tools import META_NAMES
+    from artelier.tools.skills.source import ToolSource
     from artelier.tools.skills.view import skills_view
 
 _HOMES = {
-    "META_NAMES": "prompt.meta_tools",
-    "ArtifactSkills": "sources.artifact_skills",
-    "Listing": "prompt.listing",
+    "META_NAMES": "meta_tools",
+    "ArtifactSkills": "folder",
+    "Listing": "listing",
     "SkillCatalog": "catalog",
-    "SkillFolder": "sources.folder",
-    "SkillLine": "prompt.listing",
-    "Skills": "handle",
-    "SkillsIn": "sources.folder",
-    "ToolSource": "sources.source",
-    "loaded_text": "prompt.listing",
-    "section_text": "prompt.listing",
-    "skill_text": "prompt.listing",
+    "SkillFolder": "folder",
+    "SkillLine": "listing",
+    "Skills": "approval",
+    "SkillsIn": "folder",
+    "ToolSource": "source",
+    "loaded_text": "listing",
+    "section_text": "listing",
+    "skill_text": "listing",
     "skills_view": "view",
 }
 

@@ -15,14 +15,13 @@ from artelier.kernel import Services
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
 from artelier.tools.function import Tool
-from artelier.tools.skills.approval.injection_heuristics import suspicions
-from artelier.tools.skills.approval.pins import Candidate, PinVerdict, settle
-from artelier.tools.skills.prompt.listing import MANY, Listing, SkillLine, loaded_text, short_line
-from artelier.tools.skills.prompt.meta_tools import meta_tools
+from artelier.tools.skills.approval import Candidate, PinVerdict, settle
+from artelier.tools.skills.folder import ArtifactSkills, SkillFolder, SkillsIn, skills_at
+from artelier.tools.skills.injection_heuristics import suspicions
+from artelier.tools.skills.listing import MANY, Listing, SkillLine, loaded_text, short_line
+from artelier.tools.skills.meta_tools import meta_tools
 from artelier.tools.skills.skill import Skill, SkillNames, TenantSkills
-from artelier.tools.skills.sources.artifact_skills import ArtifactSkills
-from artelier.tools.skills.sources.folder import SkillFolder, SkillsIn, skills_at
-from artelier.tools.skills.sources.source import FoundSkill, Functions, ServedTools, SkillSource, ToolSource
+from artelier.tools.skills.source import FoundSkill, Functions, ServedTools, SkillSource, ToolSource
 from artelier.tools.skills.view import pin_of
 
 # --------------------------------------------------------------------------- catalog runtime

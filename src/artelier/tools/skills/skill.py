@@ -13,10 +13,8 @@ from artelier.errors import InvalidArguments
 from artelier.ports.sandbox import SandboxLimits
 from artelier.ports.tool import ToolPort
 from artelier.sandbox import MontySandbox
-from artelier.tools.skills.definition import SKILL_FILE, Definition
-from artelier.tools.skills.prompt.example import example_of, worked_example
-from artelier.tools.skills.prompt.listing import CALL_WITH
-from artelier.tools.skills.sources.source import FoundSkill
+from artelier.tools.skills.listing import CALL_WITH, example_of, worked_example
+from artelier.tools.skills.source import SKILL_FILE, Definition, FoundSkill
 
 # --------------------------------------------------------------------------- skill names
 # The name that models use for a skill: its own, or with its source's name where two have the same.

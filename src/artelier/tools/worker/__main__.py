@@ -10,8 +10,7 @@ from typing import Any
 
 from artelier.child_loop import MIB, serve
 from artelier.tools.worker.database import Database
-from artelier.tools.worker.tables import Failure
-from artelier.tools.worker.text_files import excerpts
+from artelier.tools.worker.tables import Failure, excerpts
 
 
 def match_lines(pattern: str, text: str, *, hits_max: int) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from artelier.tools.worker.columns import AUTO, PLAIN, WRITTEN
-from artelier.tools.worker.tables import COLUMNS_MAX, Failure, columns_from, load_rows
-from artelier.tools.worker.text_files import decode
+from artelier.tools.worker.tables import COLUMNS_MAX, Failure, columns_from, decode, load_rows
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 from artelier.child import Child, ChildStopped
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.worker.text_files import excerpts
-from artelier.tools.workspace.files import read_noted_text, walk
-from artelier.tools.workspace.folder import WorkspaceFolder, refuse_placeholders
+from artelier.tools.worker.tables import excerpts
+from artelier.tools.workspace.files import WorkspaceFolder, read_noted_text, refuse_placeholders, walk
 
 QUERY_CHARS_MAX = 1_000
 FILE_BYTES_MAX = 8 * 1024 * 1024

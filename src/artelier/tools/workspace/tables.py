@@ -15,8 +15,7 @@ from artelier.child import Child, ChildStopped
 from artelier.confinement import Needs
 from artelier.errors import ToolFailed
 from artelier.tools.function import Tool, tool
-from artelier.tools.workspace.files import walk
-from artelier.tools.workspace.folder import FileState, WorkspaceFolder, refuse_placeholders
+from artelier.tools.workspace.files import FileState, WorkspaceFolder, refuse_placeholders, walk
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 200 * 1024 * 1024

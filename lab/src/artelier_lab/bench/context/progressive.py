@@ -11,7 +11,7 @@ from artelier import Kernel, ModelReply, ModelRequest, ToolCall, Usage
 from artelier.agents import AutonomousAgent
 from artelier.context import ContextBuilder
 from artelier.ports.model import FREE, Price
-from artelier.tools.skills.prompt.example import worked_example
+from artelier.tools.skills.listing import worked_example
 from artelier_lab.bench.context.requests import cached_cost, tokens_of
 from artelier_lab.skills_fixture import fifty_tools
 

@@ -14,8 +14,8 @@ from artelier.errors import ToolFailed
 from artelier.kernel import Services
 from artelier.ports.tool import ToolContext, ToolPort
 from artelier.tools.function import Tool, tool
-from artelier.tools.skills.approval.pins import usable_tools
-from artelier.tools.skills.prompt.listing import Listing, render, short_line
+from artelier.tools.skills.approval import usable_tools
+from artelier.tools.skills.listing import Listing, render, short_line
 from artelier.tools.skills.skill import Skill, TenantSkills, run_code
 from artelier.tools.skills.view import pin_of
 

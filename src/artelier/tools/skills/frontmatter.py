@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 from artelier.errors import InvalidArtifact
-from artelier.tools.skills.approval.injection_heuristics import suspicions
+from artelier.tools.skills.injection_heuristics import suspicions
 
 FRONTMATTER_BYTES_MAX = 16 * 1024
 BODY_BYTES_MAX = 64 * 1024

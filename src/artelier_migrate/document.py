@@ -1,20 +1,80 @@
-"""A YAML file as a tree that knows its lines, with bounds on its size, depth and what aliases unfold to.
+"""Files of the old format as trees that know their lines, remarks about them, and the plan made of them.
 
-Keys are taken as they are written: `on`, `yes` and `true` stay these words, which YAML 1.1 would all read
-as the same boolean. Names (states, steps, ids) are taken the same way.
+Files are bounded in size, depth and what aliases unfold to. Every remark has its place: nothing is dropped
+silently.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
+import msgspec
+
+from artelier.artifacts.content import canonical_json
 from artelier.errors import InvalidConfig
-from artelier_migrate.format.diagnostics import Notes
 
 if TYPE_CHECKING:
     import yaml
+
+
+NOTES_MAX = 200
+"""Of one agent; more would not be read."""
+
+What = Literal["failed", "unused", "kept", "changed", "skipped"]
+"""`failed`: the agent is not written. `unused`: left out. `kept`: stands in the metadata of the agent's
+artifact and nothing acts on it here. `changed`: works in another way than before."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """One remark."""
+
+    what: What
+    file: str
+    """Below the folder that was read."""
+    line: int = 0
+    """From 1; 0 if it is about the whole file or folder."""
+    key: str = ""
+    """Path of the key, such as `workflow.steps[2].code`."""
+    text: str = ""
+
+    @property
+    def place(self) -> str:
+        """Such as `alice/agent.yaml:12`."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class Notes:
+    """The remarks about one file, in the order in which they came up."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._found: list[Note] = []
+        self.failed = False
+
+    def add(self, what: What, text: str, *, line: int = 0, key: str = "") -> None:
+        """Write one down. Beyond `NOTES_MAX` only failures are."""
+        self.failed = self.failed or what == "failed"
+        note = Note(what=what, file=self._file, line=line, key=key, text=text)
+        if note not in self._found and (len(self._found) < NOTES_MAX or what == "failed"):
+            self._found.append(note)
+
+    @property
+    def found(self) -> tuple[Note, ...]:
+        """The remarks, sorted by line."""
+        return tuple(sorted(self._found, key=lambda note: note.line))
+
+
+# --------------------------------------------------------------------------- trees
+# A YAML file as a tree that knows its lines, with bounds on its size, depth and what aliases unfold to.
+#
+# Keys are taken as they are written: `on`, `yes` and `true` stay these words, which YAML 1.1 would all read
+# as the same boolean. Names (states, steps, ids) are taken the same way.
+
 
 DEPTH_MAX = 40
 NODES_MAX = 20_000
@@ -224,3 +284,142 @@ class Fields:
         for key, node in self._left.items():
             self._notes.add("unused", "nothing here uses it", line=node.line, key=self.at(key[:80]))
         self._left = {}
+
+
+# --------------------------------------------------------------------------- vocabulary
+# Words of the old format that are others now: names of variables, and of actions and their fields.
+
+
+VARIABLES: Mapping[str, str] = {
+    "_current_state": "current_state",
+    "state": "current_state",
+    "credits": "balance",
+    "scrip": "balance",
+    "memories": "recent_memories",
+    "relevant_memories": "recent_memories",
+    "rag_memories": "recent_memories",
+    "last_result": "last_action_result",
+    "consecutive_failures": "failure_count",
+    "current_tick": "tick",
+}
+"""Old names of what is built in now."""
+
+ACTIONS: Mapping[str, str] = {
+    "read_artifact": "read",
+    "write_artifact": "write",
+    "edit_artifact": "edit",
+    "delete_artifact": "delete",
+    "invoke_artifact": "invoke",
+    "transfer_scrip": "transfer",
+    "send_message": "message",
+}
+"""Old names of actions."""
+
+GONE = (
+    "query_kernel",
+    "configure_context",
+    "modify_system_prompt",
+    "update_metadata",
+    "submit_to_mint",
+    "submit_to_task",
+    "mint",
+)
+"""Actions that have no equal here. `mint` counts only where it is named as an action."""
+
+_FIELDS: Mapping[str, str] = {
+    "action_type": "action",
+    "artifact_type": "kind",
+    "old_string": "old",
+    "new_string": "new",
+    "recipient_id": "to",
+}
+"""Old names of fields of actions, as they stand in JSON."""
+
+_ACTION = re.compile(rf"(?<![A-Za-z0-9_.-])(?:{'|'.join(ACTIONS)})(?![A-Za-z0-9_-])")
+_FIELD = re.compile(rf"(?<=[\"'])(?:{'|'.join(_FIELDS)})(?=[\"']\s*:)")
+_READ = re.compile(r"""(["']action["']\s*:\s*["']read["']\s*,\s*["'])artifact_id(?=["']\s*:)""")
+_GONE = re.compile(rf"(?<![A-Za-z0-9_.-])(?:{'|'.join(GONE[:-1])})(?![A-Za-z0-9_-])")
+_MINT = re.compile(r"""["']action(?:_type)?["']\s*:\s*["'](mint)["']""")
+
+
+class Translated(NamedTuple):
+    """A text in today's words."""
+
+    text: str
+    renamed: tuple[str, ...]
+    """Old names of the actions that were translated."""
+    gone: tuple[str, ...]
+    """Actions that it names and that are not there any more."""
+
+
+def translate(text: str) -> Translated:
+    """Return a prompt with today's names of actions, in prose and in JSON, and those that have none."""
+    renamed = tuple(dict.fromkeys(_ACTION.findall(text)))
+    gone = tuple(dict.fromkeys((*_GONE.findall(text), *_MINT.findall(text))))
+    text = _ACTION.sub(lambda match: ACTIONS[match[0]], text)
+    text = _FIELD.sub(lambda match: _FIELDS[match[0]], text)
+    return Translated(_READ.sub(r"\1ref", text), renamed, gone)
+
+
+class Rename(ast.NodeTransformer):
+    """Puts today's names of variables and actions into an expression or code that does not assign them."""
+
+    def __init__(self, kept: frozenset[str] = frozenset()) -> None:
+        """`kept`: names that the code assigns itself."""
+        self._kept = kept
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        if not isinstance(node.ctx, ast.Load) or node.id in self._kept:
+            return node
+        return ast.Name(VARIABLES.get(node.id, node.id), node.ctx)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        if isinstance(node.value, str) and node.value in ACTIONS:
+            return ast.Constant(ACTIONS[node.value])
+        return node
+
+
+# --------------------------------------------------------------------------- specification
+# The output of the loader: plain specifications of artifacts, before anything is written.
+
+
+_ODD = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Specification(msgspec.Struct, frozen=True, kw_only=True):
+    """One artifact as it should be."""
+
+    id: str
+    kind: str
+    content: Any
+    access: str | None = None
+    """None: the default of its kind."""
+    metadata: dict[str, Any] = {}
+
+    @property
+    def digest(self) -> str:
+        """A digest of the content: it stays the same as long as the source does."""
+        data = canonical_json([self.kind, self.content, self.metadata])
+        return hashlib.sha256(data).hexdigest()[:32]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder, read: the artifacts of its agent, or why there are none."""
+
+    folder: str
+    agent: str | None
+    artifacts: tuple[Specification, ...] = ()
+    """The agent itself comes last, so that its references never dangle."""
+    notes: tuple[Note, ...] = ()
+    skipped: bool = False
+    """No agent, or one that is not enabled."""
+
+    @property
+    def failed(self) -> bool:
+        """True if something forbids to write it."""
+        return any(note.what == "failed" for note in self.notes)
+
+
+def slug(name: str) -> str:
+    """A name as a part of an id."""
+    return _ODD.sub("_", name).strip("_")[:60] or "x"

@@ -1,1 +1,0 @@
-"""Approval of definitions, with the findings that a person should look at first."""

@@ -1,1 +1,0 @@
-"""Sources of skills: functions, servers, folders, artifacts."""
