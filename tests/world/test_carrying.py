@@ -17,7 +17,7 @@ from artelier.models.scripted import ScriptedModel
 from artelier.ports.model import Price
 from artelier.world import World
 from artelier.world.genesis import found, shipped, shipped_policies
-from artelier.world.history.streams import runs_of
+from artelier.world.history.history_fold import runs_of
 from artelier.world.history.transfer import import_world
 from tests.kernel.files import fields_of
 from tests.world.places import add, balance, events, world_at

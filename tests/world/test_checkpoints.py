@@ -11,7 +11,7 @@ import pytest
 from artelier.world import World
 from artelier.world.figures.metrics import metrics
 from artelier.world.history import history_fold
-from artelier.world.history.streams import reaches
+from artelier.world.history.history_fold import reaches
 from artelier.world.view import CHECKPOINT_TICKS
 from tests.world.town import kernel_at, town
 

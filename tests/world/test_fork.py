@@ -12,7 +12,7 @@ from artelier import Kernel
 from artelier.errors import Conflict, InvalidArtifact, InvalidConfig, InvalidRequest, NotFound
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World
-from artelier.world.history.streams import runs_of
+from artelier.world.history.history_fold import runs_of
 from tests.world.places import balance, events
 from tests.world.town import Patience, deals, kernel_at, model, rows, town
 

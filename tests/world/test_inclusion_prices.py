@@ -16,8 +16,8 @@ from artelier.ports.model import ModelRequest
 from artelier.testing import ScriptedModel
 from artelier.tokens import Window
 from artelier.world import World
+from artelier.world.deciders import PolicyFailed
 from artelier.world.events import OfferAccepted, agent_stream
-from artelier.world.tick.deciders import PolicyFailed
 from tests.world.asked import charges, invoices, left_out, manifest, messages, render, requests, write
 from tests.world.places import add, balance, events, known, world_at
 from tests.world.speaking import NOOP, Speaking

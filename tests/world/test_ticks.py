@@ -13,7 +13,7 @@ from artelier.errors import Conflict, InvalidConfig, NotFound
 from artelier.world import World
 from artelier.world.actions import ACTIONS, Transfer
 from artelier.world.actions.effects import DECIDE
-from artelier.world.tick.deciders import PolicyFailed
+from artelier.world.deciders import PolicyFailed
 from tests.world.places import add, balance, events, world_at
 
 RULE = {"policy": "rule"}

@@ -33,17 +33,16 @@ from artelier.world import events as ev
 from artelier.world.actions.effects import check_account
 from artelier.world.agent import AgentRow, AgentSpec, agreed_prices, check_agent_id, is_agents_own
 from artelier.world.config import WorldConfig, plain_config, read_config
+from artelier.world.deciders import Cast, Policies, Policy, Specs, WorldPayer, check_askable
 from artelier.world.events import reader_of, world_space
 from artelier.world.history.fork import fork_world
 from artelier.world.history.transfer import CarriedWorld, export_world, import_world
 from artelier.world.history.world_diff import WorldSide, diff_worlds, hash_world
 from artelier.world.kernel_adapter import Host, Runs, Unbound, host_of, scope_of
 from artelier.world.mind_artifacts import register_minds
-from artelier.world.models import WorldPayer, check_askable
 from artelier.world.queries.worlds import WorldRow, agent_rows, find_world, look_up_tick
 from artelier.world.services import search_memory, shipped_services
 from artelier.world.stores import register_stores
-from artelier.world.tick.deciders import Cast, Policies, Policy, Specs
 from artelier.world.tick.tick import SOURCE, Passed, pass_tick
 from artelier.world.tick.tick_context import Scene
 from artelier.world.tick.world_state import TickClock, WorldStage

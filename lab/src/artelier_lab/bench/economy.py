@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from artelier.testing.economy import SOCIETIES, EconomyReport, play_society
-from artelier.testing.economy.playing import IN_HANDS_MIN
+from artelier.testing.economy.books import IN_HANDS_MIN
 from artelier_lab.bench.figures import Target, judge, rounded
 from artelier_lab.bench.machine import machine_facts
 

@@ -4,8 +4,7 @@
 are broken. `consent_findings` judges any world of your own whose agents say no `price_max`.
 """
 
-from artelier.testing.economy.books import ConsentBooks, consent_findings
-from artelier.testing.economy.playing import EconomyReport, play_society
+from artelier.testing.economy.books import ConsentBooks, EconomyReport, consent_findings, play_society
 from artelier.testing.economy.societies import SOCIETIES, Society
 
 __all__ = ["SOCIETIES", "ConsentBooks", "EconomyReport", "Society", "consent_findings", "play_society"]

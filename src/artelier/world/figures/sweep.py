@@ -24,11 +24,11 @@ from artelier.errors import Conflict, InvalidConfig, InvalidRequest, NotFound, S
 from artelier.ids import VERSION
 from artelier.ledger.queries import account_balance
 from artelier.world.config import WorldConfig
+from artelier.world.deciders import Policy
 from artelier.world.figures.metrics import collect, tick_metrics
 from artelier.world.figures.tables import FIXED, Columns
 from artelier.world.genesis import found, read_world
 from artelier.world.kernel_adapter import Host, Unbound
-from artelier.world.tick.deciders import Policy
 from artelier.world.world import World
 
 WORLD = "world"

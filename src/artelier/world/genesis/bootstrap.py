@@ -20,6 +20,7 @@ from artelier.money import SCRIP
 from artelier.world import events as ev
 from artelier.world.agent import REFERENCES, AgentSpec, agreed_prices, check_agent_id, id_of
 from artelier.world.config import WorldConfig, plain_config
+from artelier.world.deciders import Policy
 from artelier.world.genesis.file import INLINE, AgentEntry, WorldEntry, read_world
 from artelier.world.genesis.seed_content import (
     HANDBOOK,
@@ -32,7 +33,6 @@ from artelier.world.genesis.seed_content import (
     shipped_artifacts,
 )
 from artelier.world.kernel_adapter import Host, Unbound
-from artelier.world.tick.deciders import Policy
 from artelier.world.tick.tick import SOURCE
 from artelier.world.world import World
 

@@ -21,7 +21,7 @@ from artelier.artifacts.access import PRICE_MAX
 from artelier.errors import ArtelierError, InvalidConfig, NotFound
 from artelier.world.config import Path as Place
 from artelier.world.config import WorldConfig, line_of, mistake, read_config, shown_path
-from artelier.world.tick.deciders import Policy
+from artelier.world.deciders import Policy
 
 # --------------------------------------------------------------------------- folder
 # A folder of agents or of a world: reads files inside it, bounded, and nothing that a link leads out to.
@@ -368,12 +368,12 @@ def shipped(name: str) -> dict[str, Any]:
     """The specification of a shipped world, for `found`. Errors: `NotFound`."""
     if name not in EXAMPLES:
         raise NotFound("no such world is shipped", expected=", ".join(EXAMPLES), got=name[:80])
-    with as_file(files("artelier.world.examples") / name) as folder:
+    with as_file(files("artelier.world") / "examples" / name) as folder:
         return read_world_file(folder / "world.toml")
 
 
 def shipped_policies() -> Mapping[str, Policy]:
     """The rule agents of the shipped worlds, by the name that their agents give."""
-    from artelier.world.examples.rules import POLICIES
+    from artelier.world.deciders import POLICIES
 
     return POLICIES

@@ -37,7 +37,7 @@ from artelier.log import (
 )
 from artelier.world.config import WorldConfig, plain_config, read_config
 from artelier.world.events import WorldConfigured, WorldForked, WorldMade, world_space, world_stream
-from artelier.world.history.streams import check_no_sessions, reaches, tick_of
+from artelier.world.history.history_fold import check_no_sessions, reaches, tick_of
 from artelier.world.kernel_adapter import Host
 from artelier.world.queries.worlds import count_forks
 from artelier.world.tick.world_state import WorldStage

@@ -37,10 +37,9 @@ from artelier.world import events as ev
 from artelier.world.agent import GOES_ON
 from artelier.world.config import read_config
 from artelier.world.events import world_space
-from artelier.world.history.streams import check_no_sessions, reaches, run_reaches, tick_of
+from artelier.world.history.history_fold import check_no_sessions, reaches, run_reaches, tick_of
 from artelier.world.kernel_adapter import Host
-from artelier.world.queries.history import is_space_taken, is_space_used
-from artelier.world.queries.worlds import ancestors, find_world
+from artelier.world.queries.worlds import ancestors, find_world, is_space_taken, is_space_used
 
 # --------------------------------------------------------------------------- export validator
 # The content of a world's file beside runs, trusted only after checks.

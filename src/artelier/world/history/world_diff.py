@@ -19,7 +19,7 @@ from artelier.ledger.queries import balances_of
 from artelier.log import Event, Store, Stream, blob_name
 from artelier.money import SCRIP
 from artelier.world.events import ActionRejected, TickPassed, world_space, world_stream
-from artelier.world.history.streams import StreamReach, events_of, reaches, tick_of
+from artelier.world.history.history_fold import StreamReach, events_of, reaches, tick_of
 from artelier.world.kernel_adapter import Host
 from artelier.world.queries.worlds import joined_agents
 

@@ -33,7 +33,7 @@ from artelier.world.mind_artifacts import (
 )
 from artelier.world.mind_artifacts.prompt import WORKFLOW_TEMPLATES, WORKFLOWS
 from artelier.world.stores.entries import whole
-from artelier.world.tick.limits import Bounded, Purse
+from artelier.world.tick.agent_facts import Bounded, Purse
 from artelier.world.tick.tick_context import DecisionNote, Scene
 
 _PREFIX = account_of("")

@@ -11,6 +11,7 @@ from artelier.artifacts.events import ArtifactCharged
 from artelier.errors import InvalidRequest
 from artelier.world.actions import Noop, Rejected
 from artelier.world.agent import AgentRow, AgentSpec, is_agents_own
+from artelier.world.deciders import Cast, allows, not_allowed
 from artelier.world.events import ReflexFell
 from artelier.world.mind.billed_reads import BilledReader, position
 from artelier.world.mind.model_calls import all_of, answer, pay_alone, thought_of
@@ -23,10 +24,7 @@ from artelier.world.mind_artifacts import (
     run_reflexes,
     with_position,
 )
-from artelier.world.models import allows, not_allowed
-from artelier.world.tick.agent_facts import Sight
-from artelier.world.tick.deciders import Cast
-from artelier.world.tick.limits import Purse, refused_calls
+from artelier.world.tick.agent_facts import Purse, Sight, refused_calls
 from artelier.world.tick.tick_context import DecisionNote, Scene, Thought
 
 # --------------------------------------------------------------------------- reflex runner

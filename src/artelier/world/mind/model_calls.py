@@ -33,7 +33,7 @@ from artelier.world.mind import prompt_sections
 from artelier.world.mind.billed_reads import stamp_charges
 from artelier.world.mind.prompt_builder import ModelRequestDraft
 from artelier.world.mind_artifacts import built_in
-from artelier.world.queries.history import completed_calls
+from artelier.world.queries.worlds import completed_calls
 from artelier.world.tick.tick_context import Scene, Thought
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from artelier.world.mind_artifacts import (
     memory_text,
     read_prompt,
 )
-from artelier.world.mind_artifacts.prompt import INLINE
-from artelier.world.mind_artifacts.subscriptions import TEXT_BYTES_MAX
+from artelier.world.mind_artifacts.prompt import INLINE, TEXT_BYTES_MAX
 from artelier.world.mind_artifacts.template import as_text
 from artelier.world.mind_artifacts.transition import VALUE_BYTES_MAX
 from artelier.world.mind_artifacts.workflow import StepPrompt

@@ -27,6 +27,7 @@ from artelier.errors import (
 from artelier.log import BlobRef
 from artelier.world.actions import Rejected
 from artelier.world.agent import AgentSpec
+from artelier.world.deciders import Cast
 from artelier.world.events import ActionRejected, AgentMoved, UnknownName
 from artelier.world.kernel_adapter import Runs
 from artelier.world.mind import prompt_sections
@@ -47,9 +48,7 @@ from artelier.world.mind_artifacts import (
     way_asked,
     with_position,
 )
-from artelier.world.tick.agent_facts import decode_result
-from artelier.world.tick.deciders import Cast
-from artelier.world.tick.limits import Purse
+from artelier.world.tick.agent_facts import Purse, decode_result
 from artelier.world.tick.tick_context import Scene, Thought
 
 # --------------------------------------------------------------------------- transition call

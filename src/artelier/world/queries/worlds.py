@@ -1,4 +1,4 @@
-"""Reads of worlds and their agents: settings, forks, checkpoints, messages, what prompts have moved."""
+"""Reads of worlds, their agents, their events and their memory stores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.log import Store
+from artelier.log import Store, Stream, Tx
 from artelier.log.queries import Look
 from artelier.world.agent import AgentRow
 from artelier.world.events import Ancestor, WorldStatus, world_space
@@ -291,3 +291,216 @@ async def settled_balances(
     more = "" if side is None else " AND a.account = ? AND a.asset = ?"
     rows = await store.query(_SETTLED + more, (tenant, space, *where))
     return {(account, asset): balance for account, asset, balance in rows}
+
+
+# --------------------------------------------------------------------------- events and runs
+# Reads of a world's events and of its agents' runs, through the views that log and kernel publish.
+
+
+_REACHES = """
+WITH RECURSIVE halved(stream, low, high) AS (
+  SELECT s.stream_id, 0, (SELECT max(e.seq) FROM event_log e WHERE e.stream_id = s.stream_id)
+    FROM event_streams s WHERE s.tenant = ? AND s.space = ?
+  UNION ALL
+  SELECT h.stream, iif(e.at_us <= ?, e.seq, h.low), iif(e.at_us <= ?, h.high, e.seq - 1)
+    FROM halved h JOIN event_log e ON e.stream_id = h.stream AND e.seq = (h.low + h.high + 1) / 2
+   WHERE h.low < h.high)
+SELECT s.name, h.low, e.position FROM halved h JOIN event_streams s ON s.stream_id = h.stream
+  JOIN event_log e ON e.stream_id = h.stream AND e.seq = h.low
+ WHERE h.low = h.high AND h.low > 0 ORDER BY s.name
+"""
+
+
+_IN_SPACE = "SELECT 1 FROM event_streams WHERE tenant = ? AND space = ? LIMIT 1"
+
+
+class StreamReach(NamedTuple):
+    """The last event of a stream that belongs to a tick or one before it."""
+
+    stream: Stream
+    seq: int
+    position: int
+
+
+class AgentRun(NamedTuple):
+    """A run that asks models for an agent."""
+
+    stream_id: int
+    agent: str
+
+
+class StoredCall(NamedTuple):
+    """The event of a model call, its data as it was stored."""
+
+    seq: int
+    data: str
+
+
+async def stream_reaches(store: Store, tenant: str, space: str, *, tick: int) -> list[StreamReach]:
+    """Return every stream of a space that begins by the end of `tick`, by name, and how far it counts.
+
+    Cost: O(streams * log events): ticks never go back within a stream, so that they are halved.
+    """
+    rows = await store.query(_REACHES, (tenant, space, tick, tick))
+    return [StreamReach(Stream(tenant, space, name), seq, position) for name, seq, position in rows]
+
+
+async def is_space_used(store: Store, tenant: str, space: str) -> bool:
+    """Return True if a space has a stream."""
+    return bool(await store.query(_IN_SPACE, (tenant, space)))
+
+
+def is_space_taken(tx: Tx, tenant: str, space: str) -> bool:
+    """Return True if a space has a stream, as the transaction sees it."""
+    return tx.one(_IN_SPACE, (tenant, space)) is not None
+
+
+async def agent_runs(store: Store, tenant: str, *, first: str, before: str) -> list[AgentRun]:
+    """Return the runs with `first <= id < before`, in the order of their streams."""
+    rows = await store.query(
+        "SELECT stream_id, agent FROM run_status WHERE tenant = ? AND run >= ? AND run < ?"
+        " ORDER BY stream_id",
+        (tenant, first, before),
+    )
+    return [AgentRun(*row) for row in rows]
+
+
+async def begins_by(store: Store, tenant: str, run: str, *, position: int) -> bool:
+    """Return True if the first event of a run is at `position` or before it."""
+    rows = await store.query(
+        "SELECT 1 FROM run_status r JOIN event_log e ON e.stream_id = r.stream_id AND e.seq = 1"
+        " WHERE r.tenant = ? AND r.run = ? AND e.position <= ?",
+        (tenant, run, position),
+    )
+    return bool(rows)
+
+
+async def newest_seq_before(store: Store, stream_id: int, *, position: int) -> int:
+    """Return the last event of a stream before a position; 0 for none. Cost: the events behind it."""
+    rows = await store.query(
+        "SELECT seq FROM event_log WHERE stream_id = ? AND position < ? ORDER BY seq DESC LIMIT 1",
+        (stream_id, position),
+    )
+    return rows[0][0] if rows else 0
+
+
+async def model_calls_after(
+    store: Store, stream_id: int, kinds: Sequence[str], *, after: int, limit: int
+) -> list[StoredCall]:
+    """Return events of some kinds of a run, a page of them."""
+    rows = await store.query(
+        "SELECT seq, data FROM event_log WHERE stream_id = ? AND seq > ?"
+        f" AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY seq LIMIT ?",
+        (stream_id, after, *kinds, limit),
+    )
+    return [StoredCall(*row) for row in rows]
+
+
+async def completed_calls(
+    store: Store, stream_id: int, *, first: str, before: str, beside: str, kind: str
+) -> list[str]:
+    """Return the stored outcomes of the model steps with `first <= key < before`, but for `beside`."""
+    rows = await store.query(
+        "SELECT e.data FROM run_steps s JOIN event_log e ON e.stream_id = s.stream_id AND e.seq = s.completed"
+        " WHERE s.stream_id = ? AND s.key >= ? AND s.key < ? AND s.key <> ? AND s.kind = 'model'"
+        " AND e.kind = ?",
+        (stream_id, first, before, beside, kind),
+    )
+    return [data for (data,) in rows]
+
+
+# --------------------------------------------------------------------------- memory stores
+# Reads of the entries of memory stores.
+
+
+ALIKE_MAX = 8
+"""Newest entries that say the same and are looked at (a guess)."""
+
+
+class StoreEntry(NamedTuple):
+    """One entry, its text, tags and vector behind references."""
+
+    n: int
+    """Seq of its event; entries are in this order. One that no event has made yet is newer than all."""
+    id: str
+    tick: int
+    text: str
+    tags: str | None
+    importance: int
+    vector: str
+    embedder: str
+    mark: str
+
+
+class EntryCounts(NamedTuple):
+    """The seed of the world, and how many entries a store has had and has."""
+
+    seed: int
+    added: int
+    entries: int
+
+
+async def _entries(store: Store, key: tuple[str, str, str], more: str, *values: Any) -> list[StoreEntry]:
+    rows = await store.query(
+        "SELECT n, entry, tick, text, tags, importance, vector, embedder, mark FROM store_entries"
+        f" WHERE tenant = ? AND space = ? AND store = ?{more}",
+        (*key, *values),
+    )
+    return [StoreEntry(*row) for row in rows]
+
+
+async def oldest_entries(store: Store, key: tuple[str, str, str], *, limit: int) -> list[StoreEntry]:
+    """Return entries of a memory store, the oldest first. Shapes: `key` is tenant, space and store."""
+    return await _entries(store, key, " ORDER BY n LIMIT ?", limit)
+
+
+async def least_entries(store: Store, key: tuple[str, str, str], *, limit: int) -> list[StoreEntry]:
+    """Return the least important entries, of equal ones the oldest first."""
+    return await _entries(store, key, " ORDER BY importance, n LIMIT ?", limit)
+
+
+async def find_entry(store: Store, key: tuple[str, str, str], entry: str) -> StoreEntry | None:
+    """Return an entry; None if there is none."""
+    found = await _entries(store, key, " AND entry = ?", entry)
+    return found[0] if found else None
+
+
+async def entries_marked(store: Store, key: tuple[str, str, str], mark: str) -> list[StoreEntry]:
+    """Return the newest entries of a mark, the newest first."""
+    return await _entries(store, key, " AND mark = ? ORDER BY n DESC LIMIT ?", mark, ALIKE_MAX)
+
+
+async def entries_between(
+    store: Store, key: tuple[str, str, str], *, after: int, upto: int, limit: int
+) -> list[StoreEntry]:
+    """Return entries with `after < n <= upto`, the oldest first."""
+    return await _entries(store, key, " AND n > ? AND n <= ? ORDER BY n LIMIT ?", after, upto, limit)
+
+
+async def removed_between(store: Store, key: tuple[str, str, str], *, after: int, upto: int) -> list[str]:
+    """Return the ids of entries that were removed by events with `after < seq <= upto`."""
+    rows = await store.query(
+        "SELECT entry FROM store_removals WHERE tenant = ? AND space = ? AND store = ? AND n > ? AND n <= ?",
+        (*key, after, upto),
+    )
+    return [entry for (entry,) in rows]
+
+
+async def changed_at(store: Store, key: tuple[str, str, str]) -> int:
+    """Return the seq of the newest change of a memory store; 0 if it never had an entry."""
+    rows = await store.query(
+        "SELECT changed FROM store_counts WHERE tenant = ? AND space = ? AND store = ?", key
+    )
+    return rows[0][0] if rows else 0
+
+
+async def entry_counts(store: Store, key: tuple[str, str, str], *, world: str) -> EntryCounts:
+    """Return the counts of a memory store; zeros outside of a world."""
+    tenant, space, name = key
+    rows: Sequence[tuple[Any, ...]] = await store.query(
+        "SELECT w.seed, COALESCE(c.added, 0), COALESCE(c.entries, 0) FROM worlds w"
+        " LEFT JOIN store_counts c ON c.tenant = w.tenant AND c.space = ? AND c.store = ?"
+        " WHERE w.tenant = ? AND w.id = ?",
+        (space, name, tenant, world),
+    )
+    return EntryCounts(*rows[0]) if rows else EntryCounts(0, 0, 0)

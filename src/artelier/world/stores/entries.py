@@ -23,7 +23,7 @@ from artelier.log import Blob, BlobRef, Store, blob_name, blob_ref, make_blob, m
 from artelier.memory.entries import check_entry
 from artelier.memory.index.near_duplicates import duplicate_key
 from artelier.world.events import EntryAdded, EntryRemoved
-from artelier.world.queries.stores import (
+from artelier.world.queries.worlds import (
     EntryCounts,
     StoreEntry,
     entries_marked,

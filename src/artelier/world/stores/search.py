@@ -15,7 +15,7 @@ from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.log import Store
 from artelier.memory.entries import check_query
 from artelier.memory.index.index_entry import Record
-from artelier.world.queries.stores import changed_at, entries_between, removed_between
+from artelier.world.queries.worlds import changed_at, entries_between, removed_between
 from artelier.world.stores.entries import (
     MILLION,
     StoreEntry,

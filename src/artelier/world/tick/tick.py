@@ -21,10 +21,10 @@ from artelier.world import mind
 from artelier.world.actions import Action
 from artelier.world.actions.effects import perform
 from artelier.world.agent import AgentRow
+from artelier.world.deciders import Cast
 from artelier.world.events import EventInjected, ShockApplied, TickPassed, world_stream
 from artelier.world.market import mint
 from artelier.world.tick.agent_facts import Sight, in_order
-from artelier.world.tick.deciders import Cast
 from artelier.world.tick.tick_context import Scene, Thought
 
 # --------------------------------------------------------------------------- shocks

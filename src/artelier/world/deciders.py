@@ -1,29 +1,217 @@
-"""The models of a world: which of them its agents may name, and whether the host can ask them at all.
+"""The deciders of a world: rule agents of the host, trusted functions all, and runs that ask models.
 
-A model that the host named and cannot ask stops the world before the tick. A model that an agent names and
-the world does not allow is that agent's rejection.
+The shipped worlds name rule agents here. A model that the host named and cannot ask stops the world before
+the tick; a model that an agent names and the world does not allow is that agent's rejection.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import inspect
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 from artelier.artifacts import Working
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactWritten
-from artelier.errors import ArtelierError, MissingKey, NotGranted, UnknownModel
+from artelier.errors import (
+    ArtelierError,
+    CorruptStore,
+    InvalidConfig,
+    MissingKey,
+    NotFound,
+    NotGranted,
+    UnknownModel,
+)
 from artelier.kernel.policy import check_models, is_granted, may_use_model
 from artelier.memory.embedders.registry import REGISTERED
 from artelier.models.vendors import VENDORS
 from artelier.ports.memory import Ask, Payer
 from artelier.tokens.model_info import canonical_name
-from artelier.world.agent import AgentSpec, is_agents_own, read_agent
+from artelier.world.actions import Action, Noop, Rejected, action_from
+from artelier.world.agent import AgentRow, AgentSpec, is_agents_own, read_agent
 from artelier.world.config import WorldConfig
 from artelier.world.events import AgentJoined, world_stream
-from artelier.world.kernel_adapter import Host
-from artelier.world.tick.deciders import Specs
-from artelier.world.tick.tick_context import Scene
+from artelier.world.kernel_adapter import Host, Runs
+from artelier.world.tick.agent_facts import Sight
+from artelier.world.tick.tick_context import Scene, Thought
+
+Facts = dict[str, Any]
+
+RESERVE = 40
+"""Below it nobody in the market spends on the square."""
+
+SQUARE = (
+    "ada_stall",
+    "ben_stall",
+    "cleo_stall",
+    "dan_stall",
+    "lea_work",
+    "max_work",
+    "nina_work",
+    "oskar_work",
+    "petra_work",
+    "quin_work",
+)
+
+TOOLS = {"rosa": "rosa_oven", "tomas": "tomas_loom"}
+DEALERS = ("dora", "emil")
+
+
+def toolmaker(facts: Facts) -> dict[str, Any]:
+    """Offers licences for its tool; ten uses each, sold again and again."""
+    tool = TOOLS[facts["agent_id"]]
+    if not any(one["artifact"] == tool for one in facts["offers"]):
+        return {"action": "offer", "artifact_id": tool, "price": 15, "sells": "licence", "uses": 10}
+    return _live(facts)
+
+
+def museum(facts: Facts) -> dict[str, Any]:
+    """Buys poems from dealers and tells visitors how many there are."""
+    last = facts["last_action"]
+    if last["type"] == "accept" and last["success"]:
+        count = sum(one.startswith("poem_") for one in facts["my_artifacts"])
+        code = f"def run():\n    return 'poems to be seen: {count}'\n"
+        return {"action": "write", "artifact_id": "museum", "content": {"code": code}}
+    for one in facts["offers"]:
+        is_poem = one["seller"] in DEALERS and one["sells"] == "ownership"
+        if is_poem and facts["balance"] >= one["price"] + 10:
+            return {"action": "accept", "offer_id": one["offer"], "price_max": 16}
+    return _live(facts)
+
+
+def _live(facts: Facts) -> dict[str, Any]:
+    if facts["balance"] < RESERVE:
+        return {"action": "noop"}
+    return {"action": "invoke", "artifact_id": SQUARE[facts["seed"] % len(SQUARE)], "price_max": 6}
+
+
+POLICIES: Mapping[str, Callable[[Facts], Any]] = {"market.toolmaker": toolmaker, "market.museum": museum}
+
+
+# --------------------------------------------------------------------------- deciders
+
+
+# --------------------------------------------------------------------------- agent spec cache
+# Agent artifacts as they were read, by content: an agent that did not change is not read again.
+
+
+SPECS_MAX = 200_000
+"""Contents that are remembered."""
+
+
+class Specs:
+    """The specifications of the agents of a world."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, AgentSpec] = {}
+
+    async def preload(self, scene: Scene, agents: Iterable[AgentRow]) -> None:
+        await scene.stage.preload(row.id for row in agents)
+
+    async def of(self, scene: Scene, agent: str, *, at_start: bool = False) -> AgentSpec:
+        """An agent whose artifact is gone, unreadable or another's has nothing to think with.
+
+        `at_start`: as it stood when the tick began; what an agent configures holds from the next one on.
+        """
+        standing = await (scene.stage if at_start else scene.working).standing(agent)
+        if not is_agents_own(standing, agent) or standing.at is None:
+            return AgentSpec()
+        ref = standing.at.content
+        known = self._known.get(ref)
+        if known is not None:
+            return known
+        try:
+            spec = read_agent(decode_content(standing.at.media, await scene.working.blob(ref)))
+        except (NotFound, CorruptStore):
+            spec = AgentSpec()
+        if len(self._known) >= SPECS_MAX:
+            self._known.clear()
+        self._known[ref] = spec
+        return spec
+
+
+# --------------------------------------------------------------------------- deciders
+
+
+Policy = Callable[[dict[str, Any]], Any]
+"""From the facts of an agent to an action: an `Action`, its JSON object, or None for none."""
+
+
+class PolicyFailed(ArtelierError):
+    """A rule agent of the host raised; nothing of the tick is recorded."""
+
+    code = "policy_failed"
+
+    def __init__(self, name: str, agent: str, tick: int, error: Exception) -> None:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        super().__init__(
+            f"rule agent {name} raised {type(error).__name__}: {error}"[:400],
+            got=f"for {agent} in tick {tick}, in {at.filename}:{at.lineno}",
+            hint="Mend the rule and pass the tick again; nothing of it was recorded.",
+        )
+
+
+class Policies:
+    """Rule agents by the name that agent artifacts give: those of the shipped worlds, and the host's."""
+
+    def __init__(self, given: Mapping[str, Policy] | None = None) -> None:
+        """Errors: `InvalidConfig` for what cannot be called, or waits."""
+        self._given = {**POLICIES, **(given or {})}
+        self._names: dict[str, str] = {}
+        for name, policy in self._given.items():
+            if not callable(cast(object, policy)) or inspect.iscoroutinefunction(policy):
+                raise InvalidConfig(
+                    f"policy {name!r}", expected="a plain function of the facts", got=repr(policy)[:80]
+                )
+            version = getattr(policy, "version", 1)
+            self._names[name] = f"{name}@{version}"
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._given
+
+    async def decide(self, name: str, row: AgentRow, sight: Sight) -> Thought:
+        """Return what the rule says; for a name that nobody registered a rejection, and no model is asked.
+
+        Errors: `PolicyFailed` for a rule that raises: that is the host's mistake, and is not hidden.
+        """
+        policy = self._given.get(name)
+        if policy is None:
+            action = Rejected(f"this world has no rule agent {name[:80]!r} now")
+            return Thought(agent=row.id, action=action, source="host", code="unknown_policy")
+        facts = await sight.facts(row)
+        try:
+            action = _action(policy(facts))
+        except Exception as error:
+            raise PolicyFailed(name, row.id, sight.scene.tick, error) from error
+        return Thought(agent=row.id, action=action, source="policy", key=self._names[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast:
+    """The deciders of a world: rule agents of the host, artifacts read once, runs for models."""
+
+    policies: Policies
+    specs: Specs
+    runs: Runs
+
+
+def _action(wanted: object) -> Action | Rejected:
+    if isinstance(wanted, Action):
+        return wanted
+    if wanted is None:
+        return Noop()
+    return action_from(wanted)
+
+
+# --------------------------------------------------------------------------- models
+# The models of a world: which of them its agents may name, and whether the host can ask them at all.
+#
+# A model that the host named and cannot ask stops the world before the tick. A model that an agent names and
+# the world does not allow is that agent's rejection.
+
 
 NAMES_SHOWN = 5
 LOOKED_AT_AT_ONCE = 100
