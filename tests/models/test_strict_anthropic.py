@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from artelier.testing.providers import Block, PromptCache, StrictAnthropic
+from artelier.testing.providers import CachedBlock, PromptCache, StrictAnthropic
 from artelier.testing.providers.billing import sign
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -57,9 +57,9 @@ def test_what_the_api_refuses_is_refused(fields: dict[str, Any], words: str):
     assert strict.bills == []
 
 
-def blocks(count: int, *marks: int) -> list[Block]:
+def blocks(count: int, *marks: int) -> list[CachedBlock]:
     return [
-        Block(content=str(n).encode(), tokens=100, lifetime_s=300 if n in marks else None)
+        CachedBlock(content=str(n).encode(), tokens=100, lifetime_s=300 if n in marks else None)
         for n in range(count)
     ]
 

@@ -14,7 +14,7 @@ from artelier import Kernel
 from artelier.errors import InvalidConfig, InvalidRequest, UnknownModel
 from artelier.models.scripted import ScriptedModel
 from artelier.world import World, WorldConfig
-from artelier.world.agent import AgentRow
+from artelier.world.agent import WorldAgentRow
 from artelier.world.config import Shock
 from artelier.world.genesis import found
 from artelier.world.tick.tick import waves
@@ -78,7 +78,7 @@ def test_settings_that_would_stop_a_world_are_refused(tmp_path: Path, given: Any
 
 def test_whoever_stands_in_two_stages_acts_once() -> None:
     """Settings of a world from before this was refused."""
-    rows = [AgentRow(id, n, None, 0, 0, None, None, None, None, None) for n, id in enumerate("cab")]
+    rows = [WorldAgentRow(id, n, None, 0, 0, None, None, None, None, None) for n, id in enumerate("cab")]
     config = WorldConfig(activation="staged", stages=[["a"], ["b", "a"], [], ["a"]])
 
     found = waves(SimpleNamespace(config=config), rows)  # pyright: ignore[reportArgumentType]

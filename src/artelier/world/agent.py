@@ -58,7 +58,7 @@ WORKFLOW, INLINE_WORKFLOW = "workflow_artifact_id", "workflow"
 """Fields of an agent artifact: the ref of its workflow, or the workflow itself."""
 
 
-class AgentRow(NamedTuple):
+class WorldAgentRow(NamedTuple):
     """The state of an agent at the end of a tick: a row of the view."""
 
     id: str

@@ -31,7 +31,7 @@ from artelier.models.vendors import VENDORS
 from artelier.ports.memory import Ask, Payer
 from artelier.tokens.model_info import canonical_name
 from artelier.world.actions import Action, Noop, Rejected, action_from
-from artelier.world.agent import AgentRow, AgentSpec, is_agents_own, read_agent
+from artelier.world.agent import AgentSpec, WorldAgentRow, is_agents_own, read_agent
 from artelier.world.config import WorldConfig
 from artelier.world.events import AgentJoined, world_stream
 from artelier.world.kernel_adapter import Host, Runs
@@ -108,7 +108,7 @@ class Specs:
     def __init__(self) -> None:
         self._known: dict[str, AgentSpec] = {}
 
-    async def preload(self, scene: Scene, agents: Iterable[AgentRow]) -> None:
+    async def preload(self, scene: Scene, agents: Iterable[WorldAgentRow]) -> None:
         await scene.stage.preload(row.id for row in agents)
 
     async def of(self, scene: Scene, agent: str, *, at_start: bool = False) -> AgentSpec:
@@ -172,7 +172,7 @@ class Policies:
     def __contains__(self, name: str) -> bool:
         return name in self._given
 
-    async def decide(self, name: str, row: AgentRow, sight: Sight) -> Thought:
+    async def decide(self, name: str, row: WorldAgentRow, sight: Sight) -> Thought:
         """Return what the rule says; for a name that nobody registered a rejection, and no model is asked.
 
         Errors: `PolicyFailed` for a rule that raises: that is the host's mistake, and is not hidden.

@@ -31,7 +31,7 @@ from artelier.ports.memory import paid_by
 from artelier.tokens.model_info import canonical_name
 from artelier.world import events as ev
 from artelier.world.actions.effects import check_account
-from artelier.world.agent import AgentRow, AgentSpec, agreed_prices, check_agent_id, is_agents_own
+from artelier.world.agent import AgentSpec, WorldAgentRow, agreed_prices, check_agent_id, is_agents_own
 from artelier.world.config import WorldConfig, plain_config, read_config
 from artelier.world.deciders import Cast, Policies, Policy, Specs, WorldPayer, check_askable
 from artelier.world.events import reader_of, world_space
@@ -178,7 +178,7 @@ class World:
             self._config = (ref, read_config(msgspec.json.decode(content)))
         return self._config[1]
 
-    async def agents(self) -> dict[str, AgentRow]:
+    async def agents(self) -> dict[str, WorldAgentRow]:
         """Return the active agents, in the order in which they joined."""
         rows = await agent_rows(self.host.services.store, self.host.id, ev.world_space(self.id))
         return {row.id: row for row in rows}

@@ -17,8 +17,8 @@ from artelier.models.scripted import PlainStep
 from artelier.ports.model import ModelReply
 from artelier.testing.faults import Fault
 from artelier.testing.providers.billing import (
-    Bill,
-    Block,
+    CachedBlock,
+    CallBill,
     Json,
     PromptCache,
     Refusal,
@@ -128,18 +128,18 @@ class StrictAnthropic(StrictProvider):
         if (tokens := sum(block.tokens for block in _blocks(body))) + limit > WINDOW_TOKENS:
             raise Refusal(f"prompt is too long: {tokens + limit} tokens > {WINDOW_TOKENS} maximum")
 
-    def bill(self, body: Json) -> Bill:
+    def bill(self, body: Json) -> CallBill:
         least = prefix_tokens_min(str(body["model"]))
         cache = self._caches.setdefault(
             least, PromptCache(lookback_blocks=LOOKBACK_BLOCKS, prefix_tokens_min=least, now_s=self._now_s)
         )
         return cache.bill(str(body["model"]), [*_blocks(body)])
 
-    def answer(self, body: Json, reply: ModelReply, bill: Bill) -> Fault:
+    def answer(self, body: Json, reply: ModelReply, bill: CallBill) -> Fault:
         content, output_tokens, is_cut = _content(body, reply, number=len(self.bodies))
         reasoning = sum(tokens_of(block["thinking"]) for block in content if block["type"] == "thinking")
         has_calls = any(block["type"] == "tool_use" for block in content)
-        bill = Bill(
+        bill = CallBill(
             fresh_tokens=bill.fresh_tokens,
             read_tokens=bill.read_tokens,
             written_tokens=bill.written_tokens,
@@ -331,13 +331,13 @@ def _raw_blocks(body: Json) -> Iterator[Json]:
         yield from _content_of(message)
 
 
-def _blocks(body: Json) -> Iterator[Block]:
+def _blocks(body: Json) -> Iterator[CachedBlock]:
     tools = objects(body.get("tools", []))
     system = body.get("system", [])
     texts = [{"type": "text", "text": system}] if isinstance(system, str) else objects(system)
     if "output_config" in body or "output_format" in body:
         asked = body.get("output_config") or body.get("output_format")
-        yield Block(content=content_bytes(["output", asked]), tokens=tokens_of(asked))
+        yield CachedBlock(content=content_bytes(["output", asked]), tokens=tokens_of(asked))
     for number, tool in enumerate(tools):
         yield _block(["tool"], tool, extra=0 if number else TOOL_PROMPT_TOKENS)
     # Another of these invalidates the cached messages, though not tools and system.
@@ -350,7 +350,7 @@ def _blocks(body: Json) -> Iterator[Block]:
             yield _block([message["role"], number == 0, frame], block, extra=0 if number else MESSAGE_TOKENS)
 
 
-def _block(where: list[Any], block: Json, *, extra: int = 0) -> Block:
+def _block(where: list[Any], block: Json, *, extra: int = 0) -> CachedBlock:
     plain = {name: value for name, value in block.items() if name != "cache_control"}
     mark = block.get("cache_control")
     if plain.get("type") == "text":
@@ -361,7 +361,7 @@ def _block(where: list[Any], block: Json, *, extra: int = 0) -> Block:
         tokens = tokens_of(
             {name: value for name, value in plain.items() if name not in ("type", "signature")}
         )
-    return Block(
+    return CachedBlock(
         content=content_bytes([*where, plain]),
         tokens=tokens + extra,
         lifetime_s=None if mark is None else _LIFETIMES[mark.get("ttl", "5m")],

@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bill:
+class CallBill:
     """Tokens of one call by how they are billed."""
 
     fresh_tokens: int = 0
@@ -56,7 +56,7 @@ class Bill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class CachedBlock:
     """A piece of a prompt that a cached prefix can end behind."""
 
     content: bytes
@@ -78,7 +78,7 @@ class PromptCache:
     long_lifetime_s: int = 3600
     kept: dict[bytes, float] = field(default_factory=dict[bytes, float])
 
-    def bill(self, model: str, blocks: Sequence[Block]) -> Bill:
+    def bill(self, model: str, blocks: Sequence[CachedBlock]) -> CallBill:
         """Return the bill of a prompt, and keep what it writes."""
         now_s = self.now_s()
         digest, digests, sizes = hashlib.sha256(model.encode()).digest(), list[bytes](), [0]
@@ -106,7 +106,7 @@ class PromptCache:
                 long = sizes[mark] - sizes[hit]
         last = max((mark for mark, _ in marks), default=0)
         written = max(0, sizes[last] - sizes[hit])
-        return Bill(
+        return CallBill(
             read_tokens=sizes[hit],
             written_tokens=written,
             written_long_tokens=long,
@@ -154,7 +154,7 @@ class StrictProvider:
         self._taken = 0
         self.bodies: list[Json] = []
         """Of the requests that were answered."""
-        self.bills: list[Bill] = []
+        self.bills: list[CallBill] = []
         self.refusals: list[str] = []
 
     def __call__(self, body: Json) -> ServerStep:
@@ -175,11 +175,11 @@ class StrictProvider:
         """Refuse what the API refuses. Errors: `Refusal`."""
         raise NotImplementedError
 
-    def bill(self, body: Json) -> Bill:
+    def bill(self, body: Json) -> CallBill:
         """Return the bill of a request's prompt."""
         raise NotImplementedError
 
-    def answer(self, body: Json, reply: ModelReply, bill: Bill) -> Fault:
+    def answer(self, body: Json, reply: ModelReply, bill: CallBill) -> Fault:
         """Return the HTTP answer, plain or streamed as the request wants it."""
         raise NotImplementedError
 

@@ -18,8 +18,8 @@ from artelier.ports.model import ModelReply
 from artelier.testing import openai_wire as wire
 from artelier.testing.faults import Fault
 from artelier.testing.providers.billing import (
-    Bill,
-    Block,
+    CachedBlock,
+    CallBill,
     Json,
     PromptCache,
     Refusal,
@@ -57,28 +57,28 @@ class _StrictOpenAI(StrictProvider):
     ) -> None:
         super().__init__(script, now_s=now_s)
         self._cache = PromptCache(lookback_blocks=None, prefix_tokens_min=PREFIX_TOKENS_MIN, now_s=now_s)
-        self._seen: list[list[Block]] = []
+        self._seen: list[list[CachedBlock]] = []
 
-    def blocks(self, body: Json) -> list[Block]:
+    def blocks(self, body: Json) -> list[CachedBlock]:
         """Return the prompt as blocks in the order of its prefix."""
         raise NotImplementedError
 
-    def bill(self, body: Json) -> Bill:
+    def bill(self, body: Json) -> CallBill:
         blocks = self.blocks(body)
         if _MARKED.match(str(body["model"])):
             return self._cache.bill(str(body["model"]), blocks)
         read = max((_shared(blocks, before) for before in self._seen), default=0)
         read = read // STEP_TOKENS * STEP_TOKENS if read >= PREFIX_TOKENS_MIN else 0
         self._seen.append(blocks)
-        return Bill(read_tokens=read, fresh_tokens=sum(block.tokens for block in blocks) - read)
+        return CallBill(read_tokens=read, fresh_tokens=sum(block.tokens for block in blocks) - read)
 
     def refuse(self, refusal: Refusal) -> Fault:
         error = wire.error(str(refusal), kind="invalid_request_error", code=None)
         return Fault.raw(json.dumps(error).encode(), status_code=refusal.status_code)
 
-    def counted(self, bill: Bill, *, output_tokens: int, reasoning_tokens: int = 0) -> Bill:
+    def counted(self, bill: CallBill, *, output_tokens: int, reasoning_tokens: int = 0) -> CallBill:
         """Return the whole bill, and keep it."""
-        whole = Bill(
+        whole = CallBill(
             fresh_tokens=bill.fresh_tokens,
             read_tokens=bill.read_tokens,
             written_tokens=bill.written_tokens,
@@ -123,7 +123,7 @@ class StrictOpenAIChat(_StrictOpenAI):
                 raise Refusal(f"Invalid 'tool_calls.id': string too long, maximum length {CALL_ID_CHARS}")
         _check_open(open_calls)
 
-    def blocks(self, body: Json) -> list[Block]:
+    def blocks(self, body: Json) -> list[CachedBlock]:
         found = [_block(tool) for tool in objects(body.get("tools", []))]
         for message in objects(body["messages"]):
             content = message.get("content")
@@ -131,7 +131,7 @@ class StrictOpenAIChat(_StrictOpenAI):
             found += _content_blocks(content, rest)
         return found
 
-    def answer(self, body: Json, reply: ModelReply, bill: Bill) -> Fault:
+    def answer(self, body: Json, reply: ModelReply, bill: CallBill) -> Fault:
         limit = int(body.get("max_completion_tokens") or body.get("max_tokens") or 1 << 30)
         written = tokens_of(reply.text) + sum(tokens_of(call.arguments) for call in reply.tool_calls)
         whole = self.counted(bill, output_tokens=min(limit, written))
@@ -192,7 +192,7 @@ class StrictOpenAIResponses(_StrictOpenAI):
         if missing := [call for call in called if call not in answered]:
             raise Refusal(f"No tool output found for function call {missing[0]}.")
 
-    def blocks(self, body: Json) -> list[Block]:
+    def blocks(self, body: Json) -> list[CachedBlock]:
         found = [_block(tool) for tool in objects(body.get("tools", []))]
         if body.get("instructions"):
             found.append(_block(body["instructions"]))
@@ -205,7 +205,7 @@ class StrictOpenAIResponses(_StrictOpenAI):
             found += _content_blocks(item.get("content") or item.get("output"), rest)
         return found
 
-    def answer(self, body: Json, reply: ModelReply, bill: Bill) -> Fault:
+    def answer(self, body: Json, reply: ModelReply, bill: CallBill) -> Fault:
         number = len(self.bodies)
         limit = int(body.get("max_output_tokens") or 1 << 30)
         text = reply.text if not reply.tool_calls or reply.text else ""
@@ -348,7 +348,7 @@ def _items(body: Json) -> list[Json]:
     return [{"role": "user", "content": given}] if isinstance(given, str) else objects(given)
 
 
-def _content_blocks(content: object, rest: Json) -> list[Block]:
+def _content_blocks(content: object, rest: Json) -> list[CachedBlock]:
     """Return the blocks of one message; a text alone is the same as a list of it."""
     parts = [{"text": content}] if isinstance(content, str) else objects(content or [])
     found = (
@@ -362,13 +362,13 @@ def _content_blocks(content: object, rest: Json) -> list[Block]:
     return found
 
 
-def _block(value: object, *, mark: bool = False, extra: int = 0) -> Block:
-    return Block(
+def _block(value: object, *, mark: bool = False, extra: int = 0) -> CachedBlock:
+    return CachedBlock(
         content=content_bytes(value), tokens=tokens_of(value) + extra, lifetime_s=LIFETIME_S if mark else None
     )
 
 
-def _shared(blocks: Sequence[Block], before: Sequence[Block]) -> int:
+def _shared(blocks: Sequence[CachedBlock], before: Sequence[CachedBlock]) -> int:
     shared = 0
     for mine, theirs in zip(blocks, before, strict=False):
         if mine.content != theirs.content:

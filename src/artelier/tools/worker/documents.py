@@ -40,7 +40,7 @@ Cell = str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class DocumentTable:
     """A table that was found in a file."""
 
     label: str = ""
@@ -59,7 +59,7 @@ class Part:
         )
 
 
-def read_document(kind: str, descriptor: int) -> list[Part]:
+def read_document(kind: str, descriptor: int) -> list[DocumentTable]:
     """Return the tables of a file. Errors: `Failure` if it is broken, too large, or holds none."""
     try:
         parts = list(_READERS[kind](descriptor))
@@ -88,7 +88,7 @@ def _read(descriptor: int, *, bytes_max: int) -> bytes:
 # --------------------------------------------------------------------------- JSON
 
 
-def _json_parts(descriptor: int) -> Iterator[Part]:
+def _json_parts(descriptor: int) -> Iterator[DocumentTable]:
     text, note = decode(_read(descriptor, bytes_max=JSON_BYTES_MAX))
     document = _parse(text)
     found = list(_tables_in(document))
@@ -98,7 +98,7 @@ def _json_parts(descriptor: int) -> Iterator[Part]:
         yield _part(records, label=label, note="; ".join(filter(None, (note, beside))))
 
 
-def _json_lines(descriptor: int) -> Iterator[Part]:
+def _json_lines(descriptor: int) -> Iterator[DocumentTable]:
     text, note = decode(_read(descriptor, bytes_max=JSON_BYTES_MAX))
     records: list[Any] = []
     for number, line in enumerate(text.split("\n"), start=1):
@@ -156,7 +156,7 @@ def _is_records(value: Any) -> TypeGuard[list[Any]]:
     return bool(items) and all(isinstance(one, dict) for one in items)
 
 
-def _part(records: Sequence[Any], *, label: str = "", note: str = "") -> Part:
+def _part(records: Sequence[Any], *, label: str = "", note: str = "") -> DocumentTable:
     if all(isinstance(one, list) for one in records):
         return _of_lists([cast("list[Any]", one) for one in records], label=label, note=note)
     flat = [_flat(one) for one in records]
@@ -166,10 +166,10 @@ def _part(records: Sequence[Any], *, label: str = "", note: str = "") -> Part:
     types = [_type_of(one.get(path) for one in flat) for path in paths]
     rows = ([_text(one.get(path)) for path in paths] for one in flat)
     names = columns_from("_".join(path) for path in paths)
-    return Part(label=label, columns=names, rows=rows, types=types, note=note)
+    return DocumentTable(label=label, columns=names, rows=rows, types=types, note=note)
 
 
-def _of_lists(records: Sequence[list[Any]], *, label: str, note: str) -> Part:
+def _of_lists(records: Sequence[list[Any]], *, label: str, note: str) -> DocumentTable:
     """Rows without names: the first one is the header if it holds texts only."""
     first, width = records[0], max(map(len, records))
     if not 0 < width <= COLUMNS_MAX:
@@ -179,7 +179,7 @@ def _of_lists(records: Sequence[list[Any]], *, label: str, note: str) -> Part:
     body = [[*one, *[None] * (width - len(one))] for one in records[is_header:]]
     types = [_type_of(row[number] for row in body) for number in range(width)]
     rows = ([_text(one) for one in row] for row in body)
-    return Part(label=label, columns=columns_from(header), rows=rows, types=types, note=note)
+    return DocumentTable(label=label, columns=columns_from(header), rows=rows, types=types, note=note)
 
 
 def _flat(record: Any) -> dict[tuple[str, ...], Any]:
@@ -230,7 +230,7 @@ def _text(value: Any) -> Cell:
 # --------------------------------------------------------------------------- workbooks
 
 
-def _sheets(descriptor: int) -> Iterator[Part]:
+def _sheets(descriptor: int) -> Iterator[DocumentTable]:
     try:
         import python_calamine as calamine
     except ImportError:
@@ -266,7 +266,7 @@ def _read_bounds(descriptor: int) -> None:
         raise Failure(f"it unpacks to {unpacked} bytes, more than {UNPACKED_BYTES_MAX}")
 
 
-def _sheet(name: str, cells: Sequence[Sequence[Any]], *, is_hidden: bool) -> Part | None:
+def _sheet(name: str, cells: Sequence[Sequence[Any]], *, is_hidden: bool) -> DocumentTable | None:
     """Return a sheet as a table; None for one without rows below a header.
 
     The header is the first row that fills at least half of the columns: titles stand in rows with less.
@@ -294,7 +294,7 @@ def _sheet(name: str, cells: Sequence[Sequence[Any]], *, is_hidden: bool) -> Par
         notes.append(f"left out, the totals of the last row: {said}"[:NOTE_CHARS_MAX])
         body = body[:-1]
     rows = ([_cell(one) for one in row] for row in body)
-    return Part(label=name, columns=columns_from(header), rows=rows, note="; ".join(notes))
+    return DocumentTable(label=name, columns=columns_from(header), rows=rows, note="; ".join(notes))
 
 
 def _is_total(row: Sequence[Any], above: Sequence[Sequence[Any]]) -> bool:
@@ -328,11 +328,11 @@ def _cell(value: Any) -> Cell:
 # --------------------------------------------------------------------------- logs
 
 
-def _log_lines(descriptor: int) -> Iterator[Part]:
+def _log_lines(descriptor: int) -> Iterator[DocumentTable]:
     text, note = decode(_read(descriptor, bytes_max=LOG_BYTES_MAX))
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     rows = ([str(number), line] for number, line in enumerate(lines, start=1))
-    yield Part(columns=["line", "text"], rows=rows, types=["BIGINT", None], note=note)
+    yield DocumentTable(columns=["line", "text"], rows=rows, types=["BIGINT", None], note=note)
 
 
 _READERS: Mapping[str, Any] = {

@@ -97,7 +97,7 @@ def svg(chart: Chart) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class _AxisScale:
     """The scale of one panel, which turns values into pixels."""
 
     top: float
@@ -116,7 +116,7 @@ def _panel(panel: ChartPanel, top: float, ticks: tuple[int, int]) -> list[str]:
     values = [value for one in panel.series for _, value in (*one.points, *one.lower)]
     steps = nice_steps(panel.y_max or max(values, default=0) or 1, is_whole=panel.is_whole)
     # Half a tick of room on both sides: a bar stands in the middle of its tick.
-    scale = _Scale(top, ticks[0] - 0.5, ticks[1] + 0.5, steps[-1])
+    scale = _AxisScale(top, ticks[0] - 0.5, ticks[1] + 0.5, steps[-1])
     bottom, right = top + PANEL, WIDTH - RIGHT
     parts = [_text(LEFT, top - 9, panel.title, bold=True)]
     if panel.unit:
@@ -142,7 +142,7 @@ def _panel(panel: ChartPanel, top: float, ticks: tuple[int, int]) -> list[str]:
     return [*parts, *_legend(panel.series, top)]
 
 
-def _series(one: Series, scale: _Scale) -> list[str]:
+def _series(one: Series, scale: _AxisScale) -> list[str]:
     if one.shape == "band":
         edge = [*one.points, *reversed(one.lower)]
         return [f'<polygon points="{_path(edge, scale)}" fill="{one.colour}" fill-opacity="0.2"/>']
@@ -219,7 +219,7 @@ def _n(value: float) -> str:
 # Text
 
 
-def _path(points: Sequence[Point], scale: _Scale) -> str:
+def _path(points: Sequence[Point], scale: _AxisScale) -> str:
     return " ".join(f"{_n(scale.x(tick))},{_n(scale.y(value))}" for tick, value in points)
 
 

@@ -18,7 +18,7 @@ from artelier.artifacts.contracts import part_of, version_at
 from artelier.artifacts.events import ArtifactCharged
 from artelier.artifacts.queries import Standing
 from artelier.errors import CorruptStore, InvalidRequest, NotFound, Refused
-from artelier.world.agent import AgentRow, AgentSpec
+from artelier.world.agent import AgentSpec, WorldAgentRow
 from artelier.world.events import AgentMoved
 from artelier.world.mind_artifacts import (
     InvalidWorkflow,
@@ -256,7 +256,7 @@ class Position:
     """Why the artifact that is named does not stand."""
 
 
-async def position(reader: BilledReader, spec: AgentSpec, row: AgentRow) -> Position:
+async def position(reader: BilledReader, spec: AgentSpec, row: WorldAgentRow) -> Position:
     """The workflow that the agent's artifact names, holds or was shipped with, and its state there."""
     reader.agreed = spec.agreed
     workflow, source, skipped = await _workflow(reader, spec)

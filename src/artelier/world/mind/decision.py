@@ -10,7 +10,7 @@ from artelier.artifacts import Ref
 from artelier.artifacts.events import ArtifactCharged
 from artelier.errors import InvalidRequest
 from artelier.world.actions import Noop, Rejected
-from artelier.world.agent import AgentRow, AgentSpec, is_agents_own
+from artelier.world.agent import AgentSpec, WorldAgentRow, is_agents_own
 from artelier.world.deciders import Cast, allows, not_allowed
 from artelier.world.events import ReflexFell
 from artelier.world.mind.billed_reads import BilledReader, position
@@ -48,7 +48,7 @@ class _ReadyReflex(NamedTuple):
 
 
 async def reflexes(
-    scene: Scene, sight: Sight, rows: Sequence[AgentRow], cast: Cast
+    scene: Scene, sight: Sight, rows: Sequence[WorldAgentRow], cast: Cast
 ) -> tuple[dict[str, Thought], dict[str, tuple[DecisionNote, ...]]]:
     """Thoughts of the agents whose reflex acted, and for the others what fell through.
 
@@ -69,9 +69,9 @@ class _Reflexes:
         self.charges: dict[str, list[ArtifactCharged]] = {}
 
     async def of(
-        self, rows: Sequence[AgentRow]
+        self, rows: Sequence[WorldAgentRow]
     ) -> tuple[dict[str, Thought], dict[str, tuple[DecisionNote, ...]]]:
-        named: list[tuple[AgentRow, AgentSpec]] = []
+        named: list[tuple[WorldAgentRow, AgentSpec]] = []
         for row in rows:
             spec = await self.cast.specs.of(self.scene, row.id)
             if spec.ref(REFERENCE) is not None:
@@ -81,7 +81,7 @@ class _Reflexes:
         await self._pay()
         return self.acted, self.fell
 
-    async def _some(self, named: Sequence[tuple[AgentRow, AgentSpec]]) -> None:
+    async def _some(self, named: Sequence[tuple[WorldAgentRow, AgentSpec]]) -> None:
         scene = self.scene
         await self._preload(named)
         ready: list[_ReadyReflex] = []
@@ -105,7 +105,7 @@ class _Reflexes:
         for one, outcome in zip(ready, await run_reflexes(scene.interpreter, jobs), strict=True):
             self._take(one, outcome)
 
-    async def _preload(self, named: Sequence[tuple[AgentRow, AgentSpec]]) -> None:
+    async def _preload(self, named: Sequence[tuple[WorldAgentRow, AgentSpec]]) -> None:
         """Two queries for all, instead of three for each."""
         stage = self.scene.stage
         ids = [id_ for _, spec in named if (id_ := _id_of(spec.references[REFERENCE]))]
@@ -165,7 +165,9 @@ def _facts_for_transition(facts: Mapping[str, Any]) -> dict[str, Any]:
 # --------------------------------------------------------------------------- decision
 
 
-async def think(scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Cast) -> dict[str, Thought]:
+async def think(
+    scene: Scene, sight: Sight, agents: Sequence[WorldAgentRow], cast: Cast
+) -> dict[str, Thought]:
     """Return what each agent wants. Shapes: `agents` have no rule agent of the host; each gets a thought.
 
     Errors: `Flow`, when a model cannot be asked before the host has done something.
@@ -198,7 +200,7 @@ async def think(scene: Scene, sight: Sight, agents: Sequence[AgentRow], cast: Ca
     return thoughts | {one.agent: _with_notes(one, fell) for one in answers}
 
 
-async def _not_allowed(scene: Scene, row: AgentRow, cast: Cast) -> Thought | None:
+async def _not_allowed(scene: Scene, row: WorldAgentRow, cast: Cast) -> Thought | None:
     """Return the rejection of an agent whose model the world does not allow; None for all others."""
     model = (await cast.specs.of(scene, row.id)).model
     if not model or allows(scene.config, model):
@@ -207,9 +209,11 @@ async def _not_allowed(scene: Scene, row: AgentRow, cast: Cast) -> Thought | Non
     return Thought(agent=row.id, action=action, source="host", code="model_not_allowed")
 
 
-async def _living(scene: Scene, agents: Sequence[AgentRow]) -> tuple[list[AgentRow], dict[str, Thought]]:
+async def _living(
+    scene: Scene, agents: Sequence[WorldAgentRow]
+) -> tuple[list[WorldAgentRow], dict[str, Thought]]:
     """The agents that have an artifact of their own to think with; the others do nothing."""
-    living: list[AgentRow] = []
+    living: list[WorldAgentRow] = []
     idle: dict[str, Thought] = {}
     for row in agents:
         if not is_agents_own(await scene.working.standing(row.id), row.id):
@@ -220,7 +224,7 @@ async def _living(scene: Scene, agents: Sequence[AgentRow]) -> tuple[list[AgentR
 
 
 async def _prompts(
-    scene: Scene, sight: Sight, rows: Sequence[AgentRow], cast: Cast, purse: Purse
+    scene: Scene, sight: Sight, rows: Sequence[WorldAgentRow], cast: Cast, purse: Purse
 ) -> list[ModelRequestDraft]:
     """The prompt of each agent, no account of which pays more than it has.
 
@@ -228,7 +232,7 @@ async def _prompts(
     for many, whoever comes later in the order of the tick and finds it empty has its prompt made again.
     """
 
-    async def make(row: AgentRow, shared: Purse | None = None) -> ModelRequestDraft:
+    async def make(row: WorldAgentRow, shared: Purse | None = None) -> ModelRequestDraft:
         reader = BilledReader(scene, row.id, shared or purse.copy())
         return await build_request(reader, sight, await cast.specs.of(scene, row.id), row)
 
@@ -250,7 +254,7 @@ async def _think_unasked(scene: Scene, wanted: ModelRequestDraft) -> Thought:
     return thought_of(wanted, wanted.instead, source="workflow", code="code_failed")
 
 
-async def _with_place(reader: BilledReader, row: AgentRow, thought: Thought, cast: Cast) -> Thought:
+async def _with_place(reader: BilledReader, row: WorldAgentRow, thought: Thought, cast: Cast) -> Thought:
     """A thought that no model had, with its place in the workflow, so that this goes on."""
     if thought.workflow is not None:
         return thought

@@ -19,7 +19,7 @@ from artelier.errors import InvalidRequest
 from artelier.kernel import Prompt
 from artelier.world import services
 from artelier.world.actions import Action, Noop, Rejected
-from artelier.world.agent import AgentRow, AgentSpec
+from artelier.world.agent import AgentSpec, WorldAgentRow
 from artelier.world.mind import prompt_sections
 from artelier.world.mind.billed_reads import BilledReader, Position, invoice, position
 from artelier.world.mind.prompt_sections import Computed, compute
@@ -89,7 +89,7 @@ class ModelRequestDraft:
 
 
 async def build_request(
-    reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow
+    reader: BilledReader, sight: Sight, spec: AgentSpec, row: WorldAgentRow
 ) -> ModelRequestDraft:
     """Read what an agent thinks with, and make the sections of its prompt of it.
 
@@ -99,7 +99,7 @@ async def build_request(
 
 
 class _Making:
-    def __init__(self, reader: BilledReader, sight: Sight, spec: AgentSpec, row: AgentRow) -> None:
+    def __init__(self, reader: BilledReader, sight: Sight, spec: AgentSpec, row: WorldAgentRow) -> None:
         self.reader = reader
         self.scene = reader.scene
         self.sight = sight

@@ -10,7 +10,7 @@ import msgspec
 
 from artelier.log import Store, Stream, Tx
 from artelier.log.queries import Look
-from artelier.world.agent import AgentRow
+from artelier.world.agent import WorldAgentRow
 from artelier.world.events import Ancestor, WorldStatus, world_space
 
 
@@ -129,7 +129,7 @@ class JoinedAgent(NamedTuple):
     active: bool
 
 
-async def agent_rows(store: Store, tenant: str, space: str) -> list[AgentRow]:
+async def agent_rows(store: Store, tenant: str, space: str) -> list[WorldAgentRow]:
     """Return the agents that act, in the order in which they joined."""
     rows = await store.query(
         "SELECT agent, n, state, ticks_in_state, failures, last_tick, last_action, last_ok,"
@@ -137,7 +137,7 @@ async def agent_rows(store: Store, tenant: str, space: str) -> list[AgentRow]:
         " WHERE tenant = ? AND space = ? AND active = 1 ORDER BY n, agent",
         (tenant, space),
     )
-    return [AgentRow(*_with_bool(row, 7)) for row in rows]
+    return [WorldAgentRow(*_with_bool(row, 7)) for row in rows]
 
 
 async def agent_standings(store: Store, tenant: str, space: str) -> list[AgentStanding]:

@@ -21,7 +21,7 @@ from artelier.artifacts.ref import ACTORS
 from artelier.errors import CorruptStore, InvalidRequest, LimitReached, NotFound
 from artelier.ledger import Posting
 from artelier.money import SCRIP
-from artelier.world.agent import AgentRow
+from artelier.world.agent import WorldAgentRow
 from artelier.world.queries.market import bytes_for_sale, sale_seller, shown_offers
 from artelier.world.queries.worlds import inbox_of, usage_after
 from artelier.world.tick.tick_context import Scene, read_preview
@@ -121,7 +121,7 @@ class Sight:
         digest = sha256(f"{scene.config.seed}/{scene.tick}/{agent}".encode()).digest()
         return int.from_bytes(digest[:6], "big")
 
-    async def last_action(self, row: AgentRow) -> Mapping[str, Any]:
+    async def last_action(self, row: WorldAgentRow) -> Mapping[str, Any]:
         """`{type, success, result}` of the agent's newest step; a result that is JSON comes as such."""
         result: Any = None
         if row.last_result is not None:
@@ -131,7 +131,7 @@ class Sight:
                 result = None  # erased, or damaged: `verify` is who names it
         return {"type": row.last_action, "success": row.last_ok, "result": result}
 
-    async def facts(self, row: AgentRow) -> dict[str, Any]:
+    async def facts(self, row: WorldAgentRow) -> dict[str, Any]:
         """Return what a rule agent or a reflex of this agent is given, by value.
 
         Shapes: `{agent_id, tick, balance, my_artifacts, last_action, offers, inbox, seed, ...}`, with
@@ -164,10 +164,10 @@ def decode_result(content: bytes) -> Any:
     return text
 
 
-def in_order(agents: Sequence[AgentRow], *, seed: int, tick: int) -> list[AgentRow]:
+def in_order(agents: Sequence[WorldAgentRow], *, seed: int, tick: int) -> list[WorldAgentRow]:
     """The order in which the actions of a tick apply: seeded, so that nobody is first by joining first."""
 
-    def place(row: AgentRow) -> bytes:
+    def place(row: WorldAgentRow) -> bytes:
         return sha256(f"{seed}/{tick}/order/{row.id}".encode()).digest()
 
     return sorted(agents, key=place)

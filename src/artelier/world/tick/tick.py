@@ -20,7 +20,7 @@ from artelier.money import SCRIP
 from artelier.world import mind
 from artelier.world.actions import Action
 from artelier.world.actions.effects import perform
-from artelier.world.agent import AgentRow
+from artelier.world.agent import WorldAgentRow
 from artelier.world.deciders import Cast
 from artelier.world.events import EventInjected, ShockApplied, TickPassed, world_stream
 from artelier.world.market import mint
@@ -99,7 +99,7 @@ async def pass_tick(scene: Scene, cast: Cast, store: Store, *, head: int) -> tup
     return passed, await _append(scene, store, head)
 
 
-def waves(scene: Scene, order: Sequence[AgentRow]) -> list[list[AgentRow]]:
+def waves(scene: Scene, order: Sequence[WorldAgentRow]) -> list[list[WorldAgentRow]]:
     """Return who thinks at the same time. Within a wave, nobody sees what another one of it does."""
     config = scene.config
     if config.activation == "random":
@@ -109,19 +109,19 @@ def waves(scene: Scene, order: Sequence[AgentRow]) -> list[list[AgentRow]]:
         for number, stage in enumerate(config.stages):
             for agent in stage:
                 stage_of.setdefault(agent, number)  # whoever is named twice acts once
-        groups: list[list[AgentRow]] = [[] for _ in range(len(config.stages) + 1)]
+        groups: list[list[WorldAgentRow]] = [[] for _ in range(len(config.stages) + 1)]
         for row in order:
             groups[stage_of.get(row.id, -1)].append(row)
         return [group for group in groups if group]
     return [list(order)] if order else []
 
 
-async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]) -> int:
+async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[WorldAgentRow]) -> int:
     """Think, act, move on; how many actions were rejected."""
     await scene.changed.catch_up()
     scene.begin_wave()
     thoughts: dict[str, Thought] = {}
-    others: list[AgentRow] = []
+    others: list[WorldAgentRow] = []
     for start in range(0, len(wave), AT_ONCE):
         if start:
             await asyncio.sleep(0)
@@ -150,10 +150,10 @@ async def _wave(scene: Scene, sight: Sight, cast: Cast, wave: Sequence[AgentRow]
 
 
 async def _by_rule(
-    sight: Sight, cast: Cast, rows: Sequence[AgentRow], thoughts: dict[str, Thought]
-) -> list[AgentRow]:
+    sight: Sight, cast: Cast, rows: Sequence[WorldAgentRow], thoughts: dict[str, Thought]
+) -> list[WorldAgentRow]:
     """Add what rule agents want to `thoughts`; the agents that think otherwise."""
-    scene, others = sight.scene, list[AgentRow]()
+    scene, others = sight.scene, list[WorldAgentRow]()
     await cast.specs.preload(scene, rows)
     await scene.stage.preload_contents(row.last_result for row in rows)
     for row in rows:

@@ -41,7 +41,7 @@ from artelier.log import Blob, BlobRef, DataKey, EventData, make_blob
 from artelier.log.contract import Names
 from artelier.money import SCRIP
 from artelier.world.actions import Action, Rejected
-from artelier.world.agent import AgentRow
+from artelier.world.agent import WorldAgentRow
 from artelier.world.config import WorldConfig
 from artelier.world.events import OfferAccepted, OfferCancelled, OfferMade
 from artelier.world.tick.world_state import ESCROW, PaidSteps, WorldStage
@@ -194,7 +194,7 @@ class Scene:
         config: WorldConfig,
         stage: WorldStage,
         key: DataKey,
-        agents: Mapping[str, AgentRow],
+        agents: Mapping[str, WorldAgentRow],
         interpreter: Interpreter | None,
         services: Mapping[str, Service],
         search_memory: MemorySearch | None = None,
