@@ -136,7 +136,7 @@ class _MemoryReader:
         self._notes.add("unused", text, line=node.line, key=key)
 
 
-def _fits(key: str, value: Any) -> bool:
+def _fits(key: str, value: object) -> bool:
     if key in ("max_entries", "dims"):
         return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 10**9
     if key == "auto_prune":

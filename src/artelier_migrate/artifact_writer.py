@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -13,6 +13,7 @@ from artelier.errors import ArtelierError, InvalidRequest, NotFound
 from artelier.world.agent import check_agent_id
 from artelier.world.events import world_space
 from artelier.world.genesis.file import Folder
+from artelier.world.kernel_adapter import Host, Unbound
 from artelier_migrate.agent import read_agent
 from artelier_migrate.document import Note, Plan, Specification
 
@@ -21,6 +22,8 @@ MARK = "migrated"
 
 Became = Literal["created", "updated", "unchanged", "edited"]
 """`edited`: its source and its owner both changed it since; it was left alone."""
+
+AgentStatus = Literal["created", "updated", "unchanged", "skipped", "failed"]
 
 Opener = Callable[[str], Artifacts]
 """The handle of a principal, who is the agent itself."""
@@ -39,7 +42,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: str
     agent: str | None
-    status: Literal["created", "updated", "unchanged", "skipped", "failed"]
+    status: AgentStatus
     artifacts: tuple[Written, ...] = ()
     notes: tuple[Note, ...] = ()
     joined: int | None = None
@@ -95,7 +98,7 @@ async def write_agents(
 
 
 async def _write_agent(plan: Plan, opened: Opener | None, *, dry_run: bool, overwrite: bool) -> Outcome:
-    def ended(status: Any, artifacts: Sequence[Written] = (), *notes: Note) -> Outcome:
+    def ended(status: AgentStatus, artifacts: Sequence[Written] = (), *notes: Note) -> Outcome:
         return Outcome(
             folder=plan.folder,
             agent=plan.agent,
@@ -201,7 +204,7 @@ def _without_reserved(plan: Plan) -> Plan:
 
 
 async def join_agents(
-    kernel: Any,
+    kernel: Host | Unbound,
     world: str,
     plans: Sequence[Plan],
     outcomes: Sequence[Outcome],

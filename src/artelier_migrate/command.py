@@ -17,6 +17,7 @@ from artelier.ids import check_world
 from artelier.plugins import IMPORTER_POINT, Plugins
 
 if TYPE_CHECKING:
+    from artelier.world.kernel_adapter import Host, Unbound
     from artelier_migrate import Outcome, Plan
 
 app = group("migrate", help="Take over what older formats hold.")
@@ -117,7 +118,7 @@ def no_world(world: str) -> NotFound:
     return NotFound(f"there is no world {world}", hint=f"Make it first: artelier world new {world} --empty")
 
 
-async def _check_world(tenant: Any, world: str) -> None:
+async def _check_world(tenant: Host | Unbound, world: str) -> None:
     """Errors: `NotFound` that says how to make one."""
     from artelier.world import World
 

@@ -164,7 +164,7 @@ def _composer(text: str) -> yaml.SafeLoader:
         depth = 0
         count = 0
 
-        def compose_node(self, parent: Any, index: Any) -> Any:
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             self.count += 1
             self.depth += 1
             if self.depth > DEPTH_MAX or self.count > NODES_MAX:
@@ -185,7 +185,7 @@ class _YamlReader:
         self._notes = notes
         self._left = NODES_MAX
 
-    def node(self, node: Any, depth: int) -> YamlNode:
+    def node(self, node: yaml.Node, depth: int) -> YamlNode:
         import yaml
 
         line = node.start_mark.line + 1
@@ -199,10 +199,11 @@ class _YamlReader:
         if isinstance(node, yaml.SequenceNode):
             items = [self.node(item, depth + 1) for item in node.value]
             return YamlNode(line=line, first_line=line, value=items)
-        is_block = node.style in ("|", ">")
-        return YamlNode(line=line, first_line=line + is_block, value=self._scalar(node), text=node.value)
+        scalar = cast("yaml.ScalarNode", node)
+        is_block = scalar.style in ("|", ">")
+        return YamlNode(line=line, first_line=line + is_block, value=self._scalar(scalar), text=scalar.value)
 
-    def _mapping(self, node: Any, depth: int) -> dict[str, YamlNode]:
+    def _mapping(self, node: yaml.MappingNode, depth: int) -> dict[str, YamlNode]:
         import yaml
 
         merged: dict[str, YamlNode] = {}
@@ -224,7 +225,7 @@ class _YamlReader:
             own[key] = value
         return merged | own
 
-    def _scalar(self, node: Any) -> Any:
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
         if node.tag not in _SCALARS:
             raise InvalidConfig(f"a value of type {node.tag[:80]} is not read", line=node.start_mark.line + 1)
         if node.tag in (_TAG + "str", _TAG + "timestamp"):

@@ -104,7 +104,7 @@ def _fits(given: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(given.get(name) == value for name, value in wanted.items())
 
 
-def _message(error: Any) -> str:
+def _message(error: object) -> str:
     fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
     return str(fields.get("message") or "no reason given")[:300]
 

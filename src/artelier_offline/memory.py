@@ -185,7 +185,7 @@ def _searched(question: str, desk: Desk) -> list[Known]:
     return found
 
 
-def _texts_in(answer: Any, source: str) -> list[Known]:
+def _texts_in(answer: object, source: str) -> list[Known]:
     """Return the texts in the result of a search, wherever they stand, the best last."""
     found: list[str] = []
     waiting: list[Any] = [answer]

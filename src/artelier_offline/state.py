@@ -135,7 +135,7 @@ def _terms(text: str) -> list[str]:
 # The fields of a state
 
 
-def _filled(schema: Mapping[str, Any], before: Any, talk: _Exchange) -> dict[str, Any]:
+def _filled(schema: Mapping[str, Any], before: object, talk: _Exchange) -> dict[str, Any]:
     state = cast("dict[str, Any]", before) if isinstance(before, dict) else {}
     properties: dict[str, Any] = schema.get("properties") or {}
     return {
@@ -146,7 +146,7 @@ def _filled(schema: Mapping[str, Any], before: Any, talk: _Exchange) -> dict[str
     }
 
 
-def _value(name: str, schema: Mapping[str, Any], before: Any, talk: _Exchange) -> Any:
+def _value(name: str, schema: Mapping[str, Any], before: object, talk: _Exchange) -> Any:
     words, kind = set(name_words(name)), schema.get("type")
     choices: Any = schema.get("enum")
     if isinstance(choices, list):

@@ -258,7 +258,7 @@ def profile_sql(tables: Sequence[Table], words: Sequence[str]) -> str:
     return "\nUNION ALL\n".join(parts)
 
 
-def profile_from(tables: tuple[Table, ...], skipped: tuple[str, ...], answer: Any) -> Profile:
+def profile_from(tables: tuple[Table, ...], skipped: tuple[str, ...], answer: object) -> Profile:
     """Return the profile. Errors: `OfflineCannot` if the answer is cut or has another shape."""
     found = Profile(tables=tables, skipped=skipped)
     columns = {(table.name, column.name): column for table in tables for column in table.columns}
@@ -277,14 +277,14 @@ def profile_from(tables: tuple[Table, ...], skipped: tuple[str, ...], answer: An
     return found
 
 
-def _day(text: Any) -> date | None:
+def _day(text: object) -> date | None:
     try:
         return date.fromisoformat(str(text)[:10])
     except ValueError:
         return None
 
 
-def rows_of(answer: Any, *, width: int) -> list[list[Any]]:
+def rows_of(answer: object, *, width: int) -> list[list[Any]]:
     """Return the rows of a `query_sql` answer. Errors: `OfflineCannot` if it is cut or has another shape."""
     fields = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
     rows: Any = fields.get("rows")

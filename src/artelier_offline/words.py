@@ -118,7 +118,7 @@ def name_words(name: str) -> tuple[str, ...]:
 # Values as text
 
 
-def number_from(value: Any) -> Decimal | None:
+def number_from(value: object) -> Decimal | None:
     """Return a finite number of a result; None for anything else, text that looks like a number included."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return None
@@ -126,12 +126,12 @@ def number_from(value: Any) -> Decimal | None:
     return found if found.is_finite() else None
 
 
-def exact(value: Any) -> str:
+def exact(value: object) -> str:
     """Return a value for a table: numbers with at most six decimals, at least two if not whole."""
     return _number(value, 6)
 
 
-def rounded(value: Any) -> str:
+def rounded(value: object) -> str:
     """Return a value for a sentence: numbers with two decimals, small ones with more."""
     number, decimals = number_from(value), 2
     while number is not None and decimals < 6 and 0 < abs(number) < Decimal(10) ** (1 - decimals):
@@ -139,7 +139,7 @@ def rounded(value: Any) -> str:
     return _number(value, decimals)
 
 
-def _number(value: Any, decimals: int) -> str:
+def _number(value: object, decimals: int) -> str:
     number = number_from(value)
     if number is None or isinstance(value, int):
         return escaped(value) if number is None else str(value)
@@ -154,7 +154,7 @@ def flat(text: str, chars_max: int) -> str:
     return line if len(line) <= chars_max else line[: chars_max - 1].rstrip() + "…"
 
 
-def escaped(value: Any) -> str:
+def escaped(value: object) -> str:
     """Return any value on one line, with markup escaped."""
     if value is None or isinstance(value, bool):
         return MISSING if value is None else str(value).lower()

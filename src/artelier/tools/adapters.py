@@ -38,7 +38,7 @@ What must stay open while the tools are used is entered into `stack`.
 """
 
 
-def _adapter(name: str, loaded: Any) -> Adapter:
+def _adapter(name: str, loaded: object) -> Adapter:
     if not inspect.iscoroutinefunction(loaded):
         raise InvalidConfig(
             f"{name!r} is no adapter of tools", expected="an async function", got=repr(loaded)[:80]
@@ -284,7 +284,7 @@ class AdaptedTool:
         """None: neither library has a way to ask what became of a call."""
         return None
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         """Return the arguments as JSON data that fits the schema. Errors: `InvalidArguments`."""
         return self._arguments.check(arguments, tool=self.name)
 

@@ -98,7 +98,7 @@ class DaemonThreads:
             del job
 
 
-def _deliver(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+def _deliver(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
     if future.cancelled():
         return
     if error is None:
@@ -205,7 +205,7 @@ class Tool(Generic[P, R]):
             )
         return self._schema
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         """The arguments as JSON data that fits the schema; a dict or JSON text is accepted.
 
         Errors: `InvalidArguments`, at most 2 KB of text that names each bad key.
@@ -247,12 +247,12 @@ class Tool(Generic[P, R]):
         """Undoes a completed call; it gets the values the function got, its recorded result and a context."""
         return None if self._compensate is None else self._run_compensate
 
-    async def _run_compensate(self, arguments: dict[str, Any], result: Any, context: ToolContext) -> Any:
+    async def _run_compensate(self, arguments: dict[str, Any], result: object, context: ToolContext) -> Any:
         given = self._parameters.convert(arguments, tool=self.name)
         values = {**self._parameters.defaults(), **given}
         return await undo_with(cast(Hook, self._compensate), values, result, context)
 
-    def _json(self, value: Any) -> Any:
+    def _json(self, value: object) -> Any:
         try:
             return plain_json(value)
         except NotJson as error:
@@ -307,7 +307,7 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     return decorate if function is None else decorate(function)
 
 
-async def undo_with(hook: Hook, arguments: dict[str, Any], result: Any, context: ToolContext) -> Any:
+async def undo_with(hook: Hook, arguments: dict[str, Any], result: object, context: ToolContext) -> Any:
     """Call what undoes a call; its value as JSON data, or None. Errors: what it raises."""
     told = await _invoke(functools.partial(hook, arguments, result, context), context)
     try:
@@ -380,7 +380,7 @@ def _check_seconds(name: str, what: str, seconds: float | None) -> float | None:
     return seconds
 
 
-def _check_choice(name: str, what: str, value: Any, choices: tuple[str, ...]) -> Any:
+def _check_choice(name: str, what: str, value: object, choices: tuple[str, ...]) -> Any:
     if value not in choices:
         raise InvalidRequest(
             f"{what} of tool `{name}` is unknown", expected=" or ".join(choices), got=repr(value)
@@ -453,13 +453,14 @@ SHIPPED = frozenset(
 """Names of tools that Artelier gives to agents itself."""
 
 
-def _accepted(name: str, loaded: Any) -> ToolPort:
+def _accepted(name: str, loaded: object) -> ToolPort:
     """Return the tool of a plugin, which must go by the name of its entry point: a list needs no import."""
     if not isinstance(getattr(loaded, "schema", None), ToolSchema):
         raise InvalidConfig(f"{name!r} is no tool", expected="a function with @tool", got=repr(loaded)[:80])
-    if loaded.name != name:
-        raise InvalidConfig("the tool has another name", expected=name, got=repr(loaded.name)[:80])
-    return cast(ToolPort, loaded)
+    found = cast(ToolPort, loaded)
+    if found.name != name:
+        raise InvalidConfig("the tool has another name", expected=name, got=repr(found.name)[:80])
+    return found
 
 
 TOOL_POINT = PluginPoint(TOOLS, _accepted, taken=lambda: SHIPPED)

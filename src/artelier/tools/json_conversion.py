@@ -14,9 +14,12 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
 from pathlib import PurePath
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 DEPTH_MAX = 100
 """Deeper nesting is refused, which also ends cycles. A guess: JSON readers often stop at 128."""
@@ -37,7 +40,7 @@ class NotJson(ValueError):
         self.problem = problem
 
 
-def plain_json(value: Any) -> Any:
+def plain_json(value: object) -> Any:
     """The same value of dict, list, str, int, float, bool and None only.
 
     Shapes: pydantic models, dataclasses and structs become objects; Decimal, UUID and paths text;
@@ -57,7 +60,7 @@ class _JsonConverter:
         if self.nodes > NODES_MAX:
             raise NotJson("", f"holds more than {NODES_MAX} values")
 
-    def convert(self, value: Any, where: str, depth: int) -> Any:
+    def convert(self, value: object, where: str, depth: int) -> Any:
         self._count()
         if depth > DEPTH_MAX:
             raise NotJson(where[:120], f"is nested deeper than {DEPTH_MAX} levels")
@@ -65,11 +68,11 @@ class _JsonConverter:
             return value
         kind = cast("type[Any]", type(value))
         if kind is str:
-            return _text(value, where)
+            return _text(cast(str, value), where)
         if kind is int:
-            return _integer(value, where)
+            return _integer(cast(int, value), where)
         if kind is float:
-            return _finite(value, where)
+            return _finite(cast(float, value), where)
         if kind is dict or isinstance(value, Mapping):
             return self._object(cast("Mapping[Any, Any]", value), where, depth)
         if isinstance(value, list | tuple):
@@ -100,7 +103,7 @@ class _JsonConverter:
                 result.append(self.convert(item, f"{where}[{i}]", depth + 1))
         return result
 
-    def _other(self, value: Any, where: str, depth: int) -> Any:
+    def _other(self, value: object, where: str, depth: int) -> Any:
         if isinstance(value, Enum):
             return self.convert(value.value, where, depth + 1)
         if isinstance(value, set | frozenset):
@@ -124,7 +127,7 @@ def _is_plain(item: object) -> bool:
     return item is None or (type(item) is str and item.isascii())
 
 
-def _fields(value: Any) -> Mapping[str, Any] | None:
+def _fields(value: object) -> Mapping[str, Any] | None:
     """The named fields of a record, None if it is no record."""
     if isinstance(value, type):
         return None
@@ -134,12 +137,12 @@ def _fields(value: Any) -> Mapping[str, Any] | None:
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     # pydantic is known by its protocol: importing it here would cost every reader its start-up
     # time.
-    if hasattr(cast(object, value), "__pydantic_serializer__"):
-        return value.model_dump(mode="python", warnings=False)
+    if hasattr(value, "__pydantic_serializer__"):
+        return cast("BaseModel", value).model_dump(mode="python", warnings=False)
     return None
 
 
-def _key(key: Any, where: str) -> str:
+def _key(key: object, where: str) -> str:
     if isinstance(key, str):
         return _text(str(key), where)
     if isinstance(key, int) and not isinstance(key, bool):

@@ -90,7 +90,7 @@ def _key(loc: tuple[int | str, ...]) -> str:
     return text[: 2 * KEY_CHARS_MAX] or "(the whole)"
 
 
-def describe(value: Any) -> str:
+def describe(value: object) -> str:
     """A short text of a JSON value, never longer than a line."""
     if value is None:
         return "null"
@@ -161,13 +161,13 @@ class Parameters:
         """JSON schema (draft 2020-12) of the arguments object."""
         return cast("dict[str, Any]", _tidy(_schema_of(self.model)))
 
-    def check(self, arguments: Any, *, tool: str) -> dict[str, Any]:
+    def check(self, arguments: object, *, tool: str) -> dict[str, Any]:
         """The arguments as JSON data, found to fit. Errors: `InvalidArguments`."""
         plain = _object(arguments, tool=tool)
         self._parse(plain, tool=tool)
         return plain
 
-    def convert(self, arguments: Any, *, tool: str) -> dict[str, Any]:
+    def convert(self, arguments: object, *, tool: str) -> dict[str, Any]:
         """Typed keyword arguments for the function, without those that were not given."""
         parsed = self._parse(_object(arguments, tool=tool), tool=tool)
         return {
@@ -224,7 +224,7 @@ class Parameters:
         except TypeError:  # a hint or default without a hash
             self._model = _model(*wanted)
 
-    def _resolve(self, name: str, annotation: Any) -> Any:
+    def _resolve(self, name: str, annotation: object) -> Any:
         function = inspect.unwrap(self._function)
         holder = _Holder()
         holder.__annotations__ = {name: annotation}
@@ -293,17 +293,17 @@ def _check_signature(function: Callable[..., Any]) -> inspect.Signature:
     return signature
 
 
-def _names_context(annotation: Any) -> bool:
+def _names_context(annotation: object) -> bool:
     return isinstance(annotation, str) and _CONTEXT_NAME.fullmatch(annotation.strip("'\"")) is not None
 
 
-def _is_context(hint: Any) -> bool:
+def _is_context(hint: object) -> bool:
     if hint is ToolContext:
         return True
     return ToolContext in typing.get_args(hint)
 
 
-def _field(name: str, default: Any) -> Any:
+def _field(name: str, default: object) -> Any:
     from pydantic import Field
 
     if default is inspect.Parameter.empty:
@@ -316,7 +316,7 @@ def _field(name: str, default: Any) -> Any:
     return Field(alias=name, default=default)
 
 
-def _object(arguments: Any, *, tool: str) -> dict[str, Any]:
+def _object(arguments: object, *, tool: str) -> dict[str, Any]:
     expected = "a JSON object with the tool's parameters as keys"
     value = arguments
     if isinstance(value, str | bytes | bytearray):
@@ -326,7 +326,7 @@ def _object(arguments: Any, *, tool: str) -> dict[str, Any]:
             f"arguments of `{tool}` are not an object", expected=expected, got=type(value).__name__
         )
     try:
-        return cast("dict[str, Any]", plain_json(value))
+        return cast("dict[str, Any]", plain_json(cast("Mapping[str, Any]", value)))
     except NotJson as error:
         raise InvalidArguments(
             f"arguments of `{tool}` are not JSON data: {str(error)[:300]}", expected=expected
@@ -353,7 +353,7 @@ def _decode(text: str | bytes | bytearray, *, tool: str, expected: str) -> Any:
         ) from None
 
 
-def _tidy(node: Any) -> Any:
+def _tidy(node: object) -> Any:
     """Without generated titles (tokens that say nothing) and closed against extra keys."""
     if isinstance(node, list):
         return [_tidy(item) for item in cast("list[Any]", node)]

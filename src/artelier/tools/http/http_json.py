@@ -18,7 +18,7 @@ import re
 import socket
 import ssl
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -274,7 +274,7 @@ class HttpJsonClient:
         return self._made[0]
 
     async def ask(
-        self, url: str, method: str, body: Any, headers: Mapping[str, str], key: str
+        self, url: str, method: str, body: object, headers: Mapping[str, str], key: str
     ) -> dict[str, Any]:
         """The status and the JSON of a reply. Neither it nor an error shows a secret of the rules.
 
@@ -288,7 +288,7 @@ class HttpJsonClient:
             raise
 
     async def _request(
-        self, url: str, method: str, body: Any, headers: Mapping[str, str], key: str
+        self, url: str, method: str, body: object, headers: Mapping[str, str], key: str
     ) -> dict[str, Any]:
         target = _target(url)
         sent, content = _prepare(method, body, headers, key)
@@ -373,7 +373,7 @@ def http_json_tool(
 class HttpTool(Tool[..., Any]):
     """Dangerous until a call says that it only reads."""
 
-    def __init__(self, function: Any, *, timeout_s: float) -> None:
+    def __init__(self, function: Callable[..., Awaitable[dict[str, Any]]], *, timeout_s: float) -> None:
         super().__init__(function, name=NAME, side_effect=True, risk="high", timeout_s=timeout_s)
 
     def for_call(self, arguments: Mapping[str, Any]) -> Tool[..., Any]:
@@ -400,7 +400,7 @@ def _rule(rules: tuple[HttpRule, ...], target: UrlTarget) -> HttpRule:
 
 
 def _prepare(
-    method: str, body: Any, headers: Mapping[str, str], key: str
+    method: str, body: object, headers: Mapping[str, str], key: str
 ) -> tuple[dict[str, str], bytes | None]:
     """Headers and bytes of a request. Errors: `ToolFailed`."""
     found: dict[str, str] = {}

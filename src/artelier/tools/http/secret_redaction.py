@@ -42,7 +42,7 @@ class Veil:
         text = self._pattern.sub(SECRET, text)
         return SECRET if self._shows(text.replace(SECRET, "")) else text
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """JSON without secrets, in texts, keys and numbers. Lists and dicts are changed in place."""
         if not self._forms or not self._may_show(value):
             return value
@@ -77,14 +77,14 @@ class Veil:
             return fact
         return self.text(str(fact))[:TEXT_CHARS_MAX]
 
-    def _leaf(self, item: Any) -> Any:
+    def _leaf(self, item: object) -> Any:
         if isinstance(item, str):
             return self.text(item)
         if isinstance(item, int | float) and not isinstance(item, bool):
             return SECRET if self._shows(str(item)) else item
         return item
 
-    def _may_show(self, value: Any) -> bool:
+    def _may_show(self, value: object) -> bool:
         """One look at the whole, which is mostly the last."""
         try:
             return self._shows(msgspec.json.encode(value).decode())

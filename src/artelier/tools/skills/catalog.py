@@ -87,7 +87,7 @@ class GatedTool:
     def schema(self) -> ToolSchema:
         return self._schema
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         """Validate the arguments like the tool itself."""
         return self._tool.validate(arguments)
 

@@ -412,7 +412,7 @@ def _from_json(id_: str, content: object) -> tuple[Definition, str, list[str]]:
         parameters=cast("dict[str, Any] | None", parameters),
         unknown_keys=tuple(sorted(fields.keys() - KEYS)),
     )
-    texts = [description, instructions, *schema_texts(parameters)]
+    texts = [description, instructions, *schema_texts(cast("dict[str, Any] | None", parameters))]
     hidden = ["its code has characters that nobody can see"] if invisible(code) else []
     return definition, "\n".join(texts), hidden
 

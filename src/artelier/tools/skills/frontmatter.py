@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+if TYPE_CHECKING:
+    import yaml
 from urllib.parse import unquote
 
 from artelier.errors import InvalidArtifact
@@ -137,7 +140,7 @@ def _check_events(head: str) -> None:
             raise _bad("its frontmatter is too large or too deep")
 
 
-def _plain(node: Any) -> Any:
+def _plain(node: yaml.Node) -> Any:
     import yaml
 
     if isinstance(node, yaml.MappingNode):
@@ -189,13 +192,14 @@ def _text(found: dict[str, Any], key: str) -> str:
     return value.strip()
 
 
-def _parse_allowed(value: Any) -> tuple[str, ...] | None:
+def _parse_allowed(value: object) -> tuple[str, ...] | None:
     if value is None:
         return None
-    texts = cast("list[Any]", value) if isinstance(value, list) else [value]
-    if not all(isinstance(one, str) for one in texts):
+    texts = cast("list[object]", value) if isinstance(value, list) else [value]
+    named = [one for one in texts if isinstance(one, str)]
+    if len(named) < len(texts):
         raise _bad("its allowed-tools is no list of names")
-    names = tuple(dict.fromkeys(name for one in texts for name in _ALLOWED.findall(one)))
+    names: tuple[str, ...] = tuple(dict.fromkeys(name for one in named for name in _ALLOWED.findall(one)))
     if len(names) > ALLOWED_MAX:
         raise _bad(f"its allowed-tools names more than {ALLOWED_MAX} tools")
     return names

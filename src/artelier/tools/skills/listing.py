@@ -125,7 +125,7 @@ def loaded_text(values: Iterable[Mapping[str, Any]]) -> str:
     return "\n\n".join(map(skill_text, values))
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 

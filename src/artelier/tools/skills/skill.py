@@ -165,7 +165,7 @@ async def run_code(skill: Skill, arguments: dict[str, Any], *, at_us: int) -> di
     return {"skill": skill.name, "value": result.value, "printed": result.printed}
 
 
-def misfit(value: Any, schema: Mapping[str, Any], *, where: str, depth: int = 0) -> str:
+def misfit(value: object, schema: Mapping[str, Any], *, where: str, depth: int = 0) -> str:
     """Return what does not fit, or nothing.
 
     Types, required and unknown keys and choices are checked; the rest is up to the code itself.
@@ -205,7 +205,7 @@ def _object_misfit(value: dict[str, Any], schema: Mapping[str, Any], *, where: s
     return ""
 
 
-def _is(value: Any, name: str) -> bool:
+def _is(value: object, name: str) -> bool:
     if isinstance(value, bool):
         return name == "boolean"
     return isinstance(value, _TYPES.get(name, (object,)))

@@ -270,7 +270,7 @@ def _docstring(tool: ToolPort) -> str:
     return (inspect.getdoc(tool.function) or "").strip() if isinstance(tool, Tool) else ""
 
 
-def schema_texts(node: Any, *, texts_max: int = 2_000) -> list[str]:
+def schema_texts(node: object, *, texts_max: int = 2_000) -> list[str]:
     """Every text of a JSON schema, keys included: all of it reaches a model."""
     found: list[str] = []
     pending = [node]

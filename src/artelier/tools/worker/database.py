@@ -47,7 +47,7 @@ def plain_row(row: tuple[Any, ...]) -> tuple[list[Any], int]:
     return plain, size
 
 
-def plain_cell(value: Any) -> Any:
+def plain_cell(value: object) -> Any:
     """Integers within 64 bits, finite floats, text, booleans and null stay. A decimal becomes a float if
     that is exact, else text; everything else its usual text."""
     if value is None or isinstance(value, bool):

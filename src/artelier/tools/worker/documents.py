@@ -122,7 +122,7 @@ class _Number(str):
     __slots__ = ()
 
 
-def _tables_in(document: Any, *, path: str = "", depth: int = 0) -> Iterator[tuple[str, list[Any], str]]:
+def _tables_in(document: object, *, path: str = "", depth: int = 0) -> Iterator[tuple[str, list[Any], str]]:
     """Yield every list of records of a document: its path, the records, and the fields that stand beside."""
     if isinstance(document, list):
         records = cast("list[Any]", document)
@@ -145,11 +145,11 @@ def _tables_in(document: Any, *, path: str = "", depth: int = 0) -> Iterator[tup
     for key, one in members.items():
         if _is_records(one) or isinstance(one, dict):
             inner = f"{path}.{key}" if path else key
-            for label, records, said in _tables_in(one, path=inner, depth=depth + 1):
+            for label, records, said in _tables_in(cast(object, one), path=inner, depth=depth + 1):
                 yield label, records, "; ".join(filter(None, (note, said)))
 
 
-def _is_records(value: Any) -> TypeGuard[list[Any]]:
+def _is_records(value: object) -> TypeGuard[list[Any]]:
     if not isinstance(value, list):
         return False
     items = cast("list[Any]", value)
@@ -182,7 +182,7 @@ def _of_lists(records: Sequence[list[Any]], *, label: str, note: str) -> Documen
     return DocumentTable(label=label, columns=columns_from(header), rows=rows, types=types, note=note)
 
 
-def _flat(record: Any) -> dict[tuple[str, ...], Any]:
+def _flat(record: object) -> dict[tuple[str, ...], Any]:
     """Return the values of a record by their paths; a value that is no object has the path `value`."""
     if not isinstance(record, dict):
         return {("value",): record}
@@ -219,7 +219,7 @@ def _type_of(values: Iterable[Any]) -> str | None:
     return PLAIN if kinds in ({"number"}, {"truth"}) else None
 
 
-def _text(value: Any) -> Cell:
+def _text(value: object) -> Cell:
     if value is None or isinstance(value, str):
         return None if value is None else str(value).replace("\0", "")
     if isinstance(value, bool):
@@ -309,11 +309,11 @@ def _is_total(row: Sequence[Any], above: Sequence[Sequence[Any]]) -> bool:
     )
 
 
-def _is_figure(value: Any) -> TypeGuard[float]:
+def _is_figure(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     if value is None or value == "":
         return None
     if isinstance(value, bool):

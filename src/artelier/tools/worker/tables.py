@@ -437,7 +437,7 @@ class SqliteFile:
         return found
 
 
-def _cell(value: Any, kind: str) -> str | None:
+def _cell(value: object, kind: str) -> str | None:
     if value is None:
         return None
     if isinstance(value, bytes):

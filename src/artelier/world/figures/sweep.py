@@ -383,7 +383,7 @@ def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> bytes:
     return text.getvalue().encode()
 
 
-def _cell(value: Any) -> Any:
+def _cell(value: object) -> Any:
     """A number, or text that no spreadsheet takes for a formula."""
     if isinstance(value, str) and value.startswith(FORMULA):
         return f"'{value}"

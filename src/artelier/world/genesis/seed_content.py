@@ -303,10 +303,10 @@ def default_artifacts(
     agent: str,
     *,
     template: str | None = None,
-    personality: Any = None,
-    workflow: Any = None,
-    working_memory: Any = None,
-    longterm_memory: Any = None,
+    personality: object = None,
+    workflow: object = None,
+    working_memory: object = None,
+    longterm_memory: object = None,
     without: frozenset[str] = frozenset(),
     place: str = "",
 ) -> tuple[list[Made], dict[str, Any]]:
@@ -351,7 +351,7 @@ def default_artifacts(
     return made, fields
 
 
-def make_owned(agent: str, name: str, kind: str, content: Any, *, place: str = "") -> Made:
+def make_owned(agent: str, name: str, kind: str, content: object, *, place: str = "") -> Made:
     """Something that an agent thinks with: its own, and nobody else's to read."""
     return Made(id=f"{agent}_{name}", kind=kind, owner=agent, content=content, access="private", place=place)
 

@@ -168,7 +168,14 @@ async def _changes(
 
 
 async def _rewrite(
-    copy: _HistoryCopy, found: _ForkChanges, id_: str, content: Any, *, tenant: str, key: DataKey, tick: int
+    copy: _HistoryCopy,
+    found: _ForkChanges,
+    id_: str,
+    content: object,
+    *,
+    tenant: str,
+    key: DataKey,
+    tick: int,
 ) -> None:
     assert copy.artifacts is not None
     standing = await copy.artifacts.standing(id_)

@@ -549,7 +549,7 @@ async def _describe_event(one: _ComparedEvent, contents: Contents) -> ShownEvent
     return ShownEvent(event.seq, event.kind, event.actor, await _load_texts(event.plain(), contents))
 
 
-async def _load_texts(value: Any, contents: Contents) -> Any:
+async def _load_texts(value: object, contents: Contents) -> Any:
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)
         return {key: await _load_texts(item, contents) for key, item in found.items()}
@@ -577,7 +577,7 @@ def _fields(a: ShownEvent | None, b: ShownEvent | None) -> list[FieldDifference]
     return found[:FIELDS_MAX]
 
 
-def _compare(a: Any, b: Any, at: str, found: list[FieldDifference]) -> None:
+def _compare(a: object, b: object, at: str, found: list[FieldDifference]) -> None:
     if isinstance(a, dict) and isinstance(b, dict):
         left, right = cast("dict[str, Any]", a), cast("dict[str, Any]", b)
         for key in sorted(left.keys() | right.keys()):

@@ -316,13 +316,13 @@ def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
     return [_value(item, facts) for item in cast("ast.List | ast.Tuple", node).elts]
 
 
-def _apply_sign(op: ast.unaryop, value: Any) -> Any:
+def _apply_sign(op: ast.unaryop, value: object) -> Any:
     if isinstance(op, ast.Not):
         return not value
     return value if value is _UNKNOWN else _SIGNS[type(op)](_number(value))
 
 
-def _calculate(op: ast.operator, left: Any, right: Any) -> Any:
+def _calculate(op: ast.operator, left: object, right: object) -> Any:
     if left is _UNKNOWN or right is _UNKNOWN:
         return _UNKNOWN
     try:
@@ -331,7 +331,7 @@ def _calculate(op: ast.operator, left: Any, right: Any) -> Any:
         raise _UndecidedCondition("division by zero") from None
 
 
-def _holds(op: ast.cmpop, left: Any, right: Any) -> bool:
+def _holds(op: ast.cmpop, left: object, right: object) -> bool:
     order = _ORDER.get(type(op))
     if order is not None:
         if left is _UNKNOWN or right is _UNKNOWN:
@@ -347,7 +347,7 @@ def _holds(op: ast.cmpop, left: Any, right: Any) -> bool:
     return _contains(right, left) is isinstance(op, ast.In)
 
 
-def _contains(holder: Any, item: Any) -> bool:
+def _contains(holder: object, item: object) -> bool:
     if holder is False:
         return False  # an unknown name holds nothing
     if isinstance(holder, str):
@@ -361,24 +361,24 @@ def _contains(holder: Any, item: Any) -> bool:
     raise _UndecidedCondition(f"nothing can be in a value of type {type(holder).__name__}")
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     # In Python true equals 1; a fact that is true must not pass for a balance of 1.
     if isinstance(left, bool) is not isinstance(right, bool):
         return False
     return bool(left == right)
 
 
-def _known_or_false(value: Any) -> Any:
+def _known_or_false(value: object) -> Any:
     return False if value is _UNKNOWN else value
 
 
-def _number(value: Any) -> int | float:
+def _number(value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _UndecidedCondition(f"expected a number, got {safe_repr(value)}")
     return _check_range(value)
 
 
-def _check_range(value: Any) -> int | float:
+def _check_range(value: int | float) -> int | float:
     if not abs(value) <= NUMBER_MAX:  # so, because NaN is not larger either
         raise _UndecidedCondition("a number is too large")
     return value

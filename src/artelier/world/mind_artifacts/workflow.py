@@ -441,19 +441,19 @@ def register_minds() -> None:
         register_kind(kind, replace=True)
 
 
-def _check_prompt(content: Any) -> None:
+def _check_prompt(content: object) -> None:
     read_prompt(content)
 
 
-def _check_library(content: Any) -> None:
+def _check_library(content: object) -> None:
     read_library(content)
 
 
-def _check_workflow(content: Any) -> None:
+def _check_workflow(content: object) -> None:
     read_workflow(content)
 
 
-def _check_workflows(content: Any) -> None:
+def _check_workflows(content: object) -> None:
     given: object = None
     if isinstance(content, dict):
         given = cast("dict[str, object]", content).get("workflows")

@@ -114,7 +114,7 @@ def is_service(verdict: Verdict) -> bool:
     return verdict.standing is not None and verdict.standing.owner == verdict.standing.id
 
 
-def _parameters(memory_artifact_id: Any, query: Any, limit: Any = 5) -> None: ...
+def _parameters(memory_artifact_id: object, query: object, limit: object = 5) -> None: ...
 
 
 async def _search(

@@ -68,14 +68,14 @@ def read_config(content: object) -> StoreConfig:
     return config if config.embedder else msgspec.structs.replace(config, embedder="hashing")
 
 
-def check_store(content: Any) -> None:
+def check_store(content: object) -> None:
     """Check `{config?: {max_entries?, auto_prune?, embedder?, dims?}, description?, entries?: []}`.
 
     Entries are no part of what is written: each has a vector that somebody pays for, so they are added one
     by one; an empty list says nothing. Errors: `InvalidArtifact`.
     """
     if not isinstance(content, dict):
-        raise _refused_error("content", "{config: {...}}", cast(object, content))
+        raise _refused_error("content", "{config: {...}}", content)
     given = cast("dict[str, Any]", content)
     if given.get("entries", []) != []:
         raise InvalidArtifact(

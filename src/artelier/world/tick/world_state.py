@@ -189,7 +189,7 @@ class WorldStage(StoreStage):
         return await paid_steps(self._store, self.tenant, self.space)
 
     async def whole(
-        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
+        self, standing: Standing, content: object, *, part: str | None = None, over: Stage | None = None
     ) -> Any:
         """A memory store with its entries as they are now."""
         return await with_entries(over or self, standing, content, part=part)
