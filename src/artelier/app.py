@@ -82,6 +82,7 @@ from artelier.models.registry import ModelRegistry
 from artelier.pii.vault import check_sealing, sealer_from
 from artelier.plugins import Plugins, activate
 from artelier.ports.model import ModelPort, ModelRequest, Price
+from artelier.ports.model_params import check_params
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
 from artelier.process import has_ended, holder, is_dead, is_own, process_numbers, retire, uptime_us
@@ -144,6 +145,7 @@ class Kernel:
         models: Mapping[str, ModelPort] | ModelPort | None = None,
         tools: Iterable[ToolPort] = (),
         policy: Policy | None = None,
+        params: Mapping[str, Any] | None = None,
         prices: Mapping[str, Price] | None = None,
         windows: Mapping[str, Window | PartialWindow] | None = None,
         clock: Clock | None = None,
@@ -161,7 +163,8 @@ class Kernel:
         spans and metrics by the process's own OpenTelemetry providers, others to use those instead.
         `workspaces`: the folders that shipped tools of each tenant may use; any, if nothing is said.
         `quotas`: how much of a server a tenant may take. `plugins`: distributions whose entry points may act
-        here; one that cannot be used is left out with a `PluginWarning`.
+        here; one that cannot be used is left out with a `PluginWarning`. `params`: those of the model calls
+        of new runs, such as `{"temperature": 0.2}`; a call's own stand over them.
         Errors: `CorruptStore`, `NewerSchema`, `StoreUnavailable`, and `InvalidConfig` for a policy with
         personal data and no ARTELIER_VAULT_KEY; nothing is changed by a refusal.
         """
@@ -194,6 +197,7 @@ class Kernel:
             price_of=price_table.price_of,
             window_of=window_table.of,
             policy=policy,
+            params=check_params(params or {}),
             code_version=VERSION,
             fault=fault,
             telemetry=watcher,
@@ -231,6 +235,8 @@ class Kernel:
 
         `on_wait="suspend"` raises `RunSuspended` instead of waiting in process; `replay` is `strict`,
         `allow_prompt_drift` or `fork_on_drift`; `limits` caps the run; `grants` narrows the tenant's.
+        `params`: those of its model calls and its children's, such as `{"temperature": 0.2}`; they are
+        recorded with the run, and a call's own stand over them.
         """
         return self.for_tenant(tenant).run(run_id, **opening)
 

@@ -33,6 +33,7 @@ from artelier.kernel.steps.fallback import check_models
 from artelier.kernel.tenants.registry import TenantRef, TenantScope, TenantScopes
 from artelier.loops.cycle import go, has_ended, host_tools
 from artelier.memory.sqlite import keep_beside
+from artelier.ports.model_params import check_params
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
 
@@ -83,8 +84,10 @@ class AutonomousAgent:
         acceptance: Sequence[str] = (),
         agent_id: str | None = None,
         profile: OperationProfile | str | None = None,
+        params: Mapping[str, Any] | None = None,
     ) -> None:
-        """`profile`: operations around each step, or the ref of a stored one.
+        """`profile`: operations around each step, or the ref of a stored one. `params`: those of its model
+        calls, such as `{"temperature": 0.2, "thinking": "high"}`; a run may have others.
 
         `max_iterations`: cycles of a run; None for 1,000 where a limit of money or time bounds it (its
         own, its parents' or its tenant's), else 20. `stuck_after`: equal calls with equal results in a row
@@ -115,6 +118,7 @@ class AutonomousAgent:
         self.agent_id = agent_id or (agent_slug(said) if said else "agent")
         keep_beside(kernel.for_tenant().services, builder.memory_store)
         self.profile = profile
+        self.params = check_params(params or {})
         self._catalogs: dict[int, SkillCatalog] = {}
 
     async def run(
@@ -135,6 +139,7 @@ class AutonomousAgent:
         grants: Iterable[str] | None = None,
         replay: str = "strict",
         subject: str = "",
+        params: Mapping[str, Any] | None = None,
     ) -> AgentResult:
         """Start the run, or go on where it stopped; a finished run returns its result at once.
 
@@ -143,6 +148,7 @@ class AutonomousAgent:
         instead of waiting in process. `parent` makes it a child: it shares the parent's budget and deadline.
         `replay` as of `kernel.run`: under `fork_on_drift` the result may be that of a fork, which it names.
         `subject`: whom it is about; what it stores, remembers and writes is erased with that.
+        `params`: those of its model calls, laid over the agent's.
         Errors: those at the door (`UnknownModel`, `InvalidRequest`, `LeaseHeld`, ...); what goes wrong
         later is the result's `reason`.
         """
@@ -162,6 +168,7 @@ class AutonomousAgent:
             grants=grants,
             replay=replay,
             subject=subject,
+            params=params,
         )
         return await self.start(wanted)
 
@@ -297,6 +304,7 @@ class AutonomousAgent:
             replay=wanted.replay,
             subject=wanted.subject,
             key_id=wanted.key_id,
+            params=self.params | check_params(wanted.params or {}),
         )
         message, foreign, run_id = "", False, wanted.run_id
 

@@ -295,6 +295,8 @@ class Wanted:
     subject: str = ""
     fallbacks: tuple[str, ...] = ()
     """Models that are asked in turn when `model` fails."""
+    params: Mapping[str, Any] | None = None
+    """Of its model calls, such as `temperature`; None: the agent's."""
     key_id: int | None = None
     """The subject's key of the turn before, or of the schedule."""
     must_be_new: bool = False

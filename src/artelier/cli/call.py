@@ -155,6 +155,7 @@ class CliCall:
                 self.database,
                 tools=[*tools, *own, *self.settings.tools(environ=os.environ)],
                 policy=self.settings.policy(is_enforced=is_enforced),
+                params=self.settings.params,
                 prices=self.settings.prices,
                 windows=self.settings.windows,
                 telemetry=telemetry,

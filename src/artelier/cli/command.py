@@ -63,6 +63,14 @@ ModelName = Annotated[
         "--model", metavar="NAME", help="Else ARTELIER_MODEL, settings, offline.", autocompletion=model_names
     ),
 ]
+ModelParams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        metavar="NAME=VALUE",
+        help="Parameter of model calls, such as temperature=0.2 or thinking=high; repeatable.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 SHARED: dict[str, tuple[Any, Any]] = {

@@ -102,12 +102,22 @@ class Reservation:
         return self.source == TENANT or self.is_capped  # also where nobody knows the price
 
 
-def price_for(core: RunCore, model: str, port: object) -> Price | None:
-    """The price of a model.
+DEARER_TIER = "priority"
+"""The service tier that costs more than the published price. `flex` costs less: what is held is enough."""
 
+
+def price_for(core: RunCore, model: str, port: object, *, tier: str | None = None) -> Price | None:
+    """The price of a model in a service tier.
+
+    `openai:gpt-5@priority` under [prices] is that of a tier. Without one a tier costs what the model does,
+    and `priority`, which costs more, has no known price.
     Errors: `PriceUnknown` unless the tenant allows that; `InvalidConfig` for a port with a bad price.
     """
-    price = core.services.price_of(model)
+    price = None if tier is None else core.services.price_of(f"{model}@{tier}")
+    if price is None:
+        price = core.services.price_of(model)
+        if tier == DEARER_TIER and price is not None and price != FREE:
+            return _unknown_price(core, f"{model}@{tier}")
     own: object = getattr(port, "price", None)
     if own is not None and not isinstance(own, Price):
         raise InvalidConfig(
@@ -117,13 +127,18 @@ def price_for(core: RunCore, model: str, port: object) -> Price | None:
         )
     if price is None or (price == FREE and own is not None):
         price = own
-    if price is None and not core.tenant.allow_unknown_price:
-        raise PriceUnknown(
-            f"no price is known for model {model!r}, so nothing can be reserved for it",
-            hint="Set it under [prices] in artelier.toml, or allow unknown prices for this tenant"
-            " (`artelier tenants update ID --allow-unknown-price`).",
-        )
-    return price
+    return _unknown_price(core, model) if price is None else price
+
+
+def _unknown_price(core: RunCore, model: str) -> None:
+    """Errors: `PriceUnknown` unless the tenant allows calls that nobody can price."""
+    if core.tenant.allow_unknown_price:
+        return
+    raise PriceUnknown(
+        f"no price is known for model {model!r}, so nothing can be reserved for it",
+        hint="Set it under [prices] in artelier.toml, or allow unknown prices for this tenant"
+        " (`artelier tenants update ID --allow-unknown-price`).",
+    )
 
 
 def source_for(core: RunCore) -> str:

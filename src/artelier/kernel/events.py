@@ -62,6 +62,8 @@ class RunStarted(Counting, frozen=True, kw_only=True, omit_defaults=True):
     """JSON that a built-in loop needs to drive the run again in another process."""
     tools: BlobRef | None = None
     """JSON list of `{name, hash, schema}`: the tools that this run sees."""
+    params: BlobRef | None = None
+    """JSON of the parameters of its model calls, for those that have none of their own."""
     grants: tuple[str, ...] = ()
     parent: str | None = None
     parent_step: str | None = None

@@ -214,6 +214,9 @@ class Opening:
     model: str = ""
     goal: Any = None
     settings: Any = None
+    params: Mapping[str, Any] | None = None
+    """Of its model calls, such as `temperature`, for those that have none of their own; a child's stand over
+    its parent's."""
     from_snapshot: bool = False
     """A built-in loop resumes from its newest snapshot instead of reading its whole history."""
     read_only: bool = False

@@ -40,13 +40,15 @@ class MissionsHandle:
         by: str = "operator",
         subject: str = "",
         at_most: bool = False,
+        params: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Take a goal apart: `{mission, status, plan, estimate}`, where nothing is launched yet.
 
         With `auto_launch` it is launched and driven to its end. `plan` is one of your own, which no model
         is asked for. `budget_usd` caps the mission with all that belongs to it; with `at_most`, so does the
         estimate of its plan from the launch on, which is only about what it may cost otherwise. `subject`:
-        whom it is about; what its runs store and write is erased with that.
+        whom it is about; what its runs store and write is erased with that. `params`: those of its model
+        calls, such as `{"temperature": 0.2}`; steering and the calls' own stand over them.
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """
@@ -65,6 +67,7 @@ class MissionsHandle:
             by=by,
             subject=subject,
             at_most=at_most,
+            params=params,
         )
 
     async def launch(

@@ -1,62 +1,40 @@
-"""The parameters of a call, what each may be, its name in `pydantic-ai`; and structured output as text."""
+"""The parameters of a call in the terms of `pydantic-ai` and of bodies; and structured output as text."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
 
-from artelier.errors import InvalidRequest
+from artelier.ports.model_params import check_params
 
 TIMEOUT_S = 600.0
 """How long a call may take unless its parameters say otherwise; reasoning models need minutes."""
 
 
-def _count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _stops(value: object) -> bool:
-    return isinstance(value, str) or (
-        isinstance(value, list | tuple) and all(isinstance(item, str) for item in cast(list[object], value))
-    )
-
-
-def _effort(value: object) -> bool:
-    return isinstance(value, bool) or value in ("minimal", "low", "medium", "high", "xhigh")
-
-
-def _choice(value: object) -> bool:
-    return value in ("auto", "none", "required")
-
-
-_KNOWN: dict[str, tuple[str, Callable[[object], bool], str]] = {
-    "max_output_tokens": ("max_tokens", _count, "a whole number of at least 0"),
-    "temperature": ("temperature", _number, "a number"),
-    "top_p": ("top_p", _number, "a number"),
-    "top_k": ("top_k", _count, "a whole number of at least 0"),
-    "seed": ("seed", _count, "a whole number of at least 0"),
-    "stop": ("stop_sequences", _stops, "a text or a list of texts"),
-    "presence_penalty": ("presence_penalty", _number, "a number"),
-    "frequency_penalty": ("frequency_penalty", _number, "a number"),
-    "parallel_tool_calls": ("parallel_tool_calls", _flag, "true or false"),
-    "tool_choice": ("tool_choice", _choice, "auto, none or required"),
-    "thinking": ("thinking", _effort, "true, false, minimal, low, medium, high or xhigh"),
+_VENDOR_NAMES: dict[str, str] = {
+    "max_output_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+    "stop": "stop_sequences",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "parallel_tool_calls": "parallel_tool_calls",
+    "tool_choice": "tool_choice",
+    "thinking": "thinking",
+    "service_tier": "service_tier",
+    "verbosity": "openai_text_verbosity",
+    "extra": "extra_body",
 }
+"""Our name of a parameter to its name in `pydantic-ai`. `min_p` has none there."""
 
 _TIMEOUTS = ("timeout_s", "timeout")
+"""The second is a deprecated name."""
 
 
 _SENT_AS: dict[str, tuple[str, ...]] = {
@@ -68,7 +46,9 @@ _SENT_AS: dict[str, tuple[str, ...]] = {
     "frequency_penalty": ("frequencyPenalty",),
     "parallel_tool_calls": ("disable_parallel_tool_use",),
     "tool_choice": ("toolChoice", "toolConfig", "tool_config"),
-    "thinking": ("reasoning", "reasoning_effort", "thinkingConfig", "output_config", "think"),
+    "seed": ("random_seed",),
+    "service_tier": ("serviceTier",),
+    "thinking": ("reasoning", "reasoning_effort", "thinkingConfig", "effort", "think"),
 }
 """What providers call a parameter in the bodies of their requests, beside its own name."""
 
@@ -81,17 +61,17 @@ _CONTENT = frozenset(("messages", "input", "contents", "tools", "system", "respo
 def dropped_of(params: Mapping[str, Any], body: bytes) -> tuple[str, ...]:
     """Return the parameters of a request that its HTTP body does not hold: the adapter dropped them.
 
-    A body that is no JSON object holds none. Timeouts are never sent.
+    A body that is no JSON object holds none. Timeouts are never sent. Of `extra`, each key is named.
     """
     try:
         sent = _names_in(json.loads(body), _SETTINGS_DEPTH)
     except (ValueError, RecursionError):
         sent = set[str]()
-    return tuple(
-        name
-        for name, value in params.items()
-        if value is not None and name not in _TIMEOUTS and sent.isdisjoint((name, *_SENT_AS.get(name, ())))
-    )
+    given = [
+        name for name, value in params.items() if value is not None and name not in (*_TIMEOUTS, "extra")
+    ]
+    lost = [name for name in given if sent.isdisjoint((name, *_SENT_AS.get(name, ())))]
+    return (*lost, *(f"extra.{name}" for name in params.get("extra") or () if name not in sent))
 
 
 def _names_in(value: object, depth: int) -> set[str]:
@@ -110,35 +90,19 @@ def settings_of(params: Mapping[str, Any]) -> dict[str, Any]:
 
     Errors: `InvalidRequest` for a parameter that nobody knows, or of the wrong type.
     """
-    settings: dict[str, Any] = {"timeout": timeout_s_of(params), "max_retries": 0}
-    for name, value in params.items():
-        if value is None or name in _TIMEOUTS:
-            continue
-        if name not in _KNOWN:
-            raise InvalidRequest(
-                "unknown model parameter", expected=", ".join((*_KNOWN, _TIMEOUTS[0])), got=repr(name)[:80]
-            )
-        vendor_name, is_valid, expected = _KNOWN[name]
-        if not is_valid(value):
-            raise InvalidRequest(
-                f"model parameter {name!r} has a wrong value", expected=expected, got=repr(value)[:80]
-            )
-        if name == "stop":
-            value = [value] if isinstance(value, str) else list(cast(list[str], value))
-        settings[vendor_name] = value
+    given = check_params(params)
+    settings: dict[str, Any] = {"timeout": timeout_s_of(given), "max_retries": 0}
+    for name, vendor_name in _VENDOR_NAMES.items():
+        if (value := given.get(name)) is not None:
+            settings[vendor_name] = value
+    if isinstance(stop := settings.get("stop_sequences"), str):
+        settings["stop_sequences"] = [stop]
     return settings
 
 
 def timeout_s_of(params: Mapping[str, Any]) -> float:
     """Seconds a call may take in all, connecting and reading included."""
-    value = next((params[name] for name in _TIMEOUTS if params.get(name) is not None), TIMEOUT_S)
-    if not _number(value) or value <= 0:
-        raise InvalidRequest(
-            "model parameter 'timeout_s' has a wrong value",
-            expected="a number of seconds above 0",
-            got=repr(value)[:80],
-        )
-    return float(value)
+    return float(next((params[name] for name in _TIMEOUTS if params.get(name) is not None), TIMEOUT_S))
 
 
 _FENCE = re.compile(r"\A\s*```[A-Za-z0-9_-]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)

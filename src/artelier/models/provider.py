@@ -163,11 +163,19 @@ class ProviderModel:
             messages=vendor_mapper.messages_of(request, profile),
             settings={
                 **vendor_mapper.cache_settings_of(request),
-                **vendor_mapper.settings_for(settings, profile),
+                **vendor_mapper.settings_for(
+                    settings, model, takes_samplers=self._takes_samplers, min_p=request.params.get("min_p")
+                ),
             },
             parameters=vendor_mapper.parameters_of(request, output),
             output=output,
         )
+
+    @property
+    def _takes_samplers(self) -> bool:
+        """True of servers that speak Chat Completions with samplers of open models: OpenRouter, vLLM, ..."""
+        speaks_chat = self._build is openai_chat or self._endpoint.provider == "openai"
+        return self._endpoint.provider == "openrouter" or (self._endpoint.is_custom and speaks_chat)
 
     async def _vendor_model(self, name: str) -> Model[Any]:
         loop = asyncio.get_running_loop()

@@ -22,8 +22,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.messages import ModelRequest as VendorRequest
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.output import OutputObjectDefinition
+from pydantic_ai.profiles.anthropic import ANTHROPIC_THINKING_BUDGET_MAP
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
@@ -59,22 +60,58 @@ class Output:
     is_wrapped: bool
 
 
-SAMPLING = ("temperature", "top_p")
+SAMPLING = ("temperature", "top_p", "top_k")
+
+THINKING_TOKENS_MIN = 1_024
+"""The least that Anthropic takes as the budget of thinking."""
 
 
-def settings_for(settings: dict[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without those of sampling for a model that takes none while it reasons.
+def settings_for(
+    settings: Mapping[str, Any], model: Model[Any], *, takes_samplers: bool, min_p: float | None
+) -> dict[str, Any]:
+    """Return the settings that a model takes; the rest is left out, and shown as not sent.
 
-    The provider would refuse them, and its adapter warn at each call of what nobody can change: steering asks
+    `takes_samplers`: its server takes `top_k` and `min_p` in the body of Chat Completions, which OpenAI's
+    does not. A model takes no sampling while it reasons: the provider would refuse it, and steering asks
     every model for a temperature.
     """
-    reasons = profile.get("openai_supports_reasoning") and not (
-        profile.get("openai_supports_reasoning_effort_none")
-        and not profile.get("thinking_enabled_by_default")
-    )
-    if reasons or profile.get("anthropic_disallows_sampling_settings"):
-        return {name: value for name, value in settings.items() if name not in SAMPLING}
-    return settings
+    found = {name: value for name, value in settings.items() if name not in model.unsupported_settings}
+    profile = cast("Mapping[str, Any]", model.profile)
+    if takes_samplers:
+        own = {"top_k": settings.get("top_k"), "min_p": min_p}
+        more = {name: value for name, value in own.items() if value is not None}
+        if more:
+            found["extra_body"] = {**more, **cast("dict[str, Any]", found.get("extra_body", {}))}
+    if model.system == "anthropic":
+        found |= _thinking_within(found, profile)
+    if _reasons(found, model):
+        return {name: value for name, value in found.items() if name not in SAMPLING}
+    return found
+
+
+def _reasons(settings: Mapping[str, Any], model: Model[Any]) -> bool:
+    """Return True if a call takes no sampling parameters since its model reasons."""
+    profile, effort = cast("Mapping[str, Any]", model.profile), settings.get("thinking")
+    by_default = profile.get("thinking_enabled_by_default") or profile.get("thinking_always_enabled")
+    is_on = bool(by_default) if effort is None else effort is not False
+    if model.system == "anthropic":
+        return is_on or bool(profile.get("anthropic_disallows_sampling_settings"))
+    can_stop = profile.get("openai_supports_reasoning_effort_none")
+    return bool(profile.get("openai_supports_reasoning")) and (is_on or not can_stop)
+
+
+def _thinking_within(settings: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    """Return Anthropic's budget of thinking, as large as the answer's limit leaves room for.
+
+    The API refuses a budget that is not below `max_tokens`; half of it is left for the answer.
+    """
+    effort = settings.get("thinking")
+    if effort in (None, False) or profile.get("anthropic_supports_adaptive_thinking"):
+        return {}
+    budget = min(ANTHROPIC_THINKING_BUDGET_MAP[effort], int(settings.get("max_tokens", 0)) // 2)
+    if not profile.get("supports_thinking") or budget < THINKING_TOKENS_MIN:
+        return {"thinking": False}
+    return {"anthropic_thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
 def output_of(request: ModelRequest, profile: Mapping[str, Any]) -> Output | None:

@@ -18,6 +18,7 @@ from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidConfig
 from artelier.money import MICRO, ceil_micro
 from artelier.ports.model import FREE, Price, Usage
+from artelier.ports.model_params import TIERS
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
@@ -222,8 +223,8 @@ class TieredPrice(Price, frozen=True, kw_only=True):
 class ModelPrices:
     """Prices by model name: the tenant's own first, then the bundled table.
 
-    `overrides` is keyed by model name (`openai:gpt-4o-mini`, `gpt-4o-mini`, `offline`) or by a provider
-    with its colon (`ollama:`) for all its models.
+    `overrides` is keyed by model name (`openai:gpt-4o-mini`, `gpt-4o-mini`, `offline`), by one with a service
+    tier (`openai:gpt-5@priority`), or by a provider with its colon (`ollama:`) for all its models.
 
     Errors: `InvalidConfig` for an override that is no price.
     """
@@ -241,6 +242,8 @@ class ModelPrices:
         for key in (name, f"{provider}:"):
             if (override := self._overrides.get(key)) is not None:
                 return override
+        if name.rpartition("@")[2] in TIERS:  # of a service tier, which no table publishes
+            return None
         if name in BUILT_IN:
             return FREE
         if name in self._constant:

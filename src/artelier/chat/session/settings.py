@@ -10,6 +10,7 @@ import msgspec
 
 from artelier.chat.turn.turn_config import HISTORY_MAX
 from artelier.errors import CorruptStore, InvalidRequest, NotFound
+from artelier.ports.model_params import check_params
 
 if TYPE_CHECKING:
     from artelier.operations.profile.operation_profile import OperationProfile
@@ -216,10 +217,8 @@ def lorebook_refs(value: object) -> tuple[str, ...]:
 
 def checked_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Params of the main call; None takes one back. Errors: `InvalidRequest`."""
-    from artelier.models.params import settings_of
-
     plain = _json({name: value for name, value in params.items() if value is not None}, what="params")
-    settings_of(plain)
+    check_params(plain)
     limit = plain.get("max_output_tokens")
     if limit == 0:
         raise InvalidRequest("max_output_tokens", expected="a positive number of tokens", got=0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ class ChatOptions:
 
     chat: str
     model: str | None
+    params: Mapping[str, Any]
+    """Of the main calls; they stay with the chat."""
     profile: str | None
     branch: str
     session: str | None
@@ -68,6 +70,7 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
         asked["system"] = wish.system
     if is_new or wish.model is not None:
         asked["model"] = wish.model or call.settings.model
+    asked |= wish.params
     if is_new and imported is not None:
         asked.pop("greetings", None)  # it has begun already
     session = await Session.open(

@@ -9,7 +9,8 @@ import typer
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
 from artelier.cli.chat.chat_options import ChatOptions, open_chat
-from artelier.cli.command import ModelName, Subject, alone, command
+from artelier.cli.command import ModelName, ModelParams, Subject, alone, command
+from artelier.ports.model_params import parse_params
 
 if TYPE_CHECKING:
     from artelier.cli.chat.conversation import Talk
@@ -38,6 +39,7 @@ async def chat(
         str | None, typer.Option("--profile", metavar="NAME", help="Operations around each reply, or none.")
     ] = None,
     model: ModelName = None,
+    param: ModelParams = None,
     branch: Annotated[str, typer.Option("--branch", metavar="NAME", help="Where to go on.")] = "main",
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Session of the profile: its artifacts.")
@@ -81,6 +83,7 @@ async def chat(
     wish = ChatOptions(
         chat=name or fresh_id("chat"),
         model=model,
+        params=parse_params(param or ()),
         profile=profile,
         branch=branch,
         session=session,

@@ -18,6 +18,7 @@ from artelier.cli.settings.toml_lines import key_lines, line_of
 from artelier.errors import InvalidConfig, InvalidRequest
 from artelier.money import format_usd, parse_usd
 from artelier.ports.model import Price
+from artelier.ports.model_params import check_params
 from artelier.tokens.model_info import PartialWindow
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class ModelTable(Table):
     timeout_s: float | None = Field(None, gt=0, description="Seconds that one call of a model may take.")
     allow: list[str] | None = Field(
         None, description='Models that may be called at all, such as `["openai:*", "offline"]`.'
+    )
+    params: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Parameters of the model calls of new runs, such as `{temperature = 0.2}`. Those of a"
+        " call, a chat or `--param` stand over them.",
     )
 
 
@@ -284,6 +290,7 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
     if own is not None and "ARTELIER_WORKSPACES" not in overrides:
         own = str(file.parent / own)
     models, rates, http_rules = _governing(found, raw or "", file)
+    params = _params(found.model, raw or "", file)
     return Settings(
         models=models,
         rates=rates,
@@ -295,6 +302,7 @@ def check_settings(raw: str | None, *, file: Path, overrides: Mapping[str, str])
         },
         model=found.model.default,
         model_timeout_s=found.model.timeout_s,
+        params=params,
         store_path=path,
         usd=found.limits.usd,
         tokens=found.limits.tokens,
@@ -336,6 +344,29 @@ def _mcp_servers(table: McpTable, file: Path) -> tuple[ServerEntry, ...]:
         if one.command is not None and one.url is not None:
             raise InvalidConfig(f"{file}: mcp.servers.{name}", expected="either command or url", got="both")
     return tuple(entry_of_settings(name, str(file), one.model_dump()) for name, one in table.servers.items())
+
+
+def _params(table: ModelTable, raw: str, file: Path) -> dict[str, Any]:
+    """Return the parameters of model calls. Errors: `InvalidConfig` with the line of the table."""
+    try:
+        return check_params({name: _plain(value) for name, value in table.params.items()})
+    except InvalidRequest as error:
+        line = line_of(key_lines(raw), ("model", "params"))
+        raise InvalidConfig(
+            f"{file}:{line}: model.params: {error.message}",
+            expected=error.expected,
+            got=error.got,
+            hint=error.hint,
+        ) from None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of the file as JSON has it: its numbers are read as decimals."""
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in cast("dict[str, Any]", value).items()}
+    return [_plain(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def _quotas(table: QuotasTable) -> Quotas | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
@@ -50,6 +50,7 @@ class Settings:
 
     model: str = MODEL
     model_timeout_s: float | None = None
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     store_path: str | None = None
     usd: str | None = None
     tokens: int | None = None

@@ -9,10 +9,11 @@ import typer
 
 from artelier.cli.brought_tools import BroughtTools, McpServers, SkillFolders, ToolFiles
 from artelier.cli.call import CliCall
-from artelier.cli.command import ModelName, Subject, alone, command
+from artelier.cli.command import ModelName, ModelParams, Subject, alone, command
 from artelier.cli.run_ids import fresh_id
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.pii.scrubber_registry import redact_output
+from artelier.ports.model_params import parse_params
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -39,6 +40,7 @@ async def do(
         typer.Option("--run-id", metavar="ID", help="Name of the run; one that exists is resumed."),
     ] = None,
     model: ModelName = None,
+    param: ModelParams = None,
     budget_usd: Annotated[
         str | None, typer.Option("--budget-usd", metavar="AMOUNT", help="Most that it may spend.")
     ] = None,
@@ -80,6 +82,7 @@ async def do(
         yes=yes,
         subject=subject,
         at_most=at_most,
+        params=parse_params(param or ()),
     )
     given = _read_plan(plan_file, plan=plan, solo=solo)
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
@@ -109,6 +112,7 @@ class DoWish(NamedTuple):
     yes: bool
     subject: str = ""
     at_most: bool = False
+    params: dict[str, Any] = {}
 
 
 async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> AgentResult:
@@ -131,6 +135,7 @@ async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> Ag
             artifact=report_id(run_id),
             workspace=wish.root,
             subject=wish.subject,
+            params=wish.params,
         )
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
@@ -161,7 +166,9 @@ async def _conduct_mission(
     limits = call.settings.limits(usd=wish.usd)
 
     async def work(on_wait: str) -> AgentResult:
-        return await conduct(desk, run_id, job, on_wait=on_wait, limits=limits, subject=wish.subject)
+        return await conduct(
+            desk, run_id, job, on_wait=on_wait, limits=limits, subject=wish.subject, params=wish.params
+        )
 
     return await drive(call, kernel, run_id, work, yes=wish.yes)
 

@@ -152,6 +152,15 @@ async def grants_of(services: Services, places: Sequence[Place]) -> tuple[str, .
     return started.grants
 
 
+async def params_of(services: Services, places: Sequence[Place]) -> dict[str, Any]:
+    """Return the parameters of model calls that a lineage was started with."""
+    started = (await services.store.read(places[-1].stream, limit=1))[0].decode()
+    if not isinstance(started, ev.RunStarted) or started.params is None:
+        return {}
+    content = await stored_blob(services.store, places[-1].stream.tenant, started.params)
+    return decode_stored(content, type=dict[str, Any])
+
+
 async def changes_of(services: Services, places: Sequence[Place]) -> dict[str, Any]:
     """Return what the forks of a lineage changed; a nearer fork's word counts."""
     changes: dict[str, Any] = {}

@@ -124,6 +124,8 @@ class RunCore(ToolBounds):
         """Names what this run stores; a fork of an imported run goes on under the imported key."""
         self.changes: Mapping[str, Any] = {}
         """What this fork changed (`model`, refs, steering); empty for other runs."""
+        self.params: Mapping[str, Any] = {}
+        """Of its model calls, for those that have none of their own."""
         self.owners: dict[str, str] = {}
         """Runs that dispatched this fork's unresolved tool steps, by key: they own the idempotency keys."""
         self.actor: Actor | None = None

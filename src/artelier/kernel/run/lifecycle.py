@@ -36,6 +36,7 @@ from artelier.kernel.history.fork_lineage import (
     key_of,
     lineage,
     newest_state,
+    params_of,
     pii_rules_of,
     segments,
 )
@@ -79,6 +80,7 @@ from artelier.log import (
 )
 from artelier.log.queries import stream_events
 from artelier.pii.detectors.text_view import RULES
+from artelier.ports.model_params import check_params
 from artelier.ports.telemetry import RunFacts, Telemetry
 
 
@@ -268,6 +270,7 @@ class OpenRun:
             raise NotFound(f"no run {opening.run_id!r} to replay")
         stream = run_stream(tenant.id, opening.run_id)
         grants = tenant.grants if opening.grants is None else narrow(tenant.grants, opening.grants)
+        params = dict(self._services.params)
         if opening.parent is not None:
             if opening.parent.tenant.id != tenant.id:
                 raise InvalidRequest(
@@ -281,14 +284,16 @@ class OpenRun:
                     expected="work of its own", got=opening.run_id,
                     hint="Its delegation depth is used up.",
                 )  # fmt: skip
-            grants = narrow(opening.parent.grants, grants)
+            grants, params = narrow(opening.parent.grants, grants), dict(opening.parent.params)
         elif opening.ended_parent:
             above = await lineage(self._services, tenant.id, opening.ended_parent)
             grants = narrow(await grants_of(self._services, above), grants)
+            params = await params_of(self._services, above)
         core = self._core(
             History(self._services.store, []), grants=grants, replay=opening.replay,
             loop=opening.loop,
         )  # fmt: skip
+        core.params = params | check_params(opening.params or {})
         if core.pii is not None:
             core.pii.hold(RULES)
             core.pii.check_name(opening.run_id)
@@ -301,6 +306,7 @@ class OpenRun:
             loop=opening.loop, agent=opening.agent, model=opening.model,
             goal=_keep(core, opening.goal, blobs), settings=_keep(core, opening.settings, blobs),
             tools=_keep(core, tool_list(core), blobs) if core.tools else None, grants=grants,
+            params=_keep(core, core.params or None, blobs),
             parent=opening.parent.run_id if opening.parent else opening.ended_parent or None,
             parent_step=opening.parent_step, replay=opening.replay,
             scopes=check_scopes(opening.scopes), code=self._services.code_version, key_id=key_id,
@@ -371,6 +377,7 @@ class OpenRun:
             core.pii.hold(await pii_rules_of(self._services, places))
         await check_same(core, opening.subject)
         core.changes = await changes_of(self._services, places)
+        core.params = await params_of(self._services, places)
         core.effects = await effects_of(self._services, tenant.id, opening.run_id)
         if final:
             core.closed_because = "was imported" if imported else "is replayed" if read_only else ""

@@ -112,6 +112,8 @@ class Services:
     price_of: Callable[[str], Price | None]
     window_of: Callable[[str], Window]
     policy: Policy
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Of the model calls of new runs, such as `temperature`; a child has those of its parent."""
     code_version: str = ""
     fault: FaultPoint | None = None
     """Called at named instants where a crash hurts; tests stop there."""

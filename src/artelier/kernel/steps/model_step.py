@@ -81,6 +81,7 @@ from artelier.ports.model import (
     ToolSchema,
     Usage,
 )
+from artelier.ports.model_params import check_params
 from artelier.ports.telemetry import ModelFacts
 from artelier.tokens.model_info import canonical_name
 
@@ -177,11 +178,14 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         prompt = await settle_numbers(core, prompt)
     if core.pii is not None:
         await core.pii.prepare_prompt(prompt.parts)
-    price = None if port is None else price_for(core, name, port)
-    params, room = await _with_output_limit(core, call, name, recorded, price=price)
-    _check_params(params)
+    call = _with_run_params(core, call)
     if not replaying:
-        encode_json((params, tools, schema))
+        check_params(call.params)
+        encode_json((call.params, tools, schema))
+    price = None if port is None else price_for(core, name, port, tier=call.params.get("service_tier"))
+    params, room = await _with_output_limit(core, call, name, recorded, price=price)
+    _check_output_limit(params)
+    if not replaying:
         for conversation in core.fresh.values():
             conversation.check()
     again = recorded if recorded is not None and recorded.status != "open" else None
@@ -222,6 +226,24 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     )
     is_asked = recorded is not None and recorded.status == "requested"
     return await asked_before(core, ready) if is_asked else ready
+
+
+def _with_run_params(core: RunCore, call: ModelCall) -> ModelCall:
+    """Return a call with the parameters of its run where it has none of its own.
+
+    The run's `max_output_tokens` is a ceiling: money that is short, or the call, may ask for less.
+    """
+    if not core.params or call.port is not None:
+        return call
+    own = dict(core.params)
+    ceiling, timeout_s = own.pop(MAX_OUTPUT, None), own.pop("timeout_s", None)
+    limits = [limit for limit in (ceiling, call.output_tokens_max) if limit is not None]
+    return replace(
+        call,
+        params={**own, **call.params},
+        timeout_s=timeout_s if call.timeout_s is None else call.timeout_s,
+        output_tokens_max=min(limits, default=None),
+    )
 
 
 def _granted_model(core: RunCore, asked: str, own: ModelPort | None) -> tuple[str, ModelPort]:
@@ -298,8 +320,8 @@ def _tool_schemas(
     return tuple(found)
 
 
-def _check_params(params: Mapping[str, Any]) -> None:
-    limit = params["max_output_tokens"]
+def _check_output_limit(params: Mapping[str, Any]) -> None:
+    limit = params[MAX_OUTPUT]
     if not isinstance(limit, int) or isinstance(limit, bool) or not 0 < limit <= TOKENS_MAX:
         raise InvalidRequest(
             "max_output_tokens", expected="a positive number of tokens", got=repr(limit)[:80]

@@ -23,6 +23,7 @@ from artelier.missions.plan.planner import MissionJob, is_plain_question, plain_
 from artelier.missions.queries import launched_at, mission_row
 from artelier.missions.steering.document import Steering
 from artelier.missions.task.task_config import LOOP as TASK_LOOP
+from artelier.ports.model_params import check_params
 
 
 async def plan_mission(
@@ -39,8 +40,10 @@ async def plan_mission(
     by: str,
     subject: str = "",
     at_most: bool = False,
+    params: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """See `MissionsHandle.plan`."""
+    params = check_params(params or {})
     job = mission_job(
         desk, goal, model=model, workspace=workspace, auto_launch=auto_launch, plan=plan, at_most=at_most
     )
@@ -48,7 +51,9 @@ async def plan_mission(
     await check_same(desk, mission, job)
     if budget_usd is not None:
         limits = replace(limits or Limits(), usd=budget_usd)
-    await conduct(desk, mission, job, limits=limits, until_launch=not auto_launch, by=by, subject=subject)
+    await conduct(
+        desk, mission, job, limits=limits, until_launch=not auto_launch, by=by, subject=subject, params=params
+    )
     shown = await mission_object(desk, mission)
     return {
         "mission": mission,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -55,12 +55,13 @@ async def conduct(
     by: str = "",
     subject: str = "",
     key_id: int | None = None,
+    params: Mapping[str, Any] | None = None,
 ) -> AgentResult:
     """Start a mission's run, or go on where it stopped; one that has ended just gives its result.
 
     `job` is for a run that may not have begun; what is recorded comes first. With `until_launch`, a drive
     ends as soon as a person is asked. `by` asked for it, and it is about `subject`, if it begins now;
-    `key_id` is the subject's key of what it goes on from.
+    `key_id` is the subject's key of what it goes on from. `params` are those of its model calls.
     Errors: `LeaseHeld` if another process drives it, `NotFound`, `StoreUnavailable`; `InvalidRequest` where
     code is needed; what goes wrong in the mission is the result's `reason`.
     """
@@ -75,7 +76,15 @@ async def conduct(
             raise needed
         on_wait = "suspend" if on_wait == "return" or until_launch else on_wait
         work = _drive(
-            desk, mission, job, limits=limits, on_wait=on_wait, by=by, subject=subject, key_id=key_id
+            desk,
+            mission,
+            job,
+            limits=limits,
+            on_wait=on_wait,
+            by=by,
+            subject=subject,
+            key_id=key_id,
+            params=params,
         )
         with suppress(RunSuspended, RunStopped):  # how it stands is in the log
             message = await go(desk.services, desk.id, mission, work)
@@ -92,6 +101,7 @@ async def _drive(
     by: str,
     subject: str,
     key_id: int | None,
+    params: Mapping[str, Any] | None,
 ) -> None:
     if await recorded_job(desk, mission) is None:
         desk.services.model(job.model)  # a missing key is said at the door, and no run fails of it
@@ -110,6 +120,7 @@ async def _drive(
         by=by,
         subject=subject,
         key_id=key_id,
+        params=params,
     )
     async with opened as run:
         if is_final(run.status):

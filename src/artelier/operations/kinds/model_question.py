@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ from artelier.operations.kinds.contract import OperationCall, OperationFailed, P
 from artelier.operations.kinds.shared_values import SHOWN_CHARS, mistakes, parse_json, render_template
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 from artelier.ports.model import ModelReply, ModelRequest, Usage, messages_from
+from artelier.ports.model_params import check_params
 from artelier.tokens import cost_microusd
 
 RETRIES_MAX = 3
@@ -41,8 +42,17 @@ class AskingParams(Params):
     """Whether a name without a value is an error of a template."""
     temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
     top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    top_k: int | None = Field(default=None, ge=0, le=1_000_000)
+    min_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2, allow_inf_nan=False)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2, allow_inf_nan=False)
     seed: int | None = Field(default=None, ge=0, lt=2**63)
     stop: tuple[Stop, ...] = Field(default=(), max_length=8)
+    thinking: bool | Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    extra: dict[str, Any] | None = None
+    """What only one provider knows, as its body has it."""
     max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
     retries: int = Field(default=1, ge=0, le=RETRIES_MAX)
     """How often a model is told what does not fit and asked again."""
@@ -53,7 +63,15 @@ class AskingParams(Params):
         told = {
             "temperature": self.temperature,
             "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "presence_penalty": self.presence_penalty,
+            "frequency_penalty": self.frequency_penalty,
             "seed": self.seed,
+            "thinking": self.thinking,
+            "verbosity": self.verbosity,
+            "service_tier": self.service_tier,
+            "extra": self.extra,
             "stop": list(self.stop) or None,
             "max_output_tokens": self.max_output_tokens,
         }
@@ -61,7 +79,11 @@ class AskingParams(Params):
 
 
 def asking_problems(params: AskingParams, *, prompt: str | None) -> Iterable[Problem]:
-    return mistakes({"system": params.system, "prompt": prompt})
+    yield from mistakes({"system": params.system, "prompt": prompt})
+    try:
+        check_params(params.samplers())
+    except InvalidRequest as error:
+        yield Problem(path="extra", code="bad_params", message=str(error))
 
 
 def schema_problems(schema: Mapping[str, Any] | None) -> Iterable[Problem]:
@@ -220,7 +242,7 @@ def _upper_bound(
     """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves."""
     core = run.core
     name, port = core.services.model(core.model_override or core.replacement_of(model))
-    price = price_for(core, name, port)
+    price = price_for(core, name, port, tier=samplers.get("service_tier"))
     if price is None:
         raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
     output_max = samplers.get("max_output_tokens")
