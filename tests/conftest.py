@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.verification import is_store, shipped_views, verify_database, views_of
+from tests.verification import shipped_views, verify_folder, views_of
 
 # Workers and their children already fill the cores; threads of the numeric library would wait in loops
 # for a turn and burn several times the work. Read when that library is loaded.
@@ -82,11 +82,6 @@ def databases_verify(request: pytest.FixtureRequest) -> Iterator[None]:
     if folder is None or request.node.get_closest_marker("corrupts"):
         return
     views = [*shipped_views(), *views_of([request.module])]
-    broken = {
-        str(path.relative_to(folder)): findings
-        for path in sorted(folder.rglob("*.db"))
-        if is_store(path) and (findings := verify_database(path, known=views))
-    }
-    if broken:
+    if broken := verify_folder(folder, known=views):
         lines = [f"{name}: {finding}" for name, findings in broken.items() for finding in findings]
         pytest.fail("a database does not verify\n" + "\n".join(lines), pytrace=False)

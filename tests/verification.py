@@ -16,14 +16,18 @@ STORE_TABLES = {"streams", "events", "commits"}
 
 def is_store(path: Path) -> bool:
     """Whether a file is a database with a log in it; other databases are none of our business."""
-    db = sqlite3.connect(path)
-    try:
-        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.DatabaseError:
-        return False
-    finally:
-        db.close()
-    return tables >= STORE_TABLES
+    return stored_views(path) is not None
+
+
+def verify_folder(folder: Path, *, known: Iterable[View]) -> dict[str, list[str]]:
+    """What is wrong with each store below a folder, by its path there; what is sound is left out."""
+    by_name = {view.name: view for view in known}
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("*.db")):
+        names = stored_views(path)
+        if names is not None and (findings := _verify(path, names, by_name)):
+            found[str(path.relative_to(folder))] = findings
+    return found
 
 
 def verify_database(path: Path, *, known: Iterable[View] | None = None) -> list[str]:
@@ -33,18 +37,27 @@ def verify_database(path: Path, *, known: Iterable[View] | None = None) -> list[
     loaded modules of the package; of several with one name the last. One that is found nowhere is left out,
     as `artelier verify` would do.
     """
-    by_name = {view.name: view for view in (shipped_views() if known is None else known)}
+    names = stored_views(path)
+    assert names is not None, f"{path} is no store"
+    return _verify(path, names, {view.name: view for view in (shipped_views() if known is None else known)})
+
+
+def _verify(path: Path, names: list[str], by_name: dict[str, View]) -> list[str]:
     try:
-        views = [by_name[name] for name in stored_views(path) if name in by_name]
-        return verify_store(path, views).findings
+        return verify_store(path, [by_name[name] for name in names if name in by_name]).findings
     except ArtelierError as error:
         return [str(error)]
 
 
-def stored_views(path: Path) -> list[str]:
-    """Names of the views of a store, in the order in which they were installed."""
+def stored_views(path: Path) -> list[str] | None:
+    """Names of the views of a store, in the order in which they were installed; None if it is no store."""
     db = sqlite3.connect(path)
     try:
+        if not {row[0] for row in db.execute("SELECT name FROM sqlite_master")} >= STORE_TABLES:
+            return None
+    except sqlite3.DatabaseError:
+        return None
+    else:
         return [row[0] for row in db.execute("SELECT name FROM view_versions ORDER BY rowid")]
     finally:
         db.close()

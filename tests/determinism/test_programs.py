@@ -48,9 +48,9 @@ def test_a_program_that_is_killed_ends_as_its_log_allows_and_replays(tmp_path: P
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", NAMES)
 def test_a_program_that_is_killed_at_every_event_ends_as_its_log_allows_and_replays(
-    tmp_path: Path, name: str, seed: int
+    tmp_path: Path, name: str
 ) -> None:
-    _hold(name, tmp_path, f"{name} {seed}", every=1)
+    """Of another seed than the test above, whose deaths would be among these."""
+    _hold(name, tmp_path, f"{name} 0", every=1)
