@@ -27,12 +27,7 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        # A tree has no cycles. Looking for some again and again would take twice as long as all parsing.
-        gc.disable()
-        try:
-            return ast.parse(self.text, str(self.path))
-        finally:
-            gc.enable()
+        return _parse(self.text)
 
     @property
     def module(self) -> str:
@@ -42,6 +37,17 @@ class Source:
 
     def where(self, node: ast.AST) -> str:
         return f"{self.path}:{getattr(node, 'lineno', 1)}"
+
+
+@cache
+def _parse(text: str) -> ast.Module:
+    """The tree of a text, parsed once however many roots it is below; nobody changes it."""
+    # A tree has no cycles. Looking for some again and again would take twice as long as all parsing.
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        gc.enable()
 
 
 @dataclass(frozen=True)
