@@ -71,6 +71,9 @@ Item = TypeVar("Item")
 class Page(ResponseModel, Generic[Item]):
     """One page of a list."""
 
+    # Each `Page[X]` would be searched for in the sources of everybody on the stack, and is in none.
+    model_config = ConfigDict(use_attribute_docstrings=False)
+
     items: list[Item]
     next: str | int | None = Field(
         default=None, description="Give it as `after` for the next page; null at the end."
