@@ -216,15 +216,22 @@ def _inclusion_row(rule: PromptInclusion) -> tuple[object, ...]:
 
 
 @command(app, name="import", example="artelier profile import tavern.json")
-async def import_(call: CliCall, file: File) -> int:
+async def import_(
+    call: CliCall,
+    file: File,
+    program: Annotated[
+        str, typer.Option("--from", metavar="PROGRAM", help="Who wrote it: artelier or talespinner.")
+    ] = "artelier",
+) -> int:
     """Store a profile as an artifact, if nothing is wrong with it.
 
     It becomes a new version of the one with its profile_id; what has not changed gets none.
     """
     from artelier.operations.profile.operation_profile import InvalidProfile, parse_profile
 
+    content = _written_by(call, program, _read(call, file))
     try:
-        profile = parse_profile(_read(call, file))
+        profile = parse_profile(content)
     except InvalidProfile as error:
         if call.as_json:  # all mistakes, not only the first ones that fit into one message
             call.screen.json({"error": {**error.to_wire(), "errors": list(error.errors)}})
@@ -263,6 +270,20 @@ async def export(
         call.screen.json({"file": file, "from": source, "profile_id": profile.profile_id})
     else:
         call.screen.line(f"{file}: {profile.profile_id}, {source}")
+
+
+def _written_by(call: CliCall, program: str, content: bytes) -> object:
+    """Return a profile as data, whichever program wrote it. Errors: `InvalidRequest`, `InvalidImport`."""
+    if program == "artelier":
+        return content
+    if program != "talespinner":
+        raise InvalidRequest("no such program", expected="artelier or talespinner", got=program[:60])
+    from artelier.operations.profile.talespinner import read_talespinner
+
+    foreign = read_talespinner(content)
+    for warning in foreign.warnings:
+        call.screen.note(f"note: {warning}", "yellow")
+    return foreign.data
 
 
 def _has_database(call: CliCall) -> bool:

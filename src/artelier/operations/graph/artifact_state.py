@@ -55,7 +55,11 @@ class Art:
             "history": [
                 {"value": one.value, "version": one.version, "at_us": one.at_us} for one in self.history
             ],
+            "values": self.value if self.append else [*self._earlier(), self.value],
         }
+
+    def _earlier(self) -> list[Any]:
+        return [one.value for one in reversed(self.history)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,11 +87,8 @@ def _skip_reason(operation: Operation, trigger: str, turn: int, tokens: int, mar
     if activation is None:
         return ""
     last_turn, last_tokens = marks.get(operation.operation_id, (turn - 1, tokens))
-    too_soon = (activation.every_n_turns is not None and turn - last_turn < activation.every_n_turns) or (
-        activation.every_n_context_tokens is not None
-        and tokens - last_tokens < activation.every_n_context_tokens
-    )
-    return "not_due" if too_soon else ""
+    is_due = activation.is_due(turns=turn - last_turn, tokens=tokens - last_tokens)
+    return "" if is_due else "not_due"
 
 
 def in_commit_order(operations: Iterable[Operation]) -> list[Operation]:

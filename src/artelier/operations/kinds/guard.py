@@ -24,11 +24,11 @@ from artelier.operations.kinds.shared_values import (
     parse_json,
     render_template,
 )
-from artelier.operations.profile.definition import TAG, TEMPLATE_CHARS_MAX
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX
 
 FLAGS_MAX = 32
 
-Flag = Annotated[str, Field(pattern=TAG)]
+Flag = Annotated[str, Field(pattern=r"^[a-z][A-Za-z0-9_]{0,63}$")]
 
 
 class GuardParams(AskingParams):

@@ -178,11 +178,22 @@ class RunCondition(Form):
 
 
 class Activation(Form):
-    """The interval at which an operation is due, counted from the last time. Both hold, if both are given."""
+    """The interval at which an operation is due, counted from the last time; one of the two at least."""
 
     every_n_turns: int | None = Field(default=None, ge=1)
     every_n_context_tokens: int | None = Field(default=None, ge=1)
     """Estimated tokens that the conversation has grown by."""
+    match: Literal["all", "any"] = "all"
+    """Whether both must be reached, if both are given, or whichever comes first."""
+
+    def is_due(self, *, turns: int, tokens: int) -> bool:
+        """Return True if so many turns and tokens after the last time are enough."""
+        reached = [
+            now >= wanted
+            for now, wanted in ((turns, self.every_n_turns), (tokens, self.every_n_context_tokens))
+            if wanted is not None
+        ]
+        return any(reached) if self.match == "any" else all(reached)
 
 
 class Debug(Form):

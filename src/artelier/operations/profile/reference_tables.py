@@ -39,6 +39,7 @@ MEANINGS: dict[str, str] = {
     "key": "A flag of the guard's `output_contract`.",
     "operator": "What the flag must be.",
     "every_n_turns": "Turns since then.",
+    "match": "With both: `all` must be reached, or `any`.",
     "when": "When the rule holds.",
     "trigger": "Only for such turns.",
     "place": "Around the system prompt, at the run's user message, before the n-th last message, or last.",
@@ -113,8 +114,8 @@ NAMES: tuple[tuple[str, str], ...] = (
     ("`messages`", "The same; after the main call with the reply."),
     (
         "`art`",
-        "By tag: `art.<tag>.value`, `.version`, and `.history`, earlier values with the newest first. Only"
-        " artifacts that the reader may see.",
+        "By tag: `art.<tag>.value`, `.version`, `.history`, earlier values with the newest first, and"
+        " `.values`, all values with the newest last. Only artifacts that the reader may see.",
     ),
     ("`deps`", "By id: the values of the operations that this one depends on, however far."),
     ("`rag`", "By id: of those, the passages that `rag` found: a list of `{text, score, ref}`."),
