@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from artelier.kernel.steps.stream_reader import ModelStream
     from artelier.missions.task.task_handle import Tasks
 
     Providers = tuple[TracerProvider, MeterProvider]
@@ -263,6 +264,19 @@ class Kernel:
             run_id, tenant, lambda run: run.step_model(**call), key=call.get("key")
         )
 
+    async def stream_model(
+        self, *, run_id: str, tenant: Tenant | str | None = None, on_delta: Callable[[str], None],
+        **call: Any,
+    ) -> ModelResult:  # fmt: skip
+        """Like `step_model`; `on_delta` is called with each piece of the text as it comes.
+
+        What is recorded comes as one piece. Whoever cancels this leaves the stream: the step is cut off.
+        """
+
+        return await self._detached_step(
+            run_id, tenant, lambda run: read_stream(run.stream_model(**call), on_delta), key=call.get("key")
+        )
+
     async def step_tool(
         self, name: str, arguments: Any = None, *, run_id: str,
         tenant: Tenant | str | None = None, **call: Any,
@@ -411,6 +425,16 @@ class Kernel:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+async def read_stream(stream: ModelStream, on_delta: Callable[[str], None]) -> ModelResult:
+    """Return the result of a stream that is read to its end."""
+    async with aclosing(stream) as items:
+        async for item in items:
+            if isinstance(item, ModelResult):
+                return item
+            on_delta(item.text)
+    raise AssertionError("a stream ends with its result")
 
 
 class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):

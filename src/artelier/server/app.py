@@ -22,6 +22,7 @@ from artelier.server.live.hub import Hub
 from artelier.server.security.guard import API, Guard
 from artelier.server.security.identity import IdentityGate
 from artelier.server.security.login_sessions import Attempts, Sessions
+from artelier.server.security.program_tokens import ProgramTokens
 from artelier.server.settings import ServerSettings
 
 LAST = (
@@ -120,6 +121,9 @@ are `{items, next}`: `next` goes into `after` for the next page."""
 def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> FastAPI:
     """The application. Its lifespan starts the reader of live events and the worker, and ends them.
 
+    Serve it by any ASGI server whose lifespan is on, or mount it in an application of yours and enter
+    `app.router.lifespan_context(app)` in that one's own. One process serves a kernel.
+
     The kernel stays the caller's to close. `app.state.gate.sessions.link()` gives a one-time token.
     Errors: `InvalidConfig`; `StoreUnavailable` for the file of the session key.
     """
@@ -137,7 +141,11 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     )
     state = app.state
     state.kernel, state.settings = kernel, settings
-    state.gate = IdentityGate(Sessions(kernel.services.clock, settings.secret_file), settings.users)
+    state.gate = IdentityGate(
+        Sessions(kernel.services.clock, settings.secret_file),
+        settings.users,
+        tokens=ProgramTokens(settings.tokens_file) if settings.tokens_file is not None else None,
+    )
     state.uploads = Counter[str]()
     state.attempts = Attempts(kernel.services.clock)
     state.hub = Hub(

@@ -25,11 +25,13 @@ from starlette.requests import Request
 from artelier.errors import (
     ArtelierError,
     Conflict,
+    ContextTooLong,
     Corrupt,
     Exhausted,
     External,
     InvalidRequest,
     MissingKey,
+    ModelRefusedCall,
     NotFound,
     QueueFull,
     QuotaReached,
@@ -37,6 +39,8 @@ from artelier.errors import (
     Refused,
     StoreUnavailable,
     TooManyAtOnce,
+    TransientError,
+    UnknownModel,
 )
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.sandbox.protocol import SandboxError
@@ -130,6 +134,60 @@ def answer_of(error: ArtelierError) -> JSONResponse:
     return _ErrorResponse(wire_of(error), status_code=status, headers=headers)
 
 
+# OpenAI's shape
+
+
+OPENAI = "/v1/"
+"""Addresses of the face that speaks as OpenAI does."""
+
+OPENAI_STATUSES: tuple[tuple[type[ArtelierError], int, str, str], ...] = (
+    (NotSignedIn, 401, "invalid_request_error", "invalid_api_key"),
+    (UnknownModel, 404, "invalid_request_error", "model_not_found"),
+    (ContextTooLong, 400, "invalid_request_error", "context_length_exceeded"),
+    (RateLimited, 429, "rate_limit_error", "rate_limit_exceeded"),
+    (TooManyAtOnce, 429, "rate_limit_error", "rate_limit_exceeded"),
+    (QueueFull, 503, "server_error", "server_overloaded"),
+    (Exhausted, 429, "insufficient_quota", "insufficient_quota"),
+    (InvalidRequest, 400, "invalid_request_error", ""),
+    (ModelRefusedCall, 400, "invalid_request_error", ""),
+    (Refused, 403, "permission_error", ""),
+)
+"""The first that an error belongs to: status, type and code. Others keep theirs."""
+
+
+def openai_error(error: ArtelierError) -> tuple[int, dict[str, Any]]:
+    """Return status and body of an error as OpenAI's clients read it; what only we know is in the message."""
+    found = next((one for one in OPENAI_STATUSES if isinstance(error, one[0])), None)
+    own = wire_of(error)["error"]
+    status, kind, code = found[1:] if found is not None else (status_of(error), "", "")
+    expected = f"; expected {own['expected']}" if own["expected"] is not None else ""
+    got = f", got {own['got']}" if own["got"] is not None else ""
+    told = {
+        "message": f"{own['message']}{expected}{got}. {own['hint'] or ''}".strip(),
+        "type": kind or ("server_error" if status >= 500 else "invalid_request_error"),
+        "param": error.facts.get("param"),
+        "code": code or own["code"],
+    }
+    return status, {"error": told}
+
+
+def _openai_answer(error: ArtelierError) -> JSONResponse:
+    status, body = openai_error(error)
+    answer = answer_of(error)
+    passing = isinstance(error, TransientError | TooManyAtOnce | QueueFull | StoreUnavailable)
+    headers = {
+        name: answer.headers[name] for name in ("Cache-Control", "Retry-After") if name in answer.headers
+    }
+    # Without this their clients ask twice more, also for what no second try changes.
+    headers["X-Should-Retry"] = "true" if passing else "false"
+    return _ErrorResponse(body, status_code=status, headers=headers)
+
+
+def answer_at(path: str, error: ArtelierError) -> JSONResponse:
+    """Return the answer in the shape of the address that was asked."""
+    return _openai_answer(error) if path.startswith(OPENAI) else answer_of(error)
+
+
 def internal() -> JSONResponse:
     """The answer to what nobody expected; call it where the exception was logged."""
     wire = {
@@ -169,15 +227,15 @@ def install(app: FastAPI) -> None:
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ArtelierError)
-        return answer_of(error)
+        return answer_at(request.url.path, error)
 
     async def misfit(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return answer_of(_misfit(error))
+        return answer_at(request.url.path, _misfit(error))
 
     async def of_router(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
-        answer = answer_of(_of_router(error))
+        answer = answer_at(request.url.path, _of_router(error))
         if error.status_code == 405 and error.headers:
             answer.headers.update(error.headers)
         return answer

@@ -22,6 +22,9 @@ from artelier.server.settings import ServerSettings
 FOREVER = "public, max-age=31536000, immutable"
 """For files whose name holds a hash of their content."""
 
+PROGRAMS = ("/api/", "/v1/", "/.well-known/")
+"""Addresses of programs: what is not there is said in JSON, and never by a page."""
+
 PLAIN = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Artelier</title>
 <body><h1>{title}</h1><p>{text}</p></body></html>"""
 
@@ -34,7 +37,7 @@ def install(app: FastAPI) -> None:
 async def _page(request: Request) -> Response:
     """A file of the build, the application itself, or the way in. Errors: `NotFound`."""
     path, settings = request.url.path, cast(ServerSettings, request.app.state.settings)
-    if path.startswith("/api/") or path == "/api":
+    if f"{path}/".startswith(PROGRAMS):
         raise NotFound("there is no such address", hint="/api/v1/openapi.json lists those there are.")
     if any(unicodedata.category(one) == "Cc" for one in request.scope["path"]):  # a URL drops some
         raise NotFound("there is no such address")

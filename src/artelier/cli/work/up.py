@@ -141,14 +141,17 @@ async def up(
 
 
 def _settings(call: CliCall, *, auth: str | None, **address: Any) -> ServerSettings:
+    from artelier.server.security.program_tokens import tokens_file
     from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
 
     users = Users.load(auth) if auth else None
+    secret = _secret_file(file_of(call.database))
     return ServerSettings(
         tenant=_tenant(call, users),
         users=users,
-        secret_file=_secret_file(file_of(call.database)),
+        secret_file=secret,
+        tokens_file=None if secret is None else tokens_file(Path(file_of(call.database))),
         model=call.settings.model,
         **address,
     )

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from artelier.errors import Flow
 from artelier.kernel.history.fork_lineage import lineage
 from artelier.kernel.history.step_history import History, Segment
 from artelier.kernel.queries.steps import find_step
@@ -24,6 +25,8 @@ class _RunQueue:
     """Calls of one run: those without a key one after the other, those with the same key too."""
 
     opened: OpenRun | None = None
+    suspension: Flow | None = None
+    """What ended the drive, such as a spent budget: the next call opens the run anew."""
     run: Run | None = None
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
     unkeyed: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -63,6 +66,9 @@ class DetachedRuns:
                 await _recall(run.core, key)
             try:
                 value = await work(run)
+            except Flow as flow:
+                queue.suspension = flow
+                raise
             except Exception:
                 if run.core.actor is not None:
                     run.core.actor.flush()  # a failure is an outcome too
@@ -75,6 +81,11 @@ class DetachedRuns:
         self, queue: _RunQueue, open_run: Callable[[], OpenRun], active: Callable[[], RunCore | None]
     ) -> Run:
         async with queue.opening:
+            is_idle = not queue.at_work and not queue.unkeyed.locked()
+            if (flow := queue.suspension) is not None and is_idle:
+                opened, queue.opened, queue.run, queue.suspension = queue.opened, None, None, None
+                if opened is not None:
+                    await opened.__aexit__(type(flow), flow, None)
             if queue.run is None:
                 if (core := active()) is not None:
                     return Run(core)

@@ -71,6 +71,9 @@ MODULES = (
 )
 """Modules of this package with a `router`, in the order of the documentation."""
 
+OPENAI = "artelier.server.openai_api.routes"
+"""The face for programs that speak to OpenAI; it follows that document, and is not in ours."""
+
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": text}
     for status, text in (
@@ -113,11 +116,14 @@ class _Route(APIRoute):
         return decode_path
 
 
-def resource(name: str, *, prefix: str | None = None) -> APIRouter:
-    """The router of a resource: `/api/v1/<name>`, or below another prefix."""
+def resource(
+    name: str, *, prefix: str | None = None, base: str = PREFIX, is_documented: bool = True
+) -> APIRouter:
+    """The router of a resource: `/api/v1/<name>`, or below another prefix; `base` stands before both."""
     where = f"/{name}" if prefix is None else prefix
     return APIRouter(
-        prefix=PREFIX + where,
+        prefix=base + where,
+        include_in_schema=is_documented,
         tags=[name],
         route_class=_Route,
         responses=REFUSALS,
@@ -132,4 +138,5 @@ def operation_id(route: APIRoute) -> str:
 
 def load() -> list[APIRouter]:
     """Return the routers of all resources; the first call imports them, which takes a second."""
-    return [importlib.import_module(f"{__name__}.{name}").router for name in MODULES]
+    names = [*(f"{__name__}.{name}" for name in MODULES), OPENAI]
+    return [importlib.import_module(name).router for name in names]

@@ -23,18 +23,22 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artelier.errors import AccessDenied, ArtelierError
-from artelier.server.errors import NotSignedIn, TooLarge, TooSlow, answer_of, internal
+from artelier.server.errors import OPENAI, NotSignedIn, TooLarge, TooSlow, answer_at, internal
 from artelier.server.security.connection_limits import Admission
 from artelier.server.security.identity import Identity, IdentityGate, client_address
 from artelier.server.settings import ServerSettings
 
 logger = logging.getLogger("artelier.server")
 
-API = "/api/"
+API = ("/api/", OPENAI)
+"""What is asked by programs: somebody must be signed in."""
 OPEN = frozenset({"/api/v1/login"})
 """What one reaches without being signed in."""
 OWN = frozenset({"/api/v1/logout", "/api/v1/me"})
 """What a viewer may change: nothing but the own session."""
+SPOKEN = (f"{OPENAI}chat/completions", f"{OPENAI}responses")
+"""Addresses whose bodies hold whole conversations."""
+SPOKEN_MAX_BYTES = 32 * 1024 * 1024
 LARGE = ("/api/v1/uploads", "/api/v1/sessions/import")
 """Addresses whose bodies may be as large as an upload."""
 LOGIN_MAX_BYTES = 4096
@@ -112,12 +116,12 @@ class Guard:
                 await exchange.begin()  # else when the body is here: a slow one holds no turn
             await self._app(scope, exchange.receive, exchange.send)
         except ArtelierError as error:
-            await exchange.answer(scope, answer_of(error))
+            await exchange.answer(scope, answer_at(scope["path"], error))
         except ClientDisconnect:
             return  # whoever asked is gone: no fault of ours, and nothing to tell anybody
         except Exception:  # the boundary of a request: logged, and answered without a word of it
             if exchange.refused is not None:
-                await exchange.answer(scope, answer_of(exchange.refused))
+                await exchange.answer(scope, answer_at(scope["path"], exchange.refused))
                 return
             logger.exception("a request failed: %s %r", scope["method"], scope["path"][:200])
             if exchange.has_begun:
@@ -161,6 +165,8 @@ class Guard:
             return identity
         if identity is None:
             how = "Open the link that `artelier up` printed." if self._gate.users is None else None
+            if path.startswith(OPENAI):
+                how = "Send a token of `artelier token new` as Authorization: Bearer, or as the API key."
             raise NotSignedIn("nobody is signed in", hint=how or "POST /api/v1/login signs in.")
         if is_safe:
             return identity
@@ -184,6 +190,8 @@ class Guard:
     def _body_max(self, path: str) -> int:
         if path.rstrip("/") in OPEN:
             return LOGIN_MAX_BYTES
+        if path in SPOKEN:
+            return max(SPOKEN_MAX_BYTES, self._settings.body_max_bytes)
         is_large = any(path == one or path.startswith(f"{one}/") for one in LARGE)
         return self._settings.upload_max_bytes if is_large else self._settings.body_max_bytes
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from artelier.errors import InvalidConfig
 from artelier.server.security.login_sessions import LoginSession, Sessions
+from artelier.server.security.program_tokens import ProgramTokens
 from artelier.server.security.users import ROLES, Role, User, Users
 
 LOCAL_STAMP = hashlib.sha256(b"artelier local").digest()
@@ -54,9 +55,13 @@ class Identity:
 class IdentityGate:
     """Knows users and sessions of one server."""
 
-    def __init__(self, sessions: Sessions, users: Users | None) -> None:
+    def __init__(
+        self, sessions: Sessions, users: Users | None, *, tokens: ProgramTokens | None = None
+    ) -> None:
+        """`tokens`: those of programs, where nobody signs in by name."""
         self.sessions = sessions
         self.users = users
+        self.tokens = tokens if users is None else None
 
     def identify(self, headers: Mapping[str, str]) -> Identity | None:
         """The user behind these headers (lower case); None if nobody is signed in."""
@@ -66,6 +71,9 @@ class IdentityGate:
         if scheme.lower() == "bearer" and self.users is not None:
             user = self.users.with_token(token.strip())
             return _of_user(user, None, asked) if user is not None else None
+        if scheme.lower() == "bearer" and self.tokens is not None:
+            is_known = self.tokens.find(token.strip()) is not None
+            return _local(None, asked, role="operator") if is_known else None
         cookie = cookies.get(self.sessions.cookie, "")
         session = self.sessions.read(cookie)
         if session is None:
@@ -79,8 +87,8 @@ class IdentityGate:
         return _of_user(user, session, asked)
 
 
-def _local(session: LoginSession, asked: str) -> Identity:
-    return Identity(name="operator", role="admin", tenants=None, session=session, asked_tenant=asked)
+def _local(session: LoginSession | None, asked: str, *, role: Role = "admin") -> Identity:
+    return Identity(name="operator", role=role, tenants=None, session=session, asked_tenant=asked)
 
 
 def _of_user(user: User, session: LoginSession | None, asked: str) -> Identity:

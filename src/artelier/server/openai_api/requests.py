@@ -1,0 +1,250 @@
+"""Requests as OpenAI's clients send them, read into what the kernel takes.
+
+Whatever would change the answer and cannot be passed on is refused by its name; what only concerns OpenAI's
+own service (`user`, `metadata`, `store`, ...) is let through without effect.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from artelier.errors import InvalidRequest
+from artelier.ports.model import ChatMessage, Part, ToolCall, ToolSchema
+
+MESSAGES_MAX = 10_000
+AGENTS = "artelier/"
+"""What stands before the name of a chat or profile, in place of a provider."""
+
+
+class WireModel(BaseModel):
+    """A part of a request; what it says besides is kept, to be refused or ignored by name."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Function(WireModel):
+    name: str = Field(min_length=1, max_length=200)
+    arguments: str = "{}"
+
+
+class _Call(WireModel):
+    id: str = Field(max_length=500)
+    type: Literal["function"] = "function"
+    function: _Function
+
+
+class _Piece(WireModel):
+    type: str
+    text: str | None = None
+
+
+class _Message(WireModel):
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[_Piece] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+
+
+class _ToolFunction(WireModel):
+    name: str = Field(min_length=1, max_length=200)
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Tool(WireModel):
+    type: str
+    function: _ToolFunction | None = None
+
+
+class _StreamOptions(WireModel):
+    include_usage: bool = False
+
+
+class CompletionRequest(WireModel):
+    """The body of `POST /v1/chat/completions`."""
+
+    model: str = Field(min_length=1, max_length=300)
+    messages: list[_Message] = Field(min_length=1, max_length=MESSAGES_MAX)
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    response_format: dict[str, Any] | None = None
+    n: int | None = None
+    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+
+
+PASSED = (
+    "temperature",
+    "top_p",
+    "seed",
+    "stop",
+    "presence_penalty",
+    "frequency_penalty",
+    "parallel_tool_calls",
+)
+"""Parameters that have the same name here."""
+
+REFUSED = ("logprobs", "top_logprobs", "logit_bias", "modalities", "audio", "prediction", "functions",
+    "function_call", "web_search_options")  # fmt: skip
+"""Parameters that change an answer and that no door here passes on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """One call of a model, as both kinds of request ask for it."""
+
+    model: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    output_schema: dict[str, Any] | None = None
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_streamed: bool = False
+    wants_usage: bool = False
+
+    @property
+    def chat(self) -> str:
+        """The name behind `artelier/`; empty for a model."""
+        return self.model.removeprefix(AGENTS) if self.model.startswith(AGENTS) else ""
+
+
+def refuse(param: str, message: str, **facts: Any) -> InvalidRequest:
+    """Return the error about one parameter of a request."""
+    return InvalidRequest(message, param=param, **facts)
+
+
+def read_completion(body: bytes) -> AskedCall:
+    """Return what a body of `/v1/chat/completions` asks. Errors: `InvalidRequest` naming the parameter."""
+    try:
+        asked = CompletionRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise misfit(error) from None
+    check_refused(asked.model_extra or {}, REFUSED)
+    if asked.n not in (None, 1):
+        raise refuse("n", "one answer is made for a request", expected="n of 1", got=asked.n)
+    params: dict[str, Any] = {name: getattr(asked, name) for name in PASSED}
+    params["max_output_tokens"] = asked.max_completion_tokens or asked.max_tokens
+    params["thinking"] = False if asked.reasoning_effort == "none" else asked.reasoning_effort
+    tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
+    if choice == "none":
+        tools = ()
+    elif tools:
+        params["tool_choice"] = choice
+    return AskedCall(
+        model=asked.model,
+        messages=tuple(_message(one, at) for at, one in enumerate(asked.messages)),
+        tools=tools,
+        output_schema=_schema_of(asked.response_format),
+        params={name: value for name, value in params.items() if value is not None},
+        is_streamed=bool(asked.stream),
+        wants_usage=asked.stream_options is not None and asked.stream_options.include_usage,
+    )
+
+
+def misfit(error: ValidationError) -> InvalidRequest:
+    """Return what is wrong with a body, with its first place as the parameter. What came is not repeated."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(step)[:80] for step in first["loc"])
+    return refuse(place, f"{place or 'the body'}: {first['msg'][:300]}")
+
+
+def check_refused(given: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Errors: `InvalidRequest` for a parameter that changes an answer and that no door passes on."""
+    for name in names:
+        if given.get(name) not in (None, False, [], {}):
+            raise refuse(name, f"{name} is not supported here", hint="Leave the parameter out.")
+
+
+def tool_choice(given: str | Mapping[str, Any] | None) -> str | None:
+    """Return `auto`, `none` or `required`. Errors: `InvalidRequest` for one tool by its name."""
+    if given is None or given in ("auto", "none", "required"):
+        return cast("str | None", given)
+    raise refuse("tool_choice", "tool_choice", expected="auto, none or required", got=str(given)[:100])
+
+
+def text_parts(content: str | Sequence[Any] | None, *, param: str) -> str | tuple[Part, ...]:
+    """Return a message's content. Errors: `InvalidRequest` for a piece that is no text."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    pieces = [part_of(one.type, one.text, param=f"{param}.{at}") for at, one in enumerate(content)]
+    return pieces[0].text or "" if len(pieces) == 1 else tuple(pieces)
+
+
+def part_of(kind: str, text: str | None, *, param: str) -> Part:
+    """Return one piece of text. Errors: `InvalidRequest` for an image, a sound or a file."""
+    if kind not in ("text", "input_text", "output_text", "refusal") or text is None:
+        raise refuse(
+            param,
+            f"a piece of type {kind[:40]!r} cannot be passed on",
+            expected="text: the models' door takes no images, sounds or files yet",
+            got=kind[:40],
+        )
+    return Part(text=text)
+
+
+def arguments_of(text: str) -> Any:
+    """Return a call's arguments: parsed, or the text itself if a model broke it."""
+    try:
+        return json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return text
+
+
+def _message(stated: _Message, at: int) -> ChatMessage:
+    param = f"messages.{at}"
+    role = "system" if stated.role == "developer" else stated.role
+    content = text_parts(stated.content, param=f"{param}.content")
+    calls = tuple(
+        ToolCall(id=one.id, name=one.function.name, arguments=arguments_of(one.function.arguments))
+        for one in stated.tool_calls or ()
+    )
+    if calls and role != "assistant":
+        raise refuse(f"{param}.tool_calls", "only an assistant calls tools", got=role)
+    if (role == "tool") != (stated.tool_call_id is not None):
+        raise refuse(f"{param}.tool_call_id", "a message of role tool, and no other, answers a call")
+    return ChatMessage(role=role, content=content, tool_calls=calls, tool_call_id=stated.tool_call_id)
+
+
+def _tools(given: Sequence[_Tool] | None) -> tuple[ToolSchema, ...]:
+    found: list[ToolSchema] = []
+    for at, one in enumerate(given or ()):
+        if one.type != "function" or one.function is None:
+            raise refuse(f"tools.{at}", "a tool is a function", expected="function", got=one.type[:40])
+        found.append(schema_of_tool(one.function.name, one.function.description, one.function.parameters))
+    return tuple(found)
+
+
+def schema_of_tool(name: str, description: str | None, parameters: dict[str, Any] | None) -> ToolSchema:
+    """Return a tool as a model sees it."""
+    return ToolSchema(
+        name=name,
+        description=description or "",
+        parameters=parameters or {"type": "object", "properties": {}},
+    )
+
+
+def _schema_of(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    kind = (given or {}).get("type")
+    if given is None or kind == "text":
+        return None
+    if kind == "json_object":
+        return {"type": "object"}
+    stated: object = given.get("json_schema")
+    schema: object = cast("dict[str, Any]", stated).get("schema") if isinstance(stated, dict) else None
+    if kind != "json_schema" or not isinstance(schema, dict):
+        raise refuse("response_format", "response_format", expected="text, json_object or json_schema")
+    return cast("dict[str, Any]", schema)

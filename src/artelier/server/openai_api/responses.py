@@ -1,0 +1,300 @@
+"""`/v1/responses`, as far as it needs no memory of ours: each request brings the whole conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from artelier.ports.model import ChatMessage, ToolCall, ToolSchema
+from artelier.server.openai_api.replies import Answer, arguments_text, frame
+from artelier.server.openai_api.requests import (
+    MESSAGES_MAX,
+    AskedCall,
+    WireModel,
+    arguments_of,
+    check_refused,
+    misfit,
+    refuse,
+    schema_of_tool,
+    text_parts,
+    tool_choice,
+)
+
+REFUSED = ("previous_response_id", "conversation", "background", "prompt", "include", "max_tool_calls")
+"""What needs answers to be kept for the client, or is the provider's own."""
+
+
+class _Piece(WireModel):
+    type: str
+    text: str | None = None
+
+
+class _Item(WireModel):
+    type: str = "message"
+    role: Literal["system", "developer", "user", "assistant"] | None = None
+    content: str | list[_Piece] | None = None
+    call_id: str | None = None
+    name: str | None = None
+    arguments: str | None = None
+    output: str | list[_Piece] | None = None
+
+
+class _Tool(WireModel):
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Format(WireModel):
+    type: str = "text"
+    json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
+
+
+class _Text(WireModel):
+    format: _Format | None = None
+
+
+class _Reasoning(WireModel):
+    effort: str | None = None
+
+
+class ResponseRequest(WireModel):
+    """The body of `POST /v1/responses`."""
+
+    model: str = Field(min_length=1, max_length=300)
+    input: str | list[_Item] = Field(max_length=MESSAGES_MAX * 100)
+    instructions: str | None = None
+    stream: bool | None = None
+    tools: list[_Tool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    text: _Text | None = None
+    reasoning: _Reasoning | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    temperature: float | None = None
+    top_p: float | None = None
+    parallel_tool_calls: bool | None = None
+
+
+def read_response(body: bytes) -> AskedCall:
+    """Return what a body of `/v1/responses` asks. Errors: `InvalidRequest` that names the parameter."""
+    try:
+        asked = ResponseRequest.model_validate_json(body)
+    except ValidationError as error:
+        raise misfit(error) from None
+    check_refused(asked.model_extra or {}, REFUSED)
+    messages = [] if asked.instructions is None else [ChatMessage(role="system", content=asked.instructions)]
+    messages += _messages(asked.input)
+    effort = asked.reasoning.effort if asked.reasoning is not None else None
+    params: dict[str, Any] = {
+        "temperature": asked.temperature,
+        "top_p": asked.top_p,
+        "parallel_tool_calls": asked.parallel_tool_calls,
+        "max_output_tokens": asked.max_output_tokens,
+        "thinking": False if effort == "none" else effort,
+    }
+    tools, choice = _tools(asked.tools), tool_choice(asked.tool_choice)
+    if choice == "none":
+        tools = ()
+    elif tools:
+        params["tool_choice"] = choice
+    return AskedCall(
+        model=asked.model,
+        messages=tuple(messages),
+        tools=tools,
+        output_schema=_schema_of(asked.text),
+        params={name: value for name, value in params.items() if value is not None},
+        is_streamed=bool(asked.stream),
+        wants_usage=True,
+    )
+
+
+def _messages(given: str | Sequence[_Item]) -> list[ChatMessage]:
+    """Return items as messages: calls that stand in a row belong to one message of the assistant."""
+    if isinstance(given, str):
+        return [ChatMessage(role="user", content=given)]
+    found: list[ChatMessage] = []
+    for at, item in enumerate(given):
+        param = f"input.{at}"
+        if item.type == "message" and item.role is not None:
+            role = "system" if item.role == "developer" else item.role
+            found.append(ChatMessage(role=role, content=text_parts(item.content, param=f"{param}.content")))
+        elif item.type == "function_call" and item.call_id and item.name:
+            call = ToolCall(id=item.call_id, name=item.name, arguments=arguments_of(item.arguments or "{}"))
+            last = found[-1] if found and found[-1].role == "assistant" else None
+            if last is not None:
+                found[-1] = ChatMessage(
+                    role="assistant", content=last.content, tool_calls=(*last.tool_calls, call)
+                )
+            else:
+                found.append(ChatMessage(role="assistant", tool_calls=(call,)))
+        elif item.type == "function_call_output" and item.call_id:
+            content = text_parts(item.output, param=f"{param}.output")
+            found.append(ChatMessage(role="tool", content=content, tool_call_id=item.call_id))
+        elif item.type != "reasoning":  # its text is the provider's, and was never kept here
+            raise refuse(
+                param,
+                "an item of the input",
+                expected="message, function_call or function_call_output",
+                got=item.type[:40],
+            )
+    return found
+
+
+def _tools(given: Sequence[_Tool] | None) -> tuple[ToolSchema, ...]:
+    found: list[ToolSchema] = []
+    for at, one in enumerate(given or ()):
+        if one.type != "function" or not one.name:
+            raise refuse(f"tools.{at}", "a tool is a function", expected="function", got=one.type[:40])
+        found.append(schema_of_tool(one.name, one.description, one.parameters))
+    return tuple(found)
+
+
+def _schema_of(text: _Text | None) -> dict[str, Any] | None:
+    stated = text.format if text is not None else None
+    if stated is None or stated.type == "text":
+        return None
+    if stated.type == "json_object":
+        return {"type": "object"}
+    if stated.type != "json_schema" or stated.json_schema is None:
+        raise refuse("text.format", "text.format", expected="text, json_object or json_schema")
+    return stated.json_schema
+
+
+# Answers
+
+
+def response(answer: Answer, *, status: str = "completed") -> dict[str, Any]:
+    """Return a `response`; it is not kept under its id."""
+    is_cut = answer.finish == "length"
+    usage = answer.usage
+    return {
+        "id": f"resp_{answer.id}",
+        "object": "response",
+        "created_at": answer.created_s,
+        "model": answer.model,
+        "status": "incomplete" if is_cut and status == "completed" else status,
+        "error": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+        "instructions": None,
+        "metadata": {},
+        "output": _output(answer) if status != "in_progress" else [],
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "temperature": None,
+        "top_p": None,
+        "store": False,
+        "usage": {
+            "input_tokens": usage.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
+            "output_tokens": usage.output_tokens,
+            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+            "total_tokens": usage.prompt_tokens + usage.output_tokens,
+        },
+        "artelier": answer.facts,
+    }
+
+
+def _output(answer: Answer) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if answer.text or not answer.tool_calls:
+        items.append(_message_item(answer, answer.text, status="completed"))
+    for index, call in enumerate(answer.tool_calls):
+        items.append(
+            {
+                "type": "function_call",
+                "id": f"fc_{answer.id}_{index}",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": arguments_text(call),
+                "status": "completed",
+            }
+        )
+    return items
+
+
+def _message_item(answer: Answer, text: str, *, status: str) -> dict[str, Any]:
+    content = [_text_piece(text)] if status == "completed" else []
+    return {
+        "type": "message",
+        "id": f"msg_{answer.id}",
+        "role": "assistant",
+        "status": status,
+        "content": content,
+    }
+
+
+def _text_piece(text: str) -> dict[str, Any]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+class ResponseEvents:
+    """The events of one streamed response."""
+
+    def __init__(self, head: Answer) -> None:
+        self._head = head
+        self._number = 0
+        self._sent = ""
+        self._has_item = False
+
+    def begin(self) -> bytes:
+        shown = response(self._head, status="in_progress")
+        return self._event("response.created", response=shown) + self._event(
+            "response.in_progress", response=shown
+        )
+
+    def delta(self, text: str) -> bytes:
+        found = b"" if self._has_item else self._begin_item()
+        self._sent += text
+        return found + self._event("response.output_text.delta", **self._place, delta=text, logprobs=[])
+
+    def end(self, answer: Answer) -> list[bytes]:
+        found: list[bytes] = []
+        if answer.text.startswith(self._sent) and (rest := answer.text[len(self._sent) :]):
+            found.append(self.delta(rest))
+        elif not answer.tool_calls and not self._has_item:
+            found.append(self._begin_item())
+        items = _output(answer)
+        if self._has_item:
+            place = self._place
+            found.append(self._event("response.output_text.done", **place, text=answer.text, logprobs=[]))
+            found.append(self._event("response.content_part.done", **place, part=_text_piece(answer.text)))
+        for index, item in enumerate(items):
+            if item["type"] == "function_call":
+                begun = {**item, "arguments": "", "status": "in_progress"}
+                at = {"item_id": item["id"], "output_index": index}
+                found.append(self._event("response.output_item.added", output_index=index, item=begun))
+                found.append(
+                    self._event("response.function_call_arguments.delta", **at, delta=item["arguments"])
+                )
+                found.append(
+                    self._event(
+                        "response.function_call_arguments.done",
+                        **at,
+                        name=item["name"],
+                        arguments=item["arguments"],
+                    )
+                )
+            found.append(self._event("response.output_item.done", output_index=index, item=item))
+        whole = response(answer)
+        kind = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
+        return [*found, self._event(kind, response=whole)]
+
+    @property
+    def _place(self) -> dict[str, Any]:
+        return {"item_id": f"msg_{self._head.id}", "output_index": 0, "content_index": 0}
+
+    def _begin_item(self) -> bytes:
+        self._has_item = True
+        item = _message_item(self._head, "", status="in_progress")
+        return self._event("response.output_item.added", output_index=0, item=item) + self._event(
+            "response.content_part.added", **self._place, part=_text_piece("")
+        )
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        value: Mapping[str, Any] = {"type": kind, "sequence_number": self._number, **fields}
+        self._number += 1
+        return frame(value, event=kind)
