@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,23 +67,32 @@ def is_possible() -> bool:
     return find_spec("tokenizers") is not None
 
 
+@cache
+def _train_tokenizer() -> _Tokenizer:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+    )
+    tokenizer.train_from_iterator(_training(), trainer)
+    return tokenizer
+
+
 class Counter:
     """Counts a request as a provider would."""
 
     def __init__(self) -> None:
-        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-        tokenizer = Tokenizer(models.BPE())
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=VOCABULARY, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-        )
-        tokenizer.train_from_iterator(_training(), trainer)
-        self._tokenizer: _Tokenizer = tokenizer
+        self._tokenizer = _train_tokenizer()
+        self._counted: dict[str, int] = {}
+        """Most of a prompt is that of the turn before."""
 
     def text(self, text: str) -> int:
-        return len(self._tokenizer.encode(text).ids)
+        if (tokens := self._counted.get(text)) is None:
+            tokens = self._counted[text] = len(self._tokenizer.encode(text).ids)
+        return tokens
 
     def request(self, request: ModelRequest) -> int:
         tokens = PROMPT_TOKENS
