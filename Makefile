@@ -21,7 +21,7 @@ WEB_INPUTS := $(shell find web -name node_modules -prune -o -type f ! -name sche
 NODE := $(shell node -e 'const [a, b] = process.versions.node.split(".").map(Number); if (a > 20 || (a === 20 && b >= 19)) console.log("yes")' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up check format test fast newest bench docs clean
+.PHONY: help setup up check check-python check-web format test test-web fast newest bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,19 +33,29 @@ up: setup ## Open Mission Control on example data, with a goal at work (offline,
 	@.venv/bin/artelier up --open --workspace examples/data/sales --goal "$(GOAL)" --pace 3
 
 check: setup ## Verify format, lint and types; changes nothing
+	@$(node_is_there)
+	@$(MAKE) --no-print-directory --jobs=2 check-python check-web
+
+# Two threads of pyright read most files twice: on two cores, the other one is better at work for the page.
+check-python:
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
-	@test -n "$(NODE)" || { echo "make check: expected Node >= 20.19 on the PATH; install nodejs" >&2; exit 1; }
-	@.venv/bin/pyright --threads $(JOBS)
+	@.venv/bin/pyright $(if $(filter-out 1 2,$(JOBS)),--threads $(JOBS))
+
+check-web:
 	@npm --prefix web run --silent check
+
+test-web: check-web
+	@npm --prefix web test --silent
 
 format: setup ## Fix format, and what lint can fix
 	@.venv/bin/ruff check --fix .
 	@.venv/bin/ruff format .
 	@npm --prefix web run --silent format
 
-test: check ## Check, then run all tests, those about the repository included
-	@npm --prefix web test --silent
+test: setup ## Check, then run all tests, those about the repository included
+	@$(node_is_there)
+	@$(MAKE) --no-print-directory --jobs=2 check-python test-web
 	@.venv/bin/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=full --ignore=tests/browser
 	@.venv/bin/pytest tests/browser # in a process of its own: the browser's driver keeps an event loop there
 
@@ -88,4 +98,8 @@ $(WEB)/index.html: web/node_modules/.installed $(WEB_INPUTS)
 # Syntax of Python 2 too, so that even the oldest interpreter answers with the sentence.
 define python_is_new_enough
 $(PYTHON) -c 'import sys; sys.exit("make setup: expected Python >= 3.11, got %d.%d from $(PYTHON). Say which: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+endef
+
+define node_is_there
+test -n "$(NODE)" || { echo "make check: expected Node >= 20.19 on the PATH; install nodejs" >&2; exit 1; }
 endef
