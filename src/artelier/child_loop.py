@@ -1,6 +1,6 @@
 """The other end of `child.py`: the loop of a helper process, which answers one line of JSON after another.
 
-A worker module calls `serve`. Read next: the three workers (`pii/search_worker.py`, `tools/worker`,
+A worker module calls `serve`. Read next: the three workers (`pii/worker`, `tools/worker`,
 `operations/transforms/worker`), which say what is asked and what is answered.
 """
 

@@ -107,7 +107,7 @@ class PiiSearch:
     def __init__(self) -> None:
         self._turns = PlaceTurns(PLACES)
         self._pool = ChildPool(
-            "artelier.pii.search_worker",
+            "artelier.pii.worker",
             first={"detectors": [], "text": "", "rules": RULES},
             # Detectors load numbering plans as they meet them, and patterns have a helper of their own.
             needs=Needs(walls=("limits", "namespaces", "privileges")),

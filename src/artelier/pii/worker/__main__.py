@@ -1,7 +1,4 @@
-"""The helper process that searches large texts for personal data: fed only by `search_processes.py`.
-
-It is given texts and names of detectors, and answers with places. It holds no key and makes no placeholder.
-"""
+"""The helper process that searches texts for personal data."""
 
 from __future__ import annotations
 
