@@ -138,7 +138,9 @@ class ProviderModel:
                         yielded_at = loop.time()
                         yield Delta(text=text)
                         deadline += loop.time() - yielded_at
-                reply = reply_of(response.get(), request=request, output=prepared.output)
+                reply = reply_of(
+                    response.get(), request=request, output=prepared.output, provider=prepared.model.system
+                )
             except Exception as error:  # as in complete()
                 raise failure_of(error, call) from None
         yield reply
@@ -160,7 +162,7 @@ class ProviderModel:
         output = vendor_mapper.output_of(request, profile)
         return _VendorRequest(
             model=model,
-            messages=vendor_mapper.messages_of(request, profile),
+            messages=vendor_mapper.messages_of(request, profile, provider=model.system),
             settings={
                 **vendor_mapper.cache_settings_of(request),
                 **vendor_mapper.settings_for(

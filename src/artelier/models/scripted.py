@@ -81,7 +81,9 @@ def complete_reply(reply: ModelReply, request: ModelRequest) -> ModelReply:
         output = parse_output(reply.text)
     finish = "tool_calls" if calls and reply.finish_reason == "stop" else reply.finish_reason
     usage = counted_usage(reply, request) if reply.usage is _NO_USAGE else reply.usage
-    return ModelReply(text=reply.text, tool_calls=calls, output=output, usage=usage, finish_reason=finish)
+    return ModelReply(
+        text=reply.text, tool_calls=calls, output=output, usage=usage, finish_reason=finish, parts=reply.parts
+    )
 
 
 def counted_usage(reply: ModelReply, request: ModelRequest) -> Usage:

@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
     ModelResponsePart,
     SystemPromptPart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserContent,
@@ -30,7 +31,16 @@ from pydantic_ai.usage import RequestUsage
 
 from artelier.errors import InvalidRequest
 from artelier.models.params import output_text, parse_arguments, parse_output
-from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, ToolCall, Usage, sending
+from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolCall, Usage, sending
+from artelier.ports.reasoning import (
+    REASONING,
+    TOOL_REF,
+    data_of,
+    is_of,
+    reasoning_part,
+    reasoning_text,
+    tool_ref_part,
+)
 from artelier.tokens.estimate import estimate_tokens
 from artelier.tokens.prompt_cache import cache_rules, leading_systems, marked_messages, tail_of, without_tail
 
@@ -173,16 +183,17 @@ def takes_marks(request: ModelRequest) -> bool:
     return rules is not None and rules.is_marked and bool(marked_messages(request))
 
 
-def messages_of(request: ModelRequest, profile: Mapping[str, Any]) -> list[ModelMessage]:
+def messages_of(request: ModelRequest, profile: Mapping[str, Any], *, provider: str) -> list[ModelMessage]:
     """The conversation. Everything between two assistant messages becomes one vendor request.
 
     A system message after the beginning stays in its place: as such where the provider takes it there,
     else as a user message inside `<system>` tags. Moved to the front, it would change the prefix that
-    providers cache, and the meaning.
+    providers cache, and the meaning. Reasoning goes back to its own `provider` alone, as it came.
 
     Errors: `InvalidRequest` for a part that is no text, or a tool result that answers no call.
     """
     conversion = _Conversion(
+        provider=provider,
         takes_late_system=bool(profile.get("supports_inline_system_prompts")),
         id_chars=cast("int | None", profile.get("tool_call_id_length")),
     )
@@ -195,7 +206,8 @@ def messages_of(request: ModelRequest, profile: Mapping[str, Any]) -> list[Model
 
 
 class _Conversion:
-    def __init__(self, *, takes_late_system: bool, id_chars: int | None) -> None:
+    def __init__(self, *, provider: str, takes_late_system: bool, id_chars: int | None) -> None:
+        self._provider = provider
         self.messages: list[ModelMessage] = []
         self._takes_late_system = takes_late_system
         self._id_chars = id_chars
@@ -251,14 +263,60 @@ class _Conversion:
         return ToolReturnPart(tool_name=name, content=text, tool_call_id=self._id(message.tool_call_id))
 
     def _response_parts(self, message: ChatMessage) -> Sequence[ModelResponsePart]:
-        text = _text_of(message)
-        parts: list[ModelResponsePart] = [TextPart(content=text)] if text else []
+        calls: list[ToolCallPart] = []
         for call in message.tool_calls:
             self._tool_names[call.id] = call.name
-            parts.append(
+            calls.append(
                 ToolCallPart(tool_name=call.name, args=_arguments(call), tool_call_id=self._id(call.id))
             )
-        return parts
+        if isinstance(message.content, str) or not any(part.type == REASONING for part in message.content):
+            if not isinstance(message.content, str):
+                self._seal_calls(message.content, calls)
+            text = _text_of(message)
+            return [*([TextPart(content=text)] if text else []), *calls]
+        return self._in_order(message.content, calls)
+
+    def _in_order(self, pieces: Sequence[Part], calls: list[ToolCallPart]) -> list[ModelResponsePart]:
+        """Return reasoning, text and calls as the model gave them."""
+        places = self._seal_calls(pieces, calls)
+        parts: list[ModelResponsePart] = []
+        for piece in pieces:
+            if piece.type == REASONING:
+                parts.extend(self._thinking(piece))
+            elif piece.type == TOOL_REF:
+                parts.extend([calls[place]] if (place := _place_of(piece)) in places else [])
+            elif text := _text_of(ChatMessage(role="assistant", content=(piece,))):
+                parts.append(TextPart(content=text))
+        return [*parts, *(call for place, call in enumerate(calls) if place not in places)]
+
+    def _seal_calls(self, pieces: Sequence[Part], calls: list[ToolCallPart]) -> set[int]:
+        """Give calls back what their provider signed them with; return the places that are referred to."""
+        places: set[int] = set()
+        for piece in pieces:
+            place = _place_of(piece) if piece.type == TOOL_REF else -1
+            if not 0 <= place < len(calls):
+                continue
+            places.add(place)
+            if is_of(piece, self._provider):
+                data = data_of(piece)
+                calls[place].id, calls[place].provider_name = data.get("id"), self._provider
+                calls[place].provider_details = data.get("details")
+        return places
+
+    def _thinking(self, piece: Part) -> list[ThinkingPart]:
+        """Return reasoning of this provider; that of another one, or that scrubbing changed, is left out."""
+        if not is_of(piece, self._provider):
+            return []
+        data = data_of(piece)
+        return [
+            ThinkingPart(
+                content=str(data.get("text", "")),
+                id=data.get("id"),
+                signature=data.get("signature"),
+                provider_name=self._provider,
+                provider_details=data.get("details"),
+            )
+        ]
 
     def _id(self, call_id: str) -> str:
         """An id that the provider takes; the same id always becomes the same."""
@@ -279,6 +337,11 @@ def _arguments(call: ToolCall) -> str | dict[str, Any]:
     return arguments if isinstance(arguments, str) else output_text(arguments)
 
 
+def _place_of(piece: Part) -> int:
+    place = data_of(piece).get("call")
+    return place if isinstance(place, int) else -1
+
+
 def _text_of(message: ChatMessage) -> str:
     if isinstance(message.content, str):
         return message.content
@@ -288,7 +351,7 @@ def _text_of(message: ChatMessage) -> str:
             texts.append(part.text or "")
         elif part.type == "json":
             texts.append(output_text(part.data))
-        else:
+        elif part.type not in (REASONING, TOOL_REF):
             raise InvalidRequest(
                 "a message holds a part that providers are not sent",
                 expected="parts of type text or json",
@@ -321,8 +384,10 @@ def _as_object(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
 _FINISH = {"stop": "stop", "length": "length", "content_filter": "content_filter", "tool_call": "tool_calls"}
 
 
-def reply_of(response: ModelResponse, *, request: ModelRequest, output: Output | None) -> ModelReply:
-    """Return what the model answered. Reasoning is left out; a refusal is text with `content_filter`.
+def reply_of(
+    response: ModelResponse, *, request: ModelRequest, output: Output | None, provider: str
+) -> ModelReply:
+    """Return what the model answered. A refusal is text with `content_filter`.
 
     Structured output that does not parse is None, with the text as it came: the caller judges it. A reply
     that calls tools has no output, whatever else it says.
@@ -346,13 +411,50 @@ def reply_of(response: ModelResponse, *, request: ModelRequest, output: Output |
     refusal = (response.provider_details or {}).get("refusal")
     if not text and isinstance(refusal, str):
         text = refusal
+    parts = _parts_of(response, text=text, provider=provider, has_output=output is not None)
     return ModelReply(
         text=text,
         tool_calls=wishes,
         output=value,
-        usage=_usage_of(response.usage, text=text, calls=wishes, request=request),
+        parts=parts,
+        usage=_usage_of(
+            response.usage, text=text, thought=reasoning_text(parts), calls=wishes, request=request
+        ),
         finish_reason=_finish_of(response.finish_reason, has_calls=bool(wishes)),
     )
+
+
+def _parts_of(response: ModelResponse, *, text: str, provider: str, has_output: bool) -> tuple[Part, ...]:
+    """Return a reply's parts in order if something of it is sealed or thought; else none.
+
+    Structured output is one text, whatever carried it.
+    """
+    parts: list[Part] = []
+    count = 0
+    for part in response.parts:
+        if isinstance(part, ThinkingPart):
+            parts.append(
+                reasoning_part(
+                    part.content,
+                    provider=part.provider_name or provider,
+                    signature=part.signature,
+                    id_=part.id,
+                    details=part.provider_details,
+                )
+            )
+        elif isinstance(part, TextPart) and not has_output and part.content:
+            parts.append(Part(text=part.content))
+        elif isinstance(part, ToolCallPart) and not (has_output and part.tool_name == OUTPUT_TOOL):
+            name = part.provider_name or provider
+            parts.append(tool_ref_part(count, provider=name, id_=part.id, details=part.provider_details))
+            count += 1
+    is_sealed = any(part.type == TOOL_REF and data_of(part).get("details") for part in parts)
+    if not is_sealed and not any(part.type == REASONING for part in parts):
+        return ()
+    if text and not any(part.type == "text" for part in parts):
+        place = next((at for at, part in enumerate(parts) if part.type == TOOL_REF), len(parts))
+        parts.insert(place, Part(text=text))
+    return tuple(parts)
 
 
 def _arguments_of_reply(call: ToolCallPart) -> Any:
@@ -369,25 +471,33 @@ def _finish_of(reason: str | None, *, has_calls: bool) -> str:
     return _FINISH.get(reason, "other")
 
 
-def _usage_of(usage: RequestUsage, *, text: str, calls: tuple[ToolCall, ...], request: ModelRequest) -> Usage:
-    """Counts as the provider gave them; where it gave none, an estimate, since no call is free."""
+def _usage_of(
+    usage: RequestUsage, *, text: str, thought: str, calls: tuple[ToolCall, ...], request: ModelRequest
+) -> Usage:
+    """Counts as the provider gave them; where it gave none, an estimate, since no call is free.
+
+    Anthropic counts what was thought with the output, and does not say how much that is: it is estimated.
+    """
     input_tokens = max(0, usage.input_tokens)
     output_tokens = max(0, usage.output_tokens)
     if input_tokens == 0:
         input_tokens = estimate_tokens(request.canonical())
-    if output_tokens == 0 and (text or calls):
-        output_tokens = estimate_tokens(text) + sum(estimate_tokens(call.canonical()) for call in calls)
+    thought_tokens = estimate_tokens(thought)
+    if output_tokens == 0 and (text or calls or thought):
+        output_tokens = (
+            thought_tokens + estimate_tokens(text) + sum(estimate_tokens(call.canonical()) for call in calls)
+        )
     if (input_tokens, output_tokens) != (usage.input_tokens, usage.output_tokens):
         if (sent := sending.get()) is not None:
             sent.is_counted = True
     cached_tokens = min(max(0, usage.cache_read_tokens), input_tokens)
     written_tokens = min(max(0, usage.cache_write_tokens), input_tokens - cached_tokens)
-    thought = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
+    reasoning_tokens = usage.output_reasoning_tokens or usage.details.get("reasoning_tokens", 0)
     return Usage(
         input_tokens=input_tokens,
         cached_input_tokens=cached_tokens,
         output_tokens=output_tokens,
         cache_write_input_tokens=written_tokens,
         cache_write_long_input_tokens=min(max(0, usage.cache_write_1h_tokens), written_tokens),
-        reasoning_tokens=min(max(0, thought), output_tokens),
+        reasoning_tokens=min(max(0, reasoning_tokens or thought_tokens), output_tokens),
     )

@@ -26,7 +26,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(Value, frozen=True, kw_only=True):
-    """A piece of a message. `type` is `text`; other types carry their JSON in `data`."""
+    """A piece of a message. `type` is `text`; others, such as `reasoning`, carry their JSON in `data`."""
 
     type: str = "text"
     text: str | None = None
@@ -134,6 +134,9 @@ class ModelReply(Value, frozen=True, kw_only=True):
     usage: Usage = Usage()
     finish_reason: str = "stop"
     """`stop`, `tool_calls`, `length`, `content_filter`, `cut` (stopped by us) or `other`."""
+    parts: tuple[Part, ...] = ()
+    """Where the model showed or sealed its reasoning: reasoning, text and places of tool calls, in order
+    (`ports/reasoning.py`). Empty for all other replies."""
 
 
 class Delta(Value, frozen=True, kw_only=True):

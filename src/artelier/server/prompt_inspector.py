@@ -16,6 +16,7 @@ from artelier.kernel.prompt.assembly import trust_label
 from artelier.kernel.prompt.manifest import PromptPart
 from artelier.missions.task.prompt.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
 from artelier.ports.model import ModelRequest
+from artelier.ports.reasoning import reasoning_text
 
 
 async def manifest_of(desk: TenantKernel, run_id: str, step: str) -> dict[str, Any]:
@@ -191,6 +192,8 @@ def readable(request: ModelRequest, *, shown: Shown = as_json) -> str:
     for number, message in enumerate(request.messages, start=1):
         answers = f" (answers {message.tool_call_id})" if message.tool_call_id else ""
         lines += ["", f"--- {number} {message.role}{answers}"]
+        if thought := reasoning_text(message.content):
+            lines += ["(reasoning)", thought, ""]
         if message.text:
             lines.append(message.text)
         lines += [f"calls {call.name}({shown(call.arguments)})  [{call.id}]" for call in message.tool_calls]

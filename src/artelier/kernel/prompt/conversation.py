@@ -22,6 +22,7 @@ from artelier.kernel.prompt.request import MessageMeter
 from artelier.kernel.run.status import ModelResult, ToolResult
 from artelier.log import Blob, BlobRef
 from artelier.ports.model import ChatMessage, message_from
+from artelier.ports.reasoning import reasoning_text
 from artelier.tokens import estimate_tokens
 
 MESSAGE_TOKENS = 4
@@ -30,7 +31,7 @@ MESSAGE_TOKENS = 4
 
 def message_tokens(message: ChatMessage) -> int:
     """About how many tokens a message has in a prompt, its tool calls included."""
-    tokens = MESSAGE_TOKENS + estimate_tokens(message.text)
+    tokens = MESSAGE_TOKENS + estimate_tokens(message.text) + estimate_tokens(reasoning_text(message.content))
     for call in message.tool_calls:
         tokens += MESSAGE_TOKENS + estimate_tokens(comparable(call.arguments)) + len(call.name) // 4
     return tokens

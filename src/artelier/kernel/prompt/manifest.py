@@ -423,7 +423,8 @@ def _decode(decoder: msgspec.json.Decoder[Any], content: bytes, what: str) -> An
 
 def message_of_reply(reply: ModelReply) -> ChatMessage:
     """The assistant message that a reply becomes in a conversation."""
-    return ChatMessage(role="assistant", content=reply.text, tool_calls=reply.tool_calls)
+    content = reply.parts or reply.text
+    return ChatMessage(role="assistant", content=content, tool_calls=reply.tool_calls)
 
 
 def message_of_result(content: bytes, call: str) -> ChatMessage:

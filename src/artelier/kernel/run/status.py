@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from artelier.errors import CorruptStore, ToolFailed
 from artelier.ports.model import ModelReply, ToolCall, Usage
+from artelier.ports.reasoning import reasoning_text
 
 # --------------------------------------------------------------------------- status
 # The status of a run: one enum that knows its successors, and the one place where a drive sets it.
@@ -147,6 +148,11 @@ class ModelResult:
     reply: ModelReply | None = None
     max_output_tokens: int = 0
     """How much the model was allowed to write."""
+
+    @property
+    def reasoning(self) -> str:
+        """Return what the model thought, as far as its provider shows it."""
+        return "" if self.reply is None else reasoning_text(self.reply.parts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

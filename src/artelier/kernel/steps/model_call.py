@@ -32,6 +32,7 @@ from artelier.kernel.budget import (
     take_turn,
     when_it_fits,
 )
+from artelier.kernel.pii_scrubber import Personal
 from artelier.kernel.prompt.assembly import Assembled, Messages
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical, decode_reply
 from artelier.kernel.prompt.request import body_hash
@@ -53,6 +54,7 @@ from artelier.ports.model import (
     Usage,
     sending,
 )
+from artelier.ports.reasoning import REASONING, TOOL_REF, reasoning_text, with_seals, without_seals
 from artelier.ports.telemetry import ModelSpan
 from artelier.tokens import estimate_tokens
 
@@ -397,7 +399,7 @@ def _is_suspicious(ready: Ready, usage: Usage | None) -> bool:
 
 def _has_media(ready: Ready) -> bool:
     return any(
-        part.type != "text"
+        part.type not in ("text", "json", REASONING, TOOL_REF)
         for message in ready.request.messages
         if not isinstance(message.content, str)
         for part in message.content
@@ -415,11 +417,13 @@ async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[Model
     if usage is None:
         raise errors.ModelReplyBroken("the model's usage cannot be true", got=repr(reply.usage)[:200])
     try:
-        content = canonical(msgspec.structs.replace(reply, usage=usage))
+        reply = msgspec.structs.replace(reply, usage=usage)
+        content = canonical(reply)
         check_reply_size(core, content, usage)
-        if core.pii is not None:
-            content = await core.pii.clean_aside(content, foreign=True)
-        reply = decode_reply(content)
+        if core.pii is None:
+            reply = decode_reply(content)
+        else:
+            reply, content = await _clean_reply(core.pii, decode_reply(content), content)
         if (counted := _count_usage(ready, reply)) != usage:
             reply = msgspec.structs.replace(reply, usage=counted)
             content = canonical(reply)
@@ -429,6 +433,16 @@ async def check_reply(core: RunCore, ready: Ready, reply: object) -> tuple[Model
         ) from None
     named = with_call_ids(reply, run_id=core.run_id, key=ready.key, asked=ready.assembled.measured)
     return named, content if named is reply else canonical(named)
+
+
+async def _clean_reply(pii: Personal, reply: ModelReply, content: bytes) -> tuple[ModelReply, bytes]:
+    """Return a reply with personal data replaced, and its bytes. Signatures are no text, and stay."""
+    if not reply.parts:
+        content = await pii.clean_aside(content, foreign=True)
+        return decode_reply(content), content
+    bare = await pii.clean_aside(canonical(without_seals(reply)), foreign=True)
+    clean = with_seals(decode_reply(bare), reply)
+    return clean, canonical(clean)
 
 
 def _count_usage(ready: Ready, reply: ModelReply) -> Usage:
@@ -443,7 +457,12 @@ def _count_usage(ready: Ready, reply: ModelReply) -> Usage:
     size, written = ready.assembled.size, 0
     if not is_embedded:
         text = reply.text or ("" if reply.output is None else canonical(reply.output))
-        written = estimate_tokens(text) + sum(estimate_tokens(call.canonical()) for call in reply.tool_calls)
+        thought = estimate_tokens(reasoning_text(reply.parts))
+        written = (
+            thought
+            + estimate_tokens(text)
+            + sum(estimate_tokens(call.canonical()) for call in reply.tool_calls)
+        )
     ready.sent.is_counted = True
     return msgspec.structs.replace(
         usage,

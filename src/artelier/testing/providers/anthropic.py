@@ -123,6 +123,7 @@ class StrictAnthropic(StrictProvider):
         _check_messages(messages)
         _check_pairs(messages)
         _check_reasoning(messages)
+        _check_first_thought(body, messages)
         _check_media(messages)
         _check_marks(body)
         if (tokens := sum(block.tokens for block in _blocks(body))) + limit > WINDOW_TOKENS:
@@ -283,6 +284,23 @@ def _check_reasoning(messages: list[Json]) -> None:
         for block in _content_of(message):
             if block.get("type") == "thinking" and block.get("signature") != sign(str(block.get("thinking"))):
                 raise Refusal(f"messages.{number}.content.0: Invalid `signature` in `thinking` block")
+
+
+def _check_first_thought(body: Json, messages: list[Json]) -> None:
+    """With a budget of thinking, a turn whose tools were called begins with what was thought."""
+    if cast(Json, body.get("thinking") or {}).get("type") != "enabled":
+        return
+    number = max((n for n, one in enumerate(messages) if one["role"] == "assistant"), default=-1)
+    blocks = _content_of(messages[number]) if number >= 0 else []
+    if any(block.get("type") == "tool_use" for block in blocks) and blocks[0].get("type") not in (
+        "thinking",
+        "redacted_thinking",
+    ):
+        raise Refusal(
+            f"messages.{number}.content.0.type: Expected `thinking` or `redacted_thinking`, but found"
+            f" `{blocks[0].get('type')}`. When `thinking` is enabled, a final `assistant` message must start"
+            " with a thinking block."
+        )
 
 
 def _check_media(messages: list[Json]) -> None:

@@ -159,6 +159,16 @@ class StrictOpenAIChat(_StrictOpenAI):
 class StrictOpenAIResponses(_StrictOpenAI):
     """A double of `POST /v1/responses` that keeps nothing between calls."""
 
+    def __init__(
+        self,
+        script: Sequence[PlainStep | Fault] | Callable[[Json], PlainStep | Fault],
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(script, now_s=now_s)
+        self._thought: set[int] = set()
+        """Answers that began with reasoning."""
+
     def check(self, body: Json) -> None:
         """Refuse what the API refuses. Errors: `Refusal`."""
         _check_common(body, objects(body.get("tools", [])))
@@ -178,6 +188,12 @@ class StrictOpenAIResponses(_StrictOpenAI):
                 continue
             if kind == "function_call":
                 called.append(str(item.get("call_id")))
+                first = re.fullmatch(r"fc_(\d+)_0", str(item.get("id")))
+                if first is not None and int(first[1]) in self._thought and reasoned != f"rs_{first[1]}":
+                    raise Refusal(
+                        f"Item '{item['id']}' of type 'function_call' was provided without its required"
+                        f" 'reasoning' item: 'rs_{first[1]}'."
+                    )
             elif kind == "function_call_output":
                 if item.get("call_id") not in called:
                     raise Refusal(
@@ -213,6 +229,7 @@ class StrictOpenAIResponses(_StrictOpenAI):
         reasoning_tokens = 0
         if "reasoning" in body:
             key = f"rs_{number}"
+            self._thought.add(number)
             output.append({"type": "reasoning", "id": key, "summary": [], "encrypted_content": sign(key)})
             reasoning_tokens = 8
         if text:
