@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ import pytest
 from artelier import Kernel, Limits, ModelReply, ModelRequest, Run, Tenant
 from artelier.ports.model import Delta, ToolCall, Usage
 from artelier.testing import ManualClock
-from artelier.testing.openai_server import Fault, OpenAIServer
+from artelier.testing.openai_server import OpenAIServer
+from artelier.testing.providers.billing import server_sent
 from artelier.tokens import estimate_tokens
 from tests.kernel.stage import PRICE, assert_conserved, drive, events, open_kernel, play, user
 from tests.models.wire_requests import port
@@ -146,16 +146,9 @@ def test_tokens_that_nobody_states_count_towards_a_limit(tmp_path: Path) -> None
 
 
 def test_an_openai_server_that_reports_no_usage_is_marked(tmp_path: Path) -> None:
-    said = {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": TEXT}}],
-    }
-    silent = Fault(
-        kind="answer", headers=(("content-type", "application/json"),), body=json.dumps(said).encode()
-    )
+    piece = {"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": TEXT}}
+    said = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [piece]}
+    silent = server_sent([(None, said), (None, "[DONE]")])
 
     async def scenario() -> None:
         async with OpenAIServer([silent, "good day"]) as server:
