@@ -65,7 +65,7 @@ def check_library(content: Any) -> None:
         check_prompt(value)
 
 
-def check_code(content: Any) -> None:
+def check_code_content(content: Any) -> None:
     """Code as text, or `{code, ...}`."""
     if not isinstance(content, str) and not isinstance(_object(content, "content").get("code"), str):
         _refuse("content", "code as text or under `code`", cast(object, content))
@@ -262,7 +262,7 @@ register_kind(
     Kind(
         name="contract",
         media=TEXT_OR_JSON,
-        check=check_code,
+        check=check_code_content,
         entry="check",
         positional=("caller", "action", "target", "context"),
     )
@@ -271,7 +271,7 @@ register_kind(
     Kind(
         name="reflex",
         media=TEXT_OR_JSON,
-        check=check_code,
+        check=check_code_content,
         default_access="private",
         entry="reflex",
         positional=("context",),

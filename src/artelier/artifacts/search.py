@@ -53,7 +53,9 @@ async def _page(
     )
 
 
-async def find(door: Door, *, text: str, kind: str | None, owner: str | None, limit: int) -> list[Summary]:
+async def find_text(
+    door: Door, *, text: str, kind: str | None, owner: str | None, limit: int
+) -> list[Summary]:
     """Return what a principal may read and the words match, newest first."""
     words = text.casefold().split()
     found: list[Summary] = []
@@ -72,7 +74,7 @@ async def find(door: Door, *, text: str, kind: str | None, owner: str | None, li
     return found
 
 
-async def following(
+async def list_following(
     door: Door, *, kind: str | None, owner: str | None, position: int, limit: int
 ) -> list[Summary]:
     """Return what a principal may read beyond a position, in the order of making."""

@@ -12,7 +12,6 @@ from copy import copy
 from dataclasses import replace
 from typing import Any
 
-from artelier.artifacts import search as text_search
 from artelier.artifacts.access import Bill, account_of, check_principal
 from artelier.artifacts.content import Content, Diff, decoded_content, diff, is_small
 from artelier.artifacts.contracts import Decisions, Interpreter, Verdict
@@ -46,6 +45,7 @@ from artelier.artifacts.queries import (
     versions_after,
 )
 from artelier.artifacts.ref import Ref, check_new_id, substitute
+from artelier.artifacts.search import bounded_asks, find_text, list_following
 from artelier.artifacts.space_session import (
     ATTEMPTS_MAX,
     AccessOutcome,
@@ -173,9 +173,7 @@ class Artifacts:
         self, text: str = "", *, kind: str | None = None, owner: str | None = None, limit: int = 50
     ) -> Summaries:
         """Readable artifacts in which every word occurs, newest first; see `search.py` for its bounds."""
-        return await text_search.find(
-            self._door, text=text, kind=kind, owner=owner, limit=_checked_limit(limit)
-        )
+        return await find_text(self._door, text=text, kind=kind, owner=owner, limit=_checked_limit(limit))
 
     async def list(
         self, *, kind: str | None = None, owner: str | None = None, limit: int = 50, after: str | None = None
@@ -190,9 +188,7 @@ class Artifacts:
             if start is None:
                 raise NotFound(f"no artifact {after}")
             position = start.position
-        return await text_search.following(
-            self._door, kind=kind, owner=owner, position=position, limit=wanted
-        )
+        return await list_following(self._door, kind=kind, owner=owner, position=position, limit=wanted)
 
     async def history(self, id: str, *, after: int = 0, limit: int = PAGE_MAX) -> tuple[VersionInfo, ...]:
         """The versions of an artifact above `after`, oldest first, without content."""
@@ -217,7 +213,7 @@ class Artifacts:
         await door.permit_action(check_new_id(id), "read")
         sources = await sources_of(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
         rows = await derived_from(door.store, door.tenant, door.space, id, limit=PAGE_MAX)
-        page = door._replace(decisions=text_search.bounded_asks(door))
+        page = door._replace(decisions=bounded_asks(door))
         readable = await page.may("read", {row[0] for row in rows})
         return Lineage(
             id=id,

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Literal
 
 from artelier.errors import Conflict, NotFound, ToolFailed
-from artelier.kernel import control_stream
 from artelier.kernel import events as ev
+from artelier.kernel.control_stream import give
 from artelier.kernel.history.fork_lineage import dispatcher_of
 from artelier.kernel.pii_scrubber import is_known, wants_values
 from artelier.kernel.queries.runs import run_row
@@ -95,7 +95,7 @@ async def reconcile(
         payload = {"error": ToolFailed(str(result)).to_wire()}
     elif answer == "probe":
         answer, payload = await _probe(services, tenant, run_id, step)
-    return await control_stream.give(
+    return await give(
         services, tenant.id, run_id, "reconcile", by=by, key=step, choice=answer, payload=payload
     )
 

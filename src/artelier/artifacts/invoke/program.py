@@ -157,7 +157,7 @@ def check_call(program: EntryProgram, args: Mapping[str, Any], interface: object
         )
     schema = _schema(interface)
     needed = program.required | {
-        name for name in _texts(schema.get("required")) if name in program.parameters
+        name for name in _names_in(schema.get("required")) if name in program.parameters
     }
     missing = sorted(needed - set(args))
     if missing:
@@ -171,7 +171,7 @@ def _check_type(name: str, value: object, declared: object) -> None:
     if not isinstance(declared, dict):
         return
     wanted: Any = cast("dict[str, Any]", declared).get("type")
-    names = [wanted] if isinstance(wanted, str) else _texts(wanted)
+    names = [wanted] if isinstance(wanted, str) else _names_in(wanted)
     known = [_TYPES[one] for one in names if one in _TYPES]
     if not known or len(known) < len(names):
         return
@@ -195,7 +195,7 @@ def _schema(interface: object) -> dict[str, Any]:
     return cast("dict[str, Any]", schema) if isinstance(schema, dict) else {}
 
 
-def _texts(value: object) -> list[str]:
+def _names_in(value: object) -> list[str]:
     if not isinstance(value, list):
         return []
     return [item for item in cast("list[object]", value) if isinstance(item, str)]

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from artelier.artifacts import Call, Ref, Tree, Working, account_of, check_principal
-from artelier.artifacts import search as text_search
 from artelier.artifacts.contracts import permit
 from artelier.artifacts.ref import check_new_id
+from artelier.artifacts.search import find_text
 from artelier.artifacts.space_session import Door
 from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.log import Event, Stream
@@ -278,7 +278,7 @@ async def list_found(
     door: Door, *, text: str, kind: str | None, owner: str | None, limit: int
 ) -> list[dict[str, Any]]:
     """`{id, kind, version, owner, prices}` of what the principal of a door finds."""
-    found = await text_search.find(door, text=text, kind=kind, owner=owner, limit=limit)
+    found = await find_text(door, text=text, kind=kind, owner=owner, limit=limit)
     return [
         {
             "id": one.id,
