@@ -62,7 +62,7 @@ from artelier.kernel import replay as replay_run
 from artelier.kernel.erasure import Erasure, Preview, collect, erase, writing_key
 from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.pii_scrubber import RESTORE
-from artelier.kernel.policy import is_granted
+from artelier.kernel.policy import ANY_FOLDER, Workspaces, is_granted
 from artelier.kernel.prompt.cache_forecast import CacheForecast, cache_forecast
 from artelier.kernel.queries import reports
 from artelier.kernel.queries.content import content as read_content
@@ -70,7 +70,6 @@ from artelier.kernel.queries.tenants import patterns_of
 from artelier.kernel.rates import Quotas
 from artelier.kernel.run.detached_runs import DetachedRuns
 from artelier.kernel.tenants.view import erasure_view, personal_view
-from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.ledger import MoneyTransferred, ledger_view
 from artelier.log import Collected, Event, Report, SqliteStore, View, run_stream, verify_store

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from artelier.artifacts.invoke.program import check_entry
+from artelier.artifacts.kinds import check_entry
 from artelier.errors import InvalidArtifact
 from artelier.sandbox import check_code
 from artelier.world.mind_artifacts.prompt import BUILT_IN

@@ -18,7 +18,7 @@ from artelier.artifacts import (
     artifact_stream,
     in_scope,
 )
-from artelier.artifacts.invoke.invocation_store import HeldPrice, Invoker, hold_of
+from artelier.artifacts.invocation_store import HeldPrice, Invoker, hold_of
 from artelier.errors import (
     AccessDenied,
     InsufficientFunds,

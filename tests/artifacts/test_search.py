@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from artelier.artifacts import search
+from artelier.artifacts import space_session
 from artelier.errors import InvalidRequest, NotFound
 from tests.artifacts.places import LEDGER, Place, in_place  # noqa: F401 - the view is verified
 
@@ -90,7 +90,7 @@ def test_content_with_a_price_is_not_searched_for_free(tmp_path: Path) -> None:
 def test_large_content_is_found_by_name_and_not_looked_into(tmp_path: Path) -> None:
     async def story(here: Place) -> None:
         alice = here.as_("alice")
-        await alice.write("big", kind="document", content="needle " + "x" * search.CONTENT_BYTES_MAX)
+        await alice.write("big", kind="document", content="needle " + "x" * space_session.CONTENT_BYTES_MAX)
 
         assert await alice.search("needle") == []
         assert ids(await alice.search("big")) == ["big"]
@@ -101,7 +101,7 @@ def test_large_content_is_found_by_name_and_not_looked_into(tmp_path: Path) -> N
 def test_a_search_looks_into_a_bounded_number_of_artifacts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "CANDIDATES_MAX", 200)
+    monkeypatch.setattr(space_session, "CANDIDATES_MAX", 200)
 
     async def story(here: Place) -> None:
         alice = here.as_("alice")

@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from artelier import Kernel
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.server.app import create_app
 from artelier.server.settings import ServerSettings
 from artelier_offline import OfflineModel

@@ -16,7 +16,7 @@ import pytest
 from artelier import Kernel, Run, ToolContext, happened, not_happened, tool, unsure
 from artelier.app import TenantKernel
 from artelier.errors import Conflict, ToolFailed
-from artelier.kernel.reconciliation import MAY_LAND, NOT_OURS, TOO_OFTEN
+from artelier.kernel.run.crash_recovery import MAY_LAND, NOT_OURS, TOO_OFTEN
 from artelier.kernel.tool_calls.dispatches import Dispatches
 from artelier.process import has_ended, holder, is_own, process_numbers, retire
 from tests.kernel.prober import RUN, code, open_bank, paid

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from artelier.artifacts.invoke.program import program_of
+from artelier.artifacts.kinds import program_of
 from artelier.errors import NotFound
 from artelier.sandbox import MontySandbox
 from artelier.world.mind_artifacts.prompt import BUILT_IN, read_prompt

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from artelier.artifacts.invoke.program import program_of
+from artelier.artifacts.kinds import program_of
 from artelier.errors import ArtelierError
 from artelier.sandbox import CodeProblem, MontySandbox, SandboxError, check_code
 from artelier.sandbox.dialect_check import parse

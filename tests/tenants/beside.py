@@ -19,7 +19,7 @@ from mcp import Client, MCPError
 
 from artelier.agents.loop_registry import kit_of, replay_run
 from artelier.errors import ArtelierError, Flow
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.log import blob_ref
 from artelier.ports.model import ModelRequest
 from artelier.server.mcp import Face

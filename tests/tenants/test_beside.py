@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.server import deps
 from artelier.tools import tool, workspace_tools
 from tests.missions.mission_stage import MISSION

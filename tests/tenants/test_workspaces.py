@@ -15,7 +15,7 @@ from artelier.agents import Worker, resume_run, workspace_agent
 from artelier.cli.settings.file import load_settings
 from artelier.cli.work.up import free_mission, workspaces_of
 from artelier.errors import AccessDenied, Conflict, InvalidConfig, NotFound
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.loops.cycle import WORKSPACE_DENIED
 from artelier.missions.plan.mission_runner import conduct, recorded_job
 from artelier.ports.model import ModelReply, ToolCall

@@ -28,8 +28,8 @@ from artelier.artifacts.events import (
     money_stream,
 )
 from artelier.artifacts.groups.membership import GroupMember, SharedItem, SharedPage
-from artelier.artifacts.invoke.invocation_store import InvocationOutcome, in_scope
-from artelier.artifacts.invoke.invocation_tree import (
+from artelier.artifacts.invocation_store import InvocationOutcome, in_scope
+from artelier.artifacts.invocation_tree import (
     Call,
     InvocationFailed,
     InvocationLimits,

@@ -26,8 +26,7 @@ from artelier.artifacts.access import (
 )
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.events import ArtifactCharged
-from artelier.artifacts.invoke.program import CONTRACT, code_of
-from artelier.artifacts.kinds import kind_named
+from artelier.artifacts.kinds import CONTRACT, code_of, kind_named
 from artelier.artifacts.queries import Standing, VersionRow
 from artelier.artifacts.ref import Ref, safe_repr
 from artelier.artifacts.working_state import Licence, Royalty, Stage, facts_of

@@ -24,8 +24,8 @@ from artelier.artifacts.events import (
     artifact_stream,
 )
 from artelier.artifacts.groups.membership import GroupMember, Groups, SharedPage
-from artelier.artifacts.invoke.invocation_store import InvocationOutcome, Invoker
-from artelier.artifacts.invoke.invocation_tree import (
+from artelier.artifacts.invocation_store import InvocationOutcome, Invoker
+from artelier.artifacts.invocation_tree import (
     InvocationLimits,
     MemorySearch,
     Service,
@@ -45,7 +45,6 @@ from artelier.artifacts.queries import (
     versions_after,
 )
 from artelier.artifacts.ref import Ref, check_new_id, substitute
-from artelier.artifacts.search import bounded_asks, find_text, list_following
 from artelier.artifacts.space_session import (
     ATTEMPTS_MAX,
     AccessOutcome,
@@ -53,7 +52,10 @@ from artelier.artifacts.space_session import (
     KeyOfRun,
     RetentionRules,
     Stages,
+    bounded_asks,
+    find_text,
     first_kept,
+    list_following,
     replace_once,
     too_busy,
 )

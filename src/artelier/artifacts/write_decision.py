@@ -12,8 +12,14 @@ import msgspec
 from artelier.artifacts.access import Access, AccessDecision, AccessPrices, check_prices
 from artelier.artifacts.content import Media, encode_content, is_small
 from artelier.artifacts.events import ArtifactWritten
-from artelier.artifacts.invoke.program import check_interface
-from artelier.artifacts.kinds import Kind, check_content, is_executable, kind_named, known_kinds
+from artelier.artifacts.kinds import (
+    Kind,
+    check_content,
+    check_interface,
+    is_executable,
+    kind_named,
+    known_kinds,
+)
 from artelier.artifacts.queries import Artifact, Provenance, Standing
 from artelier.artifacts.ref import safe_repr
 from artelier.artifacts.space_session import RetentionRules

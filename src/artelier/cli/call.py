@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.brought_tools import BroughtTools
     from artelier.cli.settings.settings import Settings
-    from artelier.kernel.tenants.workspaces import Workspaces
+    from artelier.kernel.policy import Workspaces
     from artelier.ports.telemetry import Telemetry
     from artelier.ports.tool import ToolPort
 

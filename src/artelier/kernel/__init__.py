@@ -15,8 +15,8 @@ from artelier.kernel.prompt.request import SharedPrefix, shared_prefix
 from artelier.kernel.queries.reports import receipt_of, receipts_of
 from artelier.kernel.queries.runs import run_row
 from artelier.kernel.rates import Rate
-from artelier.kernel.reconciliation import reconcile
 from artelier.kernel.run.context import RunCore, find_driver
+from artelier.kernel.run.crash_recovery import reconcile
 from artelier.kernel.run.handle import Run
 from artelier.kernel.run.lifecycle import OpenRun
 from artelier.kernel.run.services import Services, TenantState

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from artelier.app import Kernel
 from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.server import errors, openapi_corrections, pages, routes
 from artelier.server.background_tasks import Driver, errands_of
 from artelier.server.http_server import LoopLag

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from artelier import Kernel, ModelRequest, Policy
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.ports.model import Price
 from artelier.server.app import create_app
 from artelier.server.security.users import Users

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from artelier.app import Kernel
-from artelier.kernel.tenants.workspaces import Workspaces
+from artelier.kernel.policy import Workspaces
 from artelier.log import Event
 from artelier.server.app import create_app
 from artelier.server.security.users import Users, token_hash

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.kernel import Limits, Policy, Rate
+    from artelier.kernel.policy import Workspaces
     from artelier.kernel.rates import Quotas
-    from artelier.kernel.tenants.workspaces import Workspaces
     from artelier.ports.model import Price
     from artelier.ports.tool import ToolPort
     from artelier.tokens.model_info import PartialWindow
@@ -102,7 +102,7 @@ class Settings:
 
     def workspaces(self) -> Workspaces:
         """Return the folders that the tools of each tenant may use. Errors: `InvalidConfig`."""
-        from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
+        from artelier.kernel.policy import ANY_FOLDER, Workspaces
 
         if self.workspace_root is None and not self.workspace_tenants:
             return ANY_FOLDER

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from artelier.app import Kernel, TenantKernel
     from artelier.cli.settings.settings import Settings
-    from artelier.kernel.tenants.workspaces import Workspaces
+    from artelier.kernel.policy import Workspaces
     from artelier.server.security.users import Users
     from artelier.server.settings import ServerSettings
 
@@ -370,7 +370,7 @@ def workspaces_of(
 
     Errors: `InvalidConfig` for a folder that is not there, and for one plain folder of several tenants.
     """
-    from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
+    from artelier.kernel.policy import ANY_FOLDER, Workspaces
 
     plain: list[str] = []
     roots: dict[str, str] = {}

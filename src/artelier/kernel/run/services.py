@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from artelier.clock import Clock
 from artelier.errors import UnknownModel
-from artelier.kernel.policy import Policy
+from artelier.kernel.policy import ANY_FOLDER, Policy, Workspaces
 from artelier.kernel.rates import NO_RATES, Quotas, Rates
 from artelier.kernel.run.pending_steps import Draining
-from artelier.kernel.tenants.workspaces import ANY_FOLDER, Workspaces
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.log import DataKey, LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
 from artelier.plugins import Plugins

@@ -27,8 +27,15 @@ from artelier.kernel.history.step_history import Recorded, TakenElsewhere
 from artelier.kernel.pii_scrubber import wants_values
 from artelier.kernel.policy import RISKS
 from artelier.kernel.prompt.manifest import UNENCODABLE, canonical
-from artelier.kernel.reconciliation import MAY_LAND, NOT_OURS, REDISPATCHES_MAX, TOO_OFTEN, Probed, ask_probe
 from artelier.kernel.run.context import RunCore
+from artelier.kernel.run.crash_recovery import (
+    MAY_LAND,
+    NOT_OURS,
+    REDISPATCHES_MAX,
+    TOO_OFTEN,
+    Probed,
+    ask_probe,
+)
 from artelier.kernel.run.delivery import at_step
 from artelier.kernel.run.pending_steps import OutOfTime
 from artelier.kernel.run.status import Approval, ToolResult

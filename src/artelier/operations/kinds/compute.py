@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from artelier.artifacts.invoke.program import check_entry
+from artelier.artifacts.kinds import check_entry
 from artelier.errors import InvalidArtifact, InvalidRequest
 from artelier.operations.kinds.contract import (
     OperationCall,

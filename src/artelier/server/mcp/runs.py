@@ -17,8 +17,8 @@ from artelier.app import Kernel, TenantKernel
 from artelier.errors import AccessDenied, ArtelierError, Conflict, InvalidArguments, NotFound, QueueFull
 from artelier.ids import fresh_secret
 from artelier.kernel import AgentResult, Limits
+from artelier.kernel.policy import is_within
 from artelier.kernel.run.context import is_final
-from artelier.kernel.tenants.workspaces import is_within
 from artelier.money import format_usd, parse_usd
 from artelier.pii.scrubber_registry import marked_wire
 from artelier.tools import Tool, tool

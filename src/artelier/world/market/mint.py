@@ -17,8 +17,8 @@ from artelier.artifacts import (
 )
 from artelier.artifacts import Ref as TheRef
 from artelier.artifacts.content import canonical_json, decode_content
-from artelier.artifacts.invoke.invocation_store import in_scope
-from artelier.artifacts.invoke.invocation_tree import Admitted, BudgetSpent, Tree
+from artelier.artifacts.invocation_store import in_scope
+from artelier.artifacts.invocation_tree import Admitted, BudgetSpent, Tree
 from artelier.artifacts.kinds import runnable_code
 from artelier.artifacts.queries import Standing, first_written_us
 from artelier.artifacts.ref import ACTORS

@@ -11,7 +11,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from artelier.artifacts.invoke.program import code_of, program_of
+from artelier.artifacts.kinds import code_of, program_of
 from artelier.context import Section, Source, fence
 from artelier.context.builder import shipped_text
 from artelier.errors import InvalidArtifact, InvalidRequest

@@ -11,8 +11,7 @@ from msgspec import Meta
 from artelier.artifacts import Call, Ref, Tree, Working, account_of, check_principal
 from artelier.artifacts.contracts import permit
 from artelier.artifacts.ref import check_new_id
-from artelier.artifacts.search import find_text
-from artelier.artifacts.space_session import Door
+from artelier.artifacts.space_session import Door, find_text
 from artelier.errors import InvalidArguments, InvalidRequest
 from artelier.log import Event, Stream
 from artelier.memory.entries import TEXT_CHARS_MAX

@@ -14,7 +14,7 @@ from msgspec import Meta
 from artelier.artifacts import Call, Ref, Tree, Verdict, Working, judge
 from artelier.artifacts.access import Bill
 from artelier.artifacts.events import ArtifactCharged
-from artelier.artifacts.invoke.invocation_tree import Free
+from artelier.artifacts.invocation_tree import Free
 from artelier.context import Source
 from artelier.errors import ArtelierError, InvalidArguments, InvalidRequest, NotFound
 from artelier.world.mind_artifacts import Skip

@@ -7,7 +7,7 @@ from collections import Counter
 
 import msgspec
 
-from artelier.kernel.reconciliation import REDISPATCHES_MAX
+from artelier.kernel.run.crash_recovery import REDISPATCHES_MAX
 from artelier_lab.torture.checks.audit import Audit
 from artelier_lab.torture.script import Op, Program
 

@@ -17,7 +17,7 @@ from artelier.artifacts.access import PRICE_MAX, Bill, account_of, check_princip
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.contracts import Decisions, judge, part_of, version_at
 from artelier.artifacts.events import ArtifactHeld, ArtifactInvoked, artifact_stream, money_stream
-from artelier.artifacts.invoke.invocation_tree import (
+from artelier.artifacts.invocation_tree import (
     Admitted,
     BudgetSpent,
     Call,

@@ -17,8 +17,7 @@ from artelier.artifacts.access import Bill, account_of, check_principal
 from artelier.artifacts.content import canonical_json, decode_content
 from artelier.artifacts.contracts import WALL, Decisions, Gate, Interpreter, Verdict, judge, version_at
 from artelier.artifacts.events import ArtifactInvoked
-from artelier.artifacts.invoke.program import EntryProgram, check_call, program_of
-from artelier.artifacts.kinds import runnable_code
+from artelier.artifacts.kinds import EntryProgram, check_call, program_of, runnable_code
 from artelier.artifacts.queries import Standing
 from artelier.artifacts.ref import ACTORS, Ref, check_new_id
 from artelier.artifacts.working_state import Stage, Working

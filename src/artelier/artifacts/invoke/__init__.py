@@ -1,1 +1,0 @@
-"""Executable artifacts: programs, and the trees of their invocations."""
