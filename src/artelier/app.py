@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
 from functools import partial
 from pathlib import Path
@@ -136,6 +136,8 @@ class Kernel:
         self._controls_seen = 0
         self._unlisten = store.listen(self._on_commit)
         self._loops: set[asyncio.AbstractEventLoop] = set()
+        self._runner: asyncio.Runner | None = None
+        """The event loop of `run_sync`, once it was used."""
 
     @classmethod
     def open(
@@ -244,6 +246,21 @@ class Kernel:
     def tasks(self) -> Tasks:
         """The tasks of the default tenant; of another: `kernel.for_tenant(tenant).tasks`."""
         return self.for_tenant().tasks
+
+    def run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine over this kernel returns, for scripts that have no event loop.
+
+        `kernel.run_sync(agent.run(...))`. All of a kernel's calls share one loop, which `close` ends.
+        Errors: its own; `InvalidRequest` where a loop is running.
+        """
+        if _is_in_loop():
+            work.close()
+            raise InvalidRequest(
+                "run_sync is for code without an event loop", hint="Await what you have given it."
+            )
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(work)
 
     async def run_agent(
         self, agent_id: str, *, tenant: Tenant | str | None = None, on_wait: str = "await"
@@ -398,13 +415,21 @@ class Kernel:
 
     async def aclose(self) -> None:
         """Leave detached runs resumable, then close."""
+        await self._let_go()
+        self.close()
+
+    async def _let_go(self) -> None:
+        """End what belongs to an event loop."""
         await self._detached.aclose()
         await self.models.aclose()
         await self.sandbox.close()
-        self.close()
 
     def close(self) -> None:
         """Commit what is queued and close the store."""
+        runner, self._runner = self._runner, None
+        if runner is not None and not _is_in_loop():
+            with runner:
+                runner.run(self._let_go())
         self._unlisten()
         for loop, task in tuple(self._renewing.items()):
             if not task.done():
@@ -424,6 +449,15 @@ class Kernel:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _is_in_loop() -> bool:
+    """Return True where an event loop is running in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def read_stream(stream: ModelStream, on_delta: Callable[[str], None]) -> ModelResult:

@@ -162,8 +162,9 @@ def openai_error(error: ArtelierError) -> tuple[int, dict[str, Any]]:
     status, kind, code = found[1:] if found is not None else (status_of(error), "", "")
     expected = f"; expected {own['expected']}" if own["expected"] is not None else ""
     got = f", got {own['got']}" if own["got"] is not None else ""
+    said = f"{own['message']}{expected}{got}".rstrip(".")
     told = {
-        "message": f"{own['message']}{expected}{got}. {own['hint'] or ''}".strip(),
+        "message": f"{said}. {own['hint'] or ''}".strip(),
         "type": kind or ("server_error" if status >= 500 else "invalid_request_error"),
         "param": error.facts.get("param"),
         "code": code or own["code"],

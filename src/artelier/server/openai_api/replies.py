@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any
+
+import msgspec
 
 from artelier.kernel import ModelResult
 from artelier.ports.model import ToolCall, Usage
@@ -18,6 +18,15 @@ FINISHES = {
     "cut": "length",
     "content_filter": "content_filter",
 }
+
+
+class AnswerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What this server knows besides: where an answer is recorded, and its price."""
+
+    run_id: str
+    step: str
+    cost_microusd: int
+    replayed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +51,10 @@ class Answer:
         return sha256(f"{self.run_id}:{self.key}".encode()).hexdigest()[:24]
 
     @property
-    def facts(self) -> dict[str, Any]:
-        """What this server knows besides: where the answer is recorded, and its price."""
-        return {
-            "run_id": self.run_id,
-            "step": self.key,
-            "cost_microusd": self.cost_microusd,
-            "replayed": self.replayed,
-        }
+    def facts(self) -> AnswerFacts:
+        return AnswerFacts(
+            run_id=self.run_id, step=self.key, cost_microusd=self.cost_microusd, replayed=self.replayed
+        )
 
     @property
     def headers(self) -> dict[str, str]:
@@ -75,28 +80,93 @@ def answer_of(result: ModelResult, *, run_id: str, model: str, created_s: int) -
     )
 
 
-def completion(answer: Answer) -> dict[str, Any]:
-    """Return a `chat.completion`."""
-    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None}
-    if answer.tool_calls:
-        message["tool_calls"] = [wire_call(one) for one in answer.tool_calls]
-    elif message["content"] is None:
-        message["content"] = ""
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": answer.finish}
-    return {
-        **_head(answer, "chat.completion"),
-        "choices": [choice],
-        "usage": usage_of(answer.usage),
-        "artelier": answer.facts,
-    }
+# The wire
 
 
-def wire_call(call: ToolCall) -> dict[str, Any]:
-    return {
-        "id": call.id,
-        "type": "function",
-        "function": {"name": call.name, "arguments": arguments_text(call)},
-    }
+class CachedTokens(msgspec.Struct, frozen=True, kw_only=True):
+    cached_tokens: int
+
+
+class ReasoningTokens(msgspec.Struct, frozen=True, kw_only=True):
+    reasoning_tokens: int
+
+
+class CompletionUsage(msgspec.Struct, frozen=True, kw_only=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    prompt_tokens_details: CachedTokens
+    completion_tokens_details: ReasoningTokens
+
+
+class CalledFunction(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    arguments: str
+
+
+class WireCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a tool; in a stream it has its `index`."""
+
+    id: str
+    function: CalledFunction
+    type: str = "function"
+    index: int | msgspec.UnsetType = msgspec.UNSET
+
+    def at(self, index: int) -> WireCall:
+        return msgspec.structs.replace(self, index=index)
+
+
+class WireMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message, or what a chunk adds to it."""
+
+    role: str | msgspec.UnsetType = msgspec.UNSET
+    content: str | msgspec.UnsetType | None = msgspec.UNSET
+    refusal: msgspec.UnsetType | None = msgspec.UNSET
+    tool_calls: list[WireCall] | msgspec.UnsetType = msgspec.UNSET
+
+
+class WireChoice(msgspec.Struct, frozen=True, kw_only=True):
+    index: int = 0
+    message: WireMessage | msgspec.UnsetType = msgspec.UNSET
+    delta: WireMessage | msgspec.UnsetType = msgspec.UNSET
+    logprobs: None = None
+    finish_reason: str | None = None
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A `chat.completion`, or a chunk of one."""
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[WireChoice]
+    usage: CompletionUsage | msgspec.UnsetType = msgspec.UNSET
+    artelier: AnswerFacts | msgspec.UnsetType = msgspec.UNSET
+
+
+def completion(answer: Answer) -> Completion:
+    """Return an answer as a `chat.completion`."""
+    calls = [wire_call(one) for one in answer.tool_calls]
+    message = WireMessage(
+        role="assistant",
+        content=answer.text if answer.text or not calls else None,
+        refusal=None,
+        tool_calls=calls or msgspec.UNSET,
+    )
+    return Completion(
+        id=f"chatcmpl-{answer.id}",
+        object="chat.completion",
+        created=answer.created_s,
+        model=answer.model,
+        choices=[WireChoice(message=message, finish_reason=answer.finish)],
+        usage=usage_of(answer.usage),
+        artelier=answer.facts,
+    )
+
+
+def wire_call(call: ToolCall) -> WireCall:
+    return WireCall(id=call.id, function=CalledFunction(name=call.name, arguments=arguments_text(call)))
 
 
 def arguments_text(call: ToolCall) -> str:
@@ -106,35 +176,37 @@ def arguments_text(call: ToolCall) -> str:
     return json.dumps(call.arguments, ensure_ascii=False, separators=(",", ":"))
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def usage_of(usage: Usage) -> CompletionUsage:
     sent, came = usage.prompt_tokens, usage.output_tokens
-    return {
-        "prompt_tokens": sent,
-        "completion_tokens": came,
-        "total_tokens": sent + came,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_input_tokens},
-        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-    }
-
-
-def _head(answer: Answer, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{answer.id}", "object": kind, "created": answer.created_s, "model": answer.model}
+    return CompletionUsage(
+        prompt_tokens=sent,
+        completion_tokens=came,
+        total_tokens=sent + came,
+        prompt_tokens_details=CachedTokens(cached_tokens=usage.cached_input_tokens),
+        completion_tokens_details=ReasoningTokens(reasoning_tokens=usage.reasoning_tokens),
+    )
 
 
 class CompletionChunks:
     """The pieces of one streamed completion, in the order in which a client wants them."""
 
     def __init__(self, head: Answer, *, wants_usage: bool) -> None:
-        self._head = head
+        self._head = Completion(
+            id=f"chatcmpl-{head.id}",
+            object="chat.completion.chunk",
+            created=head.created_s,
+            model=head.model,
+            choices=[],
+        )
         self._wants_usage = wants_usage
         self._sent = ""
 
     def begin(self) -> bytes:
-        return self._chunk({"role": "assistant", "content": ""})
+        return self._chunk(WireMessage(role="assistant", content=""))
 
     def delta(self, text: str) -> bytes:
         self._sent += text
-        return self._chunk({"content": text})
+        return self._chunk(WireMessage(content=text))
 
     def end(self, answer: Answer) -> list[bytes]:
         """Return the rest of the text, calls of tools, why it ended, usage if it was wished, and the end."""
@@ -142,24 +214,32 @@ class CompletionChunks:
         if answer.text.startswith(self._sent) and (rest := answer.text[len(self._sent) :]):
             found.append(self.delta(rest))
         for index, call in enumerate(answer.tool_calls):
-            found.append(self._chunk({"tool_calls": [{"index": index, **wire_call(call)}]}))
-        found.append(self._chunk({}, finish=answer.finish, facts=answer.facts))
+            found.append(self._chunk(WireMessage(tool_calls=[wire_call(call).at(index)])))
+        found.append(self._chunk(WireMessage(), finish=answer.finish, facts=answer.facts))
         if self._wants_usage:
-            found.append(frame({**_head(self._head, CHUNK), "choices": [], "usage": usage_of(answer.usage)}))
+            found.append(frame(msgspec.structs.replace(self._head, usage=usage_of(answer.usage))))
         return [*found, b"data: [DONE]\n\n"]
 
     def _chunk(
-        self, delta: Mapping[str, Any], *, finish: str | None = None, facts: Mapping[str, Any] | None = None
+        self, delta: WireMessage, *, finish: str | None = None, facts: AnswerFacts | None = None
     ) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        more: dict[str, Any] = {} if facts is None else {"artelier": facts}
-        return frame({**_head(self._head, CHUNK), "choices": [choice], **more})
+        choice = WireChoice(delta=delta, finish_reason=finish)
+        return frame(
+            msgspec.structs.replace(
+                self._head, choices=[choice], artelier=msgspec.UNSET if facts is None else facts
+            )
+        )
 
 
-CHUNK = "chat.completion.chunk"
+def body_of(value: object) -> bytes:
+    """Return the JSON of a wire value. What is no Unicode is replaced."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, msgspec.MsgspecError):  # half a character, which a model may write
+        plain = msgspec.to_builtins(value, str_keys=True)
+        return json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def frame(value: Mapping[str, Any], *, event: str = "") -> bytes:
-    """Return one server-sent event. What is no Unicode is replaced."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return (f"event: {event}\n".encode() if event else b"") + b"data: " + text + b"\n\n"
+def frame(value: object, *, event: str = "") -> bytes:
+    """Return one server-sent event."""
+    return (f"event: {event}\n".encode() if event else b"") + b"data: " + body_of(value) + b"\n\n"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
+import msgspec
 from pydantic import Field, ValidationError
 
 from artelier.ports.model import ChatMessage, ToolCall, ToolSchema
-from artelier.server.openai_api.replies import Answer, arguments_text, frame
+from artelier.server.openai_api.replies import (
+    Answer,
+    AnswerFacts,
+    CachedTokens,
+    ReasoningTokens,
+    arguments_text,
+    frame,
+)
 from artelier.server.openai_api.requests import (
     MESSAGES_MAX,
     AskedCall,
@@ -166,69 +174,105 @@ def _schema_of(text: _Text | None) -> dict[str, Any] | None:
 # Answers
 
 
-def response(answer: Answer, *, status: str = "completed") -> dict[str, Any]:
-    """Return a `response`; it is not kept under its id."""
+class OutputText(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of text of a message."""
+
+    text: str
+    type: str = "output_text"
+    annotations: tuple[()] = ()
+    logprobs: tuple[()] = ()
+
+
+class MessageItem(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    status: str
+    content: list[OutputText]
+    type: str = "message"
+    role: str = "assistant"
+
+
+class CallItem(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    call_id: str
+    name: str
+    arguments: str
+    status: str
+    type: str = "function_call"
+
+
+class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True):
+    input_tokens: int
+    input_tokens_details: CachedTokens
+    output_tokens: int
+    output_tokens_details: ReasoningTokens
+    total_tokens: int
+
+
+class CutDetails(msgspec.Struct, frozen=True, kw_only=True):
+    reason: str = "max_output_tokens"
+
+
+class WireResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A `response`; it is not kept under its id."""
+
+    id: str
+    created_at: int
+    model: str
+    status: str
+    output: list[MessageItem | CallItem]
+    usage: ResponseUsage
+    artelier: AnswerFacts
+    incomplete_details: CutDetails | None = None
+    object: str = "response"
+    error: None = None
+    instructions: None = None
+    metadata: dict[str, str] = {}
+    parallel_tool_calls: bool = True
+    tool_choice: str = "auto"
+    tools: tuple[()] = ()
+    temperature: None = None
+    top_p: None = None
+    store: bool = False
+
+
+def response(answer: Answer, *, is_begun: bool = False) -> WireResponse:
+    """Return an answer as a `response`; `is_begun`: nothing of it is there yet."""
     is_cut = answer.finish == "length"
     usage = answer.usage
-    return {
-        "id": f"resp_{answer.id}",
-        "object": "response",
-        "created_at": answer.created_s,
-        "model": answer.model,
-        "status": "incomplete" if is_cut and status == "completed" else status,
-        "error": None,
-        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
-        "instructions": None,
-        "metadata": {},
-        "output": _output(answer) if status != "in_progress" else [],
-        "parallel_tool_calls": True,
-        "tool_choice": "auto",
-        "tools": [],
-        "temperature": None,
-        "top_p": None,
-        "store": False,
-        "usage": {
-            "input_tokens": usage.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": usage.cached_input_tokens},
-            "output_tokens": usage.output_tokens,
-            "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
-            "total_tokens": usage.prompt_tokens + usage.output_tokens,
-        },
-        "artelier": answer.facts,
-    }
+    return WireResponse(
+        id=f"resp_{answer.id}",
+        created_at=answer.created_s,
+        model=answer.model,
+        status="in_progress" if is_begun else "incomplete" if is_cut else "completed",
+        incomplete_details=CutDetails() if is_cut else None,
+        output=[] if is_begun else _output(answer),
+        usage=ResponseUsage(
+            input_tokens=usage.prompt_tokens,
+            input_tokens_details=CachedTokens(cached_tokens=usage.cached_input_tokens),
+            output_tokens=usage.output_tokens,
+            output_tokens_details=ReasoningTokens(reasoning_tokens=usage.reasoning_tokens),
+            total_tokens=usage.prompt_tokens + usage.output_tokens,
+        ),
+        artelier=answer.facts,
+    )
 
 
-def _output(answer: Answer) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
+def _output(answer: Answer) -> list[MessageItem | CallItem]:
+    items: list[MessageItem | CallItem] = []
     if answer.text or not answer.tool_calls:
-        items.append(_message_item(answer, answer.text, status="completed"))
+        text = OutputText(text=answer.text)
+        items.append(MessageItem(id=f"msg_{answer.id}", status="completed", content=[text]))
     for index, call in enumerate(answer.tool_calls):
         items.append(
-            {
-                "type": "function_call",
-                "id": f"fc_{answer.id}_{index}",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": arguments_text(call),
-                "status": "completed",
-            }
+            CallItem(
+                id=f"fc_{answer.id}_{index}",
+                call_id=call.id,
+                name=call.name,
+                arguments=arguments_text(call),
+                status="completed",
+            )
         )
     return items
-
-
-def _message_item(answer: Answer, text: str, *, status: str) -> dict[str, Any]:
-    content = [_text_piece(text)] if status == "completed" else []
-    return {
-        "type": "message",
-        "id": f"msg_{answer.id}",
-        "role": "assistant",
-        "status": status,
-        "content": content,
-    }
-
-
-def _text_piece(text: str) -> dict[str, Any]:
-    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
 class ResponseEvents:
@@ -236,12 +280,13 @@ class ResponseEvents:
 
     def __init__(self, head: Answer) -> None:
         self._head = head
+        self._item_id = f"msg_{head.id}"
         self._number = 0
         self._sent = ""
         self._has_item = False
 
     def begin(self) -> bytes:
-        shown = response(self._head, status="in_progress")
+        shown = response(self._head, is_begun=True)
         return self._event("response.created", response=shown) + self._event(
             "response.in_progress", response=shown
         )
@@ -249,52 +294,46 @@ class ResponseEvents:
     def delta(self, text: str) -> bytes:
         found = b"" if self._has_item else self._begin_item()
         self._sent += text
-        return found + self._event("response.output_text.delta", **self._place, delta=text, logprobs=[])
+        return found + self._text_event("response.output_text.delta", delta=text, logprobs=())
 
     def end(self, answer: Answer) -> list[bytes]:
+        """Return the rest of the text, calls of tools, and the whole response."""
         found: list[bytes] = []
         if answer.text.startswith(self._sent) and (rest := answer.text[len(self._sent) :]):
             found.append(self.delta(rest))
         elif not answer.tool_calls and not self._has_item:
             found.append(self._begin_item())
-        items = _output(answer)
         if self._has_item:
-            place = self._place
-            found.append(self._event("response.output_text.done", **place, text=answer.text, logprobs=[]))
-            found.append(self._event("response.content_part.done", **place, part=_text_piece(answer.text)))
-        for index, item in enumerate(items):
-            if item["type"] == "function_call":
-                begun = {**item, "arguments": "", "status": "in_progress"}
-                at = {"item_id": item["id"], "output_index": index}
-                found.append(self._event("response.output_item.added", output_index=index, item=begun))
-                found.append(
-                    self._event("response.function_call_arguments.delta", **at, delta=item["arguments"])
-                )
-                found.append(
-                    self._event(
-                        "response.function_call_arguments.done",
-                        **at,
-                        name=item["name"],
-                        arguments=item["arguments"],
-                    )
-                )
+            piece = OutputText(text=answer.text)
+            found.append(self._text_event("response.output_text.done", text=answer.text, logprobs=()))
+            found.append(self._text_event("response.content_part.done", part=piece))
+        for index, item in enumerate(_output(answer)):
+            if isinstance(item, CallItem):
+                found += self._call_events(index, item)
             found.append(self._event("response.output_item.done", output_index=index, item=item))
         whole = response(answer)
-        kind = "response.incomplete" if whole["status"] == "incomplete" else "response.completed"
-        return [*found, self._event(kind, response=whole)]
+        return [*found, self._event(f"response.{whole.status}", response=whole)]
 
-    @property
-    def _place(self) -> dict[str, Any]:
-        return {"item_id": f"msg_{self._head.id}", "output_index": 0, "content_index": 0}
+    def _call_events(self, index: int, item: CallItem) -> list[bytes]:
+        begun = msgspec.structs.replace(item, arguments="", status="in_progress")
+        place = {"item_id": item.id, "output_index": index}
+        kind = "response.function_call_arguments"
+        return [
+            self._event("response.output_item.added", output_index=index, item=begun),
+            self._event(f"{kind}.delta", **place, delta=item.arguments),
+            self._event(f"{kind}.done", **place, name=item.name, arguments=item.arguments),
+        ]
 
     def _begin_item(self) -> bytes:
         self._has_item = True
-        item = _message_item(self._head, "", status="in_progress")
-        return self._event("response.output_item.added", output_index=0, item=item) + self._event(
-            "response.content_part.added", **self._place, part=_text_piece("")
-        )
+        item = MessageItem(id=self._item_id, status="in_progress", content=[])
+        added = self._event("response.output_item.added", output_index=0, item=item)
+        return added + self._text_event("response.content_part.added", part=OutputText(text=""))
 
-    def _event(self, kind: str, **fields: Any) -> bytes:
-        value: Mapping[str, Any] = {"type": kind, "sequence_number": self._number, **fields}
+    def _text_event(self, kind: str, **fields: object) -> bytes:
+        return self._event(kind, item_id=self._item_id, output_index=0, content_index=0, **fields)
+
+    def _event(self, kind: str, **fields: object) -> bytes:
+        value = {"type": kind, "sequence_number": self._number, **fields}
         self._number += 1
         return frame(value, event=kind)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
+import msgspec
 from fastapi import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import ArtelierError, Flow, LimitReached, NotFound
@@ -17,7 +18,7 @@ from artelier.server.errors import openai_error
 from artelier.server.live.hub import EventStream, Hub, beating
 from artelier.server.openai_api.calls import SessionCounts, call_model, now_s, place_of, stream_model
 from artelier.server.openai_api.chats import chat_of, names_of, turn
-from artelier.server.openai_api.replies import Answer, CompletionChunks, completion, frame
+from artelier.server.openai_api.replies import Answer, CompletionChunks, body_of, completion, frame
 from artelier.server.openai_api.requests import AGENTS, AskedCall, read_completion
 from artelier.server.openai_api.responses import ResponseEvents, read_response, response
 from artelier.server.routes import resource
@@ -39,25 +40,43 @@ class Pieces(Protocol):
 
 
 @router.get("/models")
-async def list_models(desk: Desk, actor: Actor, setup: Setup) -> JSONResponse:
+async def list_models(desk: Desk, actor: Actor, setup: Setup) -> Response:
     """The model of this server, and chats and profiles as `artelier/<name>`."""
     names = [setup.model, *(f"{AGENTS}{one}" for one in await names_of(desk, actor))]
-    return JSONResponse({"object": "list", "data": [_model(one) for one in dict.fromkeys(names)]})
+    return _json(ModelsShown(data=[_model(one) for one in dict.fromkeys(names)]))
 
 
 @router.get("/models/{name:path}")
-async def show_model(desk: Desk, kernel: Core, actor: Actor, name: str) -> JSONResponse:
+async def show_model(desk: Desk, kernel: Core, actor: Actor, name: str) -> Response:
     """One of them. Errors: `NotFound`, `UnknownModel`."""
     if not name.startswith(AGENTS):
         kernel.models.resolve(name)
     elif name.removeprefix(AGENTS) not in await names_of(desk, actor):
         raise NotFound(f"there is no model {name[:80]!r}", hint="GET /v1/models lists them.")
-    return JSONResponse(_model(name))
+    return _json(_model(name))
 
 
-def _model(name: str) -> dict[str, Any]:
+class ModelShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A model, or a chat or profile that is talked to like one."""
+
+    id: str
+    owned_by: str
+    object: str = "model"
+    created: int = 0
+
+
+class ModelsShown(msgspec.Struct, frozen=True, kw_only=True):
+    data: list[ModelShown]
+    object: str = "list"
+
+
+def _json(value: object, *, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(body_of(value), media_type="application/json", headers=headers)
+
+
+def _model(name: str) -> ModelShown:
     owner = "artelier" if name.startswith(AGENTS) or ":" not in name else name.partition(":")[0]
-    return {"id": name, "object": "model", "created": 0, "owned_by": owner}
+    return ModelShown(id=name, owned_by=owner)
 
 
 @router.post("/chat/completions")
@@ -70,7 +89,7 @@ async def complete(
     exchange = Exchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
-        return JSONResponse(completion(answer), headers=answer.headers)
+        return _json(completion(answer), headers=answer.headers)
     return await exchange.stream(
         asked, body, lambda head: CompletionChunks(head, wants_usage=asked.wants_usage)
     )
@@ -86,7 +105,7 @@ async def respond(
     exchange = Exchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
-        return JSONResponse(response(answer), headers=answer.headers)
+        return _json(response(answer), headers=answer.headers)
     return await exchange.stream(asked, body, ResponseEvents)
 
 
