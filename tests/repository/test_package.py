@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -18,8 +19,8 @@ NEEDED = ("pyproject.toml", "README.md", "LICENSE", "web/hatch_build.py", "src")
 pytestmark = pytest.mark.slow
 
 
-def build(root: Path, to: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(to)]
+def build(root: Path, to: Path, *, target: str = "wheel") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(to)]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
 
@@ -53,6 +54,22 @@ def test_a_wheel_holds_the_application_and_all_data_files(tmp_path: Path) -> Non
     }
     assert data <= names
     assert {"artelier/server/static/index.html", "artelier/server/static/assets/main.js"} <= names
+
+
+def test_a_source_distribution_holds_the_application_so_that_installing_needs_no_node(tmp_path: Path) -> None:
+    root = copied(tmp_path / "tree")
+    (root / STATIC).mkdir(parents=True)
+    (root / STATIC / "index.html").write_text("<!doctype html>")
+    assert build(root, tmp_path / "dist", target="sdist").returncode == 0
+
+    with tarfile.open(next((tmp_path / "dist").glob("*.tar.gz"))) as archive:
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    [source] = (tmp_path / "unpacked").iterdir()
+    built = build(source, tmp_path / "wheel")
+
+    assert built.returncode == 0, built.stderr
+    with ZipFile(next((tmp_path / "wheel").glob("*.whl"))) as wheel:
+        assert "artelier/server/static/index.html" in wheel.namelist()
 
 
 def test_a_wheel_without_the_application_is_refused(tmp_path: Path) -> None:

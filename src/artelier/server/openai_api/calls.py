@@ -24,7 +24,7 @@ from artelier.kernel import ModelResult
 from artelier.kernel.queries.steps import step_of
 from artelier.log.blobs import make_blob
 from artelier.ports.model import ModelReply
-from artelier.server.openai_api.replies import Answer, answer_of
+from artelier.server.openai_api.replies import ProgramAnswer, answer_of
 from artelier.server.openai_api.requests import AskedCall
 
 RUN = "artelier-run"
@@ -39,12 +39,12 @@ ATTEMPTS_MAX = 100
 UNHASHED = frozenset(("stream", "stream_options"))
 """Members of a body that change how an answer comes, and not what it is."""
 PIECES_MAX = 10_000
-"""Pieces that wait for a client; a slower one is given them joined at the end."""
+"""AnswerPieces that wait for a client; a slower one is given them joined at the end."""
 
 
 @dataclass(slots=True)
 class SessionCounts:
-    """How often each session of a program has asked the same body; `app.state.openai_sessions`."""
+    """Counts of equal bodies by session of a program; `app.state.openai_sessions`."""
 
     _sessions: OrderedDict[tuple[str, str, str], Counter[str]] = field(
         default_factory=OrderedDict[tuple[str, str, str], Counter[str]]
@@ -65,7 +65,7 @@ class SessionCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CallPlace:
     """The step that a call is."""
 
     run_id: str
@@ -76,11 +76,11 @@ class Place:
 
 async def place_of(
     desk: TenantKernel, counts: SessionCounts, headers: Mapping[str, str], body: bytes
-) -> Place:
+) -> CallPlace:
     """Return where a call is recorded. Errors: `InvalidRequest` for a name that no run can have."""
     run_id, session = headers.get(RUN, "").strip(), headers.get(SESSION, "").strip()
     if not run_id:
-        return Place(run_id=f"openai-{token_hex(8)}", key="call", is_kept=False)
+        return CallPlace(run_id=f"openai-{token_hex(8)}", key="call", is_kept=False)
     check_run_id(run_id)
     if len(session) > SESSION_CHARS_MAX:
         raise InvalidRequest(
@@ -89,7 +89,9 @@ async def place_of(
     digest = await _digest(desk, body)
     is_retry = headers.get(RETRY, "0") not in ("", "0")
     number = counts.ordinal(desk.id, run_id, session, digest, is_retry=is_retry)
-    return Place(run_id=run_id, key=await _open_key(desk, run_id, f"call-{digest}-{number}"), is_kept=True)
+    return CallPlace(
+        run_id=run_id, key=await _open_key(desk, run_id, f"call-{digest}-{number}"), is_kept=True
+    )
 
 
 async def _digest(desk: TenantKernel, body: bytes) -> str:
@@ -112,7 +114,7 @@ async def _open_key(desk: TenantKernel, run_id: str, base: str) -> str:
     )
 
 
-async def call_model(kernel: Kernel, desk: TenantKernel, asked: AskedCall, place: Place) -> Answer:
+async def call_model(kernel: Kernel, desk: TenantKernel, asked: AskedCall, place: CallPlace) -> ProgramAnswer:
     """Return the answer of a model. Errors: those of `Run.step_model`."""
     try:
         result = await _work(kernel, desk, asked, place, on_delta=None)
@@ -122,8 +124,8 @@ async def call_model(kernel: Kernel, desk: TenantKernel, asked: AskedCall, place
 
 
 async def stream_model(
-    kernel: Kernel, desk: TenantKernel, asked: AskedCall, place: Place
-) -> AsyncGenerator[str | Answer]:
+    kernel: Kernel, desk: TenantKernel, asked: AskedCall, place: CallPlace
+) -> AsyncGenerator[str | ProgramAnswer]:
     """Yield pieces of text as they come, and the answer last.
 
     If nobody reads on, the call is cut off and its run cancelled; one of a run that the program named goes
@@ -160,7 +162,7 @@ async def _work(
     kernel: Kernel,
     desk: TenantKernel,
     asked: AskedCall,
-    place: Place,
+    place: CallPlace,
     *,
     on_delta: Callable[[str], None] | None,
 ) -> ModelResult:
@@ -187,7 +189,7 @@ def _forget(work: asyncio.Future[ModelResult]) -> None:
         work.exception()  # it is recorded; nobody waits for it here
 
 
-def _options(asked: AskedCall, place: Place) -> dict[str, Any]:
+def _options(asked: AskedCall, place: CallPlace) -> dict[str, Any]:
     return {
         "model": asked.model,
         "messages": asked.messages,
@@ -202,11 +204,13 @@ def now_s(desk: TenantKernel) -> int:
     return desk.services.clock.now_us() // 1_000_000
 
 
-def _answer(desk: TenantKernel, asked: AskedCall, place: Place, result: ModelResult) -> Answer:
+def _answer(desk: TenantKernel, asked: AskedCall, place: CallPlace, result: ModelResult) -> ProgramAnswer:
     return answer_of(result, run_id=place.run_id, model=asked.model, created_s=now_s(desk))
 
 
-def _misfitting(desk: TenantKernel, asked: AskedCall, place: Place, error: OutputInvalid) -> Answer:
+def _misfitting(
+    desk: TenantKernel, asked: AskedCall, place: CallPlace, error: OutputInvalid
+) -> ProgramAnswer:
     """Return an answer that does not fit its schema: this client's program looks for itself.
 
     Errors: the same, if there is no answer.

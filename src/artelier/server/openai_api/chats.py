@@ -20,7 +20,7 @@ from artelier.operations.profile.store import KIND
 from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands
 from artelier.server.openai_api.calls import RUN, now_s
-from artelier.server.openai_api.replies import Answer
+from artelier.server.openai_api.replies import ProgramAnswer
 from artelier.server.openai_api.requests import AskedCall, refuse
 from artelier.server.routes.chats.sessions import start_turn
 from artelier.server.routes.operator import artifacts_of
@@ -89,7 +89,7 @@ def words_of(asked: AskedCall) -> str:
     return said_text(last.text)
 
 
-async def turn(session: Session, errands: Errands, asked: AskedCall) -> AsyncGenerator[str | Answer]:
+async def turn(session: Session, errands: Errands, asked: AskedCall) -> AsyncGenerator[str | ProgramAnswer]:
     """Yield pieces of the reply, and the answer last. The turn goes on without its reader.
 
     A reply that was asked for again is given whole at the end. Errors: `TurnFailed`; those of `Session.ask`.
@@ -108,21 +108,23 @@ async def turn(session: Session, errands: Errands, asked: AskedCall) -> AsyncGen
             elif item.type == "run.suspended":
                 raise TurnFailed(
                     f"the turn waits: it is {item.data.get('status', 'waiting')}",
-                    hint=f"Answer it in Mission Control: run {run_id}.",
+                    hint=f"ProgramAnswer it in Mission Control: run {run_id}.",
                 )
             elif item.type == "run.finished":
                 yield await _answer(session, asked, run_id, item.data)
                 return
 
 
-async def _answer(session: Session, asked: AskedCall, run_id: str, end: Mapping[str, object]) -> Answer:
+async def _answer(
+    session: Session, asked: AskedCall, run_id: str, end: Mapping[str, object]
+) -> ProgramAnswer:
     reply = await session.reply(run_id)
     if reply is None or end["status"] == "failed":
         why = end.get("message") or end.get("reason") or end["status"]
         raise TurnFailed(f"the turn has no answer: {why}"[:500], hint=f"Look at run {run_id}.")
     shown = await session.desk.show(run_id)
     usage = shown["usage"]
-    return Answer(
+    return ProgramAnswer(
         run_id=run_id,
         key="reply",
         model=asked.model,

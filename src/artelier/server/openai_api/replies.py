@@ -21,7 +21,7 @@ FINISHES = {
 
 
 class AnswerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What this server knows besides: where an answer is recorded, and its price."""
+    """The place where an answer is recorded, and its price: what only this server knows."""
 
     run_id: str
     step: str
@@ -30,7 +30,7 @@ class AnswerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ProgramAnswer:
     """One answer, of a model or of a chat."""
 
     run_id: str
@@ -61,12 +61,12 @@ class Answer:
         return {"Artelier-Run": self.run_id, "Artelier-Replayed": "true" if self.replayed else "false"}
 
 
-def answer_of(result: ModelResult, *, run_id: str, model: str, created_s: int) -> Answer:
+def answer_of(result: ModelResult, *, run_id: str, model: str, created_s: int) -> ProgramAnswer:
     """Return the answer of a model step."""
     text = result.text
     if not text and result.output is not None and not result.tool_calls:
         text = json.dumps(result.output, ensure_ascii=False, separators=(",", ":"))
-    return Answer(
+    return ProgramAnswer(
         run_id=run_id,
         key=result.key,
         model=model,
@@ -145,7 +145,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     artelier: AnswerFacts | msgspec.UnsetType = msgspec.UNSET
 
 
-def completion(answer: Answer) -> Completion:
+def completion(answer: ProgramAnswer) -> Completion:
     """Return an answer as a `chat.completion`."""
     calls = [wire_call(one) for one in answer.tool_calls]
     message = WireMessage(
@@ -190,7 +190,7 @@ def usage_of(usage: Usage) -> CompletionUsage:
 class CompletionChunks:
     """The pieces of one streamed completion, in the order in which a client wants them."""
 
-    def __init__(self, head: Answer, *, wants_usage: bool) -> None:
+    def __init__(self, head: ProgramAnswer, *, wants_usage: bool) -> None:
         self._head = Completion(
             id=f"chatcmpl-{head.id}",
             object="chat.completion.chunk",
@@ -208,7 +208,7 @@ class CompletionChunks:
         self._sent += text
         return self._chunk(WireMessage(content=text))
 
-    def end(self, answer: Answer) -> list[bytes]:
+    def end(self, answer: ProgramAnswer) -> list[bytes]:
         """Return the rest of the text, calls of tools, why it ended, usage if it was wished, and the end."""
         found: list[bytes] = []
         if answer.text.startswith(self._sent) and (rest := answer.text[len(self._sent) :]):

@@ -27,38 +27,38 @@ class WireModel(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-class _Function(WireModel):
+class _CompletionCallFunction(WireModel):
     name: str = Field(min_length=1, max_length=200)
     arguments: str = "{}"
 
 
-class _Call(WireModel):
+class _CompletionCall(WireModel):
     id: str = Field(max_length=500)
     type: Literal["function"] = "function"
-    function: _Function
+    function: _CompletionCallFunction
 
 
-class _Piece(WireModel):
+class _CompletionPiece(WireModel):
     type: str
     text: str | None = None
 
 
-class _Message(WireModel):
+class _CompletionMessage(WireModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[_Piece] | None = None
-    tool_calls: list[_Call] | None = None
+    content: str | list[_CompletionPiece] | None = None
+    tool_calls: list[_CompletionCall] | None = None
     tool_call_id: str | None = None
 
 
-class _ToolFunction(WireModel):
+class _CompletionFunction(WireModel):
     name: str = Field(min_length=1, max_length=200)
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(WireModel):
+class _CompletionTool(WireModel):
     type: str
-    function: _ToolFunction | None = None
+    function: _CompletionFunction | None = None
 
 
 class _StreamOptions(WireModel):
@@ -69,10 +69,10 @@ class CompletionRequest(WireModel):
     """The body of `POST /v1/chat/completions`."""
 
     model: str = Field(min_length=1, max_length=300)
-    messages: list[_Message] = Field(min_length=1, max_length=MESSAGES_MAX)
+    messages: list[_CompletionMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
     stream: bool | None = None
     stream_options: _StreamOptions | None = None
-    tools: list[_Tool] | None = None
+    tools: list[_CompletionTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
     n: int | None = None
@@ -204,7 +204,7 @@ def arguments_of(text: str) -> Any:
         return text
 
 
-def _message(stated: _Message, at: int) -> ChatMessage:
+def _message(stated: _CompletionMessage, at: int) -> ChatMessage:
     param = f"messages.{at}"
     role = "system" if stated.role == "developer" else stated.role
     content = text_parts(stated.content, param=f"{param}.content")
@@ -219,7 +219,7 @@ def _message(stated: _Message, at: int) -> ChatMessage:
     return ChatMessage(role=role, content=content, tool_calls=calls, tool_call_id=stated.tool_call_id)
 
 
-def _tools(given: Sequence[_Tool] | None) -> tuple[ToolSchema, ...]:
+def _tools(given: Sequence[_CompletionTool] | None) -> tuple[ToolSchema, ...]:
     found: list[ToolSchema] = []
     for at, one in enumerate(given or ()):
         if one.type != "function" or one.function is None:

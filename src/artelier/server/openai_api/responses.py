@@ -10,9 +10,9 @@ from pydantic import Field, ValidationError
 
 from artelier.ports.model import ChatMessage, ToolCall, ToolSchema
 from artelier.server.openai_api.replies import (
-    Answer,
     AnswerFacts,
     CachedTokens,
+    ProgramAnswer,
     ReasoningTokens,
     arguments_text,
     frame,
@@ -34,38 +34,38 @@ REFUSED = ("previous_response_id", "conversation", "background", "prompt", "incl
 """What needs answers to be kept for the client, or is the provider's own."""
 
 
-class _Piece(WireModel):
+class _ResponsePiece(WireModel):
     type: str
     text: str | None = None
 
 
-class _Item(WireModel):
+class _ResponseItem(WireModel):
     type: str = "message"
     role: Literal["system", "developer", "user", "assistant"] | None = None
-    content: str | list[_Piece] | None = None
+    content: str | list[_ResponsePiece] | None = None
     call_id: str | None = None
     name: str | None = None
     arguments: str | None = None
-    output: str | list[_Piece] | None = None
+    output: str | list[_ResponsePiece] | None = None
 
 
-class _Tool(WireModel):
+class _ResponseTool(WireModel):
     type: str
     name: str | None = None
     description: str | None = None
     parameters: dict[str, Any] | None = None
 
 
-class _Format(WireModel):
+class _ResponseFormat(WireModel):
     type: str = "text"
     json_schema: dict[str, Any] | None = Field(default=None, alias="schema")
 
 
-class _Text(WireModel):
-    format: _Format | None = None
+class _ResponseText(WireModel):
+    format: _ResponseFormat | None = None
 
 
-class _Reasoning(WireModel):
+class _ResponseReasoning(WireModel):
     effort: str | None = None
 
 
@@ -73,13 +73,13 @@ class ResponseRequest(WireModel):
     """The body of `POST /v1/responses`."""
 
     model: str = Field(min_length=1, max_length=300)
-    input: str | list[_Item] = Field(max_length=MESSAGES_MAX * 100)
+    input: str | list[_ResponseItem] = Field(max_length=MESSAGES_MAX * 100)
     instructions: str | None = None
     stream: bool | None = None
-    tools: list[_Tool] | None = None
+    tools: list[_ResponseTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
-    text: _Text | None = None
-    reasoning: _Reasoning | None = None
+    text: _ResponseText | None = None
+    reasoning: _ResponseReasoning | None = None
     max_output_tokens: int | None = Field(default=None, ge=1)
     temperature: float | None = None
     top_p: float | None = None
@@ -119,7 +119,7 @@ def read_response(body: bytes) -> AskedCall:
     )
 
 
-def _messages(given: str | Sequence[_Item]) -> list[ChatMessage]:
+def _messages(given: str | Sequence[_ResponseItem]) -> list[ChatMessage]:
     """Return items as messages: calls that stand in a row belong to one message of the assistant."""
     if isinstance(given, str):
         return [ChatMessage(role="user", content=given)]
@@ -151,7 +151,7 @@ def _messages(given: str | Sequence[_Item]) -> list[ChatMessage]:
     return found
 
 
-def _tools(given: Sequence[_Tool] | None) -> tuple[ToolSchema, ...]:
+def _tools(given: Sequence[_ResponseTool] | None) -> tuple[ToolSchema, ...]:
     found: list[ToolSchema] = []
     for at, one in enumerate(given or ()):
         if one.type != "function" or not one.name:
@@ -160,7 +160,7 @@ def _tools(given: Sequence[_Tool] | None) -> tuple[ToolSchema, ...]:
     return tuple(found)
 
 
-def _schema_of(text: _Text | None) -> dict[str, Any] | None:
+def _schema_of(text: _ResponseText | None) -> dict[str, Any] | None:
     stated = text.format if text is not None else None
     if stated is None or stated.type == "text":
         return None
@@ -235,7 +235,7 @@ class WireResponse(msgspec.Struct, frozen=True, kw_only=True):
     store: bool = False
 
 
-def response(answer: Answer, *, is_begun: bool = False) -> WireResponse:
+def response(answer: ProgramAnswer, *, is_begun: bool = False) -> WireResponse:
     """Return an answer as a `response`; `is_begun`: nothing of it is there yet."""
     is_cut = answer.finish == "length"
     usage = answer.usage
@@ -257,7 +257,7 @@ def response(answer: Answer, *, is_begun: bool = False) -> WireResponse:
     )
 
 
-def _output(answer: Answer) -> list[MessageItem | CallItem]:
+def _output(answer: ProgramAnswer) -> list[MessageItem | CallItem]:
     items: list[MessageItem | CallItem] = []
     if answer.text or not answer.tool_calls:
         text = OutputText(text=answer.text)
@@ -278,7 +278,7 @@ def _output(answer: Answer) -> list[MessageItem | CallItem]:
 class ResponseEvents:
     """The events of one streamed response."""
 
-    def __init__(self, head: Answer) -> None:
+    def __init__(self, head: ProgramAnswer) -> None:
         self._head = head
         self._item_id = f"msg_{head.id}"
         self._number = 0
@@ -296,7 +296,7 @@ class ResponseEvents:
         self._sent += text
         return found + self._text_event("response.output_text.delta", delta=text, logprobs=())
 
-    def end(self, answer: Answer) -> list[bytes]:
+    def end(self, answer: ProgramAnswer) -> list[bytes]:
         """Return the rest of the text, calls of tools, and the whole response."""
         found: list[bytes] = []
         if answer.text.startswith(self._sent) and (rest := answer.text[len(self._sent) :]):

@@ -18,7 +18,7 @@ from artelier.server.errors import openai_error
 from artelier.server.live.hub import EventStream, Hub, beating
 from artelier.server.openai_api.calls import SessionCounts, call_model, now_s, place_of, stream_model
 from artelier.server.openai_api.chats import chat_of, names_of, turn
-from artelier.server.openai_api.replies import Answer, CompletionChunks, body_of, completion, frame
+from artelier.server.openai_api.replies import CompletionChunks, ProgramAnswer, body_of, completion, frame
 from artelier.server.openai_api.requests import AGENTS, AskedCall, read_completion
 from artelier.server.openai_api.responses import ResponseEvents, read_response, response
 from artelier.server.routes import resource
@@ -26,17 +26,17 @@ from artelier.server.settings import ServerSettings
 
 router = resource("openai", base="/v1", prefix="", is_documented=False)
 
-Items = AsyncGenerator[str | Answer]
+Items = AsyncGenerator[str | ProgramAnswer]
 
 
-class Pieces(Protocol):
+class AnswerPieces(Protocol):
     """An answer in pieces, as one of the two addresses sends it."""
 
     def begin(self) -> bytes: ...
 
     def delta(self, text: str) -> bytes: ...
 
-    def end(self, answer: Answer) -> list[bytes]: ...
+    def end(self, answer: ProgramAnswer) -> list[bytes]: ...
 
 
 @router.get("/models")
@@ -86,7 +86,7 @@ async def complete(
     """One answer to a conversation."""
     body = await request.body()
     asked = read_completion(body)
-    exchange = Exchange(request, desk, kernel, hub, setup, actor)
+    exchange = ProgramExchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
         return _json(completion(answer), headers=answer.headers)
@@ -102,14 +102,14 @@ async def respond(
     """The same in the form of `/v1/responses`; nothing is kept for a later request."""
     body = await request.body()
     asked = read_response(body)
-    exchange = Exchange(request, desk, kernel, hub, setup, actor)
+    exchange = ProgramExchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
         return _json(response(answer), headers=answer.headers)
     return await exchange.stream(asked, body, ResponseEvents)
 
 
-class Exchange:
+class ProgramExchange:
     """One request: who answers it, and how the answer goes out."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Exchange:
         self._setup = setup
         self._actor = actor
 
-    async def answer(self, asked: AskedCall, body: bytes) -> Answer:
+    async def answer(self, asked: AskedCall, body: bytes) -> ProgramAnswer:
         """Return the whole answer. Errors: those of the model, or of the chat."""
         if not asked.chat:
             place = await place_of(self._desk, self._sessions(), self._request.headers, body)
@@ -139,12 +139,12 @@ class Exchange:
         items, _ = await self._items(asked, body)
         async with aclosing(items):
             async for item in items:
-                if isinstance(item, Answer):
+                if isinstance(item, ProgramAnswer):
                     return item
         raise NotFound("the turn has ended without an answer")
 
     async def stream(
-        self, asked: AskedCall, body: bytes, pieces_of: Callable[[Answer], Pieces]
+        self, asked: AskedCall, body: bytes, pieces_of: Callable[[ProgramAnswer], AnswerPieces]
     ) -> EventStream:
         """Return the answer in pieces. What goes wrong before the first is an error of the request."""
         items, head = await self._items(asked, body)
@@ -153,24 +153,24 @@ class Exchange:
         except Flow as flow:
             raise _stopped(flow) from None
         headers = {"Artelier-Run": head.run_id}
-        if isinstance(first, Answer):
+        if isinstance(first, ProgramAnswer):
             headers = first.headers
         frames = _frames(first, items, pieces_of(head))
         stream = EventStream(beating(frames, self._desk.services.clock, is_over=lambda: self._hub.is_closed))
         stream.headers.update(headers)
         return stream
 
-    async def _items(self, asked: AskedCall, body: bytes) -> tuple[Items, Answer]:
+    async def _items(self, asked: AskedCall, body: bytes) -> tuple[Items, ProgramAnswer]:
         desk, headers = self._desk, self._request.headers
-        head = Answer(run_id="", key="", model=asked.model, created_s=now_s(desk), text="")
+        head = ProgramAnswer(run_id="", key="", model=asked.model, created_s=now_s(desk), text="")
         if asked.chat:
             session = await chat_of(desk, asked, headers, actor=self._actor, model=self._setup.model)
             items = turn(session, errands_of(self._request.app), asked)
-            return items, Answer(
+            return items, ProgramAnswer(
                 run_id=session.chat_id, key="reply", model=head.model, created_s=head.created_s, text=""
             )
         place = await place_of(desk, self._sessions(), headers, body)
-        return stream_model(self._kernel, desk, asked, place), Answer(
+        return stream_model(self._kernel, desk, asked, place), ProgramAnswer(
             run_id=place.run_id, key=place.key, model=head.model, created_s=head.created_s, text=""
         )
 
@@ -188,13 +188,13 @@ def _stopped(flow: Flow) -> LimitReached:
     )
 
 
-async def _frames(first: str | Answer, items: Items, pieces: Pieces) -> AsyncGenerator[bytes]:
+async def _frames(first: str | ProgramAnswer, items: Items, pieces: AnswerPieces) -> AsyncGenerator[bytes]:
     """Frames of a stream that has begun: an error from here on is an event of its own."""
     try:
         yield pieces.begin()
-        item: str | Answer | None = first
+        item: str | ProgramAnswer | None = first
         while item is not None:
-            if isinstance(item, Answer):
+            if isinstance(item, ProgramAnswer):
                 for one in pieces.end(item):
                     yield one
                 return

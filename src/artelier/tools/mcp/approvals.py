@@ -1,4 +1,4 @@
-"""Which servers a person has approved on this machine, by the hash of what they start.
+"""Servers that a person has approved on this machine, by the hash of what they start.
 
 The file is the person's, outside of every project: a folder that was fetched from elsewhere brings its
 `.mcp.json`, and could bring a database and settings, but no yes.
@@ -20,16 +20,16 @@ from artelier.tools.mcp.configuration import ServerEntry
 FILE = "mcp_approvals.json"
 
 
-class _Approval(msgspec.Struct, frozen=True, kw_only=True):
+class _ServerApproval(msgspec.Struct, frozen=True, kw_only=True):
     """One yes, under the hash that it is for."""
 
     name: str
     directory: str
 
 
-class _Approvals(msgspec.Struct, frozen=True, kw_only=True):
+class _ServerApprovalFile(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
-    approved: dict[str, _Approval] = {}
+    approved: dict[str, _ServerApproval] = {}
 
 
 class ServerApprovals:
@@ -68,8 +68,8 @@ class ServerApprovals:
         kept = {
             digest: one for digest, one in self._read().approved.items() if not self._is_about(one, entry)
         }
-        kept[entry.digest(self._directory)] = _Approval(name=entry.name, directory=str(self._directory))
-        raw = json.dumps(msgspec.to_builtins(_Approvals(approved=kept)), indent=1).encode()
+        kept[entry.digest(self._directory)] = _ServerApproval(name=entry.name, directory=str(self._directory))
+        raw = json.dumps(msgspec.to_builtins(_ServerApprovalFile(approved=kept)), indent=1).encode()
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=FILE)  # only its owner reads it
@@ -87,14 +87,14 @@ class ServerApprovals:
                 hint="Set XDG_STATE_HOME to a folder that can be written.",
             ) from None
 
-    def _is_about(self, approval: _Approval, entry: ServerEntry) -> bool:
+    def _is_about(self, approval: _ServerApproval, entry: ServerEntry) -> bool:
         return approval.name == entry.name and approval.directory == str(self._directory)
 
-    def _read(self) -> _Approvals:
+    def _read(self) -> _ServerApprovalFile:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=_Approvals)
+            return msgspec.json.decode(self._file.read_bytes(), type=_ServerApprovalFile)
         except FileNotFoundError:
-            return _Approvals()
+            return _ServerApprovalFile()
         except (OSError, msgspec.MsgspecError) as error:
             raise InvalidConfig(
                 "the approvals of MCP servers cannot be read",

@@ -38,7 +38,7 @@ UNSUPPORTED = ("cwd", "envFile", "headersHelper", "oauth", "auth")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTrust:
-    """What a person says of a server's tools, in the words of `McpServer`."""
+    """A person's word for a server's tools, in the terms of `McpServer`."""
 
     read_only: tuple[str, ...] = ()
     idempotent: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class _Stated(BaseModel):
     disabled: bool = False
 
 
-class _Document(BaseModel):
+class _ServersFile(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     mcpServers: dict[str, _Stated] = Field(max_length=SERVERS_MAX)
@@ -168,7 +168,7 @@ def read_servers(path: Path) -> list[ServerEntry]:
             f"{path}: there is no key mcpServers", expected='{"mcpServers": {...}}', got="the key servers"
         )
     try:
-        found = _Document.model_validate(stated)
+        found = _ServersFile.model_validate(stated)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(step)[:80] for step in first["loc"]) or "the whole"
