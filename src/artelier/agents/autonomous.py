@@ -305,6 +305,7 @@ class AutonomousAgent:
             subject=wanted.subject,
             key_id=wanted.key_id,
             params=self.params | check_params(wanted.params or {}),
+            conversation=wanted.run_id.rpartition("/")[0] if wanted.is_chat else "",
         )
         message, foreign, run_id = "", False, wanted.run_id
 

@@ -226,6 +226,8 @@ class Opening:
     """Who asked for it, as its first event says; empty for the principal."""
     tools: Mapping[str, ToolPort] | None = None
     """Tools of this run; None: those of the kernel."""
+    conversation: str = ""
+    """Id of the chat that it is a turn of, as watchers are told."""
     is_detached: bool = False
     """It stays open beyond the code that opens it."""
     subject: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
 from functools import cache
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from artelier.models.vendor_mapper import Output
 
 _MODELS_MAX = 64
+NAME_CHARS_MAX = 200
+"""Of what a provider calls itself, which stands in spans."""
 _LOCAL_HOSTS = frozenset(("localhost", "127.0.0.1", "::1"))
 
 
@@ -120,7 +123,9 @@ class ProviderModel:
         from artelier.models.failures import failure_of
         from artelier.models.vendor_mapper import reply_of
 
-        call = self._call(request)
+        call, sent = self._call(request), sending.get()
+        if sent is not None:
+            sent.begin(time.monotonic())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + call.timeout_s
         async with AsyncExitStack() as stack:
@@ -134,12 +139,19 @@ class ProviderModel:
                         event = await anext(events, None)
                     if event is None:
                         break
-                    if text := _text_in(event):
+                    text = _text_in(event)
+                    if sent is not None:
+                        sent.note_piece(len(text) or _other_chars_in(event), time.monotonic())
+                    if text:
                         yielded_at = loop.time()
                         yield Delta(text=text)
                         deadline += loop.time() - yielded_at
+                whole = response.get()
+                if sent is not None:
+                    sent.response_id = (whole.provider_response_id or "")[:NAME_CHARS_MAX]
+                    sent.response_model = (whole.model_name or "")[:NAME_CHARS_MAX]
                 reply = reply_of(
-                    response.get(), request=request, output=prepared.output, provider=prepared.model.system
+                    whole, request=request, output=prepared.output, provider=prepared.model.system
                 )
             except Exception as error:  # as in complete()
                 raise failure_of(error, call) from None
@@ -238,6 +250,20 @@ def local_price(base_url: str | None) -> Price | None:
     """Free on this machine; elsewhere unknown."""
     host = urlsplit(base_url).hostname if base_url else None
     return FREE if host in _LOCAL_HOSTS else None
+
+
+def _other_chars_in(event: object) -> int:
+    """Return how many characters of reasoning or of arguments a vendor's stream event brought."""
+    from pydantic_ai.messages import PartDeltaEvent, ThinkingPartDelta, ToolCallPartDelta
+
+    if not isinstance(event, PartDeltaEvent):
+        return 0
+    delta = event.delta
+    if isinstance(delta, ThinkingPartDelta):
+        return len(delta.content_delta or "")
+    if isinstance(delta, ToolCallPartDelta) and isinstance(delta.args_delta, str):
+        return len(delta.args_delta)
+    return 0
 
 
 def _text_in(event: object) -> str:

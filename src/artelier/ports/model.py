@@ -148,9 +148,27 @@ class Delta(Value, frozen=True, kw_only=True):
 class Sending:
     """The record of one call as its adapter sent it; an adapter that records nothing leaves it empty."""
 
-    __slots__ = ("adapter", "body", "dropped", "is_counted", "params")
+    __slots__ = (
+        "adapter",
+        "attempt",
+        "began_at_s",
+        "body",
+        "dropped",
+        "first_piece_s",
+        "is_counted",
+        "last_at_s",
+        "params",
+        "piece_chars",
+        "response_id",
+        "response_model",
+        "retry_at_us",
+    )
 
     def __init__(self) -> None:
+        self.attempt = 0
+        """From 1; 0 before the first."""
+        self.retry_at_us: int | None = None
+        """When the next attempt is due, while the call waits for it."""
         self.clear()
 
     def clear(self) -> None:
@@ -164,6 +182,27 @@ class Sending:
         """Parameters of the request that the body does not hold."""
         self.is_counted = False
         """True if the reply did not say what was used, and its usage is an estimate of ours."""
+        self.began_at_s: float | None = None
+        """When the call was made, and when its provider was last heard of, both by `time.monotonic`."""
+        self.last_at_s: float | None = None
+        self.first_piece_s: float | None = None
+        """Seconds from the call to the first piece of its answer."""
+        self.piece_chars = 0
+        """Characters of the answer so far, of reasoning and arguments too."""
+        self.response_id = ""
+        """The provider's own name of the response, and of the model that it says has answered."""
+        self.response_model = ""
+
+    def begin(self, now_s: float) -> None:
+        """Note that the call is made."""
+        self.began_at_s = self.last_at_s = now_s
+
+    def note_piece(self, chars: int, now_s: float) -> None:
+        """Note a sign of life, with so many characters of the answer."""
+        self.last_at_s = now_s
+        self.piece_chars += chars
+        if chars and self.first_piece_s is None and self.began_at_s is not None:
+            self.first_piece_s = now_s - self.began_at_s
 
 
 sending: ContextVar[Sending | None] = ContextVar("sending", default=None)

@@ -21,6 +21,8 @@ class RunFacts:
     tenant: str
     agent: str = ""
     """Id of the agent; empty for hand-written runs."""
+    conversation: str = ""
+    """Id of the chat that the run is a turn of; empty for others."""
     loop: str = ""
     parent: object = None
     """The run that this one is a child of, as it was given to `run_opened`."""
@@ -41,6 +43,18 @@ class ModelFacts:
     """Canonical name: `provider:model`, or that of a built-in."""
     request: ModelRequest
     """As the adapter gets it. Its messages are content: opt-in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseFacts:
+    """A provider's response, as its adapter saw it."""
+
+    id: str = ""
+    """The provider's name of it; empty if it has none."""
+    model: str = ""
+    """The model that the provider says has answered."""
+    first_piece_s: float | None = None
+    """Seconds from the call to the first piece of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +106,13 @@ class ModelSpan(CallSpan, Protocol):
     def completed(self, reply: ModelReply, /, *, cost_microusd: int, code: str = "") -> None:
         """A reply was recorded. `code`: why it is of no use, if it is not."""
         ...
+
+
+@runtime_checkable
+class RespondedSpan(Protocol):
+    """A call of a model that is told of the provider's response, before its outcome."""
+
+    def responded(self, facts: ResponseFacts) -> None: ...
 
 
 class ToolSpan(CallSpan, Protocol):
@@ -150,6 +171,9 @@ class SilentSpan:
         return None
 
     def asked_again(self) -> None:
+        return None
+
+    def responded(self, facts: ResponseFacts) -> None:
         return None
 
     def completed(self, outcome: ModelReply | bytes, /, *, cost_microusd: int = 0, code: str = "") -> None:

@@ -23,6 +23,8 @@ from artelier.ports.model import ModelReply, Usage
 from artelier.ports.telemetry import (
     ModelFacts,
     ModelSpan,
+    RespondedSpan,
+    ResponseFacts,
     RunFacts,
     SilentSpan,
     Telemetry,
@@ -124,6 +126,11 @@ class _GuardedSpan(Generic[S]):
 
 
 class _GuardedModelSpan(_GuardedSpan[ModelSpan]):
+    def responded(self, facts: ResponseFacts) -> None:
+        with self._safely:
+            if isinstance(self._inner, RespondedSpan):
+                self._inner.responded(facts)
+
     def asked_again(self) -> None:
         with self._safely:
             self._inner.asked_again()

@@ -31,7 +31,7 @@ from opentelemetry.util.types import AttributeValue
 
 from artelier.ids import VERSION
 from artelier.ports.model import ModelReply, ModelRequest, Usage
-from artelier.ports.telemetry import ModelFacts, RunFacts, ToolFacts
+from artelier.ports.telemetry import ModelFacts, ResponseFacts, RunFacts, ToolFacts
 from artelier.telemetry import conventions
 
 # --------------------------------------------------------------------------- calls
@@ -51,6 +51,12 @@ class Instruments:
             conventions.DURATION,
             unit="s",
             description="GenAI operation duration.",
+            explicit_bucket_boundaries_advisory=conventions.DURATION_BUCKETS_S,
+        )
+        self.first_chunk: Histogram = meter.create_histogram(
+            conventions.FIRST_CHUNK,
+            unit="s",
+            description="Time to receive the first chunk of a response.",
             explicit_bucket_boundaries_advisory=conventions.DURATION_BUCKETS_S,
         )
         self.tool_duration: Histogram = meter.create_histogram(
@@ -156,6 +162,8 @@ class OpenTelemetryCallSpan:
                 conventions.CACHE_WRITE_TOKENS: usage.cache_write_input_tokens,
             }
         )
+        if usage.reasoning_tokens:
+            self.span.set_attribute(conventions.REASONING_TOKENS, usage.reasoning_tokens)
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             told: Attributes = {**self._measured, conventions.TOKEN_TYPE: kind}
             self.place.instruments.tokens.record(count, told, self.context)
@@ -206,6 +214,19 @@ class ModelCallSpan(OpenTelemetryCallSpan):
     def asked_again(self) -> None:
         if self.is_ended:
             self._start()
+
+    def responded(self, facts: ResponseFacts) -> None:
+        if self.is_ended:
+            return
+        told: Attributes = {}
+        if facts.id:
+            told[conventions.RESPONSE_ID] = conventions.short(facts.id)
+        if facts.model:
+            told[conventions.RESPONSE_MODEL] = conventions.short(facts.model)
+        if facts.first_piece_s is not None:
+            told[conventions.FIRST_CHUNK_S] = facts.first_piece_s
+            self.place.instruments.first_chunk.record(facts.first_piece_s, self._measured, self.context)
+        self.span.set_attributes(told)
 
     def completed(self, reply: ModelReply, /, *, cost_microusd: int, code: str = "") -> None:
         if self.is_ended:
@@ -275,8 +296,10 @@ EVENTS_MAX = 100
 class _RunOpening:
     """One opening of a run, with its span."""
 
-    def __init__(self, span: Span, parent: Context, shared: Attributes) -> None:
+    def __init__(self, span: Span, parent: Context, shared: Attributes, *, conversation: str) -> None:
         self.span = span
+        self.conversation = conversation
+        """Id of the chat that it belongs to; empty for none."""
         self.shared = shared
         """Attributes that its calls have too."""
         self.context = otel.set_value(RUN, self, set_span_in_context(span, parent))
@@ -316,7 +339,13 @@ class OpenTelemetry:
         above = self._openings.get(facts.parent) if facts.parent is not None else None
         if above is not None and otel.get_value(RUN, parent) is not above:
             parent = above.context
-        shared: Attributes = {conventions.CONVERSATION_ID: facts.run_id, conventions.TENANT: facts.tenant}
+        conversation = facts.conversation or (above.conversation if above is not None else "")
+        shared: Attributes = {
+            conventions.CONVERSATION_ID: conversation or facts.run_id,
+            conventions.TENANT: facts.tenant,
+        }
+        if conversation:  # of a chat, whose turns are runs
+            shared[conventions.RUN] = facts.run_id
         agent = conventions.short(facts.agent)
         if agent:
             shared[conventions.AGENT_NAME] = agent
@@ -329,7 +358,7 @@ class OpenTelemetry:
             attributes[conventions.REPLAYED] = True
         name = f"{conventions.INVOKE_AGENT} {agent}" if agent else conventions.INVOKE_AGENT
         span = self._tracer.start_span(name, context=parent, kind=SpanKind.INTERNAL, attributes=attributes)
-        opening = self._openings[run] = _RunOpening(span, parent, shared)
+        opening = self._openings[run] = _RunOpening(span, parent, shared, conversation=conversation)
         if not facts.is_detached:
             opening.task = _current_task()
             opening.token = otel.attach(opening.context)

@@ -89,6 +89,7 @@ async def _drive(desk: Any, run_id: str, job: TurnJob, *, on_wait: str) -> None:
         goal=job.text or None,
         settings=job.settings(),
         principal=f"chat:{job.chat}",
+        conversation=job.chat,
         on_wait=on_wait,
         key_id=None if key is None else key.key_id,
     )

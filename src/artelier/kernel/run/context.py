@@ -34,7 +34,7 @@ from artelier.kernel.run.status import FINAL, CompensationResult, StatusMachine
 from artelier.kernel.run.writer import SMALL_BYTES, Actor
 from artelier.kernel.steps.step_keys import SingleStep, StepKeys
 from artelier.log import Blob, BlobRef, DataKey, Stream, control_stream, decode_stored, make_blob, stored_blob
-from artelier.ports.model import ToolSchema
+from artelier.ports.model import Sending, ToolSchema
 from artelier.ports.tool import ToolPort
 
 T = TypeVar("T")
@@ -156,6 +156,8 @@ class RunCore(ToolBounds):
         """The run's row, if it had a past when this process opened it."""
         self.calls = CallsInFlight(self.left_s)
         """Those inside a model or a tool."""
+        self.sendings: dict[str, Sending] = {}
+        """Model calls at work, by key: the attempt, and when their provider was last heard of."""
         self.held: dict[str, ev.ModelRequested] = {}
         """Requests of model steps whose money is held, by key."""
         self.unsent: set[str] = set()

@@ -213,7 +213,7 @@ class OpenRun:
         opening = self._opening
         facts = RunFacts(
             run_id=core.run_id, tenant=core.tenant.id, parent=opening.parent,
-            agent=row.agent if row is not None else opening.agent,
+            agent=row.agent if row is not None else opening.agent, conversation=opening.conversation,
             loop=row.loop if row is not None else opening.loop,
             is_resumed=row is not None and core.actor is not None,
             is_replayed=core.actor is None, is_detached=opening.is_detached,

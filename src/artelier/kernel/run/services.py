@@ -19,7 +19,7 @@ from artelier.kernel.run.pending_steps import Draining
 from artelier.kernel.tool_calls.dispatches import Dispatches, ProcessId
 from artelier.log import DataKey, LeaseEnd, LeaseRequest, Store, Stream, TenantTurns
 from artelier.plugins import Plugins
-from artelier.ports.model import ModelPort, Price
+from artelier.ports.model import ModelPort, Price, Sending
 from artelier.ports.telemetry import Telemetry
 from artelier.ports.tool import ToolPort
 from artelier.tokens import Window
@@ -61,6 +61,7 @@ class DrivenRun(Protocol):
 
     counted: frozenset[tuple[str, str]]
     deadlines: dict[str, int]
+    sendings: dict[str, Sending]
 
     @property
     def run_id(self) -> str: ...

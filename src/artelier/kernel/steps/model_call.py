@@ -55,7 +55,7 @@ from artelier.ports.model import (
     sending,
 )
 from artelier.ports.reasoning import REASONING, TOOL_REF, reasoning_text, with_seals, without_seals
-from artelier.ports.telemetry import ModelSpan
+from artelier.ports.telemetry import ModelSpan, RespondedSpan, ResponseFacts
 from artelier.tokens import estimate_tokens
 
 BACKOFF_MAX_S = 30.0
@@ -175,7 +175,7 @@ async def call_until_reply(core: RunCore, ready: Ready) -> ModelResult:
     while True:
         attempt += 1
         try:
-            reply, content = await _call_once(core, ready)
+            reply, content = await _call_once(core, ready, attempt)
             fit = await _fit(core, ready, reply)
         except TransientError as error:
             ready = await next_attempt(core, ready, attempt, error)
@@ -189,10 +189,17 @@ async def call_until_reply(core: RunCore, ready: Ready) -> ModelResult:
             return record(core, ready, reply, content, fit)
 
 
-async def _call_once(core: RunCore, ready: Ready) -> tuple[ModelReply, bytes]:
-    timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
+def begin_sending(core: RunCore, ready: Ready, attempt: int) -> None:
+    """Note that an attempt is on its way, for whoever watches it."""
     core.unsent.discard(ready.key)
     ready.sent.clear()
+    ready.sent.attempt, ready.sent.retry_at_us = attempt, None
+    core.sendings[ready.key] = ready.sent
+
+
+async def _call_once(core: RunCore, ready: Ready, attempt: int) -> tuple[ModelReply, bytes]:
+    timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
+    begin_sending(core, ready, attempt)
     try:
         with core.calls.flight(harmless=True), ready.record_sending():
             async with core.calls.within(timeout_s):
@@ -226,6 +233,7 @@ async def next_attempt(core: RunCore, ready: Ready, attempt: int, error: Transie
     if attempt >= core.policy.attempts_max:
         await record_failure(core, ready, error)
     wait_s = _backoff(core, attempt, error)
+    ready.sent.retry_at_us = core.clock.now_us() + int(wait_s * 1_000_000)
     cost = await _bill_attempt(core, ready, attempt, error, wait_s=wait_s)
     if ready.span is not None:
         ready.span.retried(attempt=attempt, code=error.code, wait_s=wait_s, cost_microusd=cost or 0)
@@ -499,6 +507,7 @@ def settle_call(
     else:
         settlement = release(ready.reservation, capped=core.counted)
     core.held.pop(ready.key, None)
+    core.sendings.pop(ready.key, None)
     core.unsent.discard(ready.key)
     used = usage.prompt_tokens + usage.output_tokens if usage else _input_tokens(core, ready)
     end_turn(core, ready.key, tokens=used + output_tokens)
@@ -551,6 +560,13 @@ def record(
     )
     if ready.span is not None:
         code = "" if misfit is None else misfit.code
+        if isinstance(ready.span, RespondedSpan):
+            sent = ready.sent
+            ready.span.responded(
+                ResponseFacts(
+                    id=sent.response_id, model=sent.response_model, first_piece_s=sent.first_piece_s
+                )
+            )
         ready.span.completed(reply, cost_microusd=settlement.cost, code=code)
     if misfit is not None:
         raise misfit

@@ -15,6 +15,7 @@ from artelier.kernel.run.status import ModelResult
 from artelier.kernel.steps.model_call import (
     Ready,
     asked_again,
+    begin_sending,
     bill_cut,
     check_reply,
     cut_short,
@@ -122,8 +123,7 @@ class _StreamAttempts:
         if self._iterator is None:
             assert isinstance(ready.port, StreamingModelPort)
             self._attempt += 1
-            core.unsent.discard(ready.key)
-            ready.sent.clear()
+            begin_sending(core, ready, self._attempt)
             self._iterator = aiter(ready.port.stream(ready.request))
         timeout_s = ready.call.timeout_s or core.policy.model_timeout_s
         try:

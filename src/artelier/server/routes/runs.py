@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from artelier.errors import RunSuspended
 from artelier.kernel import Limits
 from artelier.log import EventData
 from artelier.server.deps import Actor, Desk, Limit, Live
+from artelier.server.live.calls_at_work import calls_at_work
 from artelier.server.live.event_encoder import Filter, page_body
 from artelier.server.prompt_inspector import diff_of, manifest_of, prompt_of
 from artelier.server.routes import resource
@@ -48,6 +50,13 @@ async def show(desk: Desk, run_id: str) -> wire.RunShown:
 async def steps(desk: Desk, run_id: str) -> wire.StepList:
     """Its own steps, in the order in which they were asked for."""
     return wire.StepList.model_validate({"items": await desk.steps(run_id)})
+
+
+@router.get("/{run_id}/calls")
+async def calls(desk: Desk, run_id: str) -> wire.CallList:
+    """Its model calls at work in this process: tokens so far, time, attempt, the wait for the next one."""
+    await desk.show(run_id)  # a run of this tenant
+    return wire.CallList(items=calls_at_work(desk.services, desk.id, run_id, now_s=time.monotonic()))
 
 
 @router.get("/{run_id}/tree")

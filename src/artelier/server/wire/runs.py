@@ -117,6 +117,27 @@ class StepList(BaseModel):
     next: None = None
 
 
+class CallAtWork(BaseModel):
+    """A model call that this process has made, and that has not ended."""
+
+    key: str
+    attempt: int = Field(description="From 1.")
+    elapsed_s: float | None = Field(
+        description="Since the attempt was made; null if its adapter does not say."
+    )
+    silent_s: float | None = Field(
+        description="Since the provider was last heard of, which streams its answer."
+    )
+    first_piece_s: float | None = Field(description="From the attempt to the first piece of its answer.")
+    output_tokens: int = Field(description="About how many have come, reasoning and arguments of calls too.")
+    retry_in_s: float | None = Field(description="Until the next attempt, while the call waits for one.")
+
+
+class CallList(BaseModel):
+    items: list[CallAtWork]
+    next: None = None
+
+
 class ApprovalList(BaseModel):
     items: list[ApprovalOut]
     next: None = None
