@@ -45,6 +45,8 @@ class ChatOptions:
     persona: str | None
     lorebooks: Sequence[str]
     system: str | None
+    preset: str | None
+    """A file with parameters and prompts."""
     file: str | None
     """A conversation to begin with."""
     subject: str
@@ -66,6 +68,7 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
         asked["lorebooks"] = await _books(call, desk, wish, known)
     if wish.profile is not None:
         asked["profile"] = await wished_profile(call, desk, wish.profile)
+    asked |= _preset(call, wish)
     if wish.system is not None:
         asked["system"] = wish.system
     if is_new or wish.model is not None:
@@ -87,6 +90,19 @@ async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[S
 
         await add(session, imported, file=wish.file, screen=call.screen)
     return session, is_new
+
+
+def _preset(call: CliCall, wish: ChatOptions) -> dict[str, Any]:
+    """Return what a preset says to the chat; `--param` and `--system` stand over it."""
+    if wish.preset is None:
+        return {}
+    from artelier.cli.chat.files import warn
+    from artelier.operations.lore.presets import read_preset
+
+    preset = read_preset(wish.preset)
+    warn(call.screen, preset.warnings)
+    texts: dict[str, Any] = {"system": preset.system, "note": dict(preset.note)}
+    return {**preset.params, **{name: value for name, value in texts.items() if value}}
 
 
 async def wished_profile(call: CliCall, desk: Any, name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,6 +55,9 @@ async def chat(
     ] = None,
     lorebook: Books = None,
     system: Annotated[str | None, typer.Option("--system", metavar="TEXT", help="The system prompt.")] = None,
+    preset: Annotated[
+        str | None, typer.Option("--preset", metavar="FILE", help="Samplers and prompts (.json).")
+    ] = None,
     import_: Annotated[
         str | None, typer.Option("--import", metavar="FILE", help="Turns of another program (.jsonl).")
     ] = None,
@@ -74,12 +78,8 @@ async def chat(
         from artelier.cli.chat.listing import list_chats
 
         return await list_chats(call)
-    from artelier.cli.chat.conversation import Talk
-    from artelier.cli.chat.input_lines import Lines
-    from artelier.cli.chat.repl import Repl
     from artelier.cli.run_ids import fresh_id
 
-    lines = Lines(message or ())
     wish = ChatOptions(
         chat=name or fresh_id("chat"),
         model=model,
@@ -92,15 +92,29 @@ async def chat(
         persona=persona,
         lorebooks=lorebook or (),
         system=system,
+        preset=preset,
         file=import_,
         subject=subject,
     )
-    async with call.kernel(create=True, brought=BroughtTools.of(tools, skills, mcp=mcp)) as kernel:
+    brought = BroughtTools.of(tools, skills, mcp=mcp)
+    return await _talk(call, wish, message or (), brought=brought, is_named=name is not None)
+
+
+async def _talk(
+    call: CliCall, wish: ChatOptions, messages: Sequence[str], *, brought: BroughtTools, is_named: bool
+) -> int:
+    """Open the chat and go on in it until the person leaves, or all messages are said."""
+    from artelier.cli.chat.conversation import Talk
+    from artelier.cli.chat.input_lines import Lines
+    from artelier.cli.chat.repl import Repl
+
+    lines = Lines(messages)
+    async with call.kernel(create=True, brought=brought) as kernel:
         opened, is_new = await open_chat(call, kernel, wish)
         talk = Talk(call, kernel, opened, lines)
         if talk.is_asked and not call.as_json:
             await _greet(talk, is_new=is_new)
-        elif name is None and not call.as_json:
+        elif not is_named and not call.as_json:
             call.screen.note(f"new chat {opened.chat_id}", "dim")
         return await Repl(talk).go()
 

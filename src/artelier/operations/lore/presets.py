@@ -1,0 +1,251 @@
+"""Presets of chat front ends: how a model is asked, and the prompts around a chat. As data.
+
+A preset gives a chat its parameters, a system prompt and a note near the end. Read are presets of SillyTavern
+for chat completion, text completion, KoboldAI and NovelAI, and its export of system prompt and formatting.
+What has no equal is named; addresses, headers and passwords in a file are never taken over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from artelier.artifacts.ref import safe_repr
+from artelier.errors import ArtelierError, InvalidImport
+from artelier.operations.lore.untrusted_files import FileProblems, Source, one_line, read_json, source_bytes
+from artelier.ports.model_params import EFFORTS, check_params
+
+FILE_BYTES_MAX = 4 * 1024 * 1024
+
+_PARAMS = {
+    "temperature": "temperature",
+    "temp": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "min_p": "min_p",
+    "frequency_penalty": "frequency_penalty",
+    "freq_pen": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "presence_pen": "presence_penalty",
+    "seed": "seed",
+    "openai_max_tokens": "max_output_tokens",
+    "genamt": "max_output_tokens",
+    "max_length": "max_output_tokens",
+}
+"""Fields of presets by the parameter that they are here."""
+
+_OFF: Mapping[str, float] = {
+    "top_k": 0,
+    "top_p": 1,
+    "min_p": 0,
+    "frequency_penalty": 0,
+    "presence_penalty": 0,
+}
+"""Values that switch a sampler off there: no value here."""
+
+_WHOLE = frozenset(("top_k", "seed", "max_output_tokens"))
+
+_EXTRA = {
+    "repetition_penalty": "repetition_penalty",
+    "rep_pen": "repetition_penalty",
+    "typical_p": "typical_p",
+}
+"""Samplers of some servers only, which `extra` hands on."""
+
+_FORMATTING = ("instruct", "context", "sysprompt")
+_QUIET = frozenset(
+    ("name", "prompts", "prompt_order", "extensions", "stream_openai", "n", "max_context_unlocked", "type")
+)
+"""Fields that say nothing about what a model is asked, or are read elsewhere."""
+
+_SECRETS = ("proxy", "password", "header", "secret", "token_", "api_key", "reverse", "url", "custom_")
+"""Parts of names of fields that can hold addresses and secrets: they are not looked at."""
+
+_DEFAULT_ORDER = "100001"
+"""The order of prompts that is used, where a file has several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """What a preset says to a chat: arguments of `Session.open`."""
+
+    name: str
+    params: Mapping[str, Any]
+    """Parameters of model calls."""
+    system: str = ""
+    """Its prompts before the conversation, in their order; empty if it has none."""
+    note: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """`{prompt, depth, role}` of its prompts after the conversation; empty for none."""
+    warnings: tuple[str, ...]
+    """What was changed or left out."""
+
+
+def read_preset(source: Source, *, name: str = "") -> Preset:
+    """Return a preset from a JSON file, or from its bytes.
+
+    Errors: `InvalidImport` for what is no preset; `NotFound` for no such file.
+    """
+    value = read_json(source_bytes(source, limit_bytes=FILE_BYTES_MAX), what="the preset")
+    if not isinstance(value, dict):
+        raise InvalidImport("this is no preset", expected="an object", got=safe_repr(value))
+    given = cast("dict[str, Any]", value)
+    notes = FileProblems()
+    called = one_line(str(given.get("name") or name))[:200]
+    if any(isinstance(given.get(part), dict) for part in _FORMATTING):
+        return _formatting(given, called, notes)
+    params = _params(given, notes)
+    before, after = _prompts(given, notes)
+    if not params and not before and not after:
+        raise InvalidImport(
+            "this is no preset",
+            expected="samplers or prompts",
+            got=", ".join(list(given)[:10])[:200] or "an empty object",
+        )
+    note = {"prompt": "\n\n".join(after), "depth": 0, "role": "system"} if after else {}
+    return Preset(name=called, params=params, system="\n\n".join(before), note=note, warnings=notes.warnings)
+
+
+def _params(given: Mapping[str, Any], notes: FileProblems) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    unfollowed: list[str] = []
+    has_secrets = False
+    for name, value in given.items():
+        if name == "max_length" and "genamt" in given:
+            continue  # the context there, where `genamt` is the reply
+        if any(part in name.lower() for part in _SECRETS):
+            has_secrets = has_secrets or bool(value)
+        elif name in _PARAMS:
+            _param(_PARAMS[name], name, value, found, notes)
+        elif name in _EXTRA and isinstance(value, int | float) and not isinstance(value, bool):
+            if value != 1:
+                found.setdefault("extra", {})[_EXTRA[name]] = value
+        elif name == "reasoning_effort" and value in EFFORTS:
+            found["thinking"] = value
+        elif name not in _QUIET and value not in (None, "", [], {}, False, 0, 1):
+            unfollowed.append(name)
+    if has_secrets:
+        notes.warn("addresses, headers and passwords of other servers are not taken over")
+    if unfollowed:
+        notes.warn(f"not followed: {', '.join(sorted(unfollowed)[:40])[:600]}")
+    return found
+
+
+def _param(param: str, name: str, value: object, found: dict[str, Any], notes: FileProblems) -> None:
+    """Take a parameter over, unless it is off there or has a value that none has here."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            notes.warn(f"{name}: {safe_repr(value)} is no number; left out")
+            return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        if value is not None:
+            notes.warn(f"{name}: {safe_repr(value)} is no number; left out")
+        return
+    if _OFF.get(param) == value or (param == "seed" and value < 0):
+        return
+    taken = int(value) if param in _WHOLE and value == int(value) else value
+    try:
+        check_params({param: taken})
+        if param == "max_output_tokens" and taken == 0:
+            raise InvalidImport("an answer without tokens")
+    except ArtelierError as error:
+        notes.warn(f"{name}: {safe_repr(value)} is out of range; left out ({error})"[:300])
+        return
+    found[param] = taken
+
+
+def _prompts(given: Mapping[str, Any], notes: FileProblems) -> tuple[list[str], list[str]]:
+    """Return the texts before the conversation and those after it, in the order of the preset."""
+    texts = _by_id(given, notes)
+    if not texts:
+        return [], []
+    before: list[str] = []
+    after: list[str] = []
+    is_after = False
+    seen: set[str] = set()
+    for id_, is_on in _order(given, notes) or [(id_, True) for id_ in texts]:
+        if id_ not in texts:
+            notes.warn(f"prompt_order: names {id_[:60]!r}, which is not there")
+            continue
+        if id_ in seen:
+            notes.warn(f"prompt_order: names {id_[:60]!r} twice; the first counts")
+            continue
+        seen.add(id_)
+        prompt = texts[id_]
+        if id_ == "chatHistory":
+            is_after = True
+        elif is_on and not prompt.get("marker"):
+            text = prompt.get("content")
+            if not isinstance(text, str) or not text.strip():
+                continue
+            if prompt.get("injection_position") == 1:
+                depth = prompt.get("injection_depth")
+                notes.warn(f"prompt {id_[:40]!r}: stands after the conversation here, not at depth {depth}")
+                after.append(text)
+            else:
+                (after if is_after else before).append(text)
+    if left := [id_ for id_ in texts if id_ not in seen and texts[id_].get("content")]:
+        notes.warn(f"prompts without a place are left out: {', '.join(left[:20])[:300]}")
+    return before, after
+
+
+def _by_id(given: Mapping[str, Any], notes: FileProblems) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for number, one in enumerate(_list(given.get("prompts"))):
+        if not isinstance(one, dict):
+            notes.warn(f"prompts[{number}]: left out: expected an object, got {safe_repr(one)}")
+            continue
+        prompt = cast("dict[str, Any]", one)
+        id_ = str(prompt.get("identifier") or prompt.get("name") or number)
+        if id_ in found:
+            notes.warn(f"prompts: two are called {id_[:60]!r}; the first counts")
+        else:
+            found[id_] = prompt
+    return found
+
+
+def _order(given: Mapping[str, Any], notes: FileProblems) -> list[tuple[str, bool]]:
+    orders = [
+        cast("dict[str, Any]", one) for one in _list(given.get("prompt_order")) if isinstance(one, dict)
+    ]
+    if not orders:
+        return []
+    chosen = next((one for one in orders if str(one.get("character_id")) == _DEFAULT_ORDER), orders[0])
+    if len(orders) > 1:
+        notes.warn(f"prompt_order: of {len(orders)}, that of {str(chosen.get('character_id'))[:40]} is used")
+    return list(_ordered(chosen))
+
+
+def _ordered(order: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+    for one in _list(order.get("order")):
+        if isinstance(one, dict):
+            entry = cast("dict[str, Any]", one)
+            yield str(entry.get("identifier")), entry.get("enabled") is not False
+
+
+def _formatting(given: Mapping[str, Any], called: str, notes: FileProblems) -> Preset:
+    """An export of formatting: the system prompt and what stands after the conversation."""
+    system, instruct = (_dict(given.get(part)) for part in ("sysprompt", "instruct"))
+    text, after = system.get("content"), system.get("post_history")
+    stop = instruct.get("stop_sequence")
+    left = [part for part in ("instruct", "context") if _dict(given.get(part))]
+    if left:
+        notes.warn(f"not followed: {', '.join(left)}: models are asked in messages here")
+    is_note = isinstance(after, str) and after.strip()
+    return Preset(
+        name=called or one_line(str(system.get("name") or instruct.get("name") or ""))[:200],
+        params={"stop": [stop]} if isinstance(stop, str) and stop else {},
+        system=text if isinstance(text, str) else "",
+        note={"prompt": after, "depth": 0, "role": "system"} if is_note else {},
+        warnings=notes.warnings,
+    )
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
