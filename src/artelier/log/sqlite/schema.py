@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +300,50 @@ def install(db: sqlite3.Connection, views: Sequence[View]) -> dict[str, int]:
     except BaseException:
         db.execute("ROLLBACK")
         raise
+
+
+# --------------------------------------------------------------------------- new files
+# A file that is not there yet gets all tables at once, as a copy of what was made before in this process.
+
+
+def make_file(path: Path, views: Sequence[View], *, is_synced: bool) -> None:
+    """Make the file of a new store whole, unless it is there: of several that try, one has made it.
+
+    It has no name until its last byte is on the disk, so that nobody sees half of it and a crash leaves
+    nothing. Where the system has no files without a name, nothing is done: `migrate` and `install` make the
+    tables in the file, as they do in one that is empty, and say what is wrong.
+    """
+    # What the log of a file that was removed holds would be taken for changes of the new one.
+    if any(Path(f"{path}{end}").exists() for end in ("", "-wal", "-shm", "-journal")):
+        return
+    if not hasattr(os, "O_TMPFILE"):
+        return
+    with suppress(OSError, sqlite3.Error):
+        image = _make_image(tuple((view.name, view.version, view.schema) for view in views))
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with open(os.open(path.parent, os.O_TMPFILE | os.O_RDWR, 0o644), "wb") as file:
+                file.write(image)
+                file.flush()
+                if is_synced:
+                    os.fsync(file.fileno())
+                # With a folder given, the link is followed to the file.
+                os.link(f"/proc/self/fd/{file.fileno()}", path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+@lru_cache(maxsize=8)
+def _make_image(views: tuple[tuple[str, int, tuple[str, ...]], ...]) -> bytes:
+    """Return an empty store with views of these names, versions and statements, as SQLite stores it."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        migrate(db)
+        db.execute("BEGIN")
+        for name, version, schema in views:
+            for statement in schema:
+                db.execute(statement)
+            db.execute("INSERT INTO view_versions VALUES (?, ?)", (name, version))
+        db.execute("COMMIT")
+        image = bytearray(db.serialize())
+    image[18:20] = b"\2\2"  # of the format's header: a file with a write-ahead log
+    return bytes(image)

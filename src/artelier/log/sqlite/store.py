@@ -41,7 +41,15 @@ from artelier.log.event import GENESIS, Event, Stream
 from artelier.log.rate_windows import Asked, Change, Taken
 from artelier.log.sqlite import erasure
 from artelier.log.sqlite.rate_windows import change_turns, take_turns
-from artelier.log.sqlite.schema import FileIdentity, dispatch, install, migrate, publish, schema_version
+from artelier.log.sqlite.schema import (
+    FileIdentity,
+    dispatch,
+    install,
+    make_file,
+    migrate,
+    publish,
+    schema_version,
+)
 from artelier.log.sqlite.writer import FaultHook, Writer, another_process, store_error
 
 BUSY_TIMEOUT_S = 10.0
@@ -223,6 +231,7 @@ class SqliteStore:
                 f"the folder of the database cannot be made: {error.strerror}", got=str(self.path.parent)
             ) from error
         self.views = tuple(views)
+        make_file(self.path, self.views, is_synced=not is_scratch)
         db = connect(str(self.path), read_only=not is_scratch and _is_read_only(self.path))
         try:
             identity = None if is_scratch else FileIdentity(self.path)
