@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from artelier.ports.tool import Answer, ToolContext
+from artelier.ports.tool import PersonAnswer, ToolContext
 
 
 class Recorder:
     """Makes contexts and keeps what tools did with them."""
 
-    def __init__(self, *, answer: Answer | None = None) -> None:
-        self.answer = Answer(decision="approve") if answer is None else answer
+    def __init__(self, *, answer: PersonAnswer | None = None) -> None:
+        self.answer = PersonAnswer(decision="approve") if answer is None else answer
         self.notes: list[str] = []
         self.spent: list[int] = []
         self.questions: list[tuple[str, Mapping[str, Any] | None]] = []
@@ -21,7 +21,7 @@ class Recorder:
         async def spend(micro: int) -> None:
             self.spent.append(micro)
 
-        async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> Answer:
+        async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> PersonAnswer:
             self.questions.append((question, details))
             return self.answer
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from artelier.errors import InvalidArguments, InvalidRequest, ToolFailed
-from artelier.ports.tool import Answer
+from artelier.ports.tool import PersonAnswer
 from artelier.tools import Tool, ToolRegistry, workspace_tools
 
 from .conftest import Call
@@ -171,7 +171,7 @@ def test_workspace_reached_by_a_link_works(tmp_path: Path):
 
 
 def test_ask_person_returns_what_the_person_said(tools: dict[str, Tool[..., Any]]):
-    recorder = Recorder(answer=Answer(decision="deny", note="not this week"))
+    recorder = Recorder(answer=PersonAnswer(decision="deny", note="not this week"))
     ask = tools["ask_person"]
 
     result = asyncio.run(ask.call({"question": "Ship it?"}, recorder.context()))

@@ -10,7 +10,7 @@ from artelier.artifacts.access import (
     group_of,
 )
 from artelier.artifacts.content import Diff, JsonDifference
-from artelier.artifacts.contracts import Decisions, Gate, Interpreter, Verdict, judge, static_decision
+from artelier.artifacts.contracts import AccessVerdict, Decisions, Gate, Interpreter, judge, static_decision
 from artelier.artifacts.events import (
     GROUPING,
     MOVING,
@@ -54,6 +54,7 @@ __all__ = [
     "AccessDecision",
     "AccessOutcome",
     "AccessPrices",
+    "AccessVerdict",
     "Act",
     "Artifact",
     "ArtifactCharged",
@@ -94,7 +95,6 @@ __all__ = [
     "StoreStage",
     "Summary",
     "Tree",
-    "Verdict",
     "VersionInfo",
     "Working",
     "account_of",

@@ -346,7 +346,7 @@ def _has_agreed(payer: str, contract: Standing) -> bool:
 Refusal = Literal["missing", "denied", "no_funds"]
 
 
-class Verdict(NamedTuple):
+class AccessVerdict(NamedTuple):
     """`refusal` None means yes. A caller that must not raise looks at it; others call `granted`."""
 
     ref: Ref
@@ -396,22 +396,22 @@ class Verdict(NamedTuple):
         )
 
 
-async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str) -> Verdict:
+async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str) -> AccessVerdict:
     """Decide one access over a stage, whatever its price. Every refusal is a value."""
     standing = await stage.standing(ref.id, version=ref.version)
     if standing is None or standing.deleted:
         text = f"no artifact {ref.id}" if standing is None else f"artifact {ref.id} was deleted"
-        return _refuse(Verdict(ref, action, principal), NotFound(text), "missing")
+        return _refuse(AccessVerdict(ref, action, principal), NotFound(text), "missing")
     decision = await gate.decide(action, principal, standing)
     licence = None
     # To subscribe is to be shown it in prompts later, which is what a licence is for.
     if (is_priced(action) or action == "subscribe") and (not decision.allowed or decision.price):
         licence = await stage.licence(ref.id, principal)
     if licence is not None:
-        return Verdict(
+        return AccessVerdict(
             ref, action, principal, None, f"licence {licence.name}", 0, principal, standing, licence=licence
         )
-    verdict = Verdict(
+    verdict = AccessVerdict(
         ref, action, principal, None, decision.reason, decision.price, decision.payer or principal, standing
     )
     if decision.allowed:
@@ -422,7 +422,7 @@ async def permit(stage: Stage, gate: Gate, ref: Ref, action: str, principal: str
 
 async def judge(
     stage: Stage, gate: Gate, ref: Ref, action: str, principal: str, *, price_max: int | None = None
-) -> Verdict:
+) -> AccessVerdict:
     """Decide one access over a stage, its price and whether that can be paid included.
 
     Units:  `price_max` is the scrip the principal agrees to. None agrees to the price that the artifact
@@ -453,7 +453,7 @@ async def judge(
     return verdict._replace(royalty=await stage.royalty(ref.id))
 
 
-def _refuse(verdict: Verdict, error: ArtelierError, refusal: Refusal) -> Verdict:
+def _refuse(verdict: AccessVerdict, error: ArtelierError, refusal: Refusal) -> AccessVerdict:
     return verdict._replace(refusal=refusal, reason=error.message, error=error)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from artelier.artifacts.access import Bill, account_of, check_principal
 from artelier.artifacts.content import canonical_json, decode_content
-from artelier.artifacts.contracts import WALL, Decisions, Gate, Interpreter, Verdict, judge, version_at
+from artelier.artifacts.contracts import WALL, AccessVerdict, Decisions, Gate, Interpreter, judge, version_at
 from artelier.artifacts.events import ArtifactInvoked
 from artelier.artifacts.kinds import EntryProgram, check_call, program_of, runnable_code
 from artelier.artifacts.queries import Standing
@@ -102,7 +102,7 @@ class Admitted(NamedTuple):
     """An invocation that may begin."""
 
     call: Call
-    verdict: Verdict
+    verdict: AccessVerdict
     standing: Standing
     code: str
     """Empty for a service."""
@@ -364,7 +364,7 @@ class Tree:
         self._check_result(call, done.value)
         return done.value
 
-    async def _for_units(self, stage: Stage, verdict: Verdict, call: Call, units: int) -> Verdict:
+    async def _for_units(self, stage: Stage, verdict: AccessVerdict, call: Call, units: int) -> AccessVerdict:
         """The price of so many units. Errors: `AccessDenied` above what was agreed, `InsufficientFunds`."""
         price = verdict.price * units
         if call.price_max is not None and price > call.price_max:

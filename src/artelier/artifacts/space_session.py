@@ -12,10 +12,10 @@ import msgspec
 
 from artelier.artifacts.content import canonical_json, decode_content, decoded_content, media_of
 from artelier.artifacts.contracts import (
+    AccessVerdict,
     Decisions,
     Gate,
     Interpreter,
-    Verdict,
     judge,
     part_of,
     permit,
@@ -61,7 +61,7 @@ KeyOfRun = Callable[[str], Awaitable[DataKey | None]]
 class AccessOutcome(NamedTuple):
     """An access that does not raise: content and charge, or a verdict that says why not."""
 
-    verdict: Verdict
+    verdict: AccessVerdict
     artifact: Artifact | None
     charge: ArtifactCharged | None
     """Append it in the batch of whatever uses the content; None if that is free."""
@@ -137,7 +137,7 @@ class Door(NamedTuple):
         gate = self.gate(stage)
         return {id for id in ids if (await permit(stage, gate, Ref(id), action, self.principal)).allowed}
 
-    async def access(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
+    async def access(self, ref: Ref, action: str, *, price_max: int | None = None) -> AccessVerdict:
         """Return whether an access may be, and at which price; a refusal is a value, and nothing is moved."""
         stage = self.stage()
         return await judge(stage, self.gate(stage), ref, action, self.principal, price_max=price_max)
@@ -161,7 +161,7 @@ class Door(NamedTuple):
         """
         bought: list[Artifact] = []
 
-        async def pay(verdict: Verdict) -> EventData | None:
+        async def pay(verdict: AccessVerdict) -> EventData | None:
             bought.append(await self._content(verdict.granted(), ref, is_whole=is_whole))
             return verdict.charge()
 
@@ -177,7 +177,7 @@ class Door(NamedTuple):
         Errors: `NotFound`, `AccessDenied`, those of `decide`, `VersionConflict` if it never stands still.
         """
 
-        async def over(verdict: Verdict) -> EventData | None:
+        async def over(verdict: AccessVerdict) -> EventData | None:
             return await decide(verdict.granted())
 
         await self._decide(Ref(id), action, over)
@@ -186,7 +186,7 @@ class Door(NamedTuple):
         self,
         ref: Ref,
         action: str,
-        decide: Callable[[Verdict], Awaitable[EventData | None]],
+        decide: Callable[[AccessVerdict], Awaitable[EventData | None]],
         *,
         price_max: int | None = None,
     ) -> None:

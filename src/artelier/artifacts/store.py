@@ -14,7 +14,7 @@ from typing import Any
 
 from artelier.artifacts.access import Bill, account_of, check_principal
 from artelier.artifacts.content import Content, Diff, decoded_content, diff, is_small
-from artelier.artifacts.contracts import Decisions, Interpreter, Verdict
+from artelier.artifacts.contracts import AccessVerdict, Decisions, Interpreter
 from artelier.artifacts.events import (
     ArtifactDeleted,
     ArtifactPruned,
@@ -225,7 +225,7 @@ class Artifacts:
 
     # -- access as a value, and invocation
 
-    async def access(self, ref: str, action: str, *, price_max: int | None = None) -> Verdict:
+    async def access(self, ref: str, action: str, *, price_max: int | None = None) -> AccessVerdict:
         """Return whether `read`, `write`, `delete`, `transfer`, `invoke`, `include`, `subscribe` or `search`
         may be done, at which price and who pays. Nothing moves; a refusal is `missing`, `denied` or
         `no_funds`.

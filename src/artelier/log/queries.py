@@ -365,18 +365,18 @@ async def stored_keys(store: Store, key_ids: Sequence[int]) -> set[int]:
     return found
 
 
-class RateWait(NamedTuple):
+class WindowWait(NamedTuple):
     """A window of rates that a run waits for."""
 
     window: str
     until_us: int
 
 
-async def rate_wait(store: Store, tenant: str, run_id: str, *, now_us: int) -> RateWait | None:
+async def rate_wait(store: Store, tenant: str, run_id: str, *, now_us: int) -> WindowWait | None:
     """Return the window that a run waits for the longest, as a process that is alive says."""
     rows = await store.query(
         "SELECT unit, at_us FROM rates WHERE scope = ? AND unit > 'wait:' AND unit < 'wait;' AND used > ?"
         " ORDER BY at_us DESC LIMIT 1",
         (f"run:{tenant}/{run_id}", now_us - PRESENT_US),
     )
-    return RateWait(rows[0][0].partition("\n")[2], rows[0][1]) if rows else None
+    return WindowWait(rows[0][0].partition("\n")[2], rows[0][1]) if rows else None

@@ -16,7 +16,7 @@ from artelier.ports.model import ToolSchema
 Risk = Literal["low", "medium", "high"]
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class PersonAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a person: `decision` is `approve`, `deny` or `edit`; falsy if denied."""
 
     decision: Literal["approve", "deny", "edit"]
@@ -26,6 +26,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return self.decision != "deny"
+
+
+Answer = PersonAnswer
+"""Deprecated: the name of `PersonAnswer` until it had to share it with a mission's answer."""
 
 
 class ProbeAnswer(Enum):
@@ -88,7 +92,7 @@ class ToolContext:
         progress: Callable[[str], None],
         spend: Callable[[int], Awaitable[None]],
         cancelled: Callable[[], bool],
-        ask: Callable[[str, Mapping[str, Any] | None, bool], Awaitable[Answer]],
+        ask: Callable[[str, Mapping[str, Any] | None, bool], Awaitable[PersonAnswer]],
         in_thread: Callable[[], Callable[[], None]] = _track_nothing,
     ) -> None:
         self.run_id = run_id
@@ -142,7 +146,7 @@ class ToolContext:
 
     async def ask(
         self, question: str, details: Mapping[str, Any] | None = None, *, before_acting: bool = False
-    ) -> Answer:
+    ) -> PersonAnswer:
         """Wait durably until a person answers; the process may die and restart meanwhile.
 
         A tool that was interrupted while it waited is entered again from its beginning, and gets the

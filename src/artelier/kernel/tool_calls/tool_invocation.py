@@ -20,7 +20,7 @@ from artelier.kernel.tool_calls.dispatches import Dispatch, Dispatches
 from artelier.ledger import Count, Posting
 from artelier.money import USD
 from artelier.ports.memory import paid_by
-from artelier.ports.tool import Answer, ToolContext, ToolPort
+from artelier.ports.tool import PersonAnswer, ToolContext, ToolPort
 
 SPEND_FIRST = (
     "Nothing was spent. A tool that has not acted yet says `spend(usd, before_acting=True)`, or raises"
@@ -116,7 +116,7 @@ class Heartbeat:
 def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: Dispatch) -> ToolContext:
     questions = 0
 
-    async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> Answer:
+    async def ask(question: str, details: Mapping[str, Any] | None, before_acting: bool) -> PersonAnswer:
         nonlocal questions
         questions += 1
         with beat.asking():
@@ -129,7 +129,9 @@ def context_of(core: RunCore, tool: ToolPort, key: str, beat: Heartbeat, call: D
                 before_acting=before_acting,
             )
         decision = "deny" if approval.decision == "expired" else approval.decision
-        return Answer(decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by)
+        return PersonAnswer(
+            decision=decision, note=approval.note, arguments=approval.arguments, by=approval.by
+        )
 
     spent, charged = Counter[int](), core.charged[key]
 

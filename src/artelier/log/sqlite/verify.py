@@ -160,7 +160,7 @@ def _check_schema(
         report.add_finding(f"table {found[kind, name][0]} has a foreign {kind} {name}")
 
 
-class _Tables(NamedTuple):
+class _StoreTables(NamedTuple):
     """An empty database, as SQLite stores it, what it consists of (see `_read_schema`), and its columns."""
 
     image: bytes
@@ -169,7 +169,7 @@ class _Tables(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _make_tables(version: int, statements: tuple[str, ...]) -> _Tables:
+def _make_tables(version: int, statements: tuple[str, ...]) -> _StoreTables:
     """Return the tables of the log at `version`, and those that the `statements` of views make.
 
     They cost more than looking through a small store: who verifies many of them makes tables once.
@@ -181,14 +181,14 @@ def _make_tables(version: int, statements: tuple[str, ...]) -> _Tables:
         for statement in statements:
             db.execute(statement)
         db.execute("COMMIT")
-        return _Tables(db.serialize(), _read_schema(db), _read_columns(db))
+        return _StoreTables(db.serialize(), _read_schema(db), _read_columns(db))
 
 
 def _statements(views: Sequence[View]) -> tuple[str, ...]:
     return tuple(statement for view in views for statement in view.schema)
 
 
-def _load(fresh: sqlite3.Connection, tables: _Tables) -> None:
+def _load(fresh: sqlite3.Connection, tables: _StoreTables) -> None:
     """Copy the tables: a database that is its own image, instead of a copy, would end at 1 GiB."""
     with closing(sqlite3.connect(":memory:")) as db:
         db.deserialize(tables.image)

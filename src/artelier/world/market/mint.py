@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from artelier.artifacts import (
+    AccessVerdict,
     ArtifactCharged,
     ArtifactInvoked,
     Call,
     InvocationFailed,
     Ref,
-    Verdict,
     Working,
     account_of,
 )
@@ -131,7 +131,7 @@ async def _count_passed(scene: Scene, standing: Standing, cases: list[dict[str, 
         )
         args: Any = case.get("args", {})
         call = Call(caller=MINT, id=standing.id, args=args if isinstance(args, dict) else {})
-        verdict = Verdict(TheRef(standing.id), "invoke", MINT, standing=standing)
+        verdict = AccessVerdict(TheRef(standing.id), "invoke", MINT, standing=standing)
         admitted = Admitted(call, verdict, standing, code, dict(call.args))
         try:
             result = await tree.run(Working(scene.working), admitted)

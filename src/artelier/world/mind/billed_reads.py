@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.artifacts import Gate, Ref, Verdict, account_of, judge
+from artelier.artifacts import AccessVerdict, Gate, Ref, account_of, judge
 from artelier.artifacts.content import decode_content
 from artelier.artifacts.contracts import part_of, version_at
 from artelier.artifacts.events import ArtifactCharged
@@ -65,7 +65,7 @@ class BilledReader:
         self.agreed: Mapping[str, int] = {}
         """The most that showing an artifact may cost, by id. Others cost nothing; in worlds that ask for no
         consent, what they ask."""
-        self._judged: dict[tuple[str, str], Verdict] = {}
+        self._judged: dict[tuple[str, str], AccessVerdict] = {}
         self._decisions = scene.asks()
 
     @property
@@ -107,7 +107,7 @@ class BilledReader:
         stands = await self.stage.standing(parsed.id)
         if stands is not None and stands.deleted:
             return "deleted"
-        wanted: list[Verdict] = []
+        wanted: list[AccessVerdict] = []
         for one in ("read", "include") if action == "include" else (action,):
             verdict = await self._judge(parsed, one)
             if verdict.refusal is not None:
@@ -133,7 +133,7 @@ class BilledReader:
             grant=licence.name if licence is not None else "",
         )
 
-    def agrees(self, id: str, wanted: Iterable[Verdict]) -> bool:
+    def agrees(self, id: str, wanted: Iterable[AccessVerdict]) -> bool:
         """Return whether these accesses to an artifact cost the agent no more than it agreed to."""
         asked = sum(one.price for one in wanted if one.payer == self.agent)
         return asked <= self.agreed.get(id, 0 if self.scene.config.asks_consent else asked)
@@ -147,7 +147,7 @@ class BilledReader:
         self.charges += charges
         return True
 
-    async def _judge(self, ref: Ref, action: str) -> Verdict:
+    async def _judge(self, ref: Ref, action: str) -> AccessVerdict:
         known = self._judged.get((ref.id, action))
         if known is not None and ref.version is None:
             return known
@@ -156,7 +156,7 @@ class BilledReader:
             return verdict._replace(price=0, licence=known.licence)  # it is paid for already
         return verdict
 
-    def _due(self, wanted: list[Verdict]) -> list[ArtifactCharged]:
+    def _due(self, wanted: list[AccessVerdict]) -> list[ArtifactCharged]:
         """Return what is to be paid now; a licence is used once by a prompt, for all accesses that it
         covers.
         """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from artelier.artifacts import Call, Ref, Tree, Verdict, Working, judge
+from artelier.artifacts import AccessVerdict, Call, Ref, Tree, Working, judge
 from artelier.artifacts.access import Bill
 from artelier.artifacts.events import ArtifactCharged
 from artelier.artifacts.invocation_tree import Free
@@ -109,7 +109,7 @@ async def search_memory(
     return results
 
 
-def is_service(verdict: Verdict) -> bool:
+def is_service(verdict: AccessVerdict) -> bool:
     """Return True if the artifact of a service is that: it owns itself."""
     return verdict.standing is not None and verdict.standing.owner == verdict.standing.id
 
@@ -145,7 +145,7 @@ async def _left_of(working: Working, call: Call, tree: Tree, ref: Ref) -> int | 
     return max(0, call.price_max - posted)
 
 
-async def charge(working: Working, verdicts: Sequence[Verdict]) -> None:
+async def charge(working: Working, verdicts: Sequence[AccessVerdict]) -> None:
     """Take up what accesses cost. Errors: `InsufficientFunds`."""
     for verdict in verdicts:
         event = verdict.charge()
@@ -215,7 +215,7 @@ async def recent_memories(
     return "\n".join(_line(one) for one in found), sources
 
 
-async def _readable(reader: BilledReader, store_id: str) -> list[Verdict] | Skip:
+async def _readable(reader: BilledReader, store_id: str) -> list[AccessVerdict] | Skip:
     """Judge whether a store may be read and shown in a prompt; return the verdicts, or why it is skipped."""
     try:
         ref = Ref.parse(store_id)
@@ -223,7 +223,7 @@ async def _readable(reader: BilledReader, store_id: str) -> list[Verdict] | Skip
         return "missing"
     if ref.part is not None or ref.version is not None:
         return "missing"  # entries have no versions, and a part is no store
-    verdicts: list[Verdict] = []
+    verdicts: list[AccessVerdict] = []
     for action in ("read", "include"):
         verdict = await judge(reader.stage, reader.gate, ref, action, reader.agent)
         if verdict.refusal is not None:
@@ -233,7 +233,7 @@ async def _readable(reader: BilledReader, store_id: str) -> list[Verdict] | Skip
     return verdicts
 
 
-def _due(reader: BilledReader, verdicts: Sequence[Verdict]) -> list[ArtifactCharged]:
+def _due(reader: BilledReader, verdicts: Sequence[AccessVerdict]) -> list[ArtifactCharged]:
     """Return what is to be paid for a look into the store, beyond what this prompt has paid for already."""
     due: list[ArtifactCharged] = []
     paid = {(charge.id, charge.action) for charge in reader.charges}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.artifacts import (
+    AccessVerdict,
     Act,
     Artifacts,
     Bill,
@@ -27,7 +28,6 @@ from artelier.artifacts import (
     Service,
     Stage,
     Tree,
-    Verdict,
     Working,
     account_of,
     in_scope,
@@ -369,7 +369,7 @@ class ActionStep:
         """Take up an event. Errors: `InsufficientFunds`."""
         await self.working.apply(data, actor=actor or self.agent, blobs=blobs)
 
-    async def judge(self, ref: Ref, action: str, *, price_max: int | None = None) -> Verdict:
+    async def judge(self, ref: Ref, action: str, *, price_max: int | None = None) -> AccessVerdict:
         """Decide an access as the agent, by the one permission path. Every refusal is a value.
 
         Without `price_max` the agent agrees to the price that its thought saw.
