@@ -7,7 +7,7 @@ prompt is a pure function of both, with a manifest that explains it. Names load 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.agents import AutonomousAgent, SubAgentFactory
@@ -120,7 +120,7 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'artelier' has no attribute {name!r}")

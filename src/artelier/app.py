@@ -96,7 +96,9 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
+    from artelier.kernel.history.comparison import RunComparison
     from artelier.kernel.steps.stream_reader import ModelStream
+    from artelier.log.sqlite.writer import FaultHook
     from artelier.missions.task.task_handle import Tasks
 
     Providers = tuple[TracerProvider, MeterProvider]
@@ -152,7 +154,7 @@ class Kernel:
         windows: Mapping[str, Window | PartialWindow] | None = None,
         clock: Clock | None = None,
         environ: Mapping[str, str] | None = None,
-        fault: Any = None,
+        fault: FaultHook | None = None,
         telemetry: Telemetry | TracerProvider | Providers | bool | None = None,
         workspaces: Workspaces | None = None,
         quotas: Quotas | None = None,
@@ -294,7 +296,7 @@ class Kernel:
         )
 
     async def step_tool(
-        self, name: str, arguments: Any = None, *, run_id: str,
+        self, name: str, arguments: object = None, *, run_id: str,
         tenant: Tenant | str | None = None, **call: Any,
     ) -> ToolResult:  # fmt: skip
         """One tool step of a run that stays open until the kernel is closed; see `step_model`."""
@@ -316,7 +318,7 @@ class Kernel:
         )
 
     async def signal(
-        self, run_id: str, name: str, data: Any = None, *, tenant: Tenant | str | None = None
+        self, run_id: str, name: str, data: object = None, *, tenant: Tenant | str | None = None
     ) -> None:
         """Hand data to the next `wait_for(name)` of a run."""
         await self.for_tenant(tenant).signal(run_id, name, data)
@@ -568,16 +570,16 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
 
     # Runs
 
-    async def runs(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> dict[str, Any]:
+    async def runs(self, *, status: str | None = None, after: int = 0, limit: int = 100) -> reports.RunList:
         return await reports.list_runs(self._services, self.id, status=status, after=after, limit=limit)
 
     async def show(self, run_id: str) -> dict[str, Any]:
         return await reports.show_run(self._services, self.id, run_id)
 
-    async def steps(self, run_id: str) -> list[dict[str, Any]]:
+    async def steps(self, run_id: str) -> list[reports.StepReport]:
         return await reports.steps(self._services, self.id, run_id)
 
-    async def tree(self, run_id: str) -> dict[str, Any]:
+    async def tree(self, run_id: str) -> reports.RunFamily:
         return await reports.tree(self._services, self.id, run_id)
 
     async def cost(self, run_id: str) -> dict[str, Any]:
@@ -633,7 +635,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         store = self._kernel.store
         return await erase(self._services, store, self.id, subject=subject, by=by, dry=dry, preview=preview)
 
-    async def restored(self, value: Any) -> Any:
+    async def restored(self, value: object) -> Any:
         """JSON data (a result, a text) with the values that its placeholders stand for, to show a person.
 
         As it is, if the tenant has no grant `pii:restore`; `[erased]` for what was erased.
@@ -681,7 +683,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         """
         return await adopt(self._services, self.id, self._artifacts(principal), ref, to=to)
 
-    async def diff(self, run_a: str, run_b: str) -> dict[str, Any]:
+    async def diff(self, run_a: str, run_b: str) -> RunComparison:
         """Return what two runs share, and the first step at which they part.
 
         `{run_a, run_b, shared: {events, upto}, equal_steps, first_divergence, a, b}`. `shared` is what

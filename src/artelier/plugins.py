@@ -73,7 +73,7 @@ class PluginPoint(NamedTuple, Generic[T]):
     """Names of Artelier's own, which no plugin may have."""
 
 
-def _importer(name: str, loaded: Any) -> Callable[..., Any]:
+def _importer(name: str, loaded: object) -> Callable[..., Any]:
     if not callable(loaded):
         raise InvalidConfig(f"{name!r} is no importer", expected="a function", got=repr(loaded)[:80])
     return loaded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ async def statuses(kernel: Kernel, tenant: str | None = None) -> dict[str, str]:
     return {item["id"]: item["status"] for item in items}
 
 
-def shape(tree: dict[str, Any]) -> Any:
+def shape(tree: Mapping[str, Any]) -> Any:
     """A tree of runs as nested names and statuses."""
     return (tree["id"], tree["status"], [shape(child) for child in tree["children"]])
 

@@ -121,7 +121,7 @@ def test_the_command_line_prints_the_tree_with_its_cost(tmp_path: Path) -> None:
     async def scenario() -> dict[str, Any]:
         with open_family(tmp_path, models) as kernel:
             await work(boss(kernel, worker(kernel)))
-            return await kernel.for_tenant().tree("r")
+            return dict(await kernel.for_tenant().tree("r"))
 
     tree = play(scenario())
     shown = CliRunner().invoke(root_command(), ["--db", str(tmp_path / "s.db"), "runs", "tree", "r"])

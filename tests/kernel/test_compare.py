@@ -36,7 +36,7 @@ def compare_codes(tmp_path: Path, left: Code, right: Code, model: Any = None) ->
             runs = kernel.for_tenant()
             await drive(runs, left, "left")
             await drive(runs, right, "right")
-            return await runs.diff("left", "right")
+            return dict(await runs.diff("left", "right"))
 
     return play(scenario())
 
@@ -163,17 +163,20 @@ def test_a_fork_parts_from_its_origin_where_its_model_changed(tmp_path: Path) ->
             runs = kernel.for_tenant()
             await drive(runs, code)
             at = (await runs.steps("r"))[0]["completed_seq"]
+            assert at is not None
             name = await runs.fork("r", at=at, with_={"model": "n"})
             twin = await runs.fork("r", at=at)
             deep = await runs.fork(name, at=1)
 
             pending = await runs.diff("r", name)
+            assert pending["first_divergence"] is not None
             assert pending["first_divergence"]["what"] == "missing"
             assert pending["shared"] == {"events": at, "upto": {"run": "r", "seq": at}}
 
             for run in (name, twin, deep):
                 await drive(runs, code, run)
             found = await runs.diff("r", name)
+            assert found["first_divergence"] is not None
             assert found["first_divergence"]["key"] == "2"
             assert found["first_divergence"]["what"] == "model"
             assert found["shared"]["events"] == at
@@ -315,6 +318,7 @@ def test_equal_steps_with_another_end_differ_in_their_end(tmp_path: Path) -> Non
                 async with runs.run(name) as run:
                     await code(run)
             found = (await runs.diff("done", "bored"))["first_divergence"]
+            assert found is not None
             assert (found["key"], found["kind"], found["what"]) == (None, "run", "status")
             assert (found["a"], found["b"]) == ("completed", "failed")
 
@@ -335,6 +339,7 @@ def test_a_run_of_another_store_equals_the_same_run_of_this_one(tmp_path: Path) 
             found = await runs.diff("r", "mine")
             assert (found["first_divergence"], found["equal_steps"]) == (None, 3)
             differs = (await runs.diff("r", "other"))["first_divergence"]
+            assert differs is not None
             assert (differs["what"], differs["section"]) == ("request", "system, message 1")
 
     play(scenario())

@@ -653,6 +653,7 @@ def test_a_fork_keeps_the_prompt_that_its_origin_asked_before_it_was_retried(tmp
             assert await runs.render(name, "2") == before == model.requests[1]
             assert (await runs.manifest(name, "2")).key == "2"
             found = (await runs.diff(name, short))["first_divergence"]
+            assert found is not None and found["at_a"] is not None
             assert (found["key"], found["kind"], found["what"]) == ("2", "model", "missing")
             assert found["at_a"]["seq"] == await seq_of(kernel, "model.requested", 2)
             with pytest.raises(NotFound):

@@ -238,7 +238,7 @@ def test_hole_5_nothing_small_kills_a_run_for_ever(tmp_path: Path) -> None:
                     await runs.retry("r")
                 else:
                     shown = await kernel.tenants.show("t")
-                    budget = float(shown["budget_usd"]) + 0.01
+                    budget = float(shown["budget_usd"] or 0) + 0.01
                     await kernel.tenants.update("t", budget_usd=f"{budget:.6f}")
                     runs = kernel.for_tenant("t")
             assert statuses == ["failed", "budget_exhausted"]

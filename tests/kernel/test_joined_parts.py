@@ -157,6 +157,7 @@ def test_the_section_that_changed_is_named(tmp_path: Path, changed: Prompt, sect
             assert caught.value.facts["section"] == section
             await drive(runs, ask(changed), "other")
             found = (await runs.diff("r", "other"))["first_divergence"]
+            assert found is not None and found["section"] is not None
             assert found["section"].partition(",")[0] == section
             shared = await _shared(runs)
             wanted = "s2" if section == "s1" and len(changed.parts) == 5 else section

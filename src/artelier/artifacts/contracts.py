@@ -255,7 +255,7 @@ class Gate:
 
     async def _run(
         self, action: str, principal: str, target: Standing, contract: Standing, *, price: int, place: str
-    ) -> Any:
+    ) -> object:
         step, at = self._decisions, contract.at
         assert at is not None and self._interpreter is not None
         if step.recorded is not None and place in step.recorded:
@@ -483,7 +483,7 @@ def version_at(standing: Standing, ref: Ref) -> VersionRow:
     return at
 
 
-def part_of(standing: Standing, content: Any, part: str | None) -> Any:
+def part_of(standing: Standing, content: object, part: str | None) -> object:
     """A named part of a library, all of the content without a name. Errors: `NotFound`.
 
     Parts are under their names in an object, or have them as `id` in a list.
@@ -496,12 +496,12 @@ def part_of(standing: Standing, content: Any, part: str | None) -> Any:
         holder = None  # a kind that nobody registered here has no parts that we know of
     parts: object = content.get(holder) if holder and isinstance(content, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - JSON
     if isinstance(parts, list):
-        parts = _by_id(cast("list[Any]", parts))
+        parts = _by_id(cast("list[object]", parts))
     if not isinstance(parts, dict) or part not in parts:
         raise NotFound(f"artifact {standing.id} has no part {part}")
     return cast("dict[str, Any]", parts)[part]
 
 
-def _by_id(listed: list[Any]) -> dict[str, Any]:
+def _by_id(listed: list[object]) -> dict[str, Any]:
     named = [cast("dict[str, Any]", one) for one in listed if isinstance(one, dict)]
     return {one["id"]: one for one in named if isinstance(one.get("id"), str)}

@@ -7,7 +7,7 @@ is run again, a few times at most. What a process that died had held is given ba
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -72,7 +72,7 @@ def in_scope(tree: Tree, working: Working, call: Call) -> Mapping[str, Helper]:
 def _guard(tree: Tree, name: str, function: Helper) -> Helper:
     """Count the call, and say in words for agents what is wrong with it."""
 
-    async def helper(*args: Any, **kwargs: Any) -> Any:
+    async def helper(*args: Any, **kwargs: Any) -> object:
         tree.spend_call()
         try:
             inspect.signature(function).bind(*args, **kwargs)
@@ -96,7 +96,7 @@ class _CodeScope:
         self._principal = principal_of(call.id)
         self._nested = 0
 
-    async def read(self, ref: str, price_max: int | None = None) -> Any:
+    async def read(self, ref: str, price_max: int | None = None) -> object:
         """Content of a version or part, paid for by the artifact."""
         working, parsed = self._working, Ref.parse(ref)
         verdict = await judge(
@@ -125,13 +125,13 @@ class _CodeScope:
     async def write(
         self,
         id: str,
-        content: Any = None,
+        content: object = None,
         kind: str | None = None,
         access: Any = None,
         prices: Any = None,
         expected_version: int | None = None,
         metadata: Any = None,
-        interface: Any = None,
+        interface: object = None,
     ) -> dict[str, Any]:
         """A new version; the artifact becomes owner of what it makes."""
         working, tree = self._working, self._tree
@@ -172,7 +172,7 @@ class _CodeScope:
                 reason="writes",
             )
 
-    async def invoke(self, id: str, /, *, price_max: int | None = None, **args: Any) -> Any:
+    async def invoke(self, id: str, /, *, price_max: int | None = None, **args: Any) -> object:
         """The result of another executable artifact, whose caller is this one."""
         self._nested += 1
         nested = Call(
@@ -202,7 +202,7 @@ class _CodeScope:
         """Scrip of the artifact."""
         return await self._working.balance(account_of(self._principal))
 
-    async def search_memory(self, *args: Any, **kwargs: Any) -> Any:
+    async def search_memory(self, *args: Any, **kwargs: Any) -> object:
         """Return what a higher layer finds for the artifact."""
         search = self._tree.search_memory
         if search is None:
@@ -380,7 +380,7 @@ class Invoker:
         held: HeldPrice | None,
         *,
         working: Working | None = None,
-        result: Any = None,
+        result: object = None,
         failure: InvocationFailed | None = None,
         grounds: tuple[str, ...] = (),
     ) -> None:
@@ -390,7 +390,7 @@ class Invoker:
         said = failure.message if failure else result
         key = await stage.key()
 
-        def keep(value: Any) -> BlobRef | None:
+        def keep(value: object) -> BlobRef | None:
             if value is None or value == {}:
                 return None
             ref, blob = make_blob(self._door.tenant, key, canonical_json(value))
@@ -475,7 +475,7 @@ class Invoker:
         *,
         blobs: list[Blob] | None = None,
         stage: StoreStage | None = None,
-        ids: Any = (),
+        ids: Iterable[str] = (),
     ) -> None:
         door, at_us = self._door, self._door.clock.now_us()
         appends: list[StreamAppend] = []

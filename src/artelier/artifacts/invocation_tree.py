@@ -122,7 +122,7 @@ class Service(Protocol):
         """Return how often a call with these arguments costs the posted price. Errors: `InvalidArguments`."""
         ...
 
-    async def run(self, working: Working, call: Call, tree: Tree, /) -> Any:
+    async def run(self, working: Working, call: Call, tree: Tree, /) -> object:
         """Return the result as JSON data, within `Free` if it costs nothing; changes go into `working`.
 
         It acts for `call.caller`.
@@ -139,7 +139,7 @@ class MemorySearch(Protocol):
 
     def __call__(
         self, working: Working, principal: str, tree: Tree, /, *args: Any, **kwargs: Any
-    ) -> Awaitable[Any]: ...
+    ) -> Awaitable[object]: ...
 
 
 class PricesSeen(Protocol):
@@ -228,7 +228,7 @@ class Tree:
             self.decisions.wall[ROOT] = "time"
             raise BudgetSpent("time", f"the invocation took longer than {self.limits.time_ms} ms")
 
-    async def act(self, below: Working, call: Call) -> Any:
+    async def act(self, below: Working, call: Call) -> object:
         """The outermost invocation, as a world's action does it: its result, its effects in `below`.
 
         Errors: those of `perform`, and `InvocationFailed` with `wall` for the bounds of the tree too.
@@ -245,7 +245,7 @@ class Tree:
         error.wall = dict(self.decisions.wall)
         return error
 
-    async def perform(self, below: Working, call: Call) -> Any:
+    async def perform(self, below: Working, call: Call) -> object:
         """Invoke within a working state, which takes over what the invocation did if it succeeds.
 
         Errors: those of `admit` and `run`, `InsufficientFunds`, `BudgetSpent`; then `below` is as it was.
@@ -325,7 +325,7 @@ class Tree:
         check_call(program, args, interface)
         return Admitted(call, verdict, standing, code, args)
 
-    async def run(self, working: Working, admitted: Admitted) -> Any:
+    async def run(self, working: Working, admitted: Admitted) -> object:
         """Run admitted code in a working state of its own; its result, which a service may give as `Free`.
 
         Errors: `InvocationFailed`; `BudgetSpent` when a bound of the whole tree was reached.
@@ -383,7 +383,7 @@ class Tree:
             return self.origin
         return f"artifact {call.id} failed: {error.message}"
 
-    def _check_result(self, call: Call, result: Any) -> None:
+    def _check_result(self, call: Call, result: object) -> None:
         try:
             size = len(canonical_json(result))
         except InvalidArtifact as error:

@@ -215,7 +215,7 @@ def _names_in(value: object) -> list[str]:
 # A check receives content of the right media type and raises `InvalidArtifact` with a sentence that a model
 # can act on. Deeper rules (undeclared variables, conditions) belong to the packages that use a kind.
 
-Check = Callable[[Any], None]
+Check = Callable[[object], None]
 
 _REFERENCES = (
     "personality_prompt_artifact_id",
@@ -227,20 +227,20 @@ _REFERENCES = (
 )
 
 
-def check_anything(content: Any) -> None:
+def check_anything(content: object) -> None:
     """No demand beyond the media type."""
 
 
-def check_text_or_object(content: Any) -> None:
+def check_text_or_object(content: object) -> None:
     if not isinstance(content, str | dict):
-        _refuse("content", "text or a JSON object", cast(object, content))
+        _refuse("content", "text or a JSON object", content)
 
 
-def check_json_object(content: Any) -> None:
+def check_json_object(content: object) -> None:
     _object(content, "content")
 
 
-def check_prompt(content: Any) -> None:
+def check_prompt(content: object) -> None:
     """Text, or `{template, variables?: [name | {name, ...}]}`."""
     if isinstance(content, str):
         return
@@ -248,27 +248,27 @@ def check_prompt(content: Any) -> None:
     if not isinstance(content.get("template"), str):
         _refuse("template", "text", content.get("template"))
     for variable in _list(content.get("variables", []), "variables"):
-        name: Any = variable
+        name: object = variable
         if isinstance(variable, dict):
             name = cast("dict[str, Any]", variable).get("name")
         if not isinstance(name, str):
             _refuse("variables", "names, or objects with a name", name)
 
 
-def check_library(content: Any) -> None:
+def check_library(content: object) -> None:
     """`{prompts: {name: prompt}}`."""
     prompts = _object(_object(content, "content").get("prompts"), "prompts")
     for value in prompts.values():
         check_prompt(value)
 
 
-def check_code_content(content: Any) -> None:
+def check_code_content(content: object) -> None:
     """Code as text, or `{code, ...}`."""
     if not isinstance(content, str) and not isinstance(_object(content, "content").get("code"), str):
-        _refuse("content", "code as text or under `code`", cast(object, content))
+        _refuse("content", "code as text or under `code`", content)
 
 
-def check_memory_store(content: Any) -> None:
+def check_memory_store(content: object) -> None:
     """`{config?: {max_entries?, auto_prune?, ...}}`; the entries are kept elsewhere, one by one."""
     config = _object(_object(content, "content").get("config", {}), "config")
     entries = config.get("max_entries", 1)
@@ -277,7 +277,7 @@ def check_memory_store(content: Any) -> None:
     _one_of(config.get("auto_prune", "oldest"), ("oldest", "lowest_score"), "config.auto_prune")
 
 
-def check_agent(content: Any) -> None:
+def check_agent(content: object) -> None:
     """References, each an id or null, and `subscribed_artifacts`, a list of ids. All may dangle."""
     content = _object(content, "content")
     for name in _REFERENCES:
@@ -286,7 +286,7 @@ def check_agent(content: Any) -> None:
     _texts(content.get("subscribed_artifacts", []), "subscribed_artifacts")
 
 
-def check_workflow(content: Any) -> None:
+def check_workflow(content: object) -> None:
     """`{states, initial_state, steps: [{state, transition_mode?, transition_to?, ...}]}`."""
     content = _object(content, "content")
     states = _texts(content.get("states"), "states")
@@ -311,28 +311,28 @@ def _refuse(what: str, expected: str, got: object) -> None:
     raise InvalidArtifact(f"invalid {what}", expected=expected, got=safe_repr(got))
 
 
-def _object(value: Any, what: str) -> dict[str, Any]:
+def _object(value: object, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        _refuse(what, "a JSON object", cast(object, value))
+        _refuse(what, "a JSON object", value)
     return cast("dict[str, Any]", value)
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _list(value: object, what: str) -> list[object]:
     if not isinstance(value, list | tuple):
-        _refuse(what, "a list", cast(object, value))
-    return cast("list[Any]", value)
+        _refuse(what, "a list", value)
+    return cast("list[object]", value)
 
 
-def _texts(value: Any, what: str) -> list[str]:
+def _texts(value: object, what: str) -> list[str]:
     values = _list(value, what)
     if not all(isinstance(item, str) for item in values):
         _refuse(what, "a list of names", values)
-    return values
+    return cast("list[str]", values)
 
 
-def _one_of(value: Any, known: Iterable[str], what: str) -> None:
+def _one_of(value: object, known: Iterable[str], what: str) -> None:
     if not isinstance(value, str) or value not in known:
-        _refuse(what, f"one of {', '.join(known)}", cast(object, value))
+        _refuse(what, f"one of {', '.join(known)}", value)
 
 
 # --------------------------------------------------------------------------- kinds

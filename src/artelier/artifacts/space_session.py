@@ -247,7 +247,13 @@ class Door(NamedTuple):
         return await self._artifact_of(standing, version_at(standing, ref), mark, interface=None, metadata={})
 
     async def _artifact_of(
-        self, standing: Standing, at: VersionRow, content: Any, *, interface: Any, metadata: dict[str, Any]
+        self,
+        standing: Standing,
+        at: VersionRow,
+        content: object,
+        *,
+        interface: object,
+        metadata: dict[str, Any],
     ) -> Artifact:
         sources = (
             await sources_of(
@@ -323,12 +329,12 @@ async def first_kept(door: Door, standing: Standing, retention: RetentionRules) 
 # Replace one string of an artifact's text.
 
 
-def replace_once(id: str, content: Any, old: str, new: str) -> Any:
+def replace_once(id: str, content: object, old: str, new: str) -> object:
     """Content with `old` replaced. Errors: `InvalidArtifact` unless `old` occurs exactly once."""
     media = media_of(content)
     if media == "bytes":
         raise InvalidArtifact("bytes cannot be edited", hint="Write new content.")
-    text: str = content if media == "text" else canonical_json(content).decode()
+    text = content if isinstance(content, str) else canonical_json(content).decode()
     first = text.find(old) if old else -1
     if first < 0:
         raise InvalidArtifact(

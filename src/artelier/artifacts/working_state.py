@@ -89,8 +89,8 @@ class Stage(Protocol):
         ...
 
     async def whole(
-        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
-    ) -> Any:
+        self, standing: Standing, content: object, *, part: str | None = None, over: Stage | None = None
+    ) -> object:
         """Content with what belongs to it and is kept elsewhere, as it is to be read.
 
         `part` is the one that will be read of it: no other has to be there. `over` is the stage that was
@@ -186,8 +186,8 @@ class StoreStage:
         return None
 
     async def whole(
-        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
-    ) -> Any:
+        self, standing: Standing, content: object, *, part: str | None = None, over: Stage | None = None
+    ) -> object:
         return content
 
     def guard_unchanged(self, ids: Iterable[str]) -> Callable[[Tx], None]:
@@ -295,11 +295,11 @@ class Working:
         return self._base.pending(key) if own is None else own
 
     async def whole(
-        self, standing: Standing, content: Any, *, part: str | None = None, over: Stage | None = None
-    ) -> Any:
+        self, standing: Standing, content: object, *, part: str | None = None, over: Stage | None = None
+    ) -> object:
         return await self._base.whole(standing, content, part=part, over=over or self)
 
-    def keep(self, key: Hashable, value: Any) -> None:
+    def keep(self, key: Hashable, value: object) -> None:
         """Keep a value for a higher layer; a changed one is a new value, never the old one changed."""
         self._pending[key] = value
 

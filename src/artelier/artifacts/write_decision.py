@@ -215,7 +215,13 @@ def _kind(wish: WriteRequest, standing: Standing | None) -> str | None:
 
 
 def artifact_of(
-    event: ArtifactWritten, *, content: Any, metadata: Any, interface: Any, created_us: int, written_us: int
+    event: ArtifactWritten,
+    *,
+    content: object,
+    metadata: Mapping[str, Any] | None,
+    interface: object,
+    created_us: int,
+    written_us: int,
 ) -> Artifact:
     """The artifact that a write leaves."""
     return Artifact(
@@ -229,7 +235,7 @@ def artifact_of(
         prices=event.prices,
         interface=interface,
         provenance=Provenance(derived_from=event.derived_from, run_id=event.run_id, step=event.step),
-        metadata=metadata or {},
+        metadata=dict(metadata or {}),
         created_us=created_us,
         written_us=written_us,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -37,7 +37,7 @@ _REASONS = {
 }
 
 
-def standing(run: dict[str, Any], *, is_driven: bool = True) -> str:
+def standing(run: Mapping[str, Any], *, is_driven: bool = True) -> str:
     """Return how a run stands, in words. `is_driven`: False if no process drives it."""
     status, reason = run["status"], run["reason"]
     if status == "running" and not is_driven:
@@ -47,7 +47,7 @@ def standing(run: dict[str, Any], *, is_driven: bool = True) -> str:
     return f"{status} (for {reason})" if status == "waiting" else f"{status} ({reason})"
 
 
-def go_on(call: CliCall, run: dict[str, Any]) -> str:
+def go_on(call: CliCall, run: Mapping[str, Any]) -> str:
     """The command that drives a run further."""
     if run["loop"]:
         return call.command_line("resume", run["id"])
@@ -67,7 +67,7 @@ async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
     return f"{host}:{rest.split('|')[1]}" if rest.count("|") > 1 else host
 
 
-async def undriven(kernel: Kernel, tenant: str, runs: Iterable[dict[str, Any]]) -> set[str]:
+async def undriven(kernel: Kernel, tenant: str, runs: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the ids of runs that are said to be running, while the process that drove them is gone."""
     running = [run["id"] for run in runs if run["status"] == "running"]
     names = {run_stream(tenant, id_).name: id_ for id_ in running}

@@ -355,7 +355,7 @@ async def give(
     by: str,
     key: str = "",
     choice: str = "",
-    payload: Any = None,
+    payload: object = None,
 ) -> EventData:
     """Give a command and return its effect.
 

@@ -178,11 +178,11 @@ class Personal:
         """A name that was made up, with placeholders for what it tells of a person."""
         return self._scrubber.text(name)
 
-    def scrub_json(self, value: Any) -> Any:
+    def scrub_json(self, value: object) -> Any:
         """JSON data as the run and its log see it."""
         return self._scrubber.value(value)
 
-    def receive_arguments(self, arguments: Any) -> Any:
+    def receive_arguments(self, arguments: object) -> Any:
         """Return what the run's code passes to a tool, as it is stored; so the run has received the values in
         it.
 
@@ -288,11 +288,11 @@ class Personal:
         )
         return msgspec.structs.replace(message, tool_calls=calls)
 
-    def restore(self, value: Any) -> Any:
+    def restore(self, value: object) -> Any:
         """JSON data with the values themselves, for placeholders that this run received."""
         return self._scrubber.restore(value, self.knows)
 
-    def find_erased(self, value: Any) -> list[str]:
+    def find_erased(self, value: object) -> list[str]:
         """Placeholders in JSON data that this run received, and whose values were erased since."""
         return self._scrubber.find_erased(canonical(value).decode(), self.knows)
 

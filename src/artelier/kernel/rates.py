@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TypedDict, cast
 
 from artelier.clock import Clock
 from artelier.errors import (
@@ -172,6 +172,16 @@ class Quota:
                 raise InvalidConfig(f"quota {name}", expected="a whole number from 0", got=repr(value))
 
 
+class QuotaUse(TypedDict):
+    """What a tenant has stored, and its quotas."""
+
+    stored_bytes: int
+    stored_bytes_max: int
+    streams_max: int
+    ticks_max: int
+    uploads_max: int
+
+
 class Quotas:
     """The quotas of all tenants."""
 
@@ -210,10 +220,17 @@ class Quotas:
                 " ([quotas] in the settings).",
             )
 
-    async def describe(self, store: Store, tenant: str) -> dict[str, Any]:
+    async def describe(self, store: Store, tenant: str) -> QuotaUse:
         """Return `{stored_bytes, stored_bytes_max, streams_max, ticks_max, uploads_max}`."""
         stored = await self.stored_bytes(store, tenant, anew=True)
-        return {"stored_bytes": stored, **asdict(self.of(tenant))}
+        quota = self.of(tenant)
+        return {
+            "stored_bytes": stored,
+            "stored_bytes_max": quota.stored_bytes_max,
+            "streams_max": quota.streams_max,
+            "ticks_max": quota.ticks_max,
+            "uploads_max": quota.uploads_max,
+        }
 
 
 POLL_S = 1.0

@@ -17,7 +17,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypedDict, cast
 
 from artelier.errors import Conflict, InvalidRequest
 from artelier.kernel import events as ev
@@ -383,10 +383,27 @@ def cap_changed(services: Services, tenant: str, scope: str) -> None:
                 core.loop.call_soon_threadsafe(core.came_back)
 
 
-async def used_of(services: Services, tenant: str, scope: str) -> dict[str, Any]:
+class UnitUse(TypedDict):
+    """The use of one unit in a scope; `cap` is None for no cap."""
+
+    used: int
+    reserved: int
+    cap: int | None
+
+
+class ScopeUse(TypedDict):
+    """The use of a scope: money in micro-dollars, tokens and steps."""
+
+    scope: str
+    usd: UnitUse
+    tokens: UnitUse
+    steps: UnitUse
+
+
+async def used_of(services: Services, tenant: str, scope: str) -> ScopeUse:
     """`{scope, usd, tokens, steps}`, each `{used, reserved, cap}`; micro-dollars, and None for no cap."""
     rows = await scope_limits(services.store, tenant, check_scope(scope))
-    found: dict[str, Any] = {unit: {"used": 0, "reserved": 0, "cap": None} for unit in COUNTED}
+    found: dict[str, UnitUse] = {unit: {"used": 0, "reserved": 0, "cap": None} for unit in COUNTED}
     for _, unit, cap, reserved, used in rows:
         found[unit] = {"used": used, "reserved": reserved, "cap": cap}
-    return {"scope": scope, **found}
+    return {"scope": scope, "usd": found["usd"], "tokens": found["tokens"], "steps": found["steps"]}

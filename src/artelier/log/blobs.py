@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from hmac import digest
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from artelier.errors import CorruptStore, Erased, InvalidRequest, Locked, MissingKey
 from artelier.log.event import BlobRef, EventData, event
+
+if TYPE_CHECKING:
+    from _hashlib import HASH
 
 BLOB_BYTES_MAX = 256 * 1024 * 1024
 """A single blob; larger content is refused before anything is written (guess: a generous upload)."""
@@ -113,7 +116,7 @@ def hmac_sha256(secret: bytes, content: bytes) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def _hmac_states(secret: bytes) -> tuple[Any, Any]:
+def _hmac_states(secret: bytes) -> tuple[HASH, HASH]:
     """HMAC-SHA256 (RFC 2104) with its key already hashed: `hmac.digest` does that for each content anew."""
     if len(secret) > 64:
         secret = sha256(secret).digest()
@@ -317,7 +320,7 @@ class Keyring:
         """Keys may have been dropped: open them again."""
         self._opened.clear()
 
-    def row(self, blob: Blob) -> tuple[Any, ...]:
+    def row(self, blob: Blob) -> tuple[str, bytes, int | None, int, int, bytes]:
         """A blob as a row of `blobs`."""
         codec, stored = self.pack(blob) if blob.packed is None else blob.packed
         return blob.tenant, blob.name, blob.key_id, codec, len(blob.content), stored

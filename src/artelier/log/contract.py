@@ -14,7 +14,7 @@ Cancelling  A caller that is cancelled while it waits leaves the store usable; i
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_args, overload
 
@@ -120,10 +120,25 @@ class Receipt:
     """Holders in a row, before the one that took the lease, that made no progress and did not release it."""
 
 
+class Rows(Protocol):
+    """The rows that a statement gave, and how many it changed."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        ...
+
+    def fetchone(self) -> Row | None: ...
+
+    def fetchall(self) -> list[Row]: ...
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
 class Tx(Protocol):
     """A transaction as views and guards see it. SQL is portable, parameters are `?`, never concatenated."""
 
-    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Any: ...
+    def execute(self, sql: str, parameters: Sequence[Any] = (), /) -> Rows: ...
 
     def one(self, sql: str, parameters: Sequence[Any] = (), /) -> Row | None: ...
 
@@ -461,7 +476,7 @@ def _is_silent(kind: object) -> bool:
     return bool(inner) and all(_is_silent(one) for one in inner)
 
 
-def _plain(draft: RawDraft) -> Any:
+def _plain(draft: RawDraft) -> object:
     try:
         return msgspec.json.decode(draft.data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

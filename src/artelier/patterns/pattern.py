@@ -12,7 +12,8 @@ import warnings
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from threading import Lock, Semaphore
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from artelier.child import START_S, ChildPool, ChildStopped, Question
 from artelier.confinement import Needs
@@ -59,7 +60,7 @@ _NOTHING = r"[^\x00-\xff]"
 
 
 @cache
-def engine() -> Any | None:
+def engine() -> ModuleType | None:
     """Return the package `re2`; None where it is not installed, and everything goes to the helper process."""
     try:
         import re2  # pyright: ignore[reportMissingTypeStubs] - it has none
@@ -179,7 +180,7 @@ def _set(symbols: set[str]) -> str:
     return "[" + "".join(rf"\x{low:02x}-\x{high:02x}" for low, high in ranges) + "]"
 
 
-def _atom(source: str, flags: int, dialect: Dialect) -> Any:
+def _atom(source: str, flags: int, dialect: Dialect) -> re.Pattern[str]:
     """Return an atom in the engine whose word counts: it matches one character, whatever stands around."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -190,7 +191,7 @@ def _atom(source: str, flags: int, dialect: Dialect) -> Any:
         chosen = regex.I if flags & re.I else regex.RegexFlag(0)
         chosen |= regex.A if flags & re.A else regex.RegexFlag(0)
         chosen |= regex.S if flags & re.S else regex.RegexFlag(0)
-        return regex.compile(source, chosen, cache_pattern=False)
+        return cast("re.Pattern[str]", regex.compile(source, chosen, cache_pattern=False))
 
 
 CHARS_MAX = 2_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Dialect = Literal["re", "regex"]
 LineEnds = Literal["", "last", "all"]
@@ -32,6 +32,18 @@ REPEATS_MAX = 1_000
 _FLAGS = {"i": re.I, "m": re.M, "s": re.S, "x": re.X, "a": re.A}
 # An escape, a set, a counted repeat, or any one character.
 _PIECES = re.compile(r"\\.|\[\^?\]?(?:[^\\\]]|\\.)*\]|\{(\d{1,9})?(,)?(\d{1,9})?\}|.", re.DOTALL)
+
+
+ParsedItems = Iterable[tuple[object, Any]]
+"""Parts of a pattern as the parser of `re` gives them: an operator, and an argument whose form it decides."""
+
+
+class ParsedPattern(Protocol):
+    """The tree of a whole pattern, as the parser of `re` gives it."""
+
+    state: Any
+
+    def __iter__(self) -> Iterator[tuple[object, Any]]: ...
 
 
 class NotRead(ValueError):
@@ -62,7 +74,7 @@ def flags_of(letters: str) -> int:
     return sum(_FLAGS[letter] for letter in set(letters))
 
 
-def parse_pattern(text: str, flags: int = 0) -> Any:
+def parse_pattern(text: str, flags: int = 0) -> ParsedPattern:
     """Return the tree of a pattern in the syntax of `re`. Errors: `NotRead`, also where `re` warns."""
     parser: Any = importlib.import_module("re._parser")
     try:
@@ -75,7 +87,7 @@ def parse_pattern(text: str, flags: int = 0) -> Any:
     return tree
 
 
-def _check_look_behinds(tree: Any) -> None:
+def _check_look_behinds(tree: ParsedItems) -> None:
     """`re` finds these faults only when it compiles."""
     for name, value in _items(tree):
         if name in ("ASSERT", "ASSERT_NOT") and value[0] < 0:
@@ -84,16 +96,16 @@ def _check_look_behinds(tree: Any) -> None:
                 raise re.error("look-behind requires fixed-width pattern")
 
 
-def _items(tree: Any) -> Iterator[tuple[str, Any]]:
+def _items(tree: ParsedItems) -> Iterator[tuple[str, Any]]:
     """All parts of a tree, at any depth."""
-    waiting = [tree]
+    waiting: list[ParsedItems] = [tree]
     while waiting:
         for op, value in waiting.pop():
             yield str(op), value
             waiting.extend(_inner(str(op), value))
 
 
-def _inner(name: str, value: Any) -> list[Any]:
+def _inner(name: str, value: Any) -> list[ParsedItems]:
     match name:
         case "BRANCH":
             return list(value[1])
@@ -165,7 +177,7 @@ class _Translation:
         self._words: set[int] = set()
         self._has_non_boundary = False
 
-    def program(self, tree: Any) -> LinearProgram:
+    def program(self, tree: ParsedPattern) -> LinearProgram:
         tokens: list[str | int] = []
         size = self._sequence(tree, tree.state.flags, tokens)
         if size > LINEAR_SIZE_MAX or len(self._line_ends) > 1 or len(self._words) > 1:
@@ -178,7 +190,7 @@ class _Translation:
             has_non_boundary=self._has_non_boundary,
         )
 
-    def _sequence(self, items: Any, flags: int, tokens: list[str | int]) -> int:
+    def _sequence(self, items: ParsedItems, flags: int, tokens: list[str | int]) -> int:
         """Append the source of a sequence; return how large it is with repeats written out."""
         return sum(self._item(str(op), value, flags, tokens) for op, value in items) + 1
 
@@ -205,7 +217,7 @@ class _Translation:
             case _:  # looks around, references back, groups that give nothing back
                 raise NotLinear
 
-    def _branch(self, parts: Any, flags: int, tokens: list[str | int]) -> int:
+    def _branch(self, parts: Iterable[ParsedItems], flags: int, tokens: list[str | int]) -> int:
         size = 1
         for number, part in enumerate(parts):
             tokens.append("|" if number else "(?:")

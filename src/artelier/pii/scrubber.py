@@ -166,11 +166,11 @@ class Scrubber:
         at = self._replace(text, found, start, pieces, is_data=_is_data(text, start))
         return text[start:] if not pieces else "".join((*pieces, text[at:]))
 
-    def value(self, value: Any) -> Any:
+    def value(self, value: object) -> Any:
         """JSON data with placeholders in its texts, keys, and whole numbers of 9 digits and more."""
         return map_json(value, self._leaf)
 
-    def _leaf(self, leaf: Any, label: str) -> Any:
+    def _leaf(self, leaf: object, label: str) -> object:
         if isinstance(leaf, str):
             if label and len(leaf) <= LABEL_CHARS:
                 return self._replace_from(f"{label}: {leaf}", len(label) + 2)
@@ -332,7 +332,7 @@ class Scrubber:
             return content, ()
         return content, self.vault.unstored_rows(placeholders_in(content.decode(encoding)))
 
-    def escape_lookalikes(self, value: Any, keep: Callable[[str], bool]) -> Any:
+    def escape_lookalikes(self, value: object, keep: Callable[[str], bool]) -> Any:
         """JSON data in which what only looks like a placeholder is none, but for those that `keep` knows."""
         return _texts(value, lambda text: escape_lookalikes(text, keep))
 
@@ -344,7 +344,7 @@ class Scrubber:
             if may(one) and self.vault.value_of(one) in (None, ERASED, LOCKED)
         ]
 
-    def restore(self, value: Any, may: Callable[[str], bool] | None = None) -> Any:
+    def restore(self, value: object, may: Callable[[str], bool] | None = None) -> Any:
         """JSON data with the values themselves: of all placeholders, or of those that `may` allows."""
 
         def value_of(named: str) -> str | None:
@@ -353,7 +353,7 @@ class Scrubber:
         return _texts(value, lambda text: restore_values(text, value_of))
 
 
-def _texts(value: Any, change: Callable[[str], str]) -> Any:
+def _texts(value: object, change: Callable[[str], str]) -> Any:
     return map_json(value, lambda leaf, _: change(leaf) if isinstance(leaf, str) else leaf)
 
 

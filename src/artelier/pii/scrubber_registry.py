@@ -77,7 +77,7 @@ def redact_output(text: str) -> str:
     return text
 
 
-def marked_wire(value: Any) -> Any:
+def marked_wire(value: object) -> Any:
     """The same for JSON data, such as an error on the wire."""
     if not _watching:
         return value

@@ -50,7 +50,7 @@ PRIMES_MAX = 3
 """Of keys that became equal; more of them are numbered."""
 
 
-def map_json(value: Any, change: Callable[[Any, str], Any]) -> Any:
+def map_json(value: object, change: Callable[[Any, str], Any]) -> Any:
     """JSON data with `change(leaf, name of its field)` for each leaf, `change(key, "")` for each text key.
 
     Keys that become equal are told apart by primes, many of them by numbers, so that no field is lost.
@@ -86,11 +86,11 @@ def map_json(value: Any, change: Callable[[Any, str], Any]) -> Any:
     return whole[0]
 
 
-def _is_nested(item: Any) -> bool:
+def _is_nested(item: object) -> bool:
     return isinstance(item, dict | list | tuple)
 
 
-def _apart(named: Any, taken: dict[Any, Any], times: dict[Any, int]) -> str:
+def _apart(named: str, taken: dict[Any, Any], times: dict[Any, int]) -> str:
     """A name beside one that is taken. `times` holds the last mark of each, so that no search begins anew."""
     while True:
         times[named] = count = times.get(named, 0) + 1
@@ -99,7 +99,7 @@ def _apart(named: Any, taken: dict[Any, Any], times: dict[Any, int]) -> str:
             return marked
 
 
-def fields_in(value: Any) -> int:
+def fields_in(value: object) -> int:
     """Return how many fields the objects of JSON data have together."""
     count, waiting = 0, [value]
     while waiting:
@@ -187,7 +187,7 @@ def escape_lookalikes(text: str, keep: Callable[[str], bool]) -> str:
     return "".join(_ANY.sub(escape_match, piece) for piece in _pieces(text))
 
 
-def escape_json(value: Any, keep: Callable[[str], bool] = lambda _: False) -> Any:
+def escape_json(value: object, keep: Callable[[str], bool] = lambda _: False) -> Any:
     """JSON data that somebody typed, in which nothing is a placeholder but for those that `keep` knows.
 
     What is escaped stays as it is.

@@ -49,7 +49,7 @@ class Happened:
     result: Any = None
 
 
-def happened(result: Any = None) -> Happened:
+def happened(result: object = None) -> Happened:
     """Return a probe's answer that the call has happened, with what it would have returned."""
     return Happened(result)
 
@@ -194,7 +194,7 @@ class ToolPort(Protocol):
     @property
     def schema(self) -> ToolSchema: ...
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         """Checked keyword arguments. Errors: `InvalidArguments` with a text that a model can act on."""
         ...
 
@@ -203,7 +203,7 @@ class ToolPort(Protocol):
         ...
 
     @property
-    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[Any]] | None:
+    def probe(self) -> Callable[[str, dict[str, Any]], Awaitable[object]] | None:
         """`probe(idempotency_key, arguments)` asks the outside system what became of a call.
 
         It returns `happened(result)`, `not_happened` or `unsure`; anything else that it returns is the result

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from artelier.confinement import plan_of, program_launcher
@@ -350,7 +351,7 @@ def check_limits(limits: SandboxLimits) -> SandboxLimits:
     return limits
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     try:
         import pydantic_monty
     except ImportError as error:

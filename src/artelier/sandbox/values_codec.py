@@ -26,7 +26,7 @@ class NotData(ValueError):
     """A value may not cross: the text says where and why."""
 
 
-def data(value: Any, *, bytes_max: int) -> Any:
+def data(value: object, *, bytes_max: int) -> Any:
     """The value as fresh dicts, lists and scalars (a tuple becomes a list).
 
     Errors: `NotData` for any other type, NaN, integers beyond 64 bits, keys that are not text,
@@ -94,7 +94,7 @@ class _Crossing:
             "(dict, list, str, int, float, bool, None)"
         )
 
-    def _list(self, value: Sequence[Any], depth: int) -> list[Any]:
+    def _list(self, value: Sequence[object], depth: int) -> list[object]:
         result: list[Any] = []
         try:
             for item in value:

@@ -179,7 +179,7 @@ def _calls(calls: tuple[ToolCall, ...]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _json(content: Any) -> str:
+def _json(content: object) -> str:
     try:
         return _encode(content).decode("utf-8", "replace")
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):

@@ -34,7 +34,9 @@ from artelier.ports.telemetry import (
 from artelier.telemetry.spans import OpenTelemetry
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.resources import Resource
+    from opentelemetry.trace import TracerProvider
 
 
 # --------------------------------------------------------------------------- safe wrapper
@@ -175,7 +177,7 @@ def telemetry_of(given: object, *, environ: Mapping[str, str]) -> Telemetry | No
     return GuardedTelemetry(OpenTelemetry(tracer_provider=tracers, meter_provider=meters, content=content))
 
 
-def _providers(given: object) -> tuple[Any, Any]:
+def _providers(given: object) -> tuple[TracerProvider, MeterProvider | None]:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 

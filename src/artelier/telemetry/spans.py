@@ -418,7 +418,7 @@ class OpenTelemetry:
         )
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def _current_task() -> asyncio.Task[object] | None:
     try:
         return asyncio.current_task()
     except RuntimeError:

@@ -349,7 +349,7 @@ def _price_from(published: ModelPrice, model_id: str) -> Price | None:
     tiers = tuple((start, _rates(published, start)) for start in (-1, *starts))
     if len(tiers) == 1:
         return tiers[0][1]
-    return TieredPrice(tiers=tiers, **_highest(rates for _, rates in tiers))
+    return TieredPrice(tiers=tiers, **msgspec.structs.asdict(_highest(rates for _, rates in tiers)))
 
 
 def _rates(published: ModelPrice, start: int) -> Price:
@@ -373,19 +373,19 @@ def _rates(published: ModelPrice, start: int) -> Price:
     )
 
 
-def _highest(prices: Iterable[Price]) -> dict[str, Any]:
+def _highest(prices: Iterable[Price]) -> Price:
     every = list(prices)
     written = [price.input if price.cache_write is None else price.cache_write for price in every]
-    return {
-        "input": max(price.input for price in every),
-        "cached_input": max(
+    return Price(
+        input=max(price.input for price in every),
+        cached_input=max(
             price.input if price.cached_input is None else price.cached_input for price in every
         ),
-        "cache_write": max(written),
-        "cache_write_long": max(
+        cache_write=max(written),
+        cache_write_long=max(
             rate if price.cache_write_long is None else price.cache_write_long
             for rate, price in zip(written, every, strict=True)
         ),
-        "output": max(price.output for price in every),
-        "request": max(price.request for price in every),
-    }
+        output=max(price.output for price in every),
+        request=max(price.request for price in every),
+    )

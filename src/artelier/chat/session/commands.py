@@ -185,7 +185,7 @@ class CommandsHandle:
         amount = _amount(unit, cap)
         await run_limits.set_cap(self.services, self.id, scope, unit=unit, cap=amount, by=by)
 
-    async def used(self: CommandKernel, scope: str) -> dict[str, Any]:
+    async def used(self: CommandKernel, scope: str) -> run_limits.ScopeUse:
         """Return what the runs of a scope have used: `{scope, usd, tokens, steps}`, each `{used, reserved,
         cap}`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.kernel import Rate
+    from artelier.kernel.tenants.registry import TenantReport
 
 app = group("tenants", help="Look at tenants, change what they may use and spend.")
 
@@ -156,7 +157,7 @@ def _patterns(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _print(call: CliCall, tenant: dict[str, Any]) -> None:
+def _print(call: CliCall, tenant: TenantReport) -> None:
     if call.as_json:
         call.screen.json(tenant)
         return

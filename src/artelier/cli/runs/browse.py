@@ -14,6 +14,7 @@ from artelier.cli.runs.app import RunId, app
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.cli.narration.run_events import Narration
+    from artelier.kernel.queries.reports import RunFamily
     from artelier.log import Event
 
 TAIL = 30
@@ -242,12 +243,12 @@ def _cost_text(run: dict[str, Any]) -> str:
     return f"{total} with its children, {format_usd(run['cost_microusd'])} of it its own"
 
 
-def flat(run: dict[str, Any]) -> list[dict[str, Any]]:
+def flat(run: RunFamily) -> list[RunFamily]:
     """Return a run of a tree and all below it."""
     return [run, *(below for child in run["children"] for below in flat(child))]
 
 
-def _print_branch(call: CliCall, run: dict[str, Any], left: set[str], *, first: str, rest: str) -> None:
+def _print_branch(call: CliCall, run: RunFamily, left: set[str], *, first: str, rest: str) -> None:
     """`left`: those that nobody drives."""
     from artelier.cli.next_steps import standing
     from artelier.money import format_usd

@@ -15,6 +15,7 @@ from artelier.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from artelier.kernel import Transferred
+    from artelier.kernel.history.comparison import Divergence, RunTotals
 
 
 @command(app, name="fork", example="artelier fork q3-report --at 14 --model openai:gpt-5-mini")
@@ -117,7 +118,7 @@ async def diff(
     call.screen.table(("", found["run_a"], found["run_b"]), rows, empty="")
 
 
-def _show_parting(call: CliCall, parting: dict[str, Any]) -> None:
+def _show_parting(call: CliCall, parting: Divergence) -> None:
     section = f" in {parting['section']}" if parting["section"] else ""
     where = f"step {parting['key']}" if parting["key"] else "the end"
     call.screen.line(f"first difference at {where}: {parting['what']}{section}", "bold")
@@ -130,7 +131,7 @@ def _show_parting(call: CliCall, parting: dict[str, Any]) -> None:
 _TOTALS = ("status", "model calls", "tokens in", "tokens out", "USD")
 
 
-def _total(side: dict[str, Any], name: str) -> str:
+def _total(side: RunTotals, name: str) -> str:
     from artelier.cli.next_steps import standing
     from artelier.money import format_usd
 

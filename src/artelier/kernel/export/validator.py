@@ -351,7 +351,7 @@ class _Inspection:
     def _seq_of(self, run: str) -> int:
         return self.found.heads.get(f"run:{run}", (0, b""))[0]
 
-    def _relations(self, stream: str, data: Any) -> None:
+    def _relations(self, stream: str, data: EventData) -> None:
         """Check what an event says about other lines of the file."""
         if isinstance(data, ev.RunForked) and not 1 <= data.at <= self._seq_of(data.origin):
             raise InvalidExport("the origin of a fork is missing", got=data.origin[:120])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from artelier.errors import Erased
 from artelier.kernel import events as ev
@@ -17,7 +17,7 @@ from artelier.kernel.history.fork_lineage import Place, earlier_events, lineage
 from artelier.kernel.history.step_history import PAGE
 from artelier.kernel.prompt.assembly import Renderer
 from artelier.kernel.prompt.request import Shape, difference
-from artelier.kernel.queries.reports import run_object
+from artelier.kernel.queries.reports import TokenUse, run_object
 from artelier.kernel.queries.runs import RunRow, run_row
 from artelier.kernel.queries.steps import find_step
 from artelier.kernel.run.services import Services
@@ -137,11 +137,60 @@ def outcome_of(data: EventData | None) -> StepOutcome:
     return StepOutcome()
 
 
+class HistoryPlace(TypedDict):
+    """An event of a run."""
+
+    run: str
+    seq: int
+
+
+class SharedHistory(TypedDict):
+    """The history that two runs have by reference."""
+
+    events: int
+    upto: HistoryPlace | None
+
+
+class Divergence(TypedDict):
+    """The first thing in which two runs differ; `key` is None for what is no step."""
+
+    key: str | None
+    kind: str
+    what: str
+    section: str | None
+    a: str | None
+    b: str | None
+    at_a: HistoryPlace | None
+    at_b: HistoryPlace | None
+
+
+class RunTotals(TypedDict):
+    """The end of a run, and what it took."""
+
+    status: str
+    reason: str
+    steps: int
+    usage: TokenUse
+    cost_microusd: int
+
+
+class RunComparison(TypedDict):
+    """Two runs side by side; see `TenantKernel.diff`."""
+
+    run_a: str
+    run_b: str
+    shared: SharedHistory
+    equal_steps: int
+    first_divergence: Divergence | None
+    a: RunTotals
+    b: RunTotals
+
+
 SHOWN_CHARS = 300
 """Of each side of a difference."""
 
 
-async def compare(services: Services, tenant: str, run_a: str, run_b: str) -> dict[str, Any]:
+async def compare(services: Services, tenant: str, run_a: str, run_b: str) -> RunComparison:
     """`{run_a, run_b, shared, equal_steps, first_divergence, a, b}`; see `TenantKernel.diff`.
 
     Errors: `NotFound`.
@@ -190,10 +239,15 @@ class _RunSide:
         renderer = await Renderer.open(services, tenant, run_id, forgiving=True)
         return cls(services, row, [own, *places[1:]], renderer)
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> RunTotals:
         shown = run_object(self.row)
-        names = ("status", "reason", "steps", "usage", "cost_microusd")
-        return {name: shown[name] for name in names}
+        return {
+            "status": shown["status"],
+            "reason": shown["reason"],
+            "steps": shown["steps"],
+            "usage": shown["usage"],
+            "cost_microusd": shown["cost_microusd"],
+        }
 
     async def steps(self) -> AsyncIterator[StepFacts]:
         """The steps that are not shared, in order: asked for since, or before and settled since."""
@@ -274,9 +328,10 @@ class _RunSide:
             return error.mark.encode()  # what can no longer be read is not compared
 
 
-def _share(a: _RunSide, b: _RunSide) -> dict[str, Any]:
+def _share(a: _RunSide, b: _RunSide) -> SharedHistory:
     """Cut what both have by reference off both; says how many events that are and where they end."""
-    count, last = 0, None
+    count = 0
+    last: HistoryPlace | None = None
     while a.own and b.own and a.own[0].place.run_id == b.own[0].place.run_id:
         left, right = a.own[0], b.own[0]
         upto = min(left.place.upto, right.place.upto)
@@ -299,7 +354,7 @@ class _Pair:
         self._b = b
         self.equal = 0
 
-    async def first_divergence(self) -> dict[str, Any] | None:
+    async def first_divergence(self) -> Divergence | None:
         async for facts in self._a.steps():
             found = await self._step(facts.key, facts, await self._b.facts(facts.key))
             if found is not None:
@@ -310,7 +365,7 @@ class _Pair:
                 return await self._step(facts.key, None, facts)
         return await self._ends()
 
-    async def _step(self, key: str, a: StepFacts | None, b: StepFacts | None) -> dict[str, Any] | None:
+    async def _step(self, key: str, a: StepFacts | None, b: StepFacts | None) -> Divergence | None:
         if a is None or b is None:
             return _divergence(key, a, b, "missing", _side(a), _side(b))
         for what, left, right in (
@@ -331,7 +386,7 @@ class _Pair:
             return await self._contents(key, a, b, what, a.outcome.ref, b.outcome.ref)
         return None
 
-    async def _request(self, key: str, a: StepFacts, b: StepFacts) -> dict[str, Any] | None:
+    async def _request(self, key: str, a: StepFacts, b: StepFacts) -> Divergence | None:
         """Return where two prompts differ. Their hashes may differ for the key alone, after an import."""
         if a.context is None or b.context is None or a.context.request == b.context.request:
             return None
@@ -350,11 +405,11 @@ class _Pair:
 
     async def _contents(
         self, key: str, a: StepFacts, b: StepFacts, what: str, left: str | None, right: str | None
-    ) -> dict[str, Any]:
+    ) -> Divergence:
         old, new = await self._a.content(left), await self._b.content(right)
         return _divergence(key, a, b, what, old.decode(), new.decode())
 
-    async def _ends(self) -> dict[str, Any] | None:
+    async def _ends(self) -> Divergence | None:
         """All steps are equal: whether the runs ended alike."""
         left, right = self._a.row, self._b.row
         for what, one, other in (
@@ -374,14 +429,14 @@ def _side(facts: StepFacts | None) -> str | None:
 
 
 def _divergence(
-    key: str | None, a: StepFacts | None, b: StepFacts | None, what: str, left: Any, right: Any
-) -> dict[str, Any]:
+    key: str | None, a: StepFacts | None, b: StepFacts | None, what: str, left: str | None, right: str | None
+) -> Divergence:
     facts = a or b
 
-    def short(value: Any) -> Any:
-        return value[:SHOWN_CHARS] if isinstance(value, str) else value
+    def short(value: str | None) -> str | None:
+        return value and value[:SHOWN_CHARS]
 
-    def place(one: StepFacts | None) -> dict[str, Any] | None:
+    def place(one: StepFacts | None) -> HistoryPlace | None:
         return None if one is None else {"run": one.run_id, "seq": one.seq}
 
     return {

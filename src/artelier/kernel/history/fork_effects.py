@@ -25,7 +25,7 @@ from artelier.kernel.queries.runs import run_row, tree_below
 from artelier.kernel.queries.steps import calls_below, find_step, oldest_open_tool
 from artelier.kernel.run.services import Services
 from artelier.kernel.steps.step_keys import id_part
-from artelier.log import run_stream
+from artelier.log import EventData, run_stream
 from artelier.log.queries import stream_events
 from artelier.ports.tool import ToolPort
 from artelier.tokens import canonical_name
@@ -346,7 +346,7 @@ async def _used(services: Services, tenant: str, places: Sequence[Place]) -> _Us
 
 
 async def _note(
-    services: Services, tenant: str, found: _Used, data: Any, renderer: Renderer, seq: int
+    services: Services, tenant: str, found: _Used, data: EventData, renderer: Renderer, seq: int
 ) -> None:
     if isinstance(data, ev.ContextAssembled):
         manifest = await renderer.manifest(data.key)
@@ -379,13 +379,13 @@ def _add(to: defaultdict[str, set[int]], texts: Iterable[str], seq: int) -> None
         to[text].add(seq)
 
 
-def _names(tools: Any) -> list[str]:
+def _names(tools: object) -> list[str]:
     """Return the names in a recorded list of tools; none of one that was erased."""
     listed = cast("list[dict[str, Any]]", tools) if isinstance(tools, list) else []
     return [str(one.get("name", "")) for one in listed]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """Yield the short texts in JSON data."""
     left: list[Any] = [value]
     while left:

@@ -62,7 +62,7 @@ class RecordedTool:
         self.schema = schema
         self.poll = poll
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         return {"arguments": arguments}
 
     async def call(self, arguments: dict[str, Any], context: ToolContext) -> NoReturn:

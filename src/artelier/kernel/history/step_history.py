@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from artelier.errors import Erased, Exhausted
 from artelier.kernel import events as ev
@@ -389,7 +389,7 @@ class TakenElsewhere(Exhausted):
 class RunContent(Protocol):
     """The content that a run has stored."""
 
-    def ref_of(self, value: Any) -> BlobRef: ...
+    def ref_of(self, value: object) -> BlobRef: ...
 
     async def load(self, ref: str) -> bytes: ...
 
@@ -426,7 +426,7 @@ class ForkEffects:
         """Calls, by run and key, that they were found to have used after the unused ones were read."""
 
     async def find(
-        self, run: RunContent, name: str, arguments: Any, *, step: str = ""
+        self, run: RunContent, name: str, arguments: object, *, step: str = ""
     ) -> RecordedCall | None:
         """Return the oldest equal call that is left; with `step`, only that of a step that the run shares.
 

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence, Set
 from decimal import Decimal
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -19,6 +19,8 @@ from artelier.kernel.events import DroppedRecord, PartRecord
 from artelier.log import BlobRef
 from artelier.ports.model import ChatMessage, ModelReply, ModelRequest, Part, ToolSchema, tail_part
 from artelier.tokens.estimate import cut
+
+T = TypeVar("T")
 
 # --------------------------------------------------------------------------- delimiters
 # Untrusted text between delimiters, where it reads as data, and conversations quoted in that way.
@@ -324,7 +326,7 @@ _reply = msgspec.json.Decoder(ModelReply)
 _head = msgspec.json.Decoder(Head)
 
 
-def canonical(value: Any) -> bytes:
+def canonical(value: object) -> bytes:
     """Canonical JSON of any JSON value or frozen struct, to be stored.
 
     Errors: `ValueError` for NaN and infinity, which JSON cannot hold; others of `UNENCODABLE`.
@@ -335,7 +337,7 @@ def canonical(value: Any) -> bytes:
     return content
 
 
-def comparable(value: Any) -> bytes:
+def comparable(value: object) -> bytes:
     """Canonical JSON to compare with stored content: NaN and infinity are null, as they once were stored.
 
     Errors: `InvalidRequest` for what has no form as JSON.
@@ -346,7 +348,7 @@ def comparable(value: Any) -> bytes:
         raise _no_json(error) from None
 
 
-def _check_finite(value: Any) -> None:
+def _check_finite(value: object) -> None:
     """Errors: `ValueError` if there is NaN or infinity in what the encoder has taken."""
     left: list[Any] = [value]
     while left:
@@ -375,7 +377,7 @@ UNENCODABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.Msg
 """What encoding a value as JSON may raise: foreign types, lone surrogates, endless nesting."""
 
 
-def encode_json(value: Any) -> bytes:
+def encode_json(value: object) -> bytes:
     """Canonical JSON of what a caller handed over. Errors: `InvalidRequest` if it has none."""
     try:
         return canonical(value)
@@ -414,7 +416,7 @@ def decode_reply(content: bytes) -> ModelReply:
     return _decode(_reply, content, "reply")
 
 
-def _decode(decoder: msgspec.json.Decoder[Any], content: bytes, what: str) -> Any:
+def _decode(decoder: msgspec.json.Decoder[T], content: bytes, what: str) -> T:
     try:
         return decoder.decode(content)
     except msgspec.MsgspecError as error:

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -266,7 +266,7 @@ def _nth(messages: tuple[ChatMessage, ...], index: int) -> ChatMessage | None:
     return messages[index] if index < len(messages) else None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return comparable(value).decode()
 
 

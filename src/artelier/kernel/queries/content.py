@@ -19,7 +19,7 @@ async def blob_json(services: Services, tenant: str, ref: str | None) -> Any:
     return decode_stored(await stored_blob(services.store, tenant, ref))
 
 
-async def content(services: Services, tenant: str, ref: str) -> Any:
+async def content(services: Services, tenant: str, ref: str) -> object:
     """Return stored content by its reference: JSON as data, else text or bytes. Errors: see
     `TenantKernel.content`."""
     if not isinstance(cast(object, ref), str) or not _BLOB.fullmatch(ref):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import msgspec
 
@@ -39,7 +39,95 @@ from artelier.money import format_usd
 # Reports on runs, answered from views: lists, steps, trees, costs, waiting people, compactions.
 
 
-def run_object(row: RunRow) -> dict[str, Any]:
+class TokenUse(TypedDict):
+    """The tokens of a run."""
+
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+
+
+class RunReport(TypedDict):
+    """A run as the API and `--json` show it. Reports are dictionaries, because callers index them."""
+
+    id: str
+    tenant: str
+    status: str
+    reason: str
+    loop: str
+    agent: str
+    model: str
+    parent: str | None
+    origin: str | None
+    origin_seq: int | None
+    steps: int
+    usage: TokenUse
+    cost_microusd: int
+    started_us: int
+    ended_us: int | None
+
+
+class ListedRun(RunReport):
+    """A run in a list, with the cost of its descendants."""
+
+    total_cost_microusd: int
+
+
+class RunList(TypedDict):
+    """A page of runs."""
+
+    items: list[ListedRun]
+    next: int | None
+    """The `after` of the next page; None for the last."""
+
+
+class RunFamily(RunReport):
+    """A run with its children."""
+
+    total_cost_microusd: int
+    children: list[RunFamily]
+
+
+class UnsettledCall(TypedDict):
+    """A call whose outcome is unknown, as a person needs to know it."""
+
+    step: str
+    tool: str
+    arguments: Any
+    """JSON data."""
+    idempotency_key: str
+    requested_us: int
+    unresolved_us: int
+    code: str
+    probe_error: Any
+    """JSON data."""
+
+
+class StepReport(TypedDict):
+    """A step of a run."""
+
+    key: str
+    kind: str
+    status: str
+    requested_seq: int
+    completed_seq: int | None
+    error: str | None
+
+
+class StepCost(TypedDict):
+    """The use and the cost of one model step, all its attempts together."""
+
+    key: str
+    input_tokens: int
+    cached_input_tokens: int
+    output_tokens: int
+    cost_microusd: int
+    estimated: bool
+    suspicious: bool
+    price_known: bool
+
+
+def run_object(row: RunRow) -> RunReport:
     """A run as the API and `--json` show it."""
     return {
         "id": row.run,
@@ -93,13 +181,13 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     return shown
 
 
-async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[dict[str, Any]]:
+async def unknown_calls(services: Services, tenant: str, run_id: str, run: int) -> list[UnsettledCall]:
     """Return what a person needs to settle each unknown outcome of a run: which call it was, and what was
     tried.
 
     Each has step, tool, arguments, idempotency_key, requested_us, unresolved_us, code and probe_error.
     """
-    calls: list[dict[str, Any]] = []
+    calls: list[UnsettledCall] = []
     for step, asked, outcome in await step_records(services.store, run, status="unknown"):
         if outcome is None:
             continue
@@ -129,7 +217,7 @@ async def _question(services: Services, tenant: str, ref: str | None) -> dict[st
 
 async def list_runs(
     services: Services, tenant: str, *, status: str | None = None, after: int = 0, limit: int = 100
-) -> dict[str, Any]:
+) -> RunList:
     """`{items, next}`: runs in the order they were started, newest last. `next` continues the list.
 
     Each run has its own cost, and `total_cost_microusd` with that of its descendants.
@@ -137,21 +225,21 @@ async def list_runs(
     limit = max(1, min(limit, PAGE_MAX))
     rows = await runs_started(services.store, tenant, status=status, after=after, limit=limit + 1)
     more, rows = len(rows) > limit, rows[:limit]
-    page = [run_object(row) for row in rows]
     sums = await totals(services.store, tenant, [row.run for row in rows])
-    for run in page:
-        run["total_cost_microusd"] = sums[run["id"]].total_cost_microusd
+    page: list[ListedRun] = [
+        {**run_object(row), "total_cost_microusd": sums[row.run].total_cost_microusd} for row in rows
+    ]
     return {"items": page, "next": rows[-1].id if more else None}
 
 
-async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, Any]]:
+async def steps(services: Services, tenant: str, run_id: str) -> list[StepReport]:
     """The run's own steps in the order they were asked for: key, kind, status, seqs, error.
 
     An undoing whose tool failed is `failed`, with the `error` in words: what it was to undo still stands. The
     error of another call is a result, which the run's code has had.
     """
     row = await run_row(services.store, tenant, run_id)
-    found: list[dict[str, Any]] = [
+    found: list[StepReport] = [
         {
             "key": step.key,
             "kind": step.kind,
@@ -165,7 +253,7 @@ async def steps(services: Services, tenant: str, run_id: str) -> list[dict[str, 
     errors = await _errors_of_undoings(services, tenant, row.id)
     for step in found:
         if (error := errors.get(step["key"])) is not None:
-            step |= {"status": "failed", "error": error}
+            step["status"], step["error"] = "failed", error
     return found
 
 
@@ -186,7 +274,7 @@ async def _errors_of_undoings(services: Services, tenant: str, run: int) -> dict
     return found
 
 
-async def tree(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+async def tree(services: Services, tenant: str, run_id: str) -> RunFamily:
     """The run with its children, each with its own and its total cost."""
     row = await run_row(services.store, tenant, run_id)
     children = [
@@ -211,7 +299,7 @@ async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
         for step, _, outcome in await step_records(services.store, row.id, "model")
         if outcome is not None
     ]
-    items: list[dict[str, Any]] = []
+    items: list[StepCost] = []
     for key, outcome in sorted(done, key=lambda one: one[1].seq):
         fields = outcome.read(dict[str, Any])
         items.append(

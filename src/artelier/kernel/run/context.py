@@ -247,11 +247,11 @@ class RunCore(ToolBounds):
         """
         return content if self.pii is None else self.pii.clean(content, foreign=foreign)
 
-    def ref_of(self, value: Any) -> BlobRef:
+    def ref_of(self, value: object) -> BlobRef:
         """The reference that a JSON value has or would have; nothing is stored."""
         return make_blob(self.tenant.id, self.key, comparable(value))[0]
 
-    def keep_json(self, value: Any) -> tuple[BlobRef, list[Blob]]:
+    def keep_json(self, value: object) -> tuple[BlobRef, list[Blob]]:
         ref, blob = self.keep(encode_json(value))
         return ref, [blob]
 

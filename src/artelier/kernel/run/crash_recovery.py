@@ -260,7 +260,7 @@ async def reconcile(
     step: str,
     *,
     answer: str,
-    result: Any = None,
+    result: object = None,
     by: str,
 ) -> EventData:
     """Give one answer: `succeeded` with a result, `failed` with a message, `retry`, or `probe`.
@@ -277,7 +277,7 @@ async def reconcile(
     )
 
 
-async def _probe(services: Services, tenant: TenantState, run_id: str, step: str) -> tuple[str, Any]:
+async def _probe(services: Services, tenant: TenantState, run_id: str, step: str) -> tuple[str, object]:
     """Ask the tool what became of the call; answer and payload of the command that says so.
 
     Errors: `NotFound` without a probe, `Conflict` if it cannot tell.

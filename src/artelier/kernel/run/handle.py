@@ -76,8 +76,8 @@ class Run:
         *,
         model: str | None = None,
         messages: Messages,
-        output: Any = None,
-        output_schema: Any = None,
+        output: object = None,
+        output_schema: object = None,
         tools: Sequence[str] | Sequence[ToolSchema] | None = (),
         key: str | None = None,
         timeout_s: float | None = None,
@@ -128,7 +128,7 @@ class Run:
         *,
         model: str,
         messages: Messages,
-        output: Any = None,
+        output: object = None,
         tools: Sequence[str] | Sequence[ToolSchema] | None = (),
         key: str | None = None,
         timeout_s: float | None = None,
@@ -157,7 +157,7 @@ class Run:
         return ModelStream(self._core, call, key=key, branch=self._branch)
 
     async def step_tool(
-        self, name: str, arguments: Any = None, *, key: str | None = None, call: ToolCall | None = None
+        self, name: str, arguments: object = None, *, key: str | None = None, call: ToolCall | None = None
     ) -> ToolResult:
         """Call a tool, once. A tool's error is a value (`is_error`), not an exception.
 
@@ -196,7 +196,9 @@ class Run:
                     await go_on_in_fork(core, mismatch)
                     return await self._compute(full, name, function, args)
 
-    async def _compute(self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    async def _compute(
+        self, key: str, name: str, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> object:
         core = self._core
         recorded = await core.find_recorded(key, "compute")
         outcome = recorded.outcome if recorded is not None else None
@@ -272,7 +274,7 @@ class Run:
         """Steps with explicit keys, side by side; all end before the first error by position is raised."""
         gate = asyncio.Semaphore(limit or self._core.policy.parallel_max)
 
-        async def one(step: Awaitable[Any]) -> Any:
+        async def one(step: Awaitable[Any]) -> object:
             async with gate:
                 return await step
 
@@ -312,7 +314,7 @@ class Run:
 
     async def _nth(
         self, gate: asyncio.Semaphore, parent_key: str, item: Awaitable[Any] | Callable[[Run], Awaitable[Any]]
-    ) -> Any:
+    ) -> object:
         async with gate:
             branch_key.set((self._core, parent_key))
             branch = Run(self._core, parent_key=parent_key)
@@ -383,7 +385,7 @@ class Run:
             raise TimeoutError(f"no signal {name!r} within {timeout_s} s")
         return data
 
-    async def _wait(self, *, key: str | None, name: str = "", seconds: float | None) -> tuple[str, Any]:
+    async def _wait(self, *, key: str | None, name: str = "", seconds: float | None) -> tuple[str, object]:
         with self._branch():
             core = self._core
             if core.pii is not None:
@@ -545,16 +547,16 @@ class Run:
             self._core, name, base_run_id, base_conversation, upto, keep_last=keep_last
         )
 
-    def finish(self, result: Any = None) -> None:
+    def finish(self, result: object = None) -> None:
         """Set the run's result (JSON data, or something with `model_dump`)."""
         if hasattr(result, "model_dump"):
-            result = result.model_dump(mode="json")
+            result = cast(Any, result).model_dump(mode="json")
         self._check_result(result)
         self._result = result
         self._failed = None
         self.finished = True
 
-    def fail(self, reason: str, message: str = "", *, result: Any = None) -> None:
+    def fail(self, reason: str, message: str = "", *, result: object = None) -> None:
         """End the run as failed for a reason that is no exception (`max_iterations`, `stuck`, ...)."""
         pii = self._core.pii
         self._check_result(result)
@@ -562,7 +564,7 @@ class Run:
         self._result = result
         self.finished = True
 
-    def _check_result(self, result: Any) -> None:
+    def _check_result(self, result: object) -> None:
         try:
             # An ended run is compared: its result may hold NaN that was recorded as null.
             (comparable if self._core.actor is None else canonical)(result)
@@ -570,16 +572,16 @@ class Run:
             raise InvalidRequest(f"a result must be JSON data: {error}") from None
 
     @property
-    def outcome(self) -> tuple[Any, tuple[str, str] | None]:
+    def outcome(self) -> tuple[object, tuple[str, str] | None]:
         """The result and, if it failed, `(reason, message)`."""
         return self._result, self._failed
 
-    def schema_of(self, output: Any) -> dict[str, Any] | None:
+    def schema_of(self, output: object) -> dict[str, Any] | None:
         """The schema of an output, whose mapping was checked at the door."""
         return schema_of(output, is_recorded=True)
 
 
-async def _all_of(tasks: list[asyncio.Task[Any]]) -> list[Any]:
+async def _all_of(tasks: list[asyncio.Task[T]]) -> list[T]:
     """Results by position. A cancel from outside reaches all of them and waits until they have ended."""
     try:
         results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -591,7 +593,7 @@ async def _all_of(tasks: list[asyncio.Task[Any]]) -> list[Any]:
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    return results
+    return cast("list[T]", results)
 
 
 @contextmanager

@@ -69,6 +69,7 @@ from artelier.kernel.tool_calls.tool_step import settle_left
 from artelier.log import (
     Batch,
     Blob,
+    BlobRef,
     Draft,
     EventData,
     Fence,
@@ -624,7 +625,7 @@ def _last_word(core: RunCore, run: Run, error: BaseException | None) -> tuple[Ev
     return ev.RunFailed(reason=reason, message=message), blobs
 
 
-def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:
+def _keep(core: RunCore, value: object, blobs: list[Blob]) -> BlobRef | None:
     if value is None:
         return None
     ref, blob = make_blob(core.tenant.id, core.key, encode_json(value))
@@ -632,7 +633,7 @@ def _keep(core: RunCore, value: Any, blobs: list[Blob]) -> Any:
     return ref
 
 
-async def unread_notes(services: Services, stream: int) -> list[Any]:
+async def unread_notes(services: Services, stream: int) -> list[tuple[int, BlobRef]]:
     """Injected notes that no later `notes` step has taken, as `(seq, text)`.
 
     Not only those after a loop's snapshot: a note that came in the middle of a cycle is older than its end.

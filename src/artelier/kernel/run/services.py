@@ -214,7 +214,7 @@ class Services:
         if (found := self._settled.pop(tenant, None)) is not None:
             found[1].set()
 
-    def escape_placeholders(self, tenant: str, value: Any) -> Any:
+    def escape_placeholders(self, tenant: str, value: object) -> Any:
         """Text or JSON data of a person, in which what looks like a placeholder is none."""
         if self.personal is None:
             return value

@@ -126,7 +126,9 @@ async def _approval_of(core: RunCore, answer: ev.ApprovalGiven, by: str, at_us: 
     )
 
 
-async def wait(core: RunCore, *, key: str, name: str = "", seconds: float | None = None) -> tuple[str, Any]:
+async def wait(
+    core: RunCore, *, key: str, name: str = "", seconds: float | None = None
+) -> tuple[str, object]:
     """Wait for time, for a signal called `name`, or for whichever comes first: `(outcome, data)`."""
     recorded = await core.find_recorded(key, "wait")
     request = recorded.request if recorded is not None else None
@@ -292,7 +294,7 @@ class RunTimeout:
 
 async def first_of(
     core: RunCore, tasks: Callable[[str], Sequence[asyncio.Task[Any]]], *, key: str | None
-) -> tuple[int, Any]:
+) -> tuple[int, object]:
     """Index and result of the work that ends first; the rest is cancelled, and its end waited for.
 
     `tasks` makes the tasks under a parent key. Which one it was is recorded, see `_decide_winner`. Errors:

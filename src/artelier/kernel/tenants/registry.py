@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 from artelier.errors import Conflict, InvalidRequest, NotFound, SequenceConflict, StoreUnavailable
 from artelier.ids import check_tenant
@@ -22,7 +22,7 @@ from artelier.kernel.budget import TENANT, UNLIMITED
 from artelier.kernel.pii_scrubber import patterns_changed
 from artelier.kernel.policy import check_grants, narrow
 from artelier.kernel.queries.tenants import find_tenant, patterns_of, rates_of, tenant_ids
-from artelier.kernel.rates import Rate, check_rates, rates_changed, stored_rates
+from artelier.kernel.rates import QuotaUse, Rate, check_rates, rates_changed, stored_rates
 from artelier.kernel.run.services import Services, TenantState
 from artelier.ledger import AMOUNT_MAX, DEBT, Posting, check_available
 from artelier.ledger.queries import balances_of
@@ -72,6 +72,22 @@ def TenantContext(
     grants = None if capabilities is None else frozenset(capabilities) | set(DEFAULT_GRANTS)
     budget = None if budget_usd_limit is None else str(budget_usd_limit)
     return Tenant(tenant_id, grants=grants, budget_usd=budget)
+
+
+class TenantReport(TypedDict):
+    """The settings and the money of a tenant, as the API and `--json` show them. Amounts are USD as text."""
+
+    id: str
+    grants: list[str]
+    budget_usd: str | None
+    spent_usd: str
+    held_usd: str
+    debt_usd: str
+    available_usd: str | None
+    allow_unknown_price: bool
+    rates: dict[str, dict[str, int | None]]
+    patterns: dict[str, str]
+    quotas: QuotaUse
 
 
 class Tenants:
@@ -188,7 +204,7 @@ class Tenants:
         rates: Mapping[str, Rate] | None = None,
         patterns: Mapping[str, str] | None = None,
         by: str = "operator",
-    ) -> dict[str, Any]:
+    ) -> TenantReport:
         """Change what is given; the tenant's new settings. A higher budget pays the debt first, and so does
         `unlimited`, which lifts it. `rates` replace all that the tenant has, beside which those of the policy
         always hold. `patterns` are regular expressions of personal data by kind; they replace the tenant's,
@@ -231,7 +247,7 @@ class Tenants:
         balances = await balances_of(self._services.store, tenant)
         return -balances.get(BUDGET, 0), -balances.get(DEBT, 0)
 
-    async def show(self, tenant: str) -> dict[str, Any]:
+    async def show(self, tenant: str) -> TenantReport:
         """`{id, grants, budget_usd, spent_usd, held_usd, debt_usd, available_usd, allow_unknown_price, rates,
         patterns, quotas}`. `debt_usd` is what providers billed beyond what was reserved; it is taken off
         `available_usd`, which is negative while a budget is exceeded. What was spent while the tenant was
@@ -256,7 +272,7 @@ class Tenants:
             "quotas": await self._services.quotas.describe(self._services.store, tenant),
         }
 
-    async def list(self) -> list[dict[str, Any]]:
+    async def list(self) -> list[TenantReport]:
         return [await self.show(tenant) for tenant in await tenant_ids(self._services.store)]
 
     async def _append(

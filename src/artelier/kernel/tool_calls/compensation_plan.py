@@ -308,7 +308,7 @@ class Undoing:
     idempotent = False
     probe = None
 
-    def __init__(self, tool: ToolPort, undo: Compensate, result: Any) -> None:
+    def __init__(self, tool: ToolPort, undo: Compensate, result: object) -> None:
         self.name, self.description, self.trust = tool.name, tool.description, tool.trust
         self.risk: Risk = tool.risk
         self.grant: str | None = tool.grant
@@ -320,10 +320,10 @@ class Undoing:
     def schema(self) -> ToolSchema:
         return self._tool.schema
 
-    def validate(self, arguments: Any) -> dict[str, Any]:
+    def validate(self, arguments: object) -> dict[str, Any]:
         return self._tool.validate(arguments)
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
         return await self._undo(arguments, self._result, context)
 
 

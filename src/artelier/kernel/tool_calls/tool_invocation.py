@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from artelier.errors import Exhausted, TransientError
 from artelier.kernel import events as ev
@@ -22,6 +22,8 @@ from artelier.money import USD
 from artelier.ports.memory import paid_by
 from artelier.ports.tool import PersonAnswer, ToolContext, ToolPort
 
+T = TypeVar("T")
+
 SPEND_FIRST = (
     "Nothing was spent. A tool that has not acted yet says `spend(usd, before_acting=True)`, or raises"
     " ToolFailed; else it may have acted, and the outcome is unknown."
@@ -33,7 +35,7 @@ def idempotency_key(core: RunCore, key: str) -> str:
     return f"{core.tenant.id}/{core.owners.get(key, core.run_id)}:{key}"
 
 
-async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: str) -> Any:
+async def enter(core: RunCore, tool: ToolPort, arguments: dict[str, Any], key: str) -> object:
     """Run the tool under its timeout and heartbeat; harmless ones are retried when they say so."""
     once = tool.side_effect and not tool.idempotent
     beat = Heartbeat(core)
@@ -93,7 +95,7 @@ class Heartbeat:
     def beat(self, note: str) -> None:
         self._last_us = self._core.clock.now_us()
 
-    async def watch(self, call: Coroutine[Any, Any, Any], *, silent_s: float) -> Any:
+    async def watch(self, call: Coroutine[Any, Any, T], *, silent_s: float) -> T:
         """Return what the call returns. Errors: `TimeoutError` once it is silent for so long."""
         limit_us = int(silent_s * 1_000_000)
         self._last_us = self._core.clock.now_us()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import msgspec
 
@@ -16,12 +16,26 @@ from artelier.log import BlobRef, make_blob
 from artelier.log.queries import stream_events
 
 
-def tool_list(core: RunCore) -> list[dict[str, Any]]:
+class ListedTool(TypedDict):
+    """A tool as the log has it."""
+
+    name: str
+    hash: str
+    schema: dict[str, Any]
+    """JSON."""
+    poll: NotRequired[bool]
+
+
+def tool_list(core: RunCore) -> list[ListedTool]:
     """Names, hashes and schemas of the tools that a run sees."""
-    listed: list[dict[str, Any]] = []
+    listed: list[ListedTool] = []
     for schema in core.visible_tools():
         body = schema.canonical()
-        item = {"name": schema.name, "hash": sha256(body).hexdigest(), "schema": msgspec.to_builtins(schema)}
+        item: ListedTool = {
+            "name": schema.name,
+            "hash": sha256(body).hexdigest(),
+            "schema": msgspec.to_builtins(schema),
+        }
         if getattr(core.tools.get(schema.name), "poll", False):
             item["poll"] = True
         listed.append(item)

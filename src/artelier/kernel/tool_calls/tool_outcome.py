@@ -92,7 +92,7 @@ def refuse(core: RunCore, ask: ToolAsk, key: str, error: ArtelierError) -> ToolR
 
 
 async def complete(
-    core: RunCore, ask: ToolAsk, key: str, value: Any, *, ms: int, settled_by: str = "", wait: bool = False
+    core: RunCore, ask: ToolAsk, key: str, value: object, *, ms: int, settled_by: str = "", wait: bool = False
 ) -> ToolResult:
     """Record an outcome: of a side effect on arrival, of anything else with the next request."""
     is_error = isinstance(value, ArtelierError)
@@ -336,7 +336,7 @@ def trace_loss() -> None:
         span.failed("not_happened")
 
 
-def error_code(value: Any) -> str:
+def error_code(value: object) -> str:
     """The code in the value of a tool's error, as `ArtelierError.to_wire` has put it there."""
     found: object = cast(Any, value).get("error") if isinstance(value, dict) else None
     code: object = cast(Any, found).get("code") if isinstance(found, dict) else None

@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -50,6 +50,8 @@ from artelier.log.event import GENESIS, Draft, Stream, commit_root, decode_impor
 from artelier.log.rate_windows import TenantTurns
 from artelier.log.sqlite.erasure import wrap_keys
 from artelier.log.sqlite.schema import SCHEMA_VERSION, Dispatch, FileIdentity, SqliteTx, stored_versions
+
+T = TypeVar("T")
 
 GROUP_MAX = 512
 """Batches per commit: bounds the time a waiter of the same group may lose to others."""
@@ -244,13 +246,13 @@ class Writer:
     def submit_all(self, batches: Sequence[Batch]) -> list[asyncio.Future[Receipt]]:
         return self._enqueue_all([_WriterJob(batch, None) for batch in batches])
 
-    def call(self, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
+    def call(self, function: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Run a function in a write transaction, in order with the batches."""
-        return self._enqueue(_WriterJob(None, function))
+        return cast("asyncio.Future[T]", self._enqueue(_WriterJob(None, function)))
 
-    def submit_with(self, batch: Batch, function: Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
+    def submit_with(self, batch: Batch, function: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
         """Append a batch and run a function that may drop keys, as one: both are done, or neither is."""
-        return self._enqueue(_WriterJob(batch, function))
+        return cast("asyncio.Future[T]", self._enqueue(_WriterJob(batch, function)))
 
     def _enqueue(self, job: _WriterJob) -> asyncio.Future[Any]:
         return self._enqueue_all([job])[0]

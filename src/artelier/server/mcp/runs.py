@@ -157,7 +157,7 @@ class RunDesk:
         self, status: str | None = None, after: int = 0, limit: Annotated[int, Field(ge=1, le=PAGE_MAX)] = 20
     ) -> dict[str, Any]:
         """The runs of this tenant in the order of their start: items, and `next` to be given as `after`."""
-        return await self._runs.runs(status=status, after=after, limit=limit)
+        return dict(await self._runs.runs(status=status, after=after, limit=limit))
 
     async def approve_run(
         self,

@@ -169,7 +169,7 @@ def worked_example(tool: ToolPort) -> dict[str, Any] | None:
         if not isinstance(arguments, dict):
             return None
         try:
-            return tool.validate(arguments)
+            return tool.validate(cast("dict[str, object]", arguments))
         except ArtelierError:
             continue  # a rule that no schema says; fewer or more parameters may keep it
     return None
