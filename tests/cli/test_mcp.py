@@ -537,6 +537,19 @@ def test_our_client_uses_our_server_over_http(shell: Shell, sales: str) -> None:
         asyncio.run(work(web))
 
 
+def test_a_token_that_was_made_before_lets_in_after_a_restart_until_it_is_revoked(shell: Shell) -> None:
+    token = shell("token", "new", "desk", "--db", "state.db").out.strip()
+    headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {token}"}
+    seen: list[int] = []
+    for is_revoked in (False, False, True):
+        with on_the_web(shell) as web, httpx2.Client(timeout=30) as client:
+            if is_revoked:
+                assert shell("token", "revoke", "desk", "--db", "state.db").code == 0
+            seen.append(client.post(web.url, json=GREETING[0], headers=headers).status_code)
+
+    assert seen == [200, 200, 401]
+
+
 def test_http_lets_in_only_who_has_the_token_our_host_and_no_foreign_origin(shell: Shell) -> None:
     with on_the_web(shell) as web, httpx2.Client(timeout=30) as client:
         port = web.url.split(":")[2].split("/")[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from artelier.cli.call import CliCall
+from artelier.cli.call import CliCall, file_of
 from artelier.cli.command import alone, command
 from artelier.errors import InvalidRequest, NotFound
 
@@ -44,8 +45,9 @@ async def mcp(
 
     Artifacts are resources, as far as the principal may read them; runs are tools: start, watch, answer,
     stop. They answer what a run asks only with --approvals. Over stdio, stdout carries the protocol alone.
-    Over http it listens on 127.0.0.1 and wants the bearer token that it prints on stderr. Runs at hand stay
-    resumable when it ends. Needs artelier[mcp].
+    Over http it listens on 127.0.0.1 and wants the bearer token that it prints on stderr, or one of
+    `artelier token new`, which outlives a restart. Runs at hand stay resumable when it ends. Needs
+    artelier[mcp].
     """
     import asyncio
 
@@ -95,6 +97,7 @@ async def _serve(
     import secrets
 
     from artelier.server.mcp import Face, serve_http, serve_stdio
+    from artelier.server.security.program_tokens import ProgramTokens, tokens_file
 
     face = Face(
         kernel,
@@ -114,4 +117,6 @@ async def _serve(
         call.screen.note(f"serving {url}; Ctrl-C ends it")
         call.screen.note(f"Authorization: Bearer {token}")
 
-    await serve_http(face, port=port, token=token, ready=ready)
+    database = file_of(call.database)
+    known = None if database == ":memory:" else ProgramTokens(tokens_file(Path(database)))
+    await serve_http(face, port=port, token=token, ready=ready, tokens=known)

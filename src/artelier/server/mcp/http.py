@@ -19,6 +19,8 @@ from artelier.server.mcp.client_view import Face
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from artelier.server.security.program_tokens import ProgramTokens
+
 HOST = "127.0.0.1"
 PATH = "/mcp"
 BODY_BYTES_MAX = 4 * 1024 * 1024
@@ -28,9 +30,12 @@ END_S = 2
 """How long open streams may keep the end of the server waiting."""
 
 
-async def serve_http(face: Face, *, port: int, token: str, ready: Callable[[str], None]) -> None:
+async def serve_http(
+    face: Face, *, port: int, token: str, ready: Callable[[str], None], tokens: ProgramTokens | None = None
+) -> None:
     """Serve until a signal or a cancel. `ready` is told the URL; port 0 takes a free one.
 
+    `token` holds for this process; `tokens` are those of programs, which outlive it.
     Errors: `Conflict` if the port is taken.
     """
     import uvicorn
@@ -49,7 +54,7 @@ async def serve_http(face: Face, *, port: int, token: str, ready: Callable[[str]
             ),
         )
         config = uvicorn.Config(
-            HttpGuard(app, hosts=hosts, token=token),
+            HttpGuard(app, hosts=hosts, token=token, tokens=tokens),
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=END_S,
@@ -81,11 +86,14 @@ def _bind(port: int) -> socket.socket:
 class HttpGuard:
     """Lets requests through that carry our host, no foreign origin, and the token."""
 
-    def __init__(self, app: ASGIApp, *, hosts: list[str], token: str) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: list[str], token: str, tokens: ProgramTokens | None = None
+    ) -> None:
         self._app = app
         self._hosts = frozenset(host.encode() for host in hosts)
         self._origins = frozenset(f"http://{host}".encode() for host in hosts)
         self._expected = f"Bearer {token}".encode()
+        self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refusal := self._refusal(scope["headers"])) is not None:
@@ -102,9 +110,17 @@ class HttpGuard:
         if any(origin not in self._origins for origin in found.get(b"origin", [])):
             return 403, "access_denied", "pages of other origins may not ask this server"
         given = found.get(b"authorization", [])
-        if len(given) != 1 or not hmac.compare_digest(given[0], self._expected):
+        if len(given) != 1 or not self._is_known(given[0]):
             return 401, "access_denied", "the bearer token is missing or wrong"
         return None
+
+    def _is_known(self, given: bytes) -> bool:
+        if hmac.compare_digest(given, self._expected):
+            return True
+        scheme, _, token = given.partition(b" ")
+        if self._tokens is None or scheme.lower() != b"bearer":
+            return False
+        return self._tokens.find(token.strip().decode("ascii", "replace")) is not None
 
 
 async def _refuse(send: Send, status: int, code: str, message: str) -> None:
