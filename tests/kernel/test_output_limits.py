@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from artelier import AutonomousAgent, Kernel, ModelReply, ModelRequest, Price, Tenant, Usage, Window
+from artelier.errors import ModelRefusedCall
 from artelier.kernel import Limits
 from artelier.testing import ScriptedModel
 
@@ -104,3 +105,51 @@ def test_a_recorded_limit_holds_when_there_is_more_money(tmp_path: Path) -> None
     asyncio.run(main())
 
     assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "asked", "is_whole"),
+    [
+        ("acme:unknown", 20_000, [16_384, 32_768], True),
+        ("acme:unknown", 50_000, [16_384, 32_768], False),
+        ("acme:unknown", 100, [16_384], True),
+        ("openai:gpt-4o", 20_000, [16_384], False),
+    ],
+)
+def test_a_model_that_no_table_knows_is_asked_for_more_once(
+    tmp_path: Path, model: str, tokens: int, asked: list[int], is_whole: bool
+) -> None:
+    """The limit of a known model stands: it would refuse more."""
+    port = writer(tokens)
+
+    async def main() -> str:
+        with Kernel.open(tmp_path / "s.db", models={model: port}) as kernel:
+            agent = AutonomousAgent(kernel=kernel, identity="You write.")
+            result = await agent.run(run_id="r", model=model, prompt="Write.")
+            assert (await kernel.for_tenant().replay("r", agent.drive)).status == result.status
+            return result.text
+
+    text = asyncio.run(main())
+
+    assert asked_of(port)[: len(asked)] == asked
+    assert max(asked_of(port)) == max(asked)
+    assert (len(text) == 4 * tokens) is is_whole
+
+
+def test_a_run_whose_model_refuses_more_fails_of_the_cut_and_not_of_the_refusal(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> ModelReply:
+        if request.params["max_output_tokens"] > 16_384:
+            raise ModelRefusedCall("max_tokens: 32768 > 16384")
+        return ModelReply(
+            text="half a report", finish_reason="length", usage=Usage(input_tokens=5, output_tokens=9)
+        )
+
+    async def main() -> tuple[str, str]:
+        with Kernel.open(tmp_path / "s.db", models={"acme:m": ScriptedModel(answer, price=PRICE)}) as kernel:
+            agent = AutonomousAgent(kernel=kernel, identity="You write.")
+            result = await agent.run(run_id="r", model="acme:m", prompt="Write.")
+            return result.status, result.text
+
+    status, message = asyncio.run(main())
+
+    assert status == "failed" and message.startswith("replies are cut"), message

@@ -51,7 +51,9 @@ def test_a_streaming_call_shows_its_signs_of_life_and_is_gone_at_its_end(tmp_pat
 
                     await until(lambda: bool(seen()) and seen()[0].output_tokens > 0)
                     call = seen()[0]
-                    later = seen(services.active["default", "r"].sendings["k"].last_at_s + 7)[0]
+                    last_at_s = services.active["default", "r"].sendings["k"].last_at_s
+                    assert last_at_s is not None
+                    later = seen(last_at_s + 7)[0]
                     await asking
                     assert seen() == []
                 assert (call.key, call.attempt, call.retry_in_s) == ("k", 1, None)

@@ -399,6 +399,7 @@ class AutonomousAgent:
             compaction=self.compaction.settings(),
             window_tokens=window.context_tokens,
             max_output_tokens=window.max_output_tokens,
+            is_output_assumed=window.is_assumed,
             fallbacks=wanted.fallbacks,
             fits_budget=True,
             acceptance=self.acceptance,

@@ -17,7 +17,7 @@ from artelier.agents.compaction import ContextWindow
 from artelier.agents.operation_hooks import steps_of
 from artelier.agents.run_config import SKILLS_MAX, AgentState, Job, LoadedSkill, Sink, finish, template
 from artelier.context import Context, ContextBuilder, Section, cut
-from artelier.errors import ContextTooLong, LimitReached, OutputInvalid
+from artelier.errors import ContextTooLong, LimitReached, ModelRefusedCall, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult
 from artelier.kernel.events import RunReopened
 from artelier.kernel.history.fork_lineage import lineage
@@ -351,7 +351,7 @@ class AgentLoop:
             result = await self._reply(call)
             if not self._may_say_more(result):
                 return result
-            return await self._reply({**call, "key": f"{key}/more", "after_cut": result.max_output_tokens})
+            return await self._ask_for_more(call, result)
         except OutputInvalid as error:
             if state.repairs >= REPAIRS_MAX:
                 raise
@@ -360,10 +360,24 @@ class AgentLoop:
                 text=getattr(reply, "text", ""), finish_reason=MISFIT, key=key, reply=reply, output=str(error)
             )
 
+    async def _ask_for_more(self, call: dict[str, Any], cut: ModelResult) -> ModelResult:
+        """Ask once more for an answer that was cut; it stands if a model whose limit was assumed refuses."""
+        more = {**call, "key": f"{call['key']}/more", "after_cut": cut.max_output_tokens}
+        if cut.max_output_tokens < self.job.max_output_tokens:
+            return await self._reply(more)
+        try:
+            return await self._reply(more)
+        except ModelRefusedCall:
+            return cut
+
     def _may_say_more(self, result: ModelResult) -> bool:
-        """Return True for an answer that was cut where money, and not the model, was the limit."""
-        is_cut = result.finish_reason == "length" and not result.tool_calls
-        return is_cut and self.job.fits_budget and 0 < result.max_output_tokens < self.job.max_output_tokens
+        """Return True for an answer that was cut where the limit was money's, or one that is assumed."""
+        if result.finish_reason != "length" or result.tool_calls or not self.job.fits_budget:
+            return False
+        limit = self.job.max_output_tokens
+        return 0 < result.max_output_tokens < limit or (
+            result.max_output_tokens == limit and self.job.is_output_assumed
+        )
 
     async def _reply(self, call: dict[str, Any]) -> ModelResult:
         async def ask(model: str, key: str | None) -> ModelResult:

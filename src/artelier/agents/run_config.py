@@ -144,6 +144,8 @@ class Job:
     window_tokens: int = 128_000
     max_output_tokens: int = 1_024
     """Of the model when the run began: what a prompt may take is decided by these alone."""
+    is_output_assumed: bool = False
+    """True if nobody says how much the model can write: a cut answer is asked for once more."""
     fallbacks: tuple[str, ...] = ()
     """Models that are asked in turn when the first one fails."""
     fits_budget: bool = False
@@ -185,6 +187,8 @@ class Job:
         }
         if self.stuck_after != STUCK_AFTER:
             stored["stuck_after"] = self.stuck_after
+        if self.is_output_assumed:
+            stored["is_output_assumed"] = True
         if self.fallbacks:
             stored["fallbacks"] = list(self.fallbacks)
         if self.fits_budget:

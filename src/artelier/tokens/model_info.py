@@ -103,6 +103,8 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int = 16_384
     """The most that one call may write unless its caller says otherwise; reasoning counts too. A call that
     limits of money or tokens cannot pay for asks for less."""
+    is_assumed: bool = False
+    """True if nobody says how much the model can write: a cut answer is then asked for once more."""
 
 
 class PartialWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +116,13 @@ class PartialWindow(msgspec.Struct, frozen=True, kw_only=True):
     def over(self, window: Window) -> Window:
         """Return `window` with what is said here."""
         said = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        if self.max_output_tokens is not None:
+            said["is_assumed"] = False
         return msgspec.structs.replace(window, **said)
 
 
-DEFAULT_WINDOW = Window()
+DEFAULT_WINDOW = Window(is_assumed=True)
+"""Of a model that no table knows."""
 
 TABLE_DATE = "2026-11-24"
 """When the table below was compared with what providers publish."""

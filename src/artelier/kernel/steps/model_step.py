@@ -83,7 +83,7 @@ from artelier.ports.model import (
 )
 from artelier.ports.model_params import check_params
 from artelier.ports.telemetry import ModelFacts
-from artelier.tokens.model_info import canonical_name
+from artelier.tokens.model_info import Window, canonical_name
 
 
 async def model_step(core: RunCore, call: ModelCall, *, key: str | None) -> ModelResult:
@@ -294,11 +294,21 @@ async def _with_output_limit(
     head = await _recorded_head(core, recorded)
     if head is not None and (told := head.params.get(MAX_OUTPUT)) is not None:
         return {**params, MAX_OUTPUT: told}, None
-    limit = core.services.window_of(model).max_output_tokens
+    limit = _output_limit(core.services.window_of(model), after_cut=call.after_cut)
     if call.output_tokens_max is not None:
         limit = min(limit, call.output_tokens_max)
     room = await output_room(core, model=model, price=price, limit=limit, after_cut=call.after_cut)
     return {**params, MAX_OUTPUT: limit}, room
+
+
+def _output_limit(window: Window, *, after_cut: int) -> int:
+    """Return how much a model can write. Where that is only assumed, a cut answer shows that it is more.
+
+    At most half of its window, so that the prompt has room.
+    """
+    if not window.is_assumed or after_cut < window.max_output_tokens:
+        return window.max_output_tokens
+    return max(window.max_output_tokens, min(2 * after_cut, window.context_tokens // 2))
 
 
 def _tool_schemas(
