@@ -196,7 +196,14 @@ def test_responses_without_a_memory(tmp_path: Path) -> None:
             "Sunny.",
         )
         async with served(tmp_path, *replies, "one two") as (made, client):
-            plain = await client.responses.create(model=MODEL, input="Hello", instructions="Be short.")
+            plain = await client.responses.create(
+                model=MODEL,
+                input="Hello",
+                instructions="Be short.",
+                include=["reasoning.encrypted_content"],
+                reasoning={"summary": "auto"},
+                store=False,
+            )
             assert plain.output_text == "Hi."
             assert plain.usage is not None
             assert plain.usage.input_tokens == 3
@@ -219,6 +226,10 @@ def test_responses_without_a_memory(tmp_path: Path) -> None:
             )
             assert events[-1].type == "response.completed"
             assert events[-1].response.output_text == "one two"
+            with pytest.raises(openai.BadRequestError, match="nothing can be included"):
+                await client.responses.create(
+                    model=MODEL, input="x", include=["message.output_text.logprobs"]
+                )
             with pytest.raises(openai.BadRequestError, match="previous_response_id"):
                 await client.responses.create(model=MODEL, input="x", previous_response_id="resp_1")
 

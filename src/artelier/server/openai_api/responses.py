@@ -30,8 +30,12 @@ from artelier.server.openai_api.requests import (
     tool_choice,
 )
 
-REFUSED = ("previous_response_id", "conversation", "background", "prompt", "include", "max_tool_calls")
+REFUSED = ("previous_response_id", "conversation", "background", "prompt", "max_tool_calls")
 """What needs answers to be kept for the client, or is the provider's own."""
+
+
+INCLUDED = ("reasoning.encrypted_content",)
+"""May be asked for: there is none, since reasoning is not given out."""
 
 
 class _ResponsePiece(WireModel):
@@ -76,6 +80,7 @@ class ResponseRequest(WireModel):
     input: str | list[_ResponseItem] = Field(max_length=MESSAGES_MAX * 100)
     instructions: str | None = None
     stream: bool | None = None
+    include: list[str] | None = None
     tools: list[_ResponseTool] | None = None
     tool_choice: str | dict[str, Any] | None = None
     text: _ResponseText | None = None
@@ -93,6 +98,8 @@ def read_response(body: bytes) -> AskedCall:
     except ValidationError as error:
         raise misfit(error) from None
     check_refused(asked.model_extra or {}, REFUSED)
+    if wanted := [one for one in asked.include or () if one not in INCLUDED]:
+        raise refuse("include", "nothing can be included", expected=", ".join(INCLUDED), got=wanted[0][:80])
     messages = [] if asked.instructions is None else [ChatMessage(role="system", content=asked.instructions)]
     messages += _messages(asked.input)
     effort = asked.reasoning.effort if asked.reasoning is not None else None
