@@ -14,7 +14,10 @@ from artelier.errors import InvalidRequest
 if TYPE_CHECKING:
     from artelier.server.security.program_tokens import ProgramTokens
 
-app = group("token", help="Tokens of programs for `artelier up` without --auth.")
+app = group(
+    "token",
+    help="Make bearer tokens for programs, and take them back. They are for `artelier up` without --auth.",
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the program.")]
 
@@ -52,7 +55,7 @@ def list_(call: CliCall) -> None:
 
 @command(app, example="artelier token revoke notebook")
 def revoke(call: CliCall, name: Name) -> None:
-    """Let a token be worth nothing from now on, also for a server that runs."""
+    """Let a token be worth nothing from now on. A server that runs obeys, too."""
     _tokens(call).revoke(name)
     call.screen.note(f"revoked the token of {name}")
 
