@@ -16,7 +16,7 @@ NAMED = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+([a-z_]+)\b")
 VIEW_STATEMENTS_MAX = 40
 """Statements that join published views of other packages to their own rows."""
 
-LEFT = {"cli": 13, "server": 1}
+LEFT = {"cli": 4}
 """Statements on another package's tables that are left, by package: it shrinks, and never grows."""
 
 UNCHECKED = frozenset({"testing"})

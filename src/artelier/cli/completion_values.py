@@ -15,6 +15,9 @@ import typer
 
 from artelier.cli.call import DATABASE, file_of
 
+# Opening a kernel, or importing the owners of these tables, would cost each Tab a third of a second: these
+# four statements name columns of other packages, and a database of another version proposes nothing.
+
 PROPOSED_MAX = 100
 _PLAIN = re.compile(r"[A-Za-z0-9._:/@#+-]+")
 """What a shell takes for one word, whatever it makes of the rest."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from artelier.chat.turn.turn_config import LOOP as TURN
 from artelier.chat.turn.turn_config import chat_of
 from artelier.cli import display
@@ -17,7 +15,9 @@ from artelier.kernel.queries.runs import run_row
 from artelier.kernel.queries.steps import has_undone_since_end
 from artelier.kernel.run.crash_recovery import STALLED
 from artelier.kernel.run_limits import RESETS
+from artelier.ledger.queries import scope_limits
 from artelier.log import run_stream
+from artelier.log.queries import held_leases
 from artelier.money import format_usd
 
 if TYPE_CHECKING:
@@ -57,28 +57,21 @@ def go_on(call: CliCall, run: Mapping[str, Any]) -> str:
 async def driver_of(kernel: Kernel, tenant: str, run_id: str) -> str | None:
     """The process that drives a run now, as `host:pid`; None if none does."""
     services = kernel.services
-    rows = await services.store.query(
-        "SELECT holder, expires_us, expires_uptime_us FROM leases WHERE stream = ?",
-        (run_stream(tenant, run_id).name,),
-    )
-    if not rows or not services.is_driving(rows[0][0], rows[0][1:]):
+    leases = await held_leases(services.store, [run_stream(tenant, run_id)])
+    if not leases or not services.is_driving(leases[0].holder, leases[0].end):
         return None
-    host, _, rest = rows[0][0].partition("|")
+    host, _, rest = leases[0].holder.partition("|")
     return f"{host}:{rest.split('|')[1]}" if rest.count("|") > 1 else host
 
 
 async def undriven(kernel: Kernel, tenant: str, runs: Iterable[Mapping[str, Any]]) -> set[str]:
     """Return the ids of runs that are said to be running, while the process that drove them is gone."""
     running = [run["id"] for run in runs if run["status"] == "running"]
-    names = {run_stream(tenant, id_).name: id_ for id_ in running}
-    rows = await kernel.services.store.query(
-        "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
-        " WHERE stream IN (SELECT value FROM json_each(?))",
-        (msgspec.json.encode(list(names)).decode(),),
-    )
-    for stream, holder, *end in rows:
-        if kernel.services.is_driving(holder, end):
-            del names[stream]
+    streams = {run_stream(tenant, id_): id_ for id_ in running}
+    names = {stream.name: id_ for stream, id_ in streams.items()}
+    for lease in await held_leases(kernel.services.store, list(streams)):
+        if kernel.services.is_driving(lease.holder, lease.end):
+            del names[lease.stream]
     return set(names.values())
 
 
@@ -203,14 +196,11 @@ async def _figures(kernel: Kernel, tenant: str, scope: str, unit: str, *, asked:
             return []
         cap, left = f"{found['budget_usd']} USD", f"{found['available_usd']} USD"
     else:
-        rows = await kernel.services.store.query(
-            "SELECT cap, cap - used - reserved FROM limits"
-            " WHERE tenant = ? AND scope = ? AND unit = ? AND cap IS NOT NULL",
-            (tenant, scope, unit),
-        )
-        if not rows:
+        limits = await scope_limits(kernel.services.store, tenant, scope)
+        found = next((one for one in limits if one.unit == unit), None)
+        if found is None or found.cap is None:
             return []
-        cap, left = (_amount(one, unit) for one in rows[0])
+        cap, left = (_amount(one, unit) for one in (found.cap, found.cap - found.used - found.reserved))
     whose = display.line(scope.replace(":", " ", 1))
     if unit == "ms":
         return [f"cap of {whose}: {cap}"]

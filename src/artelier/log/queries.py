@@ -7,6 +7,7 @@ Other packages join the log's rows to their own through the published views `eve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from json import dumps
 from typing import Any, NamedTuple, TypeVar
 
 from artelier.log.contract import LeaseEnd, Store, Tx, decode_stored
@@ -133,6 +134,12 @@ async def newest_position(store: Store) -> int:
     return (await store.query("SELECT coalesce(max(position), 0) FROM events"))[0][0]
 
 
+async def newest_at_us(store: Store) -> int | None:
+    """Return when the newest event of the store was written; None without one."""
+    rows = await store.query("SELECT at_us FROM events ORDER BY position DESC LIMIT 1")
+    return rows[0][0] if rows else None
+
+
 async def newest_event(store: Store, stream: Stream, kind: str) -> EventRow | None:
     """Return the newest event of a kind in a stream."""
     rows = await store.query(
@@ -178,6 +185,18 @@ class LeaseRow(NamedTuple):
 _LEASE = "SELECT stream, holder, expires_us, expires_uptime_us FROM leases"
 
 
+async def held_leases(store: Store, streams: Sequence[Stream] | None = None) -> list[LeaseRow]:
+    """Return the leases of these streams that were not given back; without `streams` those of all."""
+    if streams is None:
+        rows = await store.query(_LEASE)
+    else:
+        names = [stream.name for stream in streams]
+        rows = await store.query(
+            f"{_LEASE} WHERE stream IN (SELECT value FROM json_each(?))", (dumps(names),)
+        )
+    return [LeaseRow(stream, holder, LeaseEnd(*end)) for stream, holder, *end in rows]
+
+
 def tenant_leases(tx: Tx, tenant: str) -> list[LeaseRow]:
     """Return the leases of a tenant's streams."""
     prefix = f"{tenant}/"
@@ -212,6 +231,11 @@ async def newest_key(store: Store) -> int:
     """Return the row of the newest key ever made, dropped or not; 0 without one."""
     rows = await store.query("SELECT seq FROM sqlite_sequence WHERE name = 'keys'")
     return rows[0][0] if rows else 0
+
+
+async def has_wrapped_keys(store: Store, *, secret_bytes: int) -> bool:
+    """Return True if a key of the store is longer than a plain one: it was sealed under another key."""
+    return bool(await store.query("SELECT 1 FROM keys WHERE length(secret) > ? LIMIT 1", (secret_bytes,)))
 
 
 class Placeholder(NamedTuple):

@@ -12,6 +12,7 @@ from fastapi import Depends, Query, Request
 
 from artelier.app import Kernel, TenantKernel
 from artelier.errors import AccessDenied, NotFound
+from artelier.kernel.queries.tenants import tenant_ids
 from artelier.server.live.hub import Hub
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
@@ -87,8 +88,7 @@ async def tenants_of(kernel: Kernel, settings: ServerSettings, who: Identity) ->
     """Every tenant that a user may choose."""
     if who.tenants is not None:
         return list(who.tenants)
-    rows = await kernel.store.query("SELECT tenant FROM tenants ORDER BY tenant LIMIT 1000")
-    return sorted({settings.tenant, *(tenant for (tenant,) in rows)})
+    return sorted({settings.tenant, *await tenant_ids(kernel.store, limit=TENANTS_MAX)})
 
 
 async def personal_desk_of(request: Request) -> TenantKernel | None:
@@ -107,6 +107,8 @@ async def _actor(who: Who) -> str:
 
 
 PAGE_MAX = 1000
+TENANTS_MAX = 1000
+"""From which somebody who may choose all can choose."""
 
 Who = Annotated[Identity, Depends(_who)]
 """The signed-in user, with a role."""

@@ -130,6 +130,17 @@ async def list_chats(
     return {"items": items, "next": items[-1]["chat_id"] if len(rows) > limit else None}
 
 
+async def newest_turn(store: Store, tenant: str, chat: str) -> int:
+    """Return the highest number of a turn that a branch of a chat ends with; 0 before the first."""
+    rows = await store.query(
+        "SELECT MAX(n.number) FROM chat_branches b JOIN chats c ON c.id = b.chat"
+        " JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
+        " WHERE c.tenant = ? AND c.chat = ?",
+        (tenant, chat),
+    )
+    return rows[0][0] or 0
+
+
 async def title_text(store: Store, tenant: str, title: str) -> str:
     """The words of a title; empty for none, `[erased]` if they were."""
     if not title:

@@ -15,6 +15,8 @@ CHATS_MAX = 10_000
 
 async def list_chats(call: CliCall) -> int:
     """Chats with their branches and newest turn, the one that changed last first. Errors: `NotFound`."""
+    from artelier.chat.queries.chats import newest_turn
+
     items: list[dict[str, Any]] = []
     async with call.kernel() as kernel:
         desk = kernel.for_tenant(call.tenant)
@@ -23,13 +25,7 @@ async def list_chats(call: CliCall) -> int:
             page = await desk.chats(after=page["next"] or None, limit=1_000)
             items += page["items"]
         for one in items:
-            rows = await desk.services.store.query(
-                "SELECT MAX(n.number) FROM chat_branches b JOIN chats c ON c.id = b.chat"
-                " JOIN chat_nodes n ON n.chat = b.chat AND n.node = b.head"
-                " WHERE c.tenant = ? AND c.chat = ?",
-                (desk.id, one["chat_id"]),
-            )
-            one["turn"] = rows[0][0] or 0
+            one["turn"] = await newest_turn(desk.services.store, desk.id, one["chat_id"])
     items.sort(key=lambda one: (-one["changed_us"], one["chat_id"]))
     if call.as_json:
         call.screen.json({"items": items, "next": page["next"]})

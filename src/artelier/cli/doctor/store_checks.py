@@ -12,6 +12,7 @@ from artelier.cli.call import CliCall, file_of
 from artelier.cli.doctor.result import NOTE, OK, WRONG, Finding, existing_parent
 from artelier.errors import ArtelierError, InvalidConfig
 from artelier.log.blobs import SECRET_BYTES
+from artelier.log.queries import has_wrapped_keys, held_leases, newest_at_us
 
 if TYPE_CHECKING:
     from artelier.app import Kernel
@@ -52,9 +53,7 @@ def _check_open(call: CliCall, path: Path) -> Looked:
     async def look() -> Looked:
         async with call.kernel() as kernel:
             found = [await _database(kernel, path), await _leases(kernel), await _clock(kernel)]
-            sealed = "SELECT count(*) FROM keys WHERE length(secret) > ?"
-            [(count,)] = await kernel.store.query(sealed, (SECRET_BYTES,))
-            return Looked(found, is_sealed=bool(count))
+            return Looked(found, is_sealed=await has_wrapped_keys(kernel.store, secret_bytes=SECRET_BYTES))
 
     try:
         return asyncio.run(look())
@@ -74,19 +73,19 @@ async def _database(kernel: Kernel, path: Path) -> Finding:
 
 
 async def _leases(kernel: Kernel) -> Finding:
-    rows = await kernel.store.query("SELECT holder, expires_us, expires_uptime_us FROM leases")
-    alive = [holder for holder, *end in rows if kernel.services.is_driving(holder, end)]
-    if len(alive) == len(rows):
+    leases = await held_leases(kernel.store)
+    alive = [one for one in leases if kernel.services.is_driving(one.holder, one.end)]
+    if len(alive) == len(leases):
         return Finding("leases", OK, f"{len(alive)} runs are driven now")
-    left = len(rows) - len(alive)
+    left = len(leases) - len(alive)
     return Finding(
         "leases", NOTE, f"{left} runs were left by a process that is gone: `artelier worker` goes on"
     )
 
 
 async def _clock(kernel: Kernel) -> Finding:
-    rows = await kernel.store.query("SELECT at_us FROM events ORDER BY position DESC LIMIT 1")
-    ahead_us = rows[0][0] - kernel.services.clock.now_us() if rows else 0
+    newest_us = await newest_at_us(kernel.store)
+    ahead_us = 0 if newest_us is None else newest_us - kernel.services.clock.now_us()
     if ahead_us <= AHEAD_US_MAX:
         return Finding("clock", OK, "no event is of the future")
     said = f"the newest event is {ahead_us / 1e6:,.0f} s ahead of this machine's clock"

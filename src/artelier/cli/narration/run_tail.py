@@ -12,6 +12,7 @@ from artelier.app import Kernel
 from artelier.cli.narration.run_events import Narration, NarrationLine
 from artelier.cli.screen import Screen
 from artelier.kernel.events import ApprovalGiven, ApprovalRequested, RunStarted
+from artelier.kernel.queries.runs import family_in_loop
 from artelier.log import Event, Stream, blob_name, run_stream
 from artelier.missions.handle import TASK
 
@@ -121,9 +122,4 @@ class Watch:
 
 async def tasks_below(kernel: Kernel, tenant: str, run_id: str) -> list[str]:
     """The run itself, and the runs of tasks below it."""
-    rows = await kernel.store.query(
-        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM family f JOIN runs r"
-        " ON r.tenant = ? AND r.parent = f.run AND r.loop = ?) SELECT run FROM family LIMIT 1000",
-        (run_id, tenant, TASK),
-    )
-    return [run for (run,) in rows]
+    return await family_in_loop(kernel.store, tenant, run_id, TASK, limit=1000)

@@ -78,8 +78,10 @@ async def _scrubbing_tenant(call: CliCall, kernel: Kernel) -> TenantKernel | Non
     """
     if kernel.services.personal is None:
         return None
-    known = await kernel.store.query("SELECT 1 FROM tenants WHERE tenant = ?", (call.tenant,))
-    return kernel.for_tenant(call.tenant) if known else None
+    from artelier.kernel.queries.tenants import find_tenant
+
+    known = await find_tenant(kernel.store, call.tenant)
+    return None if known is None else kernel.for_tenant(call.tenant)
 
 
 async def _scrub_query(call: CliCall, kernel: Kernel, query: str) -> str:

@@ -262,6 +262,16 @@ async def family_upto(store: Store, tenant: str, run_id: str, position: int) -> 
     return [run for (run,) in rows]
 
 
+async def family_in_loop(store: Store, tenant: str, run_id: str, loop: str, *, limit: int) -> list[str]:
+    """Return a run and those of its descendants that are reached through runs of a built-in loop alone."""
+    rows = await store.query(
+        "WITH RECURSIVE family(run) AS (SELECT ? UNION SELECT r.run FROM family f JOIN runs r"
+        " ON r.tenant = ? AND r.parent = f.run AND r.loop = ?) SELECT run FROM family LIMIT ?",
+        (run_id, tenant, loop, limit),
+    )
+    return [run for (run,) in rows]
+
+
 class TreeRun(NamedTuple):
     """A run of a tree, with the step of the top run that led there."""
 

@@ -29,9 +29,10 @@ async def find_tenant(store: Store, tenant: str) -> TenantRow | None:
     return TenantRow(*rows[0]) if rows else None
 
 
-async def tenant_ids(store: Store) -> list[str]:
-    """Return the tenants of the store, sorted."""
-    return [tenant for (tenant,) in await store.query("SELECT tenant FROM tenants ORDER BY tenant")]
+async def tenant_ids(store: Store, *, limit: int = -1) -> list[str]:
+    """Return the tenants of the store, sorted; with `limit`, that many of the first."""
+    rows = await store.query("SELECT tenant FROM tenants ORDER BY tenant LIMIT ?", (limit,))
+    return [tenant for (tenant,) in rows]
 
 
 class RateRow(NamedTuple):
