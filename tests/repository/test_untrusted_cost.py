@@ -25,7 +25,7 @@ ALLOWED: dict[str, str] = {
     "a body or a file within its bound; what is large in a thread": """
         server/pii.py:_read json.loads
         server/pii.py:_read msgspec.json.decode
-        server/routes/artifacts/uploads.py:content_of msgspec.json.decode
+        server/routes/uploads.py:content_of msgspec.json.decode
         server/wire/artifacts.py:content_of base64.b64decode
     """,
     "scrubbed: large texts beside the loop, but messages that a program appends": """
@@ -132,7 +132,7 @@ ALLOWED: dict[str, str] = {
     """,
     "in a thread, of a body or file within its bound": """
         operations/profile/untrusted_json.py:_parse msgspec.json.decode
-        server/routes/worlds/worlds.py:_spec tomllib.loads
+        server/routes/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
         pii/vault.py:_bytes_of base64.b64decode

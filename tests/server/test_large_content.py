@@ -14,7 +14,7 @@ from artelier import Kernel
 from artelier.kernel import Policy
 from artelier.pii.search_processes import INLINE_CHARS_MAX
 from artelier.ports.pii import Found
-from artelier.server.routes.artifacts.uploads import JSON_ITEMS_MAX
+from artelier.server.routes.uploads import JSON_ITEMS_MAX
 from artelier.server.security.connection_limits import ITEMS_MAX
 from artelier.testing import ScriptedModel
 from tests.server.house import House, house

@@ -12,8 +12,8 @@ from artelier.app import Kernel
 from artelier.kernel import Policy
 from artelier.pii.vault import placeholders_in
 from artelier.server.app import create_app
+from artelier.server.deps import artifacts_of
 from artelier.server.pii import AS_SENT
-from artelier.server.routes.operator import artifacts_of
 from artelier.server.security.users import Users, token_hash
 from artelier.server.settings import ServerSettings
 from artelier.testing import ScriptedModel

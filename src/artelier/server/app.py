@@ -1,12 +1,14 @@
-"""The ASGI application, and its routes, which are loaded after the first page was served."""
+"""The ASGI application, its routes, which are loaded after the first page was served, and their document."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,7 +17,7 @@ from artelier.app import Kernel
 from artelier.errors import InvalidConfig
 from artelier.ids import VERSION
 from artelier.kernel.policy import Workspaces
-from artelier.server import errors, openapi_corrections, pages, routes
+from artelier.server import errors, pages, routes
 from artelier.server.background_tasks import Driver, errands_of
 from artelier.server.http_server import LoopLag
 from artelier.server.live.hub import Hub
@@ -160,7 +162,7 @@ def create_app(kernel: Kernel, *, settings: ServerSettings | None = None) -> Fas
     errors.install(app)
     pages.install(app)
     state.late = LateRoutes(app)
-    openapi_corrections.install(app)
+    correct_openapi(app)
     app.add_middleware(IncludeLate, late=state.late)
     app.add_middleware(Guard, settings=settings, gate=state.gate)
     return app
@@ -193,3 +195,57 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
         await errands_of(app).close()
         if app.state.driver is not None:
             await app.state.driver.stop()
+
+
+REFS = "#/components/schemas/"
+ERROR = {"application/json": {"schema": {"$ref": f"{REFS}ErrorAnswer"}}}
+
+
+def correct_openapi(app: FastAPI) -> None:
+    """Let an app name schemas by their titles, and describe errors as JSON also beside files and streams."""
+    described = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.state.late.include()
+            app.openapi_schema = _correct(described())
+        return app.openapi_schema
+
+    app.openapi = openapi
+
+
+def _correct(schema: dict[str, Any]) -> dict[str, Any]:
+    _rename_schemas(schema)
+    for methods in schema["paths"].values():
+        for operation in methods.values():
+            for status, answer in operation["responses"].items():
+                if int(status) >= 400:
+                    answer["content"] = ERROR
+                else:
+                    answer["content"] = _without_added_json(answer.get("content", {}))
+    return schema
+
+
+def _rename_schemas(schema: dict[str, Any]) -> None:
+    """Give each schema the name of its title; the framework has called it after its class."""
+    schemas: dict[str, Any] = schema["components"]["schemas"]
+    titles = {name: re.sub(r"[^a-zA-Z0-9.\-_]", "_", one.get("title", name)) for name, one in schemas.items()}
+    assert len(set(titles.values())) == len(titles), "two wire models have the same title"
+    _rename_refs(schema, {REFS + name: REFS + title for name, title in titles.items() if name != title})
+    renamed = sorted(((titles[name], one) for name, one in schemas.items()), key=lambda pair: pair[0])
+    schema["components"]["schemas"] = dict(renamed)
+
+
+def _rename_refs(node: dict[str, Any] | list[Any], names: dict[str, str]) -> None:
+    if isinstance(node, dict) and node.get("$ref") in names:
+        node["$ref"] = names[node["$ref"]]
+    for one in node.values() if isinstance(node, dict) else node:
+        if isinstance(one, dict | list):
+            _rename_refs(cast("dict[str, Any] | list[Any]", one), names)
+
+
+def _without_added_json(content: dict[str, Any]) -> dict[str, Any]:
+    """Without the JSON that the framework adds to what is a file or a stream."""
+    others = {kind: one for kind, one in content.items() if kind != "application/json"}
+    has_schema = bool(content.get("application/json", {}).get("schema"))
+    return content if has_schema or not others else others

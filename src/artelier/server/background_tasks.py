@@ -13,8 +13,17 @@ from fastapi import FastAPI
 
 from artelier.agents import Worker
 from artelier.app import Kernel
-from artelier.errors import ArtelierError, Conflict, Flow, QueueFull, StoreClosed, StoreUnavailable
-from artelier.kernel import AgentResult
+from artelier.errors import (
+    ArtelierError,
+    Conflict,
+    Flow,
+    LeaseHeld,
+    NotFound,
+    QueueFull,
+    StoreClosed,
+    StoreUnavailable,
+)
+from artelier.kernel import AgentResult, run_row
 
 logger = logging.getLogger("artelier.server")
 
@@ -146,3 +155,65 @@ def _report(tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> N
         logger.warning("run %s of %s cannot be driven here: %s", run_id, tenant, outcome.code)
     else:
         logger.info("run %s of %s is %s", run_id, tenant, outcome.status)
+
+
+def key_of(kind: str, desk: Any, id: str) -> Key:
+    return (kind, desk.id, id)
+
+
+async def send_work(
+    errands: Errands, key: Key, work: Coroutine[Any, Any, Any], desk: Any, *, run_id: str
+) -> Errand:
+    """Let work go on beside the answer, and wait until its run has begun.
+
+    Errors: what the work refused before that; `Conflict` if the same is on its way, `QueueFull`.
+    """
+    try:
+        await let_go(errands, key, desk, run_id)
+    except BaseException:
+        work.close()
+        raise
+    errand = errands.start(key, work)
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+
+    def on_commit(position: int, abroad: bool) -> None:
+        with suppress(RuntimeError):  # the loop was closed in between
+            loop.call_soon_threadsafe(came.set)
+
+    errand.task.add_done_callback(lambda _: came.set())
+    unlisten = desk.services.store.listen(on_commit)
+    try:
+        while not errand.task.done() and not await has_begun(desk, run_id):
+            await came.wait()
+            came.clear()
+    finally:
+        unlisten()
+    check(errands, key, errand)
+    return errand
+
+
+async def let_go(errands: Errands, key: Key, desk: Any, run_id: str) -> None:
+    """Wait for the errand of a run that has stopped: its status is seen a moment before its drive ends."""
+    going = errands.at_work(key)
+    if going is not None and await has_begun(desk, run_id):
+        row = await run_row(desk.services.store, desk.id, run_id)
+        if row.status not in ("pending", "running"):
+            await asyncio.wait({going.task}, timeout=LET_GO_S)
+
+
+def check(errands: Errands, key: Key, errand: Errand) -> None:
+    """Errors: that which an errand ended with, if it has, unless somebody else does the same work."""
+    if not errand.task.done():
+        return
+    errand.task.result()
+    failure = errands.failure(key)
+    if failure is not None and not isinstance(failure, LeaseHeld):
+        raise failure
+
+
+async def has_begun(desk: Any, run_id: str) -> bool:
+    try:
+        await run_row(desk.services.store, desk.id, run_id)
+    except NotFound:
+        return False
+    return True

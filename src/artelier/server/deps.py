@@ -6,13 +6,17 @@ all tenants, and each hop costs as much as a small request.
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Query, Request
 
 from artelier.app import Kernel, TenantKernel
-from artelier.errors import AccessDenied, NotFound
+from artelier.artifacts import Artifacts, Space
+from artelier.errors import AccessDenied, InvalidRequest, NotFound
+from artelier.ids import OPERATOR, fresh_secret
+from artelier.kernel import run_row
 from artelier.kernel.queries.tenants import tenant_ids
+from artelier.missions.definition import slug_of
 from artelier.server.live.hub import Hub
 from artelier.server.security.identity import Identity, IdentityGate
 from artelier.server.settings import ServerSettings
@@ -124,3 +128,69 @@ Live = Annotated[Hub, Depends(_hub)]
 Door = Annotated[IdentityGate, Depends(_gate)]
 Setup = Annotated[ServerSettings, Depends(_settings)]
 Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="Items of a page.")]
+
+
+class Acting(Protocol):
+    """The kernel bound to a tenant, as far as artifacts go."""
+
+    def as_principal(self, principal: str, *, world: str | None = None) -> Space: ...
+
+
+class Signed:
+    """A tenant's kernel whose artifacts are written by a person, in the name of `operator`."""
+
+    def __init__(self, desk: Acting, actor: str) -> None:
+        self._desk = desk
+        self._actor = actor
+
+    def as_principal(self, principal: str, *, world: str | None = None) -> Space:
+        space = self._desk.as_principal(principal, world=world)
+        space.artifacts = space.artifacts.by(self._actor)
+        return space
+
+
+def artifacts_of(desk: Acting, actor: str, *, world: str | None = None) -> Artifacts:
+    """Return what people of a tenant do with artifacts, in the main space or in a world."""
+    return Signed(desk, actor).as_principal(OPERATOR, world=world).artifacts
+
+
+def new_id(id: str | None, name: str, *, mission: str | None, folder: str) -> str:
+    """The id of something new: as it was asked for, or made from its name."""
+    if id is not None:
+        return id
+    place = mission or folder
+    slug = f"{slug_of(name)[:34]}-{fresh_secret(2).hex()}"
+    return f"{place}/{slug}" if place else slug
+
+
+async def check_mission(desk: Any, mission: str | None) -> None:
+    """Errors: `NotFound` for a mission that is not there."""
+    if mission is not None:
+        row = await run_row(desk.services.store, desk.id, mission)
+        if row.loop != "mission":
+            raise NotFound(f"no mission {mission!r:.140}")
+
+
+def workspace_of(asked: str | None, *, desk: Any, who: Identity) -> str:
+    """Return the folder that tools may work on: the tenant's own, or what is asked for in it.
+
+    Errors: `AccessDenied` for any other; `NotFound`; `InvalidRequest`.
+    """
+    workspaces = desk.services.workspaces
+    if not asked:
+        return workspaces.root(desk.id)
+    if not asked.isprintable():
+        raise InvalidRequest("that is no name of a folder", expected="printable characters")
+    if not who.is_local and not workspaces.is_confined:  # not their machine
+        raise AccessDenied(
+            "this server gives its users no folder",
+            hint="Whoever starts the server names one with --workspace TENANT=DIR.",
+        )
+    return workspaces.check(desk.id, asked)
+
+
+def with_shown_workspace(found: dict[str, Any], *, desk: Any, who: Identity) -> dict[str, Any]:
+    """Return a record with its workspace as the person may see it: only on their own machine as a path."""
+    if who.is_local or not found.get("workspace"):
+        return found
+    return {**found, "workspace": desk.services.workspaces.display_path(desk.id, found["workspace"])}

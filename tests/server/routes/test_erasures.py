@@ -14,7 +14,7 @@ import pytest
 
 from artelier.app import TenantKernel
 from artelier.errors import Erased
-from artelier.server.erasure_confirmations import CONFIRM_S
+from artelier.server.routes.erasures import CONFIRM_S
 from artelier.server.security.users import Users, token_hash
 from artelier.testing import ManualClock
 from tests.server.house import House, assert_fault, house

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from artelier.server.routes.artifacts.uploads import slug
+from artelier.server.routes.uploads import slug
 from tests.server.routes.served import at, good, play, refused, serving
 
 File = tuple[str, bytes] | tuple[str, bytes, str]

@@ -19,11 +19,11 @@ from artelier.operations.profile.shipped import SHIPPED
 from artelier.operations.profile.store import KIND
 from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands
+from artelier.server.deps import artifacts_of
 from artelier.server.openai_api.calls import RUN, now_s
 from artelier.server.openai_api.replies import ProgramAnswer
 from artelier.server.openai_api.requests import AskedCall, refuse
-from artelier.server.routes.chats.sessions import start_turn
-from artelier.server.routes.operator import artifacts_of
+from artelier.server.routes.chats import start_turn
 
 CHAT = "artelier-chat"
 LISTED_MAX = 100

@@ -9,7 +9,7 @@
         \"\"\"One thing.\"\"\"
         return Thing.model_validate(await desk.thing(thing_id))
 
-and its name in `MODULES` below. A route parses, calls one function of the kernel's public door and maps the
+and its name in `ROUTERS` below. A route parses, calls one function of the kernel's public door and maps the
 result. Its address is `/api/v1/things/...`, its operation id `things_show`. What it gets:
 
 - aliases of `deps.py`: `Desk` (the kernel of the request's tenant), `Actor` (for `by=`), `Who`, `Limit`.
@@ -42,34 +42,34 @@ from artelier.server.security.guard import LARGE, SAFE
 from artelier.server.wire.base import ErrorAnswer
 
 PREFIX = "/api/v1"
-MODULES = (
-    "auth",
+ROUTERS = (
+    "server:auth_router",
     "events",
     "runs",
-    "approvals",
-    "artifacts.artifacts",
-    "artifacts.uploads",
-    "chats.sessions",
-    "chats.profiles",
+    "runs:approvals_router",
+    "artifacts",
+    "uploads",
+    "chats",
+    "profiles",
     "missions.missions",
-    "missions.god_mode",
+    "missions.missions:god_mode_router",
     "missions.tasks",
     "missions.agents",
     "missions.membranes",
     "missions.steering",
-    "all_runs",
+    "runs:all_runs_router",
     "schedules",
     "memory",
     "skills",
-    "worlds.worlds",
-    "worlds.market",
+    "worlds",
+    "worlds:market_router",
     "ledger",
-    "tenants",
+    "ledger:tenants_router",
     "erasures",
-    "agui",
+    "events:agui_router",
     "server",
 )
-"""Modules of this package with a `router`, in the order of the documentation."""
+"""Modules of this package and their routers (`router` unless named), in the order of the documentation."""
 
 OPENAI = "artelier.server.openai_api.routes"
 """The face for programs that speak to OpenAI; it follows that document, and is not in ours."""
@@ -138,5 +138,8 @@ def operation_id(route: APIRoute) -> str:
 
 def load() -> list[APIRouter]:
     """Return the routers of all resources; the first call imports them, which takes a second."""
-    names = [*(f"{__name__}.{name}" for name in MODULES), OPENAI]
-    return [importlib.import_module(name).router for name in names]
+    found: list[APIRouter] = []
+    for entry in ROUTERS:
+        module, _, name = entry.partition(":")
+        found.append(getattr(importlib.import_module(f"{__name__}.{module}"), name or "router"))
+    return [*found, importlib.import_module(OPENAI).router]

@@ -12,7 +12,7 @@ from artelier.memory.embedders.registry import paid_by_person
 from artelier.server.deps import Actor, Desk, Who
 from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
-from artelier.server.wire import memory as wire
+from artelier.server.wire import agents as wire
 from artelier.server.wire.base import After, Limit, Nothing, Page
 
 router = resource("memory")

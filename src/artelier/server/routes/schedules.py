@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Query
 
-from artelier.server.deps import Actor, Desk, Setup, Who
+from artelier.server.deps import Actor, Desk, Setup, Who, with_shown_workspace, workspace_of
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import with_shown_workspace, workspace_of
 from artelier.server.security.identity import Identity
 from artelier.server.wire import runs
 from artelier.server.wire import schedules as wire

@@ -10,11 +10,10 @@ from fastapi import Query, Request
 from artelier.errors import InvalidRequest, NotFound
 from artelier.missions.membranes.mission_agents import CARDS, agent_facts, agent_page, change_agent
 from artelier.missions.task.prompt.preview import open_runs, upcoming
-from artelier.server.background_tasks import errands_of
-from artelier.server.deps import Actor, Desk
+from artelier.server.background_tasks import errands_of, key_of
+from artelier.server.deps import Actor, Desk, check_mission, new_id
 from artelier.server.prompt_inspector import looked_ahead
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import check_mission, key_of, new_id
 from artelier.server.wire import agents as wire
 from artelier.server.wire import runs
 from artelier.server.wire.base import ID_CHARS_MAX, After, Limit, Nothing, Page

@@ -9,9 +9,8 @@ from fastapi import Query
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
 from artelier.missions.membranes.mission_agents import change_membrane
-from artelier.server.deps import Actor, Desk
+from artelier.server.deps import Actor, Desk, check_mission, new_id
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import check_mission, new_id
 from artelier.server.wire import missions as wire
 from artelier.server.wire.base import ID_CHARS_MAX, After, Limit, Page
 

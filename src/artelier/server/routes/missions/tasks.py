@@ -7,10 +7,9 @@ from typing import Annotated
 from fastapi import Query, Request
 
 from artelier.missions.task.task_handle import check_start
-from artelier.server.background_tasks import errands_of
-from artelier.server.deps import Actor, Desk, Setup, Who
+from artelier.server.background_tasks import errands_of, key_of, send_work
+from artelier.server.deps import Actor, Desk, Setup, Who, workspace_of
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import key_of, send_work, workspace_of
 from artelier.server.wire import missions as wire
 from artelier.server.wire import runs
 from artelier.server.wire.base import ID_CHARS_MAX, AfterNumber, Limit, Nothing, Page

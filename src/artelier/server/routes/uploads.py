@@ -25,10 +25,9 @@ from artelier.artifacts import Artifact, Artifacts
 from artelier.artifacts.content import CONTENT_BYTES_MAX, Media, check_json, encode_content
 from artelier.errors import InvalidArtifact, InvalidRequest, NotFound, TooManyAtOnce, VersionConflict
 from artelier.log import check_subject
-from artelier.server.deps import Actor, Desk
+from artelier.server.deps import Actor, Desk, artifacts_of
 from artelier.server.pii import disarmer, escape_placeholders, scrub_content
 from artelier.server.routes import resource
-from artelier.server.routes.operator import artifacts_of
 from artelier.server.wire.artifacts import Uploaded, Uploads
 
 router = resource("uploads")

@@ -1,4 +1,4 @@
-"""Routes of worlds: their ticks and their figures."""
+"""Routes of worlds: their ticks, their figures and their markets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from artelier.server.wire.base import After, AfterNumber, Limit, Nothing, Page
 from artelier.server.wire.worlds import Held, Passing
 from artelier.world import Passed, World
 from artelier.world.events import ActionRejected
-from artelier.world.figures.metrics import TickMetrics, tick_metrics
+from artelier.world.figures.metrics import TickMetrics, market, tick_metrics
 from artelier.world.genesis import found, read_world, shipped, shipped_names, shipped_policies
 from artelier.world.genesis.file import WorldEntry
 from artelier.world.queries.reports import agents, log, offers, overview, worlds
@@ -327,3 +327,16 @@ async def events(
         last=limit if last else None,
     )
     return Page[wire.WorldEvent].model_validate(found)
+
+
+market_router = resource("market")
+
+
+@market_router.get("", name="show", operation_id="market_show")
+async def show_market(
+    desk: Desk,
+    world: Annotated[str, Query(max_length=128, description="Id of the world.")],
+    limit: Limit = 100,
+) -> wire.Market:
+    """Open offers, those that sold or closed, and prices by kind over the last ticks."""
+    return wire.Market.model_validate(await market(world_of(desk, world), limit=limit))

@@ -17,10 +17,9 @@ from artelier.artifacts.content import encode_content
 from artelier.artifacts.kinds import known_kinds
 from artelier.errors import AccessDenied, InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.server.deps import Actor, Desk, Who
+from artelier.server.deps import Actor, Desk, Signed, Who, artifacts_of
 from artelier.server.pii import scrub_query
 from artelier.server.routes import resource
-from artelier.server.routes.operator import Signed, artifacts_of
 from artelier.server.wire import artifacts as wire
 from artelier.server.wire.artifacts import in_words
 from artelier.server.wire.base import After, AfterNumber, Limit, Page

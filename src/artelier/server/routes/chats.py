@@ -17,11 +17,10 @@ from artelier.chat.session.session import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import Conflict, NotFound
 from artelier.ids import fresh_secret
-from artelier.server.background_tasks import Errands, errands_of
+from artelier.server.background_tasks import Errands, errands_of, let_go
 from artelier.server.deps import Actor, Desk, Live, Setup
 from artelier.server.live.hub import TYPE, EventStream, Hub, beating
 from artelier.server.routes import resource
-from artelier.server.routes.missions.mission_common import let_go
 from artelier.server.wire import chats as wire
 from artelier.server.wire.base import After, AfterNumber, Limit, Page
 

@@ -15,9 +15,8 @@ from artelier.operations.profile.operation_profile import (
 from artelier.operations.profile.profile_reader import load_profile
 from artelier.operations.profile.shipped import SHIPPED
 from artelier.operations.profile.store import KIND, read_profile, save_profile
-from artelier.server.deps import Actor, Desk
+from artelier.server.deps import Actor, Desk, Signed, artifacts_of
 from artelier.server.routes import resource
-from artelier.server.routes.operator import Signed, artifacts_of
 from artelier.server.wire import chats as wire
 from artelier.server.wire.artifacts import ArtifactVersion
 from artelier.server.wire.base import After, AfterNumber, Limit, Page

@@ -1,1 +1,0 @@
-"""Artifacts, and files that become artifacts."""

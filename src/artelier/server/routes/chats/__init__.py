@@ -1,1 +1,0 @@
-"""Chats, their turns and their profiles."""

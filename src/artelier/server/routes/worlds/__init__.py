@@ -1,1 +1,0 @@
-"""Worlds, their figures and their markets."""
