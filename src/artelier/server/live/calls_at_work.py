@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from artelier.kernel.run.services import Services
 from artelier.ports.model import Sending
-from artelier.server.wire.runs import CallAtWork
+from artelier.server.wire.runs import CallAtWorkOut
 
 CHARS_A_TOKEN = 4
 
 
-def calls_at_work(services: Services, tenant: str, run_id: str, *, now_s: float) -> list[CallAtWork]:
+def calls_at_work(services: Services, tenant: str, run_id: str, *, now_s: float) -> list[CallAtWorkOut]:
     """Return the calls of a run, oldest first; none of a run that another process drives."""
     driven = services.active.get((tenant, run_id))
     if driven is None:
@@ -18,10 +18,10 @@ def calls_at_work(services: Services, tenant: str, run_id: str, *, now_s: float)
     return [_call(key, sent, now_s=now_s, now_us=now_us) for key, sent in [*driven.sendings.items()]]
 
 
-def _call(key: str, sent: Sending, *, now_s: float, now_us: int) -> CallAtWork:
+def _call(key: str, sent: Sending, *, now_s: float, now_us: int) -> CallAtWorkOut:
     retry_us = sent.retry_at_us
     is_waiting = retry_us is not None
-    return CallAtWork(
+    return CallAtWorkOut(
         key=key,
         attempt=sent.attempt,
         elapsed_s=None if is_waiting else _since(sent.began_at_s, now_s),

@@ -255,7 +255,7 @@ class Feed(ResponseModel):
     entries: list[FeedEntry]
 
 
-class ProfileSession(ResponseModel):
+class ProfileSessionOut(ResponseModel):
     """A session of the chat's profile: artifacts of its own."""
 
     session_id: str
@@ -278,7 +278,7 @@ class ChatShown(ResponseModel):
     """Give it as `before` for the turns before these; null if these are the first."""
     panels: list[Panel]
     feeds: list[Feed]
-    sessions: list[ProfileSession]
+    sessions: list[ProfileSessionOut]
 
 
 class TurnAsk(RequestBody):

@@ -117,7 +117,7 @@ class StepList(BaseModel):
     next: None = None
 
 
-class CallAtWork(BaseModel):
+class CallAtWorkOut(ResponseModel):
     """A model call that this process has made, and that has not ended."""
 
     key: str
@@ -134,7 +134,7 @@ class CallAtWork(BaseModel):
 
 
 class CallList(BaseModel):
-    items: list[CallAtWork]
+    items: list[CallAtWorkOut]
     next: None = None
 
 
@@ -143,7 +143,7 @@ class ApprovalList(BaseModel):
     next: None = None
 
 
-class StepCost(ResponseBody):
+class StepCostOut(ResponseBody):
     """The cost of one model step."""
 
     key: str
@@ -167,7 +167,7 @@ class Cost(ResponseBody):
     total_cost_microusd: int
     held_microusd: int
     usage: UsageOut
-    steps: list[StepCost]
+    steps: list[StepCostOut]
 
 
 class SectionOut(ResponseModel):
@@ -238,14 +238,14 @@ class RunPlace(BaseModel):
     seq: int
 
 
-class SharedHistory(BaseModel):
+class SharedHistoryOut(ResponseModel):
     """The history that two runs share by reference."""
 
     events: int
     upto: RunPlace | None
 
 
-class Divergence(BaseModel):
+class DivergenceOut(ResponseModel):
     """The point where two runs part."""
 
     key: str | None = Field(description="Of the step; null if only their ends differ.")
@@ -260,7 +260,7 @@ class Divergence(BaseModel):
     at_b: RunPlace | None
 
 
-class RunTotals(ResponseBody):
+class RunTotalsOut(ResponseBody):
     """The status and totals of a compared run."""
 
     status: str
@@ -275,11 +275,11 @@ class RunDiff(BaseModel):
 
     run_a: str
     run_b: str
-    shared: SharedHistory
+    shared: SharedHistoryOut
     equal_steps: int = Field(description="Found equal after what is shared.")
-    first_divergence: Divergence | None
-    a: RunTotals
-    b: RunTotals
+    first_divergence: DivergenceOut | None
+    a: RunTotalsOut
+    b: RunTotalsOut
 
 
 class Effect(BaseModel):
