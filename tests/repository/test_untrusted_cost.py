@@ -108,6 +108,8 @@ ALLOWED: dict[str, str] = {
         artelier_migrate/workflow.py:_translated ast.parse
     """,
     "typed or kept by the operator: command line, settings, users": """
+        tools/mcp/approvals.py:ServerApprovals._read msgspec.json.decode
+        tools/mcp/configuration.py:read_servers json.loads
         cli/completion_values.py:_configured_database tomllib.loads
         plugins.py:own_members tomllib.loads
         cli/plugin_commands.py:_allowed tomllib.loads

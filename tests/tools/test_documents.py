@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from artelier.tools.workspace.files import WorkspaceFolder
-from artelier.tools.workspace.tables import Tables
+from artelier.tools.workspace.tables import WorkspaceTables
 
 from .conftest import Call
 
@@ -326,7 +326,7 @@ def test_hostile_file_costs_only_itself(root: Path):
         file.truncate(100 * 1024 * 1024)
     (root / "deep.json").write_bytes(b'{"a":' * 200_000)
     (root / "digits.json").write_bytes(b"[" + b"9" * 5_000_000 + b"]")
-    tables = Tables(WorkspaceFolder(root))
+    tables = WorkspaceTables(WorkspaceFolder(root))
 
     described = tables.describe()
 
@@ -341,7 +341,7 @@ def test_hostile_file_costs_only_itself(root: Path):
 def test_file_that_takes_too_long_is_left_out_and_named(root: Path):
     """No process starts and reads so much in a tenth of a second."""
     (root / "slow.json").write_text("[" + ",".join(['{"a":{"b":{"c":[1,2,3]}}}'] * 400_000) + "]")
-    tables = Tables(WorkspaceFolder(root), file_s=0.01)
+    tables = WorkspaceTables(WorkspaceFolder(root), file_s=0.01)
 
     described = tables.describe()
 

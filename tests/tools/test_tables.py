@@ -15,17 +15,17 @@ import pytest
 from artelier.errors import InvalidArguments, ToolFailed
 from artelier.tools.worker.tables import columns_from, identifier, make_unique
 from artelier.tools.workspace.files import WorkspaceFolder
-from artelier.tools.workspace.tables import Tables
+from artelier.tools.workspace.tables import WorkspaceTables
 
 from .conftest import Call
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> WorkspaceTables:
     """One table `t` with one row, for tests that must leave it as it is."""
     root = tmp_path_factory.mktemp("workspace")
     (root / "t.csv").write_text("a\n1\n")
-    return Tables(WorkspaceFolder(root))
+    return WorkspaceTables(WorkspaceFolder(root))
 
 
 def columns(call: Call, table: str) -> dict[str, str]:
@@ -374,7 +374,7 @@ def test_parquet_keeps_its_types(call: Call, root: Path):
         ("'é\u2028'", "é\u2028"),
     ],
 )
-def test_values_are_json_data(shared: Tables, expression: str, value: Any):
+def test_values_are_json_data(shared: WorkspaceTables, expression: str, value: Any):
     (row,) = shared.query(f"SELECT {expression} AS v", rows_max=10)["rows"]
 
     assert row == [value]
@@ -408,7 +408,7 @@ def test_result_names_columns_and_types_and_says_when_it_was_cut(call: Call):
         "-- a comment\nSELECT 1 /* and another */",
     ],
 )
-def test_reading_statements_are_accepted(shared: Tables, sql: str):
+def test_reading_statements_are_accepted(shared: WorkspaceTables, sql: str):
     assert shared.query(sql, rows_max=10)["row_count"] == 1
 
 
@@ -469,7 +469,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("sql", HOSTILE, ids=lambda sql: repr(sql[:40]))
-def test_anything_but_reading_the_tables_is_refused_and_changes_nothing(shared: Tables, sql: str):
+def test_anything_but_reading_the_tables_is_refused_and_changes_nothing(shared: WorkspaceTables, sql: str):
     with pytest.raises(ToolFailed) as caught:
         shared.query(sql, rows_max=10)
 
@@ -505,7 +505,7 @@ def test_settings_show_no_place_of_the_host(call: Call, root: Path):
 def test_query_that_takes_all_time_or_memory_is_stopped(root: Path, sql: str):
     """The second query proves that what was left of the first is gone."""
     (root / "t.csv").write_text("a\n1\n")
-    tables = Tables(WorkspaceFolder(root), query_s=0.5)
+    tables = WorkspaceTables(WorkspaceFolder(root), query_s=0.5)
     tables.describe()
 
     with pytest.raises(ToolFailed, match=r"longer than|too much memory|its memory"):
@@ -531,7 +531,7 @@ def test_max_rows_is_checked(call: Call, max_rows: Any):
 
 def test_tables_are_loaded_once_until_a_file_changes(root: Path):
     (root / "t.csv").write_text("a\n" + "1\n" * 10)
-    tables = Tables(WorkspaceFolder(root))
+    tables = WorkspaceTables(WorkspaceFolder(root))
     first = tables._load()  # pyright: ignore[reportPrivateUsage]
 
     assert tables.query("SELECT count(*) FROM t", rows_max=1)["rows"] == [[10]]
@@ -589,7 +589,7 @@ def test_without_the_library_the_tool_says_so(
 def test_helper_process_gets_no_environment(root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("SECRET_API_KEY", "sk-123")
     (root / "t.csv").write_text("a\n1\n")
-    tables = Tables(WorkspaceFolder(root))
+    tables = WorkspaceTables(WorkspaceFolder(root))
 
     child = tables._load()  # pyright: ignore[reportPrivateUsage]
     environ = Path(f"/proc/{child._process.pid}/environ")  # pyright: ignore[reportPrivateUsage]

@@ -46,7 +46,7 @@ ATTEMPTS_MAX = 10
 ACTOR = "skills"
 
 
-class Candidate(NamedTuple):
+class SkillCandidate(NamedTuple):
     """A definition that a source has now, under the name that models use."""
 
     source: str
@@ -68,7 +68,7 @@ Key = tuple[str, str]
 
 
 def judge(
-    candidate: Candidate, pin: Pin | None, *, renamed_from: str = "", was_unreadable: bool = False
+    candidate: SkillCandidate, pin: Pin | None, *, renamed_from: str = "", was_unreadable: bool = False
 ) -> PinVerdict:
     """Return whether a definition may be used, given what was decided before.
 
@@ -93,7 +93,7 @@ def judge(
 
 
 async def settle(
-    services: Services, tenant: str, candidates: Sequence[Candidate], *, asked: Iterable[str]
+    services: Services, tenant: str, candidates: Sequence[SkillCandidate], *, asked: Iterable[str]
 ) -> dict[Key, PinVerdict]:
     """Decide about all candidates and write what is new. `asked`: the sources that gave an answer.
 
@@ -104,7 +104,7 @@ async def settle(
         pins = {(pin.source, pin.name): pin for pin in await pins_of(services.store, tenant)}
         gone = _find_gone(pins, candidates, heard)
         verdicts: dict[Key, PinVerdict] = {}
-        new: list[tuple[Candidate, PinVerdict, Pin | None]] = []
+        new: list[tuple[SkillCandidate, PinVerdict, Pin | None]] = []
         for one in candidates:
             key = (one.source, one.found.definition.name)
             shape = one.found.definition.shape
@@ -123,7 +123,7 @@ async def settle(
     raise Conflict("the skills of this tenant are changed by others all the time", hint="Try again.")
 
 
-async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | None) -> bool:
+async def _was_unreadable(store: Store, tenant: str, one: SkillCandidate, pin: Pin | None) -> bool:
     """Return True if nothing but broken definitions was seen before: then this is as good as a first sight.
 
     A skill that was usable or refused once has another reason too once it changes, which stays with it.
@@ -138,7 +138,7 @@ async def _was_unreadable(store: Store, tenant: str, one: Candidate, pin: Pin | 
 
 
 def _find_gone(
-    pins: Mapping[Key, Pin], candidates: Sequence[Candidate], heard: frozenset[str]
+    pins: Mapping[Key, Pin], candidates: Sequence[SkillCandidate], heard: frozenset[str]
 ) -> dict[Key, str]:
     """Return, by source and shape, the tools that servers no longer have, for servers that answered."""
     here = {(one.source, one.found.definition.name) for one in candidates}
@@ -150,7 +150,7 @@ def _find_gone(
 
 
 async def _append_verdicts(
-    services: Services, tenant: str, new: Sequence[tuple[Candidate, PinVerdict, Pin | None]]
+    services: Services, tenant: str, new: Sequence[tuple[SkillCandidate, PinVerdict, Pin | None]]
 ) -> bool:
     """Append the events of new verdicts; False if somebody else was faster."""
     await Tenants(services).open(tenant)
@@ -179,7 +179,7 @@ async def _append_verdicts(
 
 
 def _event(
-    tenant: str, key: DataKey, one: Candidate, verdict: PinVerdict, pin: Pin | None
+    tenant: str, key: DataKey, one: SkillCandidate, verdict: PinVerdict, pin: Pin | None
 ) -> tuple[EventData, list[Blob]]:
     definition = one.found.definition
     ref, blob = make_blob(tenant, key, definition.canonical())

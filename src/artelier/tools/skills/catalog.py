@@ -15,7 +15,7 @@ from artelier.kernel import Services
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import Compensate, Reversible, Risk, ToolContext, ToolPort
 from artelier.tools.function import Tool
-from artelier.tools.skills.approval import Candidate, PinVerdict, settle
+from artelier.tools.skills.approval import PinVerdict, SkillCandidate, settle
 from artelier.tools.skills.folder import ArtifactSkills, SkillFolder, SkillsIn, skills_at
 from artelier.tools.skills.injection_heuristics import suspicions
 from artelier.tools.skills.listing import MANY, Listing, SkillLine, loaded_text, short_line
@@ -215,20 +215,20 @@ class SkillCatalog:
             known = self._shelves[tenant]
         return known
 
-    def _candidates(self, shelf: TenantSkills) -> list[Candidate]:
-        found: list[Candidate] = []
+    def _candidates(self, shelf: TenantSkills) -> list[SkillCandidate]:
+        found: list[SkillCandidate] = []
         for source in self._sources:
             names = self._names if source.shared else shelf.names
             for one in _each_once(shelf.heard.get(source.name, ())):
                 name = one.definition.name
                 hide = one.definition.origin != "function" and _is_sentence(name)
                 skill = names.give(source.name, name, hide=hide)
-                found.append(Candidate(source.name, skill, one.definition.hash, one))
+                found.append(SkillCandidate(source.name, skill, one.definition.hash, one))
         if len(found) > SKILLS_MAX:
             raise InvalidRequest("too many skills", expected=f"at most {SKILLS_MAX}", got=len(found))
         return found
 
-    def _skill(self, one: Candidate, verdict: PinVerdict) -> Skill:
+    def _skill(self, one: SkillCandidate, verdict: PinVerdict) -> Skill:
         tool = one.found.tool
         if tool is not None and one.source != self._functions.name:
             tool = self._ports[one.skill] = self._gate(one, tool)
@@ -241,7 +241,7 @@ class SkillCatalog:
             tool=tool,
         )
 
-    def _gate(self, one: Candidate, tool: ToolPort) -> GatedTool:
+    def _gate(self, one: SkillCandidate, tool: ToolPort) -> GatedTool:
         """One per name for good, so that whoever holds it sees what was listed last."""
         gate = self._gates.get(one.skill)
         if gate is None:

@@ -61,20 +61,20 @@ KINDS = {
 }
 
 
-_open: weakref.WeakValueDictionary[str, Tables] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[str, WorkspaceTables] = weakref.WeakValueDictionary()
 _opening = threading.Lock()
 
 
-def tables_of(folder: WorkspaceFolder) -> Tables:
+def tables_of(folder: WorkspaceFolder) -> WorkspaceTables:
     """The tables of a folder; tools over the same folder share them while any of them lives."""
     with _opening:
         tables = _open.get(folder.identity)
         if tables is None:
-            tables = _open[folder.identity] = Tables(folder)
+            tables = _open[folder.identity] = WorkspaceTables(folder)
         return tables
 
 
-class Tables:
+class WorkspaceTables:
     """The tables of a workspace, loaded once per state of its files."""
 
     def __init__(self, folder: WorkspaceFolder, *, query_s: float = QUERY_S, file_s: float = FILE_S) -> None:
