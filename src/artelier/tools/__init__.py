@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.tools.built_in import workspace_tools
@@ -38,7 +38,7 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Lazy, because the helper process lives below this package and must start fast.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from artelier.errors import ArtelierError, InvalidConfig, InvalidRequest, NotFound, ToolFailed
 from artelier.plugins import TOOL_ADAPTERS, PluginPoint, Plugins
@@ -103,7 +103,7 @@ def _place(error: BaseException, path: Path) -> str:
 # Tools of a file
 
 
-def tools_in(module: ModuleType) -> list[Tool[..., Any]]:
+def tools_in(module: ModuleType) -> list[Tool[..., object]]:
     """Return the functions with `@tool` that a module holds, each once."""
     found: dict[int, Tool[..., Any]] = {}
     for value in vars(module).values():
@@ -288,7 +288,7 @@ class AdaptedTool:
         """Return the arguments as JSON data that fits the schema. Errors: `InvalidArguments`."""
         return self._arguments.check(arguments, tool=self.name)
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
         """Call it. Errors: `ToolFailed` where the library says that a model should try otherwise;
         `ToolResultInvalid`; whatever else the tool raises.
         """
@@ -339,7 +339,7 @@ def _run_context() -> RunContext[Any]:
         def system(self) -> str:
             return "artelier"
 
-        async def request(self, *_: Any, **__: Any) -> Any:
+        async def request(self, *_: Any, **__: Any) -> NoReturn:
             raise InvalidConfig("a tool of PydanticAI has no model of its own in a run of Artelier")
 
     return RunContext(deps=None, model=NoModel(), usage=RunUsage())
@@ -359,7 +359,7 @@ def _from_toolset(toolset: AbstractToolset[Any], name: str, one: ToolsetTool[Any
             got=f"kind {definition.kind!r}",
         )
 
-    async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def invoke(arguments: dict[str, Any], context: ToolContext) -> object:
         call = replace(
             _run_context(), tool_name=name, tool_call_id=context.idempotency_key, tool_call_approved=False
         )
@@ -414,7 +414,7 @@ async def langchain_tools(value: object, stack: AsyncExitStack) -> Sequence[Tool
 def _from_langchain(one: BaseTool) -> ToolPort:
     from langchain_core.tools import ToolException
 
-    async def invoke(arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def invoke(arguments: dict[str, Any], context: ToolContext) -> object:
         try:
             return await one.ainvoke(arguments)
         except ToolException as error:

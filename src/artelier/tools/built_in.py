@@ -238,7 +238,7 @@ def calculator_tool() -> Tool[[str], dict[str, str]]:
 # Questions to people: `ask_person`.
 
 
-def ask_tool() -> Tool[..., Any]:
+def ask_tool() -> Tool[..., object]:
     @tool(side_effect=False, idempotent=True, trust="trusted")
     async def ask_person(question: str, ctx: ToolContext) -> dict[str, str]:
         """Ask a person and wait for the answer, which may take days: a decision (approve, deny or edit)
@@ -262,7 +262,7 @@ def _shared_sandbox() -> Sandbox:
     return MontySandbox()
 
 
-def python_tool(sandbox: Sandbox | None = None, *, clock: Clock | None = None) -> Tool[..., Any]:
+def python_tool(sandbox: Sandbox | None = None, *, clock: Clock | None = None) -> Tool[..., object]:
     """Shapes: without `sandbox` a pool of this process is used, started with the first call.
 
     Errors of the tool: `SandboxError` with a reason and a line.
@@ -285,7 +285,7 @@ def python_tool(sandbox: Sandbox | None = None, *, clock: Clock | None = None) -
 
 def workspace_tools(
     root: str | Path, *, sandbox: Sandbox | None = None, writable: bool = True, is_confined: bool = False
-) -> list[Tool[..., Any]]:
+) -> list[Tool[..., object]]:
     """Every shipped tool that works on a folder, ordered by name.
 
     Shapes: without `sandbox` the tool `python` uses one that all such tools of the process share, started

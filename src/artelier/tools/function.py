@@ -30,6 +30,7 @@ from artelier.tools.parameters import Parameters
 THREADS_MAX = 64
 """Plain tools that run at once; more wait for a free thread. A guess: they mostly wait for I/O."""
 
+T = TypeVar("T")
 Job = Callable[[], None]
 
 
@@ -44,14 +45,14 @@ class DaemonThreads:
         self._pending = 0
         """Jobs that wait or run; a thread is added while there are more of them than threads."""
 
-    async def run(self, function: Callable[[], Any], *, ended: Callable[[], None] = lambda: None) -> Any:
+    async def run(self, function: Callable[[], T], *, ended: Callable[[], None] = lambda: None) -> T:
         """The function's result, or its exception, computed in a thread with this task's context.
 
         A cancelled caller stops waiting; the thread goes on to the end and its result is dropped. What has
         not begun by then never does. `ended` is called when the function acts no more, by the thread.
         """
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
         context = contextvars.copy_context()
         is_given_up = threading.Event()
 
@@ -115,6 +116,7 @@ def _deliver(future: asyncio.Future[Any], result: object, error: BaseException |
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 Trust = Literal["trusted", "untrusted"]
 Hook = Callable[..., Any]
@@ -138,12 +140,12 @@ class ToolResultInvalid(External):
     audience = "programmer"
 
 
-class Tool(Generic[P, R]):
+class Tool(Generic[P, R_co]):
     """A function with the facts a durable runtime needs; calling it calls the plain function."""
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         *,
         side_effect: bool | None = None,
         idempotent: bool | None = None,
@@ -185,13 +187,13 @@ class Tool(Generic[P, R]):
         self.poll: bool = poll
         """Whether it is called again and again to wait for something: such calls never count as being
         stuck."""
-        self.function: Callable[P, R] = function
+        self.function: Callable[P, R_co] = function
         self._probe = probe
         self._compensate = compensate
         self._parameters = Parameters(function, names=names)
         self._schema: ToolSchema | None = None
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -212,7 +214,7 @@ class Tool(Generic[P, R]):
         """
         return self._parameters.check(arguments, tool=self.name)
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
         """Run the function; the result is JSON data.
 
         Errors: `InvalidArguments` before the function is entered, `ToolResultInvalid` after it has
@@ -233,7 +235,7 @@ class Tool(Generic[P, R]):
         """Asks the outside world what became of a call; it gets the values the function gets."""
         return None if self._probe is None else self._run_probe
 
-    async def _run_probe(self, idempotency_key: str, arguments: dict[str, Any]) -> Any:
+    async def _run_probe(self, idempotency_key: str, arguments: dict[str, Any]) -> object:
         given = self._parameters.convert(arguments, tool=self.name)
         values = {**self._parameters.defaults(), **given}
         hook = cast(Hook, self._probe)
@@ -247,12 +249,14 @@ class Tool(Generic[P, R]):
         """Undoes a completed call; it gets the values the function got, its recorded result and a context."""
         return None if self._compensate is None else self._run_compensate
 
-    async def _run_compensate(self, arguments: dict[str, Any], result: object, context: ToolContext) -> Any:
+    async def _run_compensate(
+        self, arguments: dict[str, Any], result: object, context: ToolContext
+    ) -> object:
         given = self._parameters.convert(arguments, tool=self.name)
         values = {**self._parameters.defaults(), **given}
         return await undo_with(cast(Hook, self._compensate), values, result, context)
 
-    def _json(self, value: object) -> Any:
+    def _json(self, value: object) -> object:
         try:
             return plain_json(value)
         except NotJson as error:
@@ -301,13 +305,13 @@ def tool(function: Callable[..., Any] | None = None, /, **facts: Any) -> Any:
     names = None if frame.f_locals is frame.f_globals else dict(frame.f_locals)
     del frame
 
-    def decorate(decorated: Callable[..., Any]) -> Tool[..., Any]:
+    def decorate(decorated: Callable[..., Any]) -> Tool[..., object]:
         return Tool(decorated, names=names, **facts)
 
     return decorate if function is None else decorate(function)
 
 
-async def undo_with(hook: Hook, arguments: dict[str, Any], result: object, context: ToolContext) -> Any:
+async def undo_with(hook: Hook, arguments: dict[str, Any], result: object, context: ToolContext) -> object:
     """Call what undoes a call; its value as JSON data, or None. Errors: what it raises."""
     told = await _invoke(functools.partial(hook, arguments, result, context), context)
     try:
@@ -316,7 +320,7 @@ async def undo_with(hook: Hook, arguments: dict[str, Any], result: object, conte
         return None  # nobody waits for it: that it came to its end is what counts
 
 
-async def _invoke(function: Callable[[], Any], context: ToolContext | None = None) -> Any:
+async def _invoke(function: Callable[[], Any], context: ToolContext | None = None) -> object:
     """Call a function, in a thread if it is not async. `context`: of the call that is told of the thread."""
     if not _is_async(function):
         begin = context.in_thread if context is not None else _untold

@@ -40,7 +40,7 @@ class NotJson(ValueError):
         self.problem = problem
 
 
-def plain_json(value: object) -> Any:
+def plain_json(value: object) -> object:
     """The same value of dict, list, str, int, float, bool and None only.
 
     Shapes: pydantic models, dataclasses and structs become objects; Decimal, UUID and paths text;
@@ -60,7 +60,7 @@ class _JsonConverter:
         if self.nodes > NODES_MAX:
             raise NotJson("", f"holds more than {NODES_MAX} values")
 
-    def convert(self, value: object, where: str, depth: int) -> Any:
+    def convert(self, value: object, where: str, depth: int) -> object:
         self._count()
         if depth > DEPTH_MAX:
             raise NotJson(where[:120], f"is nested deeper than {DEPTH_MAX} levels")
@@ -93,7 +93,7 @@ class _JsonConverter:
                 result[name] = self.convert(item, inner, depth + 1)
         return result
 
-    def _list(self, value: list[Any], where: str, depth: int) -> list[Any]:
+    def _list(self, value: list[Any], where: str, depth: int) -> list[object]:
         result: list[Any] = []
         for i, item in enumerate(value):
             if depth < DEPTH_MAX and _is_plain(item):
@@ -103,7 +103,7 @@ class _JsonConverter:
                 result.append(self.convert(item, f"{where}[{i}]", depth + 1))
         return result
 
-    def _other(self, value: object, where: str, depth: int) -> Any:
+    def _other(self, value: object, where: str, depth: int) -> object:
         if isinstance(value, Enum):
             return self.convert(value.value, where, depth + 1)
         if isinstance(value, set | frozenset):

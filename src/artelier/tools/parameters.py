@@ -224,7 +224,7 @@ class Parameters:
         except TypeError:  # a hint or default without a hash
             self._model = _model(*wanted)
 
-    def _resolve(self, name: str, annotation: object) -> Any:
+    def _resolve(self, name: str, annotation: object) -> object:
         function = inspect.unwrap(self._function)
         holder = _Holder()
         holder.__annotations__ = {name: annotation}
@@ -303,7 +303,7 @@ def _is_context(hint: object) -> bool:
     return ToolContext in typing.get_args(hint)
 
 
-def _field(name: str, default: object) -> Any:
+def _field(name: str, default: object) -> object:
     from pydantic import Field
 
     if default is inspect.Parameter.empty:
@@ -333,7 +333,7 @@ def _object(arguments: object, *, tool: str) -> dict[str, Any]:
         ) from None
 
 
-def _decode(text: str | bytes | bytearray, *, tool: str, expected: str) -> Any:
+def _decode(text: str | bytes | bytearray, *, tool: str, expected: str) -> object:
     if len(text) > ARGUMENTS_BYTES_MAX:
         raise InvalidArguments(
             f"arguments of `{tool}` are too large",
@@ -353,7 +353,7 @@ def _decode(text: str | bytes | bytearray, *, tool: str, expected: str) -> Any:
         ) from None
 
 
-def _tidy(node: object) -> Any:
+def _tidy(node: object) -> object:
     """Without generated titles (tokens that say nothing) and closed against extra keys."""
     if isinstance(node, list):
         return [_tidy(item) for item in cast("list[Any]", node)]

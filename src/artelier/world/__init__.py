@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from artelier.world.config import Mint, Shock, Subscriptions, WorldConfig, read_config
@@ -23,7 +23,7 @@ _HOMES = {
 __all__ = ["Mint", "Passed", "Shock", "Subscriptions", "World", "WorldConfig", "read_config"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Lazy: events and views of worlds are part of every kernel, the rest only of those that have worlds.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

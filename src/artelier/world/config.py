@@ -87,7 +87,7 @@ def _keys(root: type[msgspec.Struct], path: Path) -> list[str]:
     return [one.encode_name for one in table.fields]
 
 
-def _table(given: object) -> Any:
+def _table(given: object) -> object:
     """Return `X` for `X | None`, and any other type unchanged."""
     if isinstance(given, msgspec.inspect.UnionType):
         kept = [one for one in given.types if not isinstance(one, msgspec.inspect.NoneType)]

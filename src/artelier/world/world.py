@@ -147,7 +147,7 @@ class World:
             raise Conflict(f"there is a world {id} already") from None
         return world
 
-    def __await__(self) -> Generator[Any, None, World]:
+    def __await__(self) -> Generator[object, None, World]:
         return self._await_row().__await__()
 
     async def _await_row(self) -> World:

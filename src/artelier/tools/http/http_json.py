@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
@@ -282,7 +282,7 @@ class HttpJsonClient:
         """
         veil = Veil(secrets_of(self.rules, self.environ))
         try:
-            return veil.value(await self._request(url, method, body, headers, key))
+            return cast("dict[str, Any]", veil.value(await self._request(url, method, body, headers, key)))
         except ArtelierError as error:
             veil.error(error)
             raise
@@ -342,7 +342,7 @@ def http_json_tool(
     context: ssl.SSLContext | None = None,
     resolve: Resolver = system_resolver,
     timeout_s: float = TIMEOUT_S,
-) -> Tool[..., Any]:
+) -> Tool[..., object]:
     """The tool, for `Kernel.open(tools=[...])`.
 
     `allow`: URLs, below which everything may be asked, or `HttpRule`s with headers and `private`. `environ`
@@ -376,7 +376,7 @@ class HttpTool(Tool[..., Any]):
     def __init__(self, function: Callable[..., Awaitable[dict[str, Any]]], *, timeout_s: float) -> None:
         super().__init__(function, name=NAME, side_effect=True, risk="high", timeout_s=timeout_s)
 
-    def for_call(self, arguments: Mapping[str, Any]) -> Tool[..., Any]:
+    def for_call(self, arguments: Mapping[str, Any]) -> Tool[..., object]:
         """The facts that hold for one call."""
         if arguments.get("method", "GET") != "GET":
             return self
@@ -468,7 +468,7 @@ def _result(method: str, reply: HttpReply) -> dict[str, Any]:
     raise Undecided(f"{said}: whether it did what was asked is not known", got=about)
 
 
-def _value(reply: HttpReply, *, is_reading: bool) -> Any:
+def _value(reply: HttpReply, *, is_reading: bool) -> object:
     """The JSON of a reply. What was done is done, whatever came back; but what was read must be readable."""
     if not reply.body.strip():
         return None

@@ -42,7 +42,7 @@ class Veil:
         text = self._pattern.sub(SECRET, text)
         return SECRET if self._shows(text.replace(SECRET, "")) else text
 
-    def value(self, value: object) -> Any:
+    def value(self, value: object) -> object:
         """JSON without secrets, in texts, keys and numbers. Lists and dicts are changed in place."""
         if not self._forms or not self._may_show(value):
             return value
@@ -77,7 +77,7 @@ class Veil:
             return fact
         return self.text(str(fact))[:TEXT_CHARS_MAX]
 
-    def _leaf(self, item: object) -> Any:
+    def _leaf(self, item: object) -> object:
         if isinstance(item, str):
             return self.text(item)
         if isinstance(item, int | float) and not isinstance(item, bool):

@@ -181,7 +181,7 @@ def _object(arguments: Any, *, tool: str) -> tuple[dict[str, Any], int]:
 def _readable(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The schema as a model may see it. Errors: `Unfit`."""
     try:
-        schema = plain_json(raw)
+        schema = cast("dict[str, Any]", plain_json(raw))
         size = len(msgspec.json.encode(schema))
     except (NotJson, RecursionError, ValueError):
         raise Unfit("its schema is not JSON data") from None

@@ -26,7 +26,7 @@ class ServerLine(Protocol):
 
     async def call(
         self, name: str, arguments: dict[str, Any], *, key: str, alive: Callable[[str], None]
-    ) -> Any: ...
+    ) -> object: ...
 
     def unavailable(self, error: Lost) -> ServerUnavailable: ...
 
@@ -88,7 +88,7 @@ class McpTool:
         """The arguments as JSON data that fits the server's schema. Errors: `InvalidArguments`."""
         return self._listed.arguments.check(arguments, tool=self.name)
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
         """Call it on the server; see `tool.py` for the value.
 
         Errors: `ToolFailed` if it surely did nothing, or says that it failed; `CallLost` if it may have done
@@ -145,7 +145,7 @@ class McpTool:
             hint="Look whether it happened, and say so: artelier reconcile.",
         )
 
-    def _value(self, result: Any) -> Any:
+    def _value(self, result: Any) -> object:
 
         if result.is_error:
             raise ToolFailed(f"`{self.name}` failed: {error_text(result)}")
@@ -177,7 +177,7 @@ BLOCKS_MAX = 1_000
 ERROR_CHARS_MAX = 4_000
 
 
-def value_of(result: types.CallToolResult) -> Any:
+def value_of(result: types.CallToolResult) -> object:
     """The structured content if there is any, else the text if there is nothing else, else all pieces.
 
     Shapes: text; any JSON; or `{"content": [...]}` with `{"structured": ...}` beside it, where a piece is

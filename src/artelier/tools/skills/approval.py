@@ -393,7 +393,7 @@ class Skills:
     async def _definition(self, ref: str) -> Definition:
         return definition_from(await self._services.store.blob(self._tenant, blob_name(ref)))
 
-    async def _json(self, ref: str | None) -> Any:
+    async def _json(self, ref: str | None) -> object:
         if ref is None:
             return None
         return msgspec.json.decode(await self._services.store.blob(self._tenant, blob_name(ref)))

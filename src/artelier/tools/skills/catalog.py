@@ -91,7 +91,7 @@ class GatedTool:
         """Validate the arguments like the tool itself."""
         return self._tool.validate(arguments)
 
-    async def call(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+    async def call(self, arguments: dict[str, Any], context: ToolContext) -> object:
         """Call the tool itself. Errors: `ToolFailed`, before anything happened, for a parked definition."""
         tool, hash = self._tool, self._hash  # a listing may change both while the pin is read
         await self._check(context.tenant_id, tool.name, hash)

@@ -140,7 +140,7 @@ def _check_events(head: str) -> None:
             raise _bad("its frontmatter is too large or too deep")
 
 
-def _plain(node: yaml.Node) -> Any:
+def _plain(node: yaml.Node) -> object:
     import yaml
 
     if isinstance(node, yaml.MappingNode):

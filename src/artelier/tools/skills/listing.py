@@ -175,7 +175,7 @@ def worked_example(tool: ToolPort) -> dict[str, Any] | None:
     return None
 
 
-def example_of(schema: Schema, *, optional: int = OPTIONAL_MAX) -> Any:
+def example_of(schema: Schema, *, optional: int = OPTIONAL_MAX) -> object:
     """A value that fits a JSON schema, for what it uses of draft 2020-12."""
     return _ExampleMaker(schema, optional=optional).make(schema, name="", depth=0)
 
@@ -185,7 +185,7 @@ class _ExampleMaker:
         self._root = root
         self._optional = optional
 
-    def make(self, schema: Schema, *, name: str, depth: int) -> Any:
+    def make(self, schema: Schema, *, name: str, depth: int) -> object:
         schema = self._resolve(schema)
         for key in ("const", "default"):
             if schema.get(key) is not None:
@@ -205,7 +205,7 @@ class _ExampleMaker:
             kind = "object" if "properties" in schema else "string"
         return self._value_of_kind(str(kind), schema, name=name, depth=depth)
 
-    def _value_of_kind(self, kind: str, schema: Schema, *, name: str, depth: int) -> Any:
+    def _value_of_kind(self, kind: str, schema: Schema, *, name: str, depth: int) -> object:
         if kind == "object":
             return self._object(schema, depth=depth)
         if kind == "array":
@@ -232,7 +232,7 @@ class _ExampleMaker:
             made["key"] = self.make(cast(Schema, extra), name="key", depth=depth + 1)
         return made
 
-    def _array(self, schema: Schema, *, name: str, depth: int) -> list[Any]:
+    def _array(self, schema: Schema, *, name: str, depth: int) -> list[object]:
         prefix: list[Any] = schema.get("prefixItems") or []
         made = [self.make(one, name=name, depth=depth + 1) for one in prefix]
         items = schema.get("items")

@@ -158,7 +158,7 @@ def _unknown(name: str, names: list[str]) -> ToolFailed:
     return ToolFailed(f"there is no skill named {name[:64]!r}", hint=hint)
 
 
-def skill_tool(catalog: Catalog, services: Services, listing: Listing) -> Tool[..., Any]:
+def skill_tool(catalog: Catalog, services: Services, listing: Listing) -> Tool[..., object]:
     """Return the one tool behind which the skills of some folders stand, for loops that list none.
 
     Its description names the active skills, as far as a description may be long.
@@ -179,7 +179,7 @@ def skill_tool(catalog: Catalog, services: Services, listing: Listing) -> Tool[.
     return skill
 
 
-def _load(desk: _SkillLookup) -> Tool[..., Any]:
+def _load(desk: _SkillLookup) -> Tool[..., object]:
     @tool(side_effect=False)
     async def load_skill(skill_name: str, context: ToolContext) -> dict[str, Any]:
         """Get a skill's instructions, its schema and an example."""
@@ -188,7 +188,7 @@ def _load(desk: _SkillLookup) -> Tool[..., Any]:
     return load_skill
 
 
-def _use(desk: _SkillLookup) -> Tool[..., Any]:
+def _use(desk: _SkillLookup) -> Tool[..., object]:
     @tool(side_effect=False)
     async def use_skill(
         name: str, context: ToolContext, arguments: dict[str, Any] = NO_ARGUMENTS
@@ -206,7 +206,7 @@ def _use(desk: _SkillLookup) -> Tool[..., Any]:
     return use_skill
 
 
-def _unload(desk: _SkillLookup) -> Tool[..., Any]:
+def _unload(desk: _SkillLookup) -> Tool[..., object]:
     @tool(side_effect=False, trust="trusted")
     async def unload_skill(skill_name: str, context: ToolContext) -> dict[str, Any]:
         """Forget a loaded skill that is no longer needed."""
@@ -218,7 +218,7 @@ def _unload(desk: _SkillLookup) -> Tool[..., Any]:
     return unload_skill
 
 
-def _read(desk: _SkillLookup) -> Tool[..., Any]:
+def _read(desk: _SkillLookup) -> Tool[..., object]:
     @tool(side_effect=False)
     async def read_skill_file(skill_name: str, path: str, context: ToolContext) -> dict[str, Any]:
         """Read a text file that belongs to a skill."""
@@ -230,7 +230,7 @@ def _read(desk: _SkillLookup) -> Tool[..., Any]:
     return read_skill_file
 
 
-def _search(desk: _SkillLookup) -> Tool[..., Any]:
+def _search(desk: _SkillLookup) -> Tool[..., object]:
     @tool(side_effect=False)
     async def search_skills(query: str, context: ToolContext) -> dict[str, Any]:
         """Find skills by what they are for."""

@@ -105,7 +105,7 @@ class Skill:
             value["allowed_tools"] = [name for name in definition.allowed_tools if name in may]
         return value
 
-    def _example(self) -> Any:
+    def _example(self) -> object:
         if self.tool is not None:
             return worked_example(self.tool)
         parameters = self.definition.parameters

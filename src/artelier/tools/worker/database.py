@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 CELL_CHARS_MAX = 100_000
 
 
-def plain_row(row: tuple[Any, ...]) -> tuple[list[Any], int]:
+def plain_row(row: tuple[Any, ...]) -> tuple[list[object], int]:
     """The row as JSON data and the bytes it takes. Errors: `Failure` for a huge cell."""
     plain = [plain_cell(value) for value in row]
     size = len(json.dumps(plain, ensure_ascii=False).encode(errors="replace"))
     return plain, size
 
 
-def plain_cell(value: object) -> Any:
+def plain_cell(value: object) -> object:
     """Integers within 64 bits, finite floats, text, booleans and null stay. A decimal becomes a float if
     that is exact, else text; everything else its usual text."""
     if value is None or isinstance(value, bool):

@@ -107,7 +107,7 @@ def _json_lines(descriptor: int) -> Iterator[DocumentTable]:
     yield _part(records, note=note)
 
 
-def _parse(text: str, *, line: int = 0) -> Any:
+def _parse(text: str, *, line: int = 0) -> object:
     try:
         # A number keeps the digits that it is written with.
         return json.loads(text, parse_float=_Number, parse_int=_Number, parse_constant=_Number)
@@ -122,7 +122,9 @@ class _Number(str):
     __slots__ = ()
 
 
-def _tables_in(document: object, *, path: str = "", depth: int = 0) -> Iterator[tuple[str, list[Any], str]]:
+def _tables_in(
+    document: object, *, path: str = "", depth: int = 0
+) -> Iterator[tuple[str, list[object], str]]:
     """Yield every list of records of a document: its path, the records, and the fields that stand beside."""
     if isinstance(document, list):
         records = cast("list[Any]", document)
@@ -149,7 +151,7 @@ def _tables_in(document: object, *, path: str = "", depth: int = 0) -> Iterator[
                 yield label, records, "; ".join(filter(None, (note, said)))
 
 
-def _is_records(value: object) -> TypeGuard[list[Any]]:
+def _is_records(value: object) -> TypeGuard[list[object]]:
     if not isinstance(value, list):
         return False
     items = cast("list[Any]", value)

@@ -323,7 +323,7 @@ def settle_write(folder: WorkspaceFolder, path: str, text: str) -> dict[str, Any
     return _receipt("/".join(folder.clean(path)), raw)
 
 
-def file_tools(folder: WorkspaceFolder, *, writable: bool) -> list[Tool[..., Any]]:
+def file_tools(folder: WorkspaceFolder, *, writable: bool) -> list[Tool[..., object]]:
     from pydantic import Field
 
     @tool(side_effect=False, timeout_s=60)
@@ -440,7 +440,7 @@ def _text(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def list_tool(folder: WorkspaceFolder) -> Tool[..., Any]:
+def list_tool(folder: WorkspaceFolder) -> Tool[..., object]:
     @tool(side_effect=False, timeout_s=60)
     def list_dir(path: str = ".", recursive: bool = False) -> dict[str, Any]:
         """List files and folders of the workspace, sorted by path. `recursive` goes into folders.

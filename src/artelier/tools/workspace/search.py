@@ -133,7 +133,7 @@ class PatternMatcher:
         self._child.close()
 
 
-def search_tool(folder: WorkspaceFolder) -> Tool[..., Any]:
+def search_tool(folder: WorkspaceFolder) -> Tool[..., object]:
     from pydantic import Field
 
     @tool(side_effect=False, timeout_s=60)

@@ -220,7 +220,7 @@ def _result(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def table_tools(folder: WorkspaceFolder) -> list[Tool[..., Any]]:
+def table_tools(folder: WorkspaceFolder) -> list[Tool[..., object]]:
     from pydantic import Field
 
     tables = tables_of(folder)

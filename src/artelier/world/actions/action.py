@@ -418,7 +418,7 @@ def _schemas() -> dict[str, dict[str, Any]]:
     return result
 
 
-def _whole(schema: object, parts: dict[str, Any]) -> Any:
+def _whole(schema: object, parts: dict[str, Any]) -> object:
     """References replaced by what they name: some providers resolve none. No type here holds itself."""
     if isinstance(schema, dict):
         given = cast("dict[str, Any]", schema)

@@ -141,7 +141,7 @@ def known_params() -> dict[str, Any]:
     return {name: kind for name, kind in _settings(WorldConfig, "") if name != "seed"}
 
 
-def _settings(struct: type[msgspec.Struct], prefix: str) -> list[tuple[str, Any]]:
+def _settings(struct: type[msgspec.Struct], prefix: str) -> list[tuple[str, object]]:
     found: list[tuple[str, Any]] = []
     for field in msgspec.structs.fields(struct):
         kind = inspect.type_info(field.type)
@@ -383,7 +383,7 @@ def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> bytes:
     return text.getvalue().encode()
 
 
-def _cell(value: object) -> Any:
+def _cell(value: object) -> object:
     """A number, or text that no spreadsheet takes for a formula."""
     if isinstance(value, str) and value.startswith(FORMULA):
         return f"'{value}"

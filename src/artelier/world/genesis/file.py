@@ -324,7 +324,7 @@ class _Files:
         self._folder = folder
         self._read: dict[str, Any] = {}
 
-    def content(self, named: object, place: str) -> Any:
+    def content(self, named: object, place: str) -> object:
         if not isinstance(named, str) or not named or "\0" in named:
             raise InvalidConfig(f"{place}: invalid file", expected="a path", got=repr(named)[:100])
         if named not in self._read:
@@ -333,7 +333,7 @@ class _Files:
             self._read[named] = self._load(named, place)
         return self._read[named]
 
-    def _load(self, named: str, place: str) -> Any:
+    def _load(self, named: str, place: str) -> object:
         try:
             text = self._folder.text(named)
         except InvalidConfig as error:

@@ -546,10 +546,12 @@ def _acts(events: list[_ComparedEvent]) -> Iterator[tuple[str, str]]:
 
 async def _describe_event(one: _ComparedEvent, contents: Contents) -> ShownEvent:
     event = one.event
-    return ShownEvent(event.seq, event.kind, event.actor, await _load_texts(event.plain(), contents))
+    return ShownEvent(
+        event.seq, event.kind, event.actor, cast("dict[str, Any]", await _load_texts(event.plain(), contents))
+    )
 
 
-async def _load_texts(value: object, contents: Contents) -> Any:
+async def _load_texts(value: object, contents: Contents) -> object:
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)
         return {key: await _load_texts(item, contents) for key, item in found.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -188,7 +188,7 @@ class BilledReader:
         trust = "trusted" if adopted else "untrusted"
         return Reading(ref=str(named), content=found.content, trust=trust, grant="main")
 
-    async def _content(self, standing: Standing, ref: Ref) -> Any:
+    async def _content(self, standing: Standing, ref: Ref) -> object:
         """Errors: `NotFound`, `CorruptStore`."""
         at = version_at(standing, ref)
         content = decode_content(at.media, await self.stage.blob(at.content))

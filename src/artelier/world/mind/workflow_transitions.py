@@ -319,7 +319,7 @@ def _acts(scene: Scene, agents: Iterable[str]) -> dict[str, Act]:
     return found
 
 
-async def _result(scene: Scene, ref: BlobRef | None) -> Any:
+async def _result(scene: Scene, ref: BlobRef | None) -> object:
     if ref is None:
         return None
     try:

@@ -277,7 +277,7 @@ def _check_keys(path: tuple[str, ...]) -> None:
         )
 
 
-def _find(path: tuple[str, ...], facts: Mapping[str, Any]) -> Any:
+def _find(path: tuple[str, ...], facts: Mapping[str, Any]) -> object:
     value: Any = facts
     for key in path:
         if not isinstance(value, Mapping) or key not in value:
@@ -295,7 +295,7 @@ def _check_constant(value: object) -> None:
         raise InvalidArtifact("a number in the condition is too large", expected="64 bits")
 
 
-def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
+def _value(node: ast.expr, facts: Mapping[str, Any]) -> object:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
@@ -316,13 +316,13 @@ def _value(node: ast.expr, facts: Mapping[str, Any]) -> Any:
     return [_value(item, facts) for item in cast("ast.List | ast.Tuple", node).elts]
 
 
-def _apply_sign(op: ast.unaryop, value: object) -> Any:
+def _apply_sign(op: ast.unaryop, value: object) -> object:
     if isinstance(op, ast.Not):
         return not value
     return value if value is _UNKNOWN else _SIGNS[type(op)](_number(value))
 
 
-def _calculate(op: ast.operator, left: object, right: object) -> Any:
+def _calculate(op: ast.operator, left: object, right: object) -> object:
     if left is _UNKNOWN or right is _UNKNOWN:
         return _UNKNOWN
     try:
@@ -368,7 +368,7 @@ def _same(left: object, right: object) -> bool:
     return bool(left == right)
 
 
-def _known_or_false(value: object) -> Any:
+def _known_or_false(value: object) -> object:
     return False if value is _UNKNOWN else value
 
 

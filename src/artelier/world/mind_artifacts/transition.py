@@ -81,7 +81,7 @@ def built_in(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _short(facts[name]) for name in BUILT_IN if name in facts}
 
 
-def _short(value: object) -> Any:
+def _short(value: object) -> object:
     if value is None or isinstance(value, bool | int | float):
         return value
     text = as_text(value)

@@ -374,7 +374,7 @@ class _WorkflowReader:
             self._wrong(path, f"no field but {', '.join(sorted(known))}", name)
         return given
 
-    def _list(self, value: object, path: str, length_max: int) -> list[Any]:
+    def _list(self, value: object, path: str, length_max: int) -> list[object]:
         if isinstance(value, list | tuple):
             items = cast("list[Any]", value)
             if len(items) <= length_max:

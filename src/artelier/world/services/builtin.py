@@ -64,7 +64,7 @@ class Described:
     def units(self, args: Mapping[str, Any], /) -> int:
         raise self._refused_error()
 
-    async def run(self, working: Working, call: Call, tree: Tree, /) -> Any:
+    async def run(self, working: Working, call: Call, tree: Tree, /) -> object:
         raise self._refused_error()
 
     def _refused_error(self) -> InvalidArguments:

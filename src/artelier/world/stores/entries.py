@@ -186,7 +186,7 @@ async def contents(stage: Stage, refs: Iterable[str]) -> dict[str, bytes]:
 
 async def whole(
     stage: Stage, standing: Standing, content: object, *, part: str | None = None, has_vectors: bool = True
-) -> Any:
+) -> object:
     """Content of a memory store with its entries as they are now, or with the one that is read.
 
     Shapes: `{..., entries: [{id, tick, text, tags, importance, embedding}]}`, oldest first; without

@@ -153,7 +153,7 @@ class Sight:
         }
 
 
-def decode_result(content: bytes) -> Any:
+def decode_result(content: bytes) -> object:
     """The result of an action as facts have it: JSON where it is some, otherwise text."""
     text = content.decode(errors="replace")
     if text[:1] in "{[" and text:

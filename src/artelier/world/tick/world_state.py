@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -190,7 +189,7 @@ class WorldStage(StoreStage):
 
     async def whole(
         self, standing: Standing, content: object, *, part: str | None = None, over: Stage | None = None
-    ) -> Any:
+    ) -> object:
         """A memory store with its entries as they are now."""
         return await with_entries(over or self, standing, content, part=part)
 
