@@ -178,12 +178,21 @@ def test_what_makes_no_world_is_refused_and_leaves_nothing(tmp_path: Path) -> No
 def test_a_few_words_do_not_make_a_world_of_any_size(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with serving(tmp_path) as served:
-            for count in (1_000, 200_000):  # the first has some artifacts for each agent
-                rules = {"agents": [{"id": "a{n}", "count": count}]}
+            idle = {"id": "a{n}", "policy": "nobody"}  # has one artifact, its own
+            for agents in (
+                {"id": "a{n}", "count": 400},
+                {**idle, "count": 1_001},
+                {**idle, "count": 200_000},
+            ):
+                rules = {"agents": [agents], "settle": False}
                 answer = await served.ada.post("/worlds", json={"id": "w", "world": rules})
                 error = refused(answer, 422, "invalid_config")
-                assert error["expected"] == "at most 3,000 artifacts"
+                assert error["expected"] == "at most 1,000 artifacts"
             assert good(await served.ada.get("/worlds"))["items"] == []
+
+            rules = {"agents": [{**idle, "count": 1_000}], "settle": False}
+            made = good(await served.ada.post("/worlds", json={"id": "w", "world": rules}), 201)
+            assert made["agents"] == 1_000
 
     play(scenario())
 

@@ -88,8 +88,9 @@ async def _tick(world: World) -> Passed | None:
 
 router = resource("worlds")
 
-MADE_MAX = 3_000
-"""Artifacts of a new world: it is one commit, for which the writes of all tenants wait."""
+MADE_MAX = 1_000
+"""Artifacts of a new world: it is one commit, for which the writes of all tenants wait. Measured on a busy
+machine of two cores: 67 ms with 900 artifacts, 224 ms with 2,900."""
 
 
 @router.get("", operation_id="worlds_list")

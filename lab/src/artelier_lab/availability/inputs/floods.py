@@ -87,7 +87,7 @@ async def _society(scene: Scene, agents: int) -> str:
 
 async def _large_society(scene: Scene) -> str:
     refused = await _society(replace(scene, name=f"{scene.name}-larger"), 200_000)
-    return f"{refused}; {await _society(scene, 2_900)}"
+    return f"{refused}; {await _society(scene, 900)}"
 
 
 async def _small_society(scene: Scene) -> bool:
