@@ -26,7 +26,7 @@ def ended(process: subprocess.Popen[bytes]) -> bool:
 def test_child_answers_one_question_after_the_other():
     child = Child()
 
-    assert child.ask(MATCH, timeout_s=10) == {"hits": [[2, "aa"]]}
+    assert child.ask(MATCH, timeout_s=10) == {"hits": [[2, "aa", 1]]}
     assert child.ask({**MATCH, "text": "ä" * 1_000_000 + "a"}, timeout_s=10)["hits"][0][0] == 1
     child.close()
 
