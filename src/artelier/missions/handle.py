@@ -48,7 +48,7 @@ class MissionsHandle:
         is asked for. `budget_usd` caps the mission with all that belongs to it; with `at_most`, so does the
         estimate of its plan from the launch on, which is only about what it may cost otherwise. `subject`:
         whom it is about; what its runs store and write is erased with that. `params`: those of its model
-        calls, such as `{"temperature": 0.2}`; steering and the calls' own stand over them.
+        calls, such as `{"temperature": 0.2}`, which then stands over that of steering.
         Errors: `InvalidRequest`, also for a plan with mistakes; `UnknownModel`, `MissingKey`; `Conflict` if
         a run has this id.
         """

@@ -252,8 +252,13 @@ class TaskLoop:
 
     # Decide
 
+    @property
+    def _temperature(self) -> float | None:
+        """Return what steering asks for; None where the run has a temperature of its own, which stands."""
+        return None if "temperature" in self.run.core.params else self._guidance.temperature
+
     async def _model(self, state: TaskState, prompt: Prompt) -> ModelResult:
-        number, guidance = state.iteration + 1, self._guidance
+        number = state.iteration + 1
 
         def read(reply: ModelReply) -> Decision:
             return read_as(Decision, reply)
@@ -266,7 +271,7 @@ class TaskLoop:
             read=read,
             repair="repair-decision-1",
             form=Decision,
-            temperature=guidance.temperature,
+            temperature=self._temperature,
             output_tokens_max=min(self.job.max_output_tokens, DECISION_TOKENS_MAX),
         )
         if self._asked.value is None:
@@ -326,7 +331,7 @@ class TaskLoop:
 
     async def _record_decision(self, number: int, decision: Decision, repeats: int) -> None:
         core, guidance = self.run.core, self._guidance
-        temperature = guidance.temperature
+        temperature = core.params.get("temperature", guidance.temperature)
         assert self._asked is not None
         repaired = self._asked.repaired
         # A name that no tool has is the model's free text: it stands in the decision alone.
@@ -392,7 +397,7 @@ class TaskLoop:
             model=self.job.model,
             read=artifact_writer.reader(media, bytes_max=bytes_max),
             repair="repair-content-1",
-            temperature=guidance.temperature,
+            temperature=self._temperature,
             output_tokens_max=guidance.output_tokens(self.job.max_output_tokens),
         )
         try:
