@@ -582,7 +582,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
     async def tree(self, run_id: str) -> reports.RunFamily:
         return await reports.tree(self._services, self.id, run_id)
 
-    async def cost(self, run_id: str) -> dict[str, Any]:
+    async def cost(self, run_id: str) -> reports.RunCost:
         return await reports.cost(self._services, self.id, run_id)
 
     async def approvals(self, run_id: str | None = None) -> list[dict[str, Any]]:

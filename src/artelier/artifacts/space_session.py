@@ -22,13 +22,13 @@ from artelier.artifacts.contracts import (
     version_at,
 )
 from artelier.artifacts.events import ArtifactCharged, artifact_stream
+from artelier.artifacts.groups.queries import living_beyond
 from artelier.artifacts.queries import (
     Artifact,
     Provenance,
     Standing,
     Summary,
     VersionRow,
-    living_beyond,
     load,
     oldest_since,
     sources_of,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from artelier.artifacts.access import GROUP, PRINCIPALS_MAX, Access
+from artelier.artifacts.queries import COLUMNS, Standing, standing_from
 from artelier.errors import Conflict, LimitReached
 from artelier.ids import MAIN_SPACE
 from artelier.log import Store, Stream, Tx
@@ -185,3 +186,46 @@ async def count_shared(store: Store, tenant: str, space: str, group: str) -> int
         (tenant, space, group),
     )
     return rows[0][0]
+
+
+# The SQL form of static policies only narrows the candidates; the gate decides each of them, and asks
+# contracts only for those of the page. A list is searched as text: ids hold no quotes, so a principal's
+# quoted name occurs in it or is not there.
+_MAY_READ = (
+    " AND (a.owner = ? OR a.policy IN ('owner_writes', 'public', ?)"
+    " OR (a.policy = 'allow' AND (instr(a.access, ?) > 0 OR instr(a.access, '\"*\"') > 0"
+    " OR EXISTS (SELECT 1 FROM artifact_shared s JOIN artifact_members m ON m.tenant = s.tenant"
+    "  AND m.space = s.space AND m.group_id = s.group_id AND m.principal = ?"
+    "  WHERE s.tenant = a.tenant AND s.space = a.space AND s.id = a.id))))"
+)
+
+
+async def living_beyond(
+    store: Store,
+    tenant: str,
+    space: str,
+    principal: str,
+    *,
+    kind: str | None,
+    owner: str | None,
+    position: int,
+    newest_first: bool,
+    limit: int,
+    with_contracts: bool,
+) -> list[Standing]:
+    """Return living artifacts beyond a position that static policies do not hide from a principal.
+
+    What contracts govern is among them only `with_contracts`.
+    """
+    where = " WHERE a.tenant = ? AND a.space = ? AND a.deleted = 0"
+    parameters: list[str | int] = [tenant, space]
+    for column, value in (("kind", kind), ("owner", owner)):
+        if value is not None:
+            where += f" AND a.{column} = ?"
+            parameters.append(value)
+    where += f"{_MAY_READ} AND a.position {'<' if newest_first else '>'} ?"
+    order = f" ORDER BY a.position{' DESC' if newest_first else ''} LIMIT ?"
+    policy = "contract" if with_contracts else ""
+    parameters += [principal, policy, f'"{principal}"', principal, position, limit]
+    rows = await store.query(f"{COLUMNS}a.version{where}{order}", parameters)
+    return [standing_from(row) for row in rows]

@@ -127,6 +127,26 @@ class StepCost(TypedDict):
     price_known: bool
 
 
+class FamilyTotal(TypedDict):
+    """The use and the cost of a run with all its descendants."""
+
+    total_cost_microusd: int
+    total_usage: TokenUse
+    runs: int
+
+
+class RunCost(FamilyTotal):
+    """The cost of a run: its own, what is held for calls in flight, and that of each model step."""
+
+    run_id: str
+    total_cost_usd: str
+    cost_microusd: int
+    cost_usd: str
+    held_microusd: int
+    usage: TokenUse
+    steps: list[StepCost]
+
+
 def run_object(row: RunRow) -> RunReport:
     """A run as the API and `--json` show it."""
     return {
@@ -152,8 +172,17 @@ def run_object(row: RunRow) -> RunReport:
     }
 
 
-def _total_object(total: TreeTotal) -> dict[str, Any]:
-    return {**total._asdict(), "total_usage": total.total_usage._asdict()}
+def _total_object(total: TreeTotal) -> FamilyTotal:
+    used = total.total_usage
+    return {
+        "total_cost_microusd": total.total_cost_microusd,
+        "total_usage": {
+            "input_tokens": used.input_tokens,
+            "cached_input_tokens": used.cached_input_tokens,
+            "output_tokens": used.output_tokens,
+        },
+        "runs": total.runs,
+    }
 
 
 async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
@@ -163,7 +192,8 @@ async def show_run(services: Services, tenant: str, run_id: str) -> dict[str, An
     run to resume. Errors: `NotFound`.
     """
     row = await run_row(services.store, tenant, run_id)
-    shown = run_object(row) | _total_object((await totals(services.store, tenant, [run_id]))[run_id])
+    total = (await totals(services.store, tenant, [run_id]))[run_id]
+    shown: dict[str, Any] = {**run_object(row), **_total_object(total)}
     for name, ref in (("goal", row.goal), ("result", row.result), ("message", row.message)):
         shown[name] = await shown_json(services, tenant, ref)
     fork = await effects_of(services, tenant, run_id) if row.origin is not None else None
@@ -287,7 +317,7 @@ async def tree(services: Services, tenant: str, run_id: str) -> RunFamily:
     }
 
 
-async def cost(services: Services, tenant: str, run_id: str) -> dict[str, Any]:
+async def cost(services: Services, tenant: str, run_id: str) -> RunCost:
     """Return what a run cost: its own, held, and per model step; and with its descendants: see `totals`."""
     row = await run_row(services.store, tenant, run_id)
     billed = Counter[str]()
