@@ -177,11 +177,7 @@ class Kernel:
         registry = ModelRegistry(models, environ=os.environ if environ is None else environ, plugins=allowed)
         table = _with_plugins(_by_name(tools), allowed)
         price_table, window_table = ModelPrices(prices, clock=clock), Windows(windows)
-        watcher = None
-        if telemetry is not None:
-            from artelier.telemetry.export import telemetry_of
-
-            watcher = telemetry_of(telemetry, environ=os.environ if environ is None else environ)
+        watcher = _watcher(telemetry, environ)
         policy = policy or Policy.local()
         sealer = sealer_from(os.environ if environ is None else environ)
         if policy.pii:
@@ -742,6 +738,17 @@ def _by_name(tools: Iterable[ToolPort]) -> dict[str, ToolPort]:
             raise InvalidRequest("two tools have one name", got=tool.name)
         table[tool.name] = tool
     return table
+
+
+def _watcher(
+    telemetry: Telemetry | TracerProvider | Providers | bool | None, environ: Mapping[str, str] | None
+) -> Telemetry | None:
+    """Return what spans and metrics go to; OpenTelemetry is loaded only where somebody asks for it."""
+    if telemetry is None:
+        return None
+    from artelier.telemetry.export import telemetry_of
+
+    return telemetry_of(telemetry, environ=os.environ if environ is None else environ)
 
 
 def _with_plugins(table: dict[str, ToolPort], plugins: Plugins) -> dict[str, ToolPort]:

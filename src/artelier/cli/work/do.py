@@ -88,16 +88,13 @@ async def do(
     run_id = run_id or fresh_id("goal" if call.settings.pii else goal)  # an id is in every event
     brought = BroughtTools.of(tools, skills, mcp=mcp, workspaces=[root])
     async with call.kernel(create=True, brought=brought) as kernel:
-        asked = {"goal": goal, "workspace": root, "model": model}
-        if await _exists(kernel, call.tenant, run_id, asked):
+        if await _exists(kernel, call.tenant, run_id, {"goal": goal, "workspace": root, "model": model}):
             result = await _gone_on(call, kernel, run_id, wish, given)
         elif solo:
-            kernel.models.resolve(wish.model)  # before anything is recorded
             result = await _alone(call, kernel, run_id, wish)
         else:
             result = await _conduct_mission(call, kernel, run_id, wish, given, asks=plan)
-        if plan and not solo:
-            result = await _print_waiting_plan(call, kernel, result, plan_file)
+        result = await _print_waiting_plan(call, kernel, result, plan_file) if plan and not solo else result
         return await conclude(call, kernel, result, out=out)
 
 
@@ -120,6 +117,7 @@ async def _alone(call: CliCall, kernel: Kernel, run_id: str, wish: DoWish) -> Ag
     from artelier.agents import workspace_agent
     from artelier.cli.run_driver import drive, report_id
 
+    kernel.models.resolve(wish.model)  # before anything is recorded
     agent = workspace_agent(kernel, wish.root, tenant=call.tenant)
     _announce(call, run_id, wish)
     limits = call.settings.limits(usd=wish.usd)

@@ -157,8 +157,8 @@ async def _ready(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResul
 async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelResult:
     """The recorded result, or a request that is durable and paid for in advance."""
     recorded = await core.find_recorded(key, "model")
-    if recorded is not None and recorded.inherited and recorded.outcome is None:
-        recorded = None  # a fork asks anew, with a hold of its own, what its origin left unanswered
+    # A fork asks anew, with a hold of its own, what its origin left unanswered.
+    recorded = None if recorded is not None and recorded.inherited and recorded.outcome is None else recorded
     if call.port is None and (recorded is None or not recorded.inherited):
         model = core.model_override or core.replacement_of(call.model)
         call = call if model == call.model else replace(call, model=model)
@@ -166,14 +166,7 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
     tools = await _tools_of(core, call, recorded)
     prompt = prompt_of(core, call.messages, key=key)
     replaying = recorded is not None and recorded.status in ("completed", "failed", "cancelled")
-    if replaying:
-        name, port = _recorded_model(recorded), None
-    else:
-        if call.timeout_s is not None:
-            check_seconds("timeout_s", call.timeout_s)
-        await core.boundary()
-        note_tools(core)
-        name, port = _granted_model(core, call.model, call.port)
+    name, port = (_recorded_model(recorded), None) if replaying else await _begin(core, call)
     if recorded is None or recorded.status == "open" or recorded.repeated:
         prompt = await settle_numbers(core, prompt)
     if core.pii is not None:
@@ -218,14 +211,24 @@ async def _prepare(core: RunCore, call: ModelCall, key: str) -> Ready | ModelRes
         await take_turn(core, key, claims_for(core, name, assembled.size.tokens_max))
     else:
         reservation = await ask(core, assembled, model=name, price=price, aside=call.aside)
-    span = None
-    if (telemetry := core.services.telemetry) is not None:
-        span = telemetry.model_call(core, ModelFacts(key=key, model=name, request=assembled.request))
+    facts = ModelFacts(key=key, model=name, request=assembled.request)
+    telemetry = core.services.telemetry
+    span = None if telemetry is None else telemetry.model_call(core, facts)
     ready = Ready(
         key=key, call=call, assembled=assembled, model=name, port=port, reservation=reservation, span=span
     )
-    is_asked = recorded is not None and recorded.status == "requested"
-    return await asked_before(core, ready) if is_asked else ready
+    return (
+        await asked_before(core, ready) if recorded is not None and recorded.status == "requested" else ready
+    )
+
+
+async def _begin(core: RunCore, call: ModelCall) -> tuple[str, ModelPort]:
+    """Return the model of a call that is made now, once the run may go on with it."""
+    if call.timeout_s is not None:
+        check_seconds("timeout_s", call.timeout_s)
+    await core.boundary()
+    note_tools(core)
+    return _granted_model(core, call.model, call.port)
 
 
 def _with_run_params(core: RunCore, call: ModelCall) -> ModelCall:
