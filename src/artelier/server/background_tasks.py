@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from artelier.agents import Worker
-from artelier.app import Kernel
+from artelier.app import Kernel, TenantKernel
 from artelier.errors import (
     ArtelierError,
     Conflict,
@@ -157,12 +157,12 @@ def _report(tenant: str, run_id: str, outcome: AgentResult | ArtelierError) -> N
         logger.info("run %s of %s is %s", run_id, tenant, outcome.status)
 
 
-def key_of(kind: str, desk: Any, id: str) -> Key:
+def key_of(kind: str, desk: TenantKernel, id: str) -> Key:
     return (kind, desk.id, id)
 
 
 async def send_work(
-    errands: Errands, key: Key, work: Coroutine[Any, Any, Any], desk: Any, *, run_id: str
+    errands: Errands, key: Key, work: Coroutine[Any, Any, Any], desk: TenantKernel, *, run_id: str
 ) -> Errand:
     """Let work go on beside the answer, and wait until its run has begun.
 
@@ -192,7 +192,7 @@ async def send_work(
     return errand
 
 
-async def let_go(errands: Errands, key: Key, desk: Any, run_id: str) -> None:
+async def let_go(errands: Errands, key: Key, desk: TenantKernel, run_id: str) -> None:
     """Wait for the errand of a run that has stopped: its status is seen a moment before its drive ends."""
     going = errands.at_work(key)
     if going is not None and await has_begun(desk, run_id):
@@ -211,7 +211,7 @@ def check(errands: Errands, key: Key, errand: Errand) -> None:
         raise failure
 
 
-async def has_begun(desk: Any, run_id: str) -> bool:
+async def has_begun(desk: TenantKernel, run_id: str) -> bool:
     try:
         await run_row(desk.services.store, desk.id, run_id)
     except NotFound:

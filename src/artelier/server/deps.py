@@ -163,7 +163,7 @@ def new_id(id: str | None, name: str, *, mission: str | None, folder: str) -> st
     return f"{place}/{slug}" if place else slug
 
 
-async def check_mission(desk: Any, mission: str | None) -> None:
+async def check_mission(desk: Desk, mission: str | None) -> None:
     """Errors: `NotFound` for a mission that is not there."""
     if mission is not None:
         row = await run_row(desk.services.store, desk.id, mission)
@@ -171,7 +171,7 @@ async def check_mission(desk: Any, mission: str | None) -> None:
             raise NotFound(f"no mission {mission!r:.140}")
 
 
-def workspace_of(asked: str | None, *, desk: Any, who: Identity) -> str:
+def workspace_of(asked: str | None, *, desk: Desk, who: Identity) -> str:
     """Return the folder that tools may work on: the tenant's own, or what is asked for in it.
 
     Errors: `AccessDenied` for any other; `NotFound`; `InvalidRequest`.
@@ -189,7 +189,7 @@ def workspace_of(asked: str | None, *, desk: Any, who: Identity) -> str:
     return workspaces.check(desk.id, asked)
 
 
-def with_shown_workspace(found: dict[str, Any], *, desk: Any, who: Identity) -> dict[str, Any]:
+def with_shown_workspace(found: dict[str, Any], *, desk: Desk, who: Identity) -> dict[str, Any]:
     """Return a record with its workspace as the person may see it: only on their own machine as a path."""
     if who.is_local or not found.get("workspace"):
         return found

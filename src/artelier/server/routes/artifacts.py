@@ -6,7 +6,7 @@ With `world`, an artifact of that world instead of the main space; worlds are lo
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import Query, Response
@@ -37,7 +37,7 @@ _TYPES = {"text": "text/plain; charset=utf-8", "json": "application/json"}
 _SUFFIXES = {"text": ".txt", "json": ".json", "bytes": ".bin"}
 
 
-async def _of(desk: Any, actor: str, world: str | None = None) -> Artifacts:
+async def _of(desk: Desk, actor: str, world: str | None = None) -> Artifacts:
     """Errors: `NotFound` for a world that is not there."""
     if world is not None:
         from artelier.world import World as TheWorld

@@ -28,7 +28,7 @@ ENTRIES_MAX = 200
 """Of one feed in one answer: the newest."""
 
 
-async def session_of(desk: Any, id: str, branch: str = "main", *, by: str = "") -> Session:
+async def session_of(desk: Desk, id: str, branch: str = "main", *, by: str = "") -> Session:
     """One branch of a chat that is there; `by` is who changes it.
 
     Errors: `NotFound`, `InvalidRequest` for what names none.

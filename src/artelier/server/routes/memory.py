@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 
@@ -18,7 +18,7 @@ from artelier.server.wire.base import After, Limit, Nothing, Page
 router = resource("memory")
 
 
-async def _of(desk: Any, agent: str) -> LogMemory:
+async def _of(desk: Desk, agent: str) -> LogMemory:
     """The memory of an agent, with the embedder that its entries were made with.
 
     Errors: `NotFound` for an agent that has neither memory nor runs; `InvalidRequest` for what is none.

@@ -276,7 +276,7 @@ all_runs_router = resource("runs")
 Mission = Annotated[str | None, Query(max_length=ID_CHARS_MAX, description="Only this one and its tasks.")]
 
 
-async def _command_runs(desk: Any, verb: str, ids: Iterable[str], **command: Any) -> Page[wire.Effect]:
+async def _command_runs(desk: Desk, verb: str, ids: Iterable[str], **command: Any) -> Page[wire.Effect]:
     """Runs that ended meanwhile, or did already what they are told, are left out."""
     effects: list[wire.Effect] = []
     for run_id in ids:

@@ -83,5 +83,5 @@ async def fire(desk: Desk, by: Actor, id: str, asked: Nothing) -> wire.Fired:
     return wire.Fired.model_validate(await desk.schedules.fire(id, by=by))
 
 
-def _show_schedule(found: dict[str, Any], desk: Any, who: Identity) -> wire.ScheduleShown:
+def _show_schedule(found: dict[str, Any], desk: Desk, who: Identity) -> wire.ScheduleShown:
     return wire.ScheduleShown.model_validate(with_shown_workspace(found, desk=desk, who=who))

@@ -62,7 +62,7 @@ async def show(desk: Desk, id: str) -> wire.AgentShown:
     return await _show_agent(desk, id)
 
 
-async def _show_agent(desk: Any, id: str) -> wire.AgentShown:
+async def _show_agent(desk: Desk, id: str) -> wire.AgentShown:
     comes = await upcoming(desk, id)
     shown = wire.AgentShown.model_validate(await agent_facts(desk, id))
     if comes is not None:
@@ -88,7 +88,7 @@ async def next_prompt(desk: Desk, id: str) -> wire.Ahead:
 # What people tell it
 
 
-async def _command_agent(desk: Any, id: str, verb: str, **command: Any) -> wire.AgentEffects:
+async def _command_agent(desk: Desk, id: str, verb: str, **command: Any) -> wire.AgentEffects:
     """Give each of its open runs a command. Errors: `NotFound`; `Conflict` if it has none."""
     if await upcoming(desk, id) is None:
         await agent_facts(desk, id)
@@ -154,7 +154,7 @@ class _WorkRequest:
     is_asked: bool = True
 
 
-async def _work(desk: Any, id: str, wish: _WorkRequest) -> None:
+async def _work(desk: Desk, id: str, wish: _WorkRequest) -> None:
     while wish.is_asked:
         wish.is_asked = False
         await desk.run_agent(id, on_wait="suspend")

@@ -56,7 +56,7 @@ async def show(desk: Desk, id: str) -> wire.MembraneShown:
     return await _show_membrane(desk, id)
 
 
-async def _show_membrane(desk: Any, id: str) -> wire.MembraneShown:
+async def _show_membrane(desk: Desk, id: str) -> wire.MembraneShown:
     return wire.MembraneShown.model_validate(await desk.membranes.show(id))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query, Request, Response
 
@@ -81,7 +81,7 @@ async def plan(
     return found
 
 
-async def _show_plan(desk: Any, mission: str) -> wire.Planned:
+async def _show_plan(desk: Desk, mission: str) -> wire.Planned:
     return wire.Planned.model_validate({"mission": mission, **await mission_object(desk, mission)})
 
 
@@ -98,7 +98,7 @@ async def launch(desk: Desk, by: Actor, who: Who, mission: str, asked: wire.Laun
 
 
 async def _launch(
-    desk: Any, mission: str, asked: wire.LaunchAsk, *, by: str, who: Identity
+    desk: Desk, mission: str, asked: wire.LaunchAsk, *, by: str, who: Identity
 ) -> wire.MissionShown:
     edited = None if asked.plan is None else asked.plan.model_dump(mode="json")
     found = await desk.launch(mission, edited, by=by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 
@@ -64,11 +64,11 @@ def _policy(steering: Steering) -> wire.PolicyOut:
     return wire.PolicyOut.model_validate(bias(steering))
 
 
-async def _written(desk: Any, id: str, version: int) -> Written | None:
+async def _written(desk: Desk, id: str, version: int) -> Written | None:
     return await find_written(desk.services.store, desk.id, MAIN_SPACE, id, version)
 
 
-async def _show_steering(desk: Any, id: str) -> wire.SteeringShown:
+async def _show_steering(desk: Desk, id: str) -> wire.SteeringShown:
     found = await SteeringStore(desk).show(id)
     changed = await _written(desk, found["id"], found["version"])
     in_force = Steering.parse(found["in_force"])
@@ -83,7 +83,7 @@ async def _show_steering(desk: Any, id: str) -> wire.SteeringShown:
     )
 
 
-async def _from(desk: Any, about: str) -> list[wire.InForceFrom]:
+async def _from(desk: Desk, about: str) -> list[wire.InForceFrom]:
     """Return where a change counts: for the agent itself, or for each member of a membrane."""
     artifact = await desk.as_principal(OPERATOR).artifacts.read(about.removesuffix(SUFFIX))
     agents = [about]
