@@ -1,4 +1,4 @@
-"""The one step cycle: agent, task loop, chat run and world tick are configurations of it."""
+"""The one step cycle: agent, task loop and chat run are configurations of it. A tick of a world is not."""
 
 from artelier.loops.cycle import Outcome, Parts, cycle
 
