@@ -115,18 +115,31 @@ class Hand:
         expect(self.node("Agent").first).to_be_visible()
         return self.mission()
 
+    def show_canvas(self) -> None:
+        """Go to the canvas, unless it is there."""
+        if "/canvas" not in self.page.url:
+            rail = self.page.get_by_role("navigation", name="Screens")
+            rail.get_by_role("link", name="Canvas", exact=True).click()
+
+    def open_goal(self, mission: str) -> Locator:
+        """Go to the page of a goal by its address; the page."""
+        self.page.goto(f"{self._origin}/goals/{quote(mission, safe='')}")
+        return self.page.get_by_role("main", name="Goals")
+
     def mission(self) -> str:
         """The newest mission's id."""
         return str(self.items("missions")[-1]["id"])
 
     def node(self, kind: str, name: str = "") -> Locator:
         """An agent, a task, an artifact or a membrane on the canvas; without a name all of them."""
+        self.show_canvas()
         canvas = self.page.get_by_role("application", name="Canvas")
         ends = "(,|$)" if name else ""
         return canvas.get_by_role("group", name=re.compile(f"^{kind} {re.escape(name)}{ends}"))
 
     def choose(self, kind: str, name: str) -> Locator:
         """Select it by keyboard search on the canvas; the inspector."""
+        self.show_canvas()
         find = self.page.get_by_role("combobox", name="Find on the canvas")
         find.fill(name)
         found = self.page.get_by_role("listbox", name="Found")
@@ -149,6 +162,8 @@ class Hand:
 
     @property
     def console(self) -> Locator:
+        if self.page.url.rstrip("/") == self._origin or "/goals" in self.page.url:
+            self.show_canvas()  # a goal's page has none
         return self.page.get_by_role("region", name="Console")
 
     def tab(self, name: str) -> Locator:

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 
 SCREENS = (
     "Canvas",
+    "Goals",
     "Chat",
     "World",
     "Artifacts",
@@ -71,6 +72,7 @@ def test_a_phone_gets_lists_and_no_screen_is_too_wide(lived_in: LivedIn, sign_in
     page.reload()
 
     main = page.get_by_role("main")
+    hand.go("Overview")
     expect(main.get_by_text("Analyst").first).to_be_visible()
     expect(page.get_by_role("application", name="Canvas")).to_have_count(0)
     too_wide: list[str] = []
@@ -144,6 +146,11 @@ def test_a_goal_needs_no_pointer(served: Served, sign_in: SignIn, shot: Shot) ->
     hand.tab_to("Launch")
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()
+    answer = page.get_by_role("article", name="Answer")
+    expect(answer).to_contain_text(FIGURES[0])
+    audit.look("the goal's answer")
+    hand.tab_to("Canvas")
+    page.keyboard.press("Enter")
     expect(hand.node("Task", "report")).to_have_accessible_name(re.compile("done"))
 
     mission = hand.mission()

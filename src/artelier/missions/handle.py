@@ -93,12 +93,12 @@ class MissionsHandle:
         return await conduct(self, mission_id, on_wait=on_wait)
 
     async def missions(
-        self, *, status: str | None = None, after: int = 0, limit: int = 100
+        self, *, status: str | None = None, after: int = 0, limit: int = 100, newest_first: bool = False
     ) -> dict[str, Any]:
-        """`{items, next}` in the order of their start; see `reading.mission_page`."""
+        """`{items, next}` in the order of their start, or the newest first; see `reading.mission_page`."""
         from artelier.missions.plan.mission_queries import mission_page
 
-        return await mission_page(self, status=status, after=after, limit=limit)
+        return await mission_page(self, status=status, after=after, limit=limit, newest_first=newest_first)
 
     async def mission(self, mission_id: str) -> dict[str, Any]:
         """A mission with its plan, agents, tasks, membranes and what it came to; see

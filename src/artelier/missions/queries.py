@@ -525,9 +525,13 @@ class GoalRow(NamedTuple):
     done: int
 
 
-async def goals(desk: TenantScope, *, status: str | None, after: int, limit: int) -> list[GoalRow]:
-    """Return the missions of a tenant in the order of their start."""
-    where, values = "g.tenant = ? AND g.loop = 'mission' AND g.stream_id > ?", [desk.id, after]
+async def goals(
+    desk: TenantScope, *, status: str | None, after: int, limit: int, newest_first: bool = False
+) -> list[GoalRow]:
+    """Return the missions of a tenant in the order of their start, or the newest first."""
+    where, values = "g.tenant = ? AND g.loop = 'mission'", [desk.id]
+    if after or not newest_first:
+        where, values = f"{where} AND g.stream_id {'<' if newest_first else '>'} ?", [desk.id, after]
     if status is not None:
         where, values = f"{where} AND {GOAL_STATUS} = ?", [*values, status]
     rows = await desk.services.store.query(
@@ -538,7 +542,7 @@ async def goals(desk: TenantScope, *, status: str | None, after: int, limit: int
         " (SELECT count(*) FROM tasks t WHERE t.tenant = g.tenant AND t.mission = g.run"
         "  AND t.ended = 'done') FROM run_status g"
         " LEFT JOIN missions l ON l.tenant = g.tenant AND l.mission = g.run"
-        f" WHERE {where} ORDER BY g.stream_id LIMIT ?",
+        f" WHERE {where} ORDER BY g.stream_id {'DESC' if newest_first else 'ASC'} LIMIT ?",
         (*values, limit),
     )
     return [GoalRow(*row) for row in rows]

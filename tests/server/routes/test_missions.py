@@ -271,3 +271,21 @@ def test_a_run_that_is_no_mission_is_none_here(tmp_path: Path) -> None:
             assert good(await served.ada.get("/missions"))["items"] == []
 
     play(scenario())
+
+
+def test_goals_are_listed_from_either_end_and_pages_go_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with serving(tmp_path, model=Team(LINE).model, has_worker=False) as served:
+            for number in range(3):
+                await planned_by(served.ada, mission_id=f"m{number}")
+
+            async def listed(query: str) -> tuple[list[str], Any]:
+                page = good(await served.ada.get(f"/missions?{query}"))
+                return [one["id"] for one in page["items"]], page["next"]
+
+            assert await listed("limit=9") == (["m0", "m1", "m2"], None)
+            newest, following = await listed("newest_first=true&limit=2")
+            assert newest == ["m2", "m1"]
+            assert await listed(f"newest_first=true&limit=2&after={following}") == (["m0"], None)
+
+    play(scenario())

@@ -32,19 +32,25 @@ const NODE_TYPES = {
   cluster: ClusterNode,
 };
 
-export function CanvasView({ graph }: { readonly graph: Graph }) {
+interface CanvasViewProps {
+  readonly graph: Graph;
+  /** The goal that it shows; "" for everything. */
+  readonly mission: string;
+}
+
+export function CanvasView(props: CanvasViewProps) {
   return (
-    <ReactFlowProvider>
-      <Canvas graph={graph} />
+    <ReactFlowProvider key={props.mission}>
+      <Canvas {...props} />
     </ReactFlowProvider>
   );
 }
 
-function Canvas({ graph }: { readonly graph: Graph }) {
+function Canvas({ graph, mission }: CanvasViewProps) {
   const wrapper = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLInputElement>(null);
-  const { view, initial, onMove, onMoveStart, moves } = useViewport(wrapper);
-  const stage = useStage(graph, view);
+  const { view, initial, onMove, onMoveStart, moves } = useViewport(wrapper, mission);
+  const stage = useStage(graph, view, mission);
   const { onNodesChange, onNodeDragStop } = useNodeMoves(stage);
   const tenant = useUi((state) => state.me?.tenant);
   const selection = useUi((state) => state.selection);

@@ -33,7 +33,6 @@ const pendingOf = (state: CanvasState) => state.pending;
 const movedOf = (state: CanvasState) => state.moved;
 const dragOf = (state: CanvasState) => state.drag;
 const selectionOf = (state: UiState) => state.selection;
-const missionOf = (state: UiState) => state.mission;
 const isPastOf = (state: UiState) => state.travel !== null;
 
 /** The structure of a scene as text: while it stays the same, so do places and membranes. */
@@ -59,22 +58,20 @@ function dragged(
 }
 
 /** From the graph to what React Flow mounts for the part of the plane that is seen. */
-export function useStage(graph: Graph, view: Box | null): Stage {
+export function useStage(graph: Graph, view: Box | null, mission: string): Stage {
   const pending = useCanvas(pendingOf);
   const moved = useCanvas(movedOf);
   const drag = useCanvas(dragOf);
   const selection = useUi(selectionOf);
-  const chosen = useUi(missionOf);
   const isPast = useUi(isPastOf);
   const live = useLiveEdges(graph);
   const kept = useRef({ layout: NOTHING_PLACED, isClustered: false, composer: new Composer() });
 
-  const mission = graph.missions.has(chosen) ? chosen : "";
   const scene = useMemo(() => sceneOf(graph, { mission, pending }), [graph, mission, pending]);
   const shape = useMemo(() => shapeOf(scene), [scene]);
   const memberships = scene.membranes.map((one) => one.id).join("\n");
 
-  const newestMission = shownMission(graph, "");
+  const newestMission = shownMission(graph, mission);
   const { layout, rooms, bounds, newest } = useMemo(() => {
     const next: Layout = place(kept.current.layout, scene, moved);
     kept.current.layout = next;

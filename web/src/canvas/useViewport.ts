@@ -22,13 +22,13 @@ function holds(outer: Box, inner: Box): boolean {
  * The part of the plane for which nodes are mounted: somewhat more than what is seen, so that a small move mounts
  * nothing. Until somebody moves the view, it follows the newest goal; after "show everything" all that there is.
  */
-export function useViewport(wrapper: RefObject<HTMLElement | null>) {
+export function useViewport(wrapper: RefObject<HTMLElement | null>, mission: string) {
   const flow = useReactFlow();
   const width = useStore(widthOf);
   const height = useStore(heightOf);
   const [view, setView] = useState<Box | null>(null);
   const mounted = useRef<{ readonly box: Box; readonly zoom: number } | null>(null);
-  const [before] = useState(leftAt);
+  const [before] = useState(() => leftAt(mission));
   const follows = useRef<"newest" | "all" | "nothing">(before === null ? "newest" : "nothing");
   const size = useRef(before?.size ?? null);
 
@@ -56,10 +56,10 @@ export function useViewport(wrapper: RefObject<HTMLElement | null>) {
 
   const onMove: OnMove = useCallback(
     (_event, at) => {
-      leave(follows.current === "nothing" ? { at, size: { width, height } } : null);
+      leave(follows.current === "nothing" ? { at, size: { width, height }, mission } : null);
       look(at);
     },
-    [look, width, height],
+    [look, width, height, mission],
   );
   // Without an event it was this page that moved the view, not a person.
   const onMoveStart: OnMoveStart = useCallback((event) => {

@@ -25,13 +25,15 @@ export function setCanvasView(view: CanvasView | null): void {
 interface Left {
   readonly at: Viewport;
   readonly size: { readonly width: number; readonly height: number };
+  /** The goal whose canvas it was; "" for everything. */
+  readonly mission: string;
 }
 
 let left: Left | null = null;
 
-/** Where somebody had moved the view to when the canvas was left: the next visit begins there. */
-export function leftAt(): Left | null {
-  return left;
+/** Where somebody had moved the view to when this canvas was left: the next visit begins there. */
+export function leftAt(mission: string): Left | null {
+  return left?.mission === mission ? left : null;
 }
 
 export function leave(at: Left | null): void {

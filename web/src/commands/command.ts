@@ -44,5 +44,8 @@ export function canAct({ ui }: Pick<CommandState, "ui">): Enabled {
   if (ui.me.role === "viewer") return no("Your role is viewer: you can look, not act.");
   if (ui.travel !== null) return no("You are looking at the past. Go back to now first.");
   if (ui.live === "offline") return no("This device is offline.");
+  if (ui.live === "loading") return no("What happened so far is being read. It may act in a moment.");
+  if (ui.live !== "live")
+    return no("There is no connection: what you see is old. It may act when it is back.");
   return YES;
 }

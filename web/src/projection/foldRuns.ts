@@ -2,6 +2,8 @@ import type { Draft } from "./draft";
 import { flag, integer, parsed, record, splitStream, text, type WireEvent } from "./event";
 import { NOTHING_SPENT, type Run, type RunStatus, RUN_STATUSES } from "./graph";
 
+const IDLE = { doing: "", doingUs: 0, failedTries: [] } as const;
+
 type Fold = (draft: Draft, event: WireEvent, runId: string) => void;
 
 const FINAL: ReadonlySet<RunStatus> = new Set(["completed", "failed", "cancelled"]);
@@ -35,7 +37,7 @@ function end(status: RunStatus): Fold {
       reason: text(event, "reason"),
       message: event.texts["message"] ?? event.texts["note"] ?? "",
       endedUs: event.at_us,
-      doing: "",
+      ...IDLE,
     });
   };
 }
@@ -67,6 +69,8 @@ function blank(event: WireEvent, id: string): Run {
     lastPosition: event.position,
     lastUs: event.at_us,
     doing: "",
+    doingUs: 0,
+    failedTries: [],
     waits: new Set(),
   };
 }
@@ -148,7 +152,7 @@ function answered(draft: Draft, event: WireEvent, id: string): void {
 function suspended(draft: Draft, event: WireEvent, id: string): void {
   const status = RUN_STATUSES.find((known) => known === text(event, "status"));
   if (status !== undefined) setStatus(draft, id, status, text(event, "reason"));
-  draft.patch("runs", id, { doing: "" });
+  draft.patch("runs", id, IDLE);
 }
 
 function waiting(on: boolean): Fold {
@@ -164,8 +168,19 @@ function waiting(on: boolean): Fold {
   };
 }
 
-function doing(draft: Draft, id: string, what: string): void {
-  draft.patch("runs", id, { doing: what });
+function doing(draft: Draft, id: string, what: string, event: WireEvent): void {
+  draft.patch("runs", id, { ...IDLE, doing: what, doingUs: event.at_us });
+}
+
+function idle(draft: Draft, _event: WireEvent, id: string): void {
+  draft.patch("runs", id, IDLE);
+}
+
+function attempted(draft: Draft, event: WireEvent, id: string): void {
+  billed(draft, event, id);
+  const tries = draft.get("runs", id)?.failedTries ?? [];
+  const failed = { code: text(event, "code"), atUs: event.at_us, waitMs: integer(event, "wait_ms") };
+  draft.patch("runs", id, { failedTries: [...tries, failed] });
 }
 
 function holdOf(event: WireEvent, runId: string): number {
@@ -193,14 +208,14 @@ function modelRequested(draft: Draft, event: WireEvent, id: string): void {
   const model = text(event, "model");
   if (model !== "") draft.patch("runs", id, { model }); // not every beginning names one, and a run may ask several
   hold(draft, event, id, holdOf(event, id));
-  doing(draft, id, `model ${model}`);
+  doing(draft, id, `model ${model}`, event);
 }
 
 function modelCompleted(draft: Draft, event: WireEvent, id: string): void {
   const unpriced = flag(event, "unpriced");
   hold(draft, event, id, 0);
   draft.patch("runs", id, {
-    doing: "",
+    ...IDLE,
     promptTokens: integer(event, "input_tokens"),
     promptCachedTokens: integer(event, "cached_input_tokens"),
   });
@@ -216,7 +231,7 @@ function modelCompleted(draft: Draft, event: WireEvent, id: string): void {
 
 function modelFailed(draft: Draft, event: WireEvent, id: string): void {
   hold(draft, event, id, 0);
-  doing(draft, id, "");
+  idle(draft, event, id);
   billed(draft, event, id);
 }
 
@@ -280,10 +295,10 @@ export const RUN_FOLDS: Readonly<Record<string, Fold>> = {
   "model.requested": modelRequested,
   "model.completed": modelCompleted,
   "model.failed": modelFailed,
-  "model.attempted": billed,
-  "tool.requested": (draft, event, id) => doing(draft, id, text(event, "name")),
+  "model.attempted": attempted,
+  "tool.requested": (draft, event, id) => doing(draft, id, text(event, "name"), event),
   "tool.retried": (draft, _event, id) => setStatus(draft, id, "running"),
-  "tool.completed": (draft, _event, id) => doing(draft, id, ""),
+  "tool.completed": idle,
   "tool.charged": (draft, event, id) => draft.spend(id, "", { microusd: integer(event, "cost") }),
   "tool.unresolved": (draft, event, id) => setStatus(draft, id, "unknown_outcome", text(event, "key")),
   "tool.reconciled": reconciled,

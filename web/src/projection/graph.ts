@@ -45,7 +45,19 @@ export interface Run {
   readonly lastUs: number;
   /** The step at work: `model: gpt` or the name of a tool; "" if none. */
   readonly doing: string;
+  /** When that began; 0 if nothing is at work. */
+  readonly doingUs: number;
+  /** Tries of the model call at work that have failed, oldest first. */
+  readonly failedTries: readonly FailedTry[];
   readonly waits: ReadonlySet<string>;
+}
+
+/** A try of a model call that failed in a passing way. */
+export interface FailedTry {
+  readonly code: string;
+  readonly atUs: number;
+  /** How long the next one waits. */
+  readonly waitMs: number;
 }
 
 /** An agent: an artifact of kind `agent`, or whoever runs are named after. */

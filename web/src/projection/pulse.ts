@@ -1,4 +1,4 @@
-import { integer, splitStream, text, type WireEvent } from "./event";
+import { integer, missionOf, splitStream, text, type WireEvent } from "./event";
 
 /** What a chat's branch was asked last: which run answers, and how it came to it. */
 export interface Asked {
@@ -8,12 +8,12 @@ export interface Asked {
 }
 
 /**
- * When something last happened to a chat or a world, so that whoever shows its details knows when to ask
+ * When something last happened to a chat, a world or a goal, so that whoever shows its details knows when to ask
  * for them again. Two browsers see the same events, so they show the same.
  */
 export interface Pulse {
   readonly position: number;
-  /** Position of the newest event by `session:x` or `world:w`, and by `sessions` and `worlds` for their lists. */
+  /** Position of the newest event by `session:x`, `world:w` or `mission:m`, and by `sessions`, `worlds` and `missions` for their lists. */
   readonly newest: ReadonlyMap<string, number>;
   /** By `chat#branch`. */
   readonly asked: ReadonlyMap<string, Asked>;
@@ -28,7 +28,7 @@ const WORLD_SPACE = "world:";
 /** What a run of a chat tells that its chat shows. Its steps are followed by its own stream. */
 const OF_A_RUN = /^(run|approval)\.(?!phase_changed)/;
 
-/** Folds events in. The same object comes back if none was about a chat or a world. */
+/** Folds events in. The same object comes back if none was about one of these. */
 export function beat(pulse: Pulse, events: readonly WireEvent[]): Pulse {
   const newest = new Map<string, number>();
   const asked = new Map<string, Asked>();
@@ -60,6 +60,10 @@ function keysOf(event: WireEvent, pulse: Pulse, newest: ReadonlyMap<string, numb
   if (event.space.startsWith(WORLD_SPACE)) return [event.space, "worlds"];
   if (type === "session") return [event.stream, "sessions"];
   if (type === "tenant" && event.kind.startsWith("world.")) return ["worlds"];
+  if (event.kind === "run.started" && text(event, "loop") === "mission") return [`mission:${id}`, "missions"];
+  // What belongs to a goal is named after it: tasks, artifacts, steering, membranes.
+  const goal = `mission:${missionOf(id) || id}`;
+  if (pulse.newest.has(goal) || newest.has(goal)) return [goal, "missions"];
   if (type !== "run" || !OF_A_RUN.test(event.kind)) return [];
   const chat = TURN_RUN.exec(id)?.[1];
   if (chat !== undefined) return [`session:${chat}`];

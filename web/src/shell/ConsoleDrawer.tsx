@@ -28,7 +28,8 @@ export function ConsoleDrawer() {
   useEffect(() => {
     if (isPhone) setUi({ isConsoleOpen: false });
   }, [isPhone, route]);
-  if (Console === null) return null;
+  // A goal is read there; what happened step by step is one click away, on the canvas.
+  if (Console === null || route.screen === "goals") return null;
   const max = Math.max(HEIGHT_MIN, window.innerHeight - 220);
   return (
     <section

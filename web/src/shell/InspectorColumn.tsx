@@ -6,6 +6,7 @@ import { Resizer } from "@/ui/Resizer";
 import { Skeleton } from "@/ui/Skeleton";
 import { Boundary } from "./Boundary";
 import { panels } from "./panels";
+import { useRoute } from "./route";
 
 const WIDTH_MIN = 300;
 const WIDTH_MAX = 640;
@@ -16,7 +17,8 @@ export function InspectorColumn() {
   const selection = useUi((state) => state.selection);
   const width = useUi((state) => state.inspectorWidth);
   const Inspector = panels.inspector;
-  if (Inspector === null || !isOpen) return null;
+  const { screen } = useRoute();
+  if (Inspector === null || !isOpen || (screen === "goals" && selection === null)) return null;
   return (
     <aside
       aria-label="Inspector"

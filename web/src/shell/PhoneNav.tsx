@@ -7,7 +7,7 @@ import { Link } from "./Link";
 import { builtScreens, type Screen } from "./screens";
 
 /** What a thumb reaches; without a canvas its place is the overview's. */
-const FIRST: readonly string[] = ["canvas", "overview", "chat", "artifacts", "runs"];
+const FIRST: readonly string[] = ["goals", "canvas", "overview", "chat", "artifacts"];
 
 /** The bottom of a phone: the first screens with their names, the others behind “More”. */
 export function PhoneNav({ isCurrent }: { readonly isCurrent: (screen: Screen) => boolean }) {

@@ -1,13 +1,13 @@
 import { useSyncExternalStore } from "react";
 
-/** Where one is: `/chat/m1%2Fletter?branch=main` is screen `chat` with the id `m1/letter`. */
+/** Where one is: `/` is the goals, `/chat/m1%2Fletter?branch=main` is screen `chat` with the id `m1/letter`. */
 export interface Route {
   readonly screen: string;
   readonly id: string | null;
   readonly query: Readonly<Record<string, string>>;
 }
 
-export const HOME = "canvas";
+export const HOME = "goals";
 
 export function parseRoute(pathname: string, search = ""): Route {
   const [first = "", second = ""] = pathname.split("/").slice(1);

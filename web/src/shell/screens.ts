@@ -1,5 +1,6 @@
 import { type ComponentType, lazy, type LazyExoticComponent } from "react";
 import {
+  TaskIcon as GoalIcon,
   ArtifactsIcon,
   CanvasIcon,
   ChatIcon,
@@ -37,7 +38,8 @@ const loaders = import.meta.glob<{ readonly default: ComponentType<ScreenProps> 
 );
 
 const TABLE: readonly Screen[] = [
-  { id: "canvas", label: "Canvas", path: "/", icon: CanvasIcon, shortcut: "g c", inRail: true },
+  { id: "goals", label: "Goals", path: "/", icon: GoalIcon, shortcut: "g g", inRail: true },
+  { id: "canvas", label: "Canvas", path: "/canvas", icon: CanvasIcon, shortcut: "g c", inRail: true },
   { id: "chat", label: "Chat", path: "/chat", icon: ChatIcon, shortcut: "g t", inRail: true },
   { id: "world", label: "World", path: "/world", icon: WorldIcon, shortcut: "g w", inRail: true },
   {

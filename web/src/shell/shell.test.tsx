@@ -97,7 +97,7 @@ async function open(): Promise<void> {
 }
 
 test("addresses name a screen and whole ids, and come back from them", () => {
-  expect(parseRoute("/")).toEqual({ screen: "canvas", id: null, query: {} });
+  expect(parseRoute("/")).toEqual({ screen: "goals", id: null, query: {} });
   expect(parseRoute("/chat/m1%2Fletter", "?branch=main")).toEqual({
     screen: "chat",
     id: "m1/letter",
@@ -105,7 +105,8 @@ test("addresses name a screen and whole ids, and come back from them", () => {
   });
   expect(parseRoute("/chat/%E0%A4%A")).toMatchObject({ screen: "chat", id: "%E0%A4%A" });
   expect(href("chat", "m1/letter", { branch: "main" })).toBe("/chat/m1%2Fletter?branch=main");
-  expect(href("canvas")).toBe("/");
+  expect(href("goals")).toBe("/");
+  expect(href("canvas", "m1")).toBe("/canvas/m1");
 });
 
 describe("signed in", () => {

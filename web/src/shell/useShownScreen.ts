@@ -1,4 +1,4 @@
-import { HOME, useRoute } from "./route";
+import { useRoute } from "./route";
 import { screenComponent } from "./screens";
 import { useIsPhone } from "./useIsPhone";
 
@@ -6,6 +6,6 @@ import { useIsPhone } from "./useIsPhone";
 export function useShownScreen(): string {
   const route = useRoute();
   const isPhone = useIsPhone();
-  if (route.screen === HOME && (isPhone || screenComponent(HOME) === undefined)) return "overview";
+  if (route.screen === "canvas" && (isPhone || screenComponent("canvas") === undefined)) return "overview";
   return route.screen;
 }

@@ -35,12 +35,12 @@ TASKS_SHOWN = 500
 
 
 async def mission_page(
-    desk: Any, *, status: str | None = None, after: int = 0, limit: int = 100
+    desk: Any, *, status: str | None = None, after: int = 0, limit: int = 100, newest_first: bool = False
 ) -> dict[str, Any]:
     """`{items: [{id, goal, status, reason, model, launched_us, started_us, ended_us, tasks, done,
-    cost_microusd}], next}`, in the order of their start; `tasks` and `done` are numbers."""
+    cost_microusd}], next}`, in the order of their start or the newest first; `tasks`, `done`: numbers."""
     limit = max(1, min(limit, PAGE_MAX))
-    rows = await goals(desk, status=status, after=after, limit=limit + 1)
+    rows = await goals(desk, status=status, after=after, limit=limit + 1, newest_first=newest_first)
     page = rows[:limit]
     sums = await totals(desk.services.store, desk.id, [row.mission for row in page])
     items = [

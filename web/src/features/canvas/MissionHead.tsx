@@ -1,7 +1,11 @@
 import { counted } from "@/projection/counted";
-import { shownMission, standing } from "@/projection/standing";
+import { standing } from "@/projection/standing";
 import type { Graph } from "@/projection/graph";
 import { goalWords } from "@/projection/status";
+import { Link } from "@/shell/Link";
+import { href, navigate } from "@/shell/route";
+import { missions } from "@/projection/vitals";
+import { Select } from "@/ui/Select";
 import { TONE_OF } from "@/shell/meaning";
 import { select, useUi } from "@/state/ui";
 import { compact, dollars } from "@/ui/amounts";
@@ -9,22 +13,21 @@ import { Status } from "@/ui/Badge";
 import { cx } from "@/ui/cx";
 
 /** What the agents below work on, how far they are and what it cost; opens the goal in the inspector. */
-export function MissionHead({ graph }: { readonly graph: Graph }) {
-  const chosen = useUi((state) => state.mission);
+export function MissionHead({ graph, mission }: { readonly graph: Graph; readonly mission: string }) {
   const selection = useUi((state) => state.selection);
-  const shown = standing(graph, shownMission(graph, chosen));
-  if (shown === null) return null;
+  const shown = standing(graph, mission);
+  if (shown === null) return graph.missions.size > 0 ? <GoalChoice graph={graph} mission={mission} /> : null;
   const { word, meaning } = goalWords(shown.status);
   const isSelected = selection?.kind === "mission" && selection.id === shown.id;
   return (
-    <section aria-label="Mission" className="border-b border-line bg-panel">
+    <section aria-label="Mission" className="flex flex-wrap items-center border-b border-line bg-panel">
       <button
         type="button"
         aria-pressed={isSelected}
         title={shown.goal}
         onClick={() => select("mission", shown.id)}
         className={cx(
-          "flex min-h-11 w-full flex-wrap items-center gap-x-4 gap-y-0.5 px-4 py-1.5 text-left -outline-offset-2 hover:bg-panel-2",
+          "flex min-h-11 min-w-0 flex-1 flex-wrap items-center gap-x-4 gap-y-0.5 px-4 py-1.5 text-left -outline-offset-2 hover:bg-panel-2",
           isSelected && "bg-panel-2",
         )}
       >
@@ -38,9 +41,27 @@ export function MissionHead({ graph }: { readonly graph: Graph }) {
             {shown.unpriced > 0 && "at least "}
             {dollars(shown.microusd)} · {compact(shown.tokens)} tok
           </span>
-          {shown.others > 0 && <span>{counted(shown.others, "other goal")}</span>}
         </span>
       </button>
+      <Link to={href("goals", shown.id)} className="px-3 text-12 text-accent underline">
+        Answer
+      </Link>
+      {shown.others > 0 && <GoalChoice graph={graph} mission={mission} />}
     </section>
+  );
+}
+
+/** Which goal's canvas is shown: each has one of its own. */
+function GoalChoice({ graph, mission }: { readonly graph: Graph; readonly mission: string }) {
+  const options = missions(graph).map(({ id }) => ({ value: id, label: graph.runs.get(id)?.goal || id }));
+  return (
+    <Select
+      bare
+      label="Goal on the canvas"
+      value={mission}
+      options={[...options, { value: "", label: "Everything" }]}
+      onChange={(id) => navigate(id === "" ? href("canvas", null, { all: "1" }) : href("canvas", id))}
+      className="mr-3 w-40"
+    />
   );
 }

@@ -19,7 +19,7 @@ function two() {
 
 test("the goal in words, how far it is and what it cost; it opens in the inspector", async () => {
   const graph = foldAll(churn().events);
-  render(<MissionHead graph={graph} />);
+  render(<MissionHead graph={graph} mission="churn" />);
 
   const head = screen.getByRole("region", { name: "Mission" });
   expect(head.textContent).toContain(graph.runs.get("churn")?.goal);
@@ -38,6 +38,6 @@ test("the newest that can go on is shown, unless another one is chosen", () => {
 });
 
 test("without a goal there is no head", () => {
-  render(<MissionHead graph={foldAll([])} />);
+  render(<MissionHead graph={foldAll([])} mission="" />);
   expect(screen.queryByRole("region")).toBeNull();
 });

@@ -5,13 +5,19 @@ import { useUi } from "@/state/ui";
 import { EmptyState } from "@/ui/EmptyState";
 import { CanvasIcon } from "@/ui/icons/icons";
 import { Skeleton } from "@/ui/Skeleton";
+import { shownMission } from "@/projection/standing";
+import { useRoute } from "@/shell/route";
+import type { ScreenProps } from "@/shell/screens";
 import { MissionHead } from "./MissionHead";
 
 function isEmpty(graph: Graph): boolean {
   return graph.agents.size === 0 && graph.artifacts.size === 0 && graph.tasks.size === 0;
 }
 
-export default function CanvasScreen() {
+/** The canvas of one goal: that of the address, else the one that is spoken of; `?all=1` shows everything. */
+export default function CanvasScreen({ id }: ScreenProps) {
+  const { query } = useRoute();
+  const chosen = useUi((state) => state.mission);
   const graph = useGraph();
   const live = useUi((state) => state.live);
   const isPast = useUi((state) => state.travel !== null);
@@ -31,12 +37,13 @@ export default function CanvasScreen() {
       </>
     );
   }
+  const mission = query["all"] === undefined ? shownMission(graph, id ?? chosen) : "";
   return (
     <div data-canvas className="flex h-full flex-col">
       <h1 className="sr-only">Canvas</h1>
-      <MissionHead graph={graph} />
+      <MissionHead graph={graph} mission={mission} />
       <div className="relative min-h-0 flex-1">
-        <CanvasView graph={graph} />
+        <CanvasView graph={graph} mission={mission} />
       </div>
     </div>
   );

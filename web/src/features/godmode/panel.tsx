@@ -1,7 +1,8 @@
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useEffect, useRef, useState } from "react";
 import { canAct, unless } from "@/commands/command";
 import { commandState, runCommand } from "@/commands/registry";
 import { ActionButton } from "@/shell/ActionButton";
+import { onGoalAsked } from "@/shell/goalField";
 import { useProjection } from "@/state/log";
 import { setUi, useUi } from "@/state/ui";
 import { IconButton } from "@/ui/IconButton";
@@ -16,6 +17,7 @@ import { useFailedPlan } from "./useFailedPlan";
 export default function GodMode() {
   const ui = useUi();
   const [goal, setGoal] = useState("");
+  const field = useRef<HTMLInputElement>(null);
   const { isAsking, ask } = usePlan();
   const plans = useProjection(openPlans);
   const may = canAct(commandState());
@@ -26,6 +28,15 @@ export default function GodMode() {
     if (may.ok) return;
     setUi((state) => (state.travel !== null && state.plan !== "" ? { plan: "" } : state));
   }, [may.ok]);
+
+  useEffect(
+    () =>
+      onGoalAsked((words) => {
+        setGoal(words);
+        field.current?.focus();
+      }),
+    [],
+  );
 
   const onSubmit = (event: FormEvent) => {
     event.preventDefault();
@@ -41,6 +52,7 @@ export default function GodMode() {
             Goal
           </label>
           <input
+            ref={field}
             id="goal"
             name="goal"
             autoComplete="off"

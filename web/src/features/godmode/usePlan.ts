@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { api, inWords } from "@/client/http";
 import type { Shape } from "@/client/types";
+import { currentRoute, href, navigate } from "@/shell/route";
 import { setUi, toast } from "@/state/ui";
 
 /** Asks for a plan. That it is being made, and that it is ready, is told by events. */
@@ -12,6 +13,7 @@ export function usePlan() {
       const planned = await api.post<Shape<"Planned">>("/god-mode/plan", { goal });
       // The dialog opens by itself when this plan is ready.
       setUi({ plan: planned.mission });
+      if (currentRoute().screen === "goals") navigate(href("goals", planned.mission));
       return true;
     } catch (error) {
       const { title, advice } = inWords(error);

@@ -38,6 +38,9 @@ ARGUMENTS = (
 
 PATIENCE_MS = 120_000.0
 WIDTH, HEIGHT = 1440, 900
+EVERYTHING = "/canvas?all=1"
+"""The canvas of all goals, with the console below it."""
+
 ZOOM = 0.5
 """Where nodes are read and not yet clusters."""
 
@@ -126,7 +129,7 @@ async def _browser() -> AsyncGenerator[Browser]:
 
 
 @asynccontextmanager
-async def _visit(browser: Browser, served: Served) -> AsyncGenerator[Page]:
+async def _visit(browser: Browser, served: Served, *, screen: str = "") -> AsyncGenerator[Page]:
     """The page in a browser profile of its own, in which nothing is cached; signed in."""
     name, _, value = served.cookie.partition("=")
     context = await browser.new_context(viewport={"width": WIDTH, "height": HEIGHT})
@@ -134,7 +137,7 @@ async def _visit(browser: Browser, served: Served) -> AsyncGenerator[Page]:
         context.set_default_timeout(PATIENCE_MS)
         await context.add_cookies([{"name": name, "value": value, "url": served.address}])
         page = await context.new_page()
-        await page.goto(served.address)
+        await page.goto(f"{served.address}{screen}")
         yield page
     finally:
         await context.close()
@@ -160,7 +163,7 @@ async def _canvas(
     """One page, with few nodes first and then with many; documents change while the view moves."""
     few, many = plan.few_nodes // ROOM_NODES, plan.many_nodes // ROOM_NODES
     await served.ask(furnish={"first": 0, "rooms": few})
-    async with _visit(browser, served) as page:
+    async with _visit(browser, served, screen=EVERYTHING) as page:
         with_few = await _moved(page, served, few, plan)
         await served.ask(furnish={"first": few, "rooms": many - few})
         with_many = await _moved(page, served, many, plan)
@@ -201,7 +204,7 @@ async def _console(browser: Browser, served: Served, plan: PagePlan) -> dict[str
     head = (await served.ask())["head"]
     if head < plan.rows:
         await served.ask(write={"rate": 0, "events": plan.rows - head, "name_chars": 0})
-    async with _visit(browser, served) as page:
+    async with _visit(browser, served, screen=EVERYTHING) as page:
         await _all_there(page, served)
         console = page.get_by_role("region", name="Console")
         await console.get_by_role("combobox", name="Kind of event").select_option("all")

@@ -25,9 +25,10 @@ async def list_(
     status: Annotated[str | None, Query(max_length=40)] = None,
     after: AfterNumber = 0,
     limit: Limit = 100,
+    newest_first: Annotated[bool, Query(description="`after` is then where older ones go on.")] = False,
 ) -> Page[wire.MissionLine]:
-    """Missions in the order of their start."""
-    found = await desk.missions(status=status, after=after, limit=limit)
+    """Missions in the order of their start, or the newest first."""
+    found = await desk.missions(status=status, after=after, limit=limit, newest_first=newest_first)
     return Page[wire.MissionLine].model_validate(found)
 
 

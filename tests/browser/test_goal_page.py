@@ -1,0 +1,183 @@
+"""The page of a goal: its answer first, else the cause and what helps; its figures are the server's."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from artelier import Kernel, ModelReply, ModelRequest, Price
+from artelier.errors import RateLimited
+from artelier_offline import OfflineModel
+from tests.browser.axe import Audit
+from tests.browser.conftest import SALES, Shot, SignIn
+from tests.browser.hand import FIGURES, GOAL, Hand
+from tests.browser.inside import Gate, inside, offline
+
+pytestmark = pytest.mark.slow
+
+WEATHER = "What is the weather in Lisbon?"
+SIZES = ((1440, 900), (1024, 768), (390, 844))
+
+
+def test_the_answer_comes_first_with_its_evidence(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
+    with inside(tmp_path, offline(), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        hand.plan().get_by_role("button", name="Launch").click()
+        answer = page.get_by_role("article", name="Answer")
+        for figure in FIGURES:
+            expect(answer).to_contain_text(figure)
+        expect(page.get_by_role("status").filter(has_text="done")).to_contain_text("judged 2 of 2 criteria")
+        expect(
+            page.get_by_role("complementary", name="Evidence").get_by_role("listitem").first
+        ).to_be_visible()
+        goal = hand.get("missions", hand.mission())
+        how = page.get_by_role("complementary", name="How it came about")
+        expect(how.get_by_role("listitem")).to_have_count(len(goal["tasks"]))
+        audit.look("a goal that is done")
+        _fits(page, shot, "goal-done")
+        audit.verdict()
+
+        deep = sign_in(server.link())
+        page_of_goal = Hand(deep).open_goal(hand.mission())
+        expect(page_of_goal.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+
+
+def test_a_blocked_goal_says_why_and_leads_to_one_that_works(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    with inside(tmp_path, offline(), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        hand.plan(WEATHER).get_by_role("button", name="Launch").click()
+        card = page.get_by_role("region", name="Where it stands")
+        expect(card.get_by_role("heading", name=re.compile("Blocked"))).to_be_visible()
+        blocked = hand.get("missions", hand.mission())
+        assert blocked["status"] == "blocked"
+        expect(card).to_contain_text(blocked["message"])
+        audit.look("a blocked goal")
+        _fits(page, shot, "goal-blocked")
+
+        card.get_by_role("button", name="Ask in other words").click()
+        field = page.get_by_role("textbox", name="Goal", exact=True)
+        expect(field).to_be_focused()
+        expect(field).to_have_value(WEATHER)
+        hand.plan().get_by_role("button", name="Launch").click()
+        expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+        goals = page.get_by_role("navigation", name="Goals").get_by_role("listitem")
+        expect(goals).to_have_count(2)
+        expect(goals.first).to_contain_text("done")
+        expect(goals.last).to_contain_text("blocked")
+        audit.verdict()
+
+
+def test_a_budget_that_was_reached_is_raised_and_the_goal_is_done(
+    tmp_path: Path, sign_in: SignIn, shot: Shot
+) -> None:
+    gate = Gate()
+    prices = {"offline": Price(input=Decimal(2), output=Decimal(2))}
+    with inside(tmp_path, offline(gate, prices=prices), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand, audit = Hand(page), Audit(page)
+        dialog = hand.plan()
+        gate.hold()
+        dialog.get_by_role("button", name="Launch").click()
+        mission = hand.mission()
+        hand.until("runs", f"{mission}/figures", status="running")
+        hand.post("runs", mission, "limit", body={"unit": "usd", "cap": "0.03"})
+        gate.open()
+        hand.until("runs", f"{mission}/figures", status="budget_exhausted")
+
+        card = page.get_by_role("region", name="Where it stands")
+        expect(card.get_by_role("heading", name="Budget reached")).to_be_visible()
+        expect(card).to_contain_text("The limit is that of the whole goal.")
+        audit.look("a budget that was reached")
+        _fits(page, shot, "goal-budget")
+        card.get_by_role("textbox", name="Raise to, in dollars").fill("9")
+        card.get_by_role("button", name="Raise and go on").click()
+        hand.until("missions", mission, status="completed")
+        expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+        _figures_are_the_servers(hand, mission)
+        audit.verdict()
+
+
+class _Limited(OfflineModel):
+    """Refuses its second and third call for its rate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._calls = 0
+
+    async def complete(self, request: ModelRequest, /) -> ModelReply:
+        self._calls += 1
+        if self._calls in (2, 3):
+            raise RateLimited("slow down", retry_after_s=4)
+        return await super().complete(request)
+
+
+def test_a_rate_limit_is_told_with_its_attempts(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
+    def opened(path: Path) -> Kernel:
+        return Kernel.open(path, models={"offline": _Limited()}, environ={})
+
+    with inside(tmp_path, opened, workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand = Hand(page)
+        hand.plan().get_by_role("button", name="Launch").click()
+        work = page.get_by_role("region", name="At work now")
+        expect(work).to_contain_text("429, the provider's rate limit")
+        expect(work).to_contain_text("attempt 2")
+        shot(page, "goal-rate-limited")
+        mission = hand.mission()
+        hand.until("missions", mission, status="completed")
+        expect(page.get_by_role("article", name="Answer")).to_contain_text(FIGURES[0])
+        _figures_are_the_servers(hand, mission)
+
+
+def test_ten_goals_have_a_canvas_each(tmp_path: Path, sign_in: SignIn, shot: Shot) -> None:
+    with inside(tmp_path, offline(), workspace=str(SALES)) as server:
+        page = sign_in(server.link())
+        hand = Hand(page)
+        missions = [f"goal-{number}" for number in range(10)]
+        for mission in missions:
+            hand.post("god-mode", "plan", body={"goal": GOAL, "mission_id": mission}, wait=60)
+            hand.post("god-mode", mission, "launch")
+        for mission in missions:
+            hand.until("missions", mission, status="completed")
+        for mission in (missions[0], missions[-1]):
+            page.goto(f"{server.address}/canvas/{mission}")
+            expect(hand.node("Agent")).to_have_count(2)
+            expect(hand.node("Task")).to_have_count(2)
+        shot(page, "goal-canvas")
+        page.goto(f"{server.address}/canvas?all=1")
+        page.get_by_role("button", name="Show everything").click()
+        page.goto(server.address)
+        expect(page.get_by_role("navigation", name="Goals").get_by_role("listitem")).to_have_count(10)
+
+
+def _figures_are_the_servers(hand: Hand, mission: str) -> None:
+    """Cost and counts of the page, after whatever was tried again."""
+    goal = hand.get("missions", mission)
+    how = hand.page.get_by_role("complementary", name="How it came about")
+    done = sum(task["status"] == "done" for task in goal["tasks"])
+    expect(how).to_contain_text(f"{done} of {len(goal['tasks'])}")
+    micro = goal["cost_microusd"]
+    digits = 2 if micro == 0 or micro >= 10_000_000 else 3 if micro >= 1_000 else 6
+    expect(how).to_contain_text(f"${micro / 1_000_000:.{digits}f}")
+
+
+def _fits(page: Page, shot: Shot, name: str) -> None:
+    """No size makes the page itself scroll; a picture of each in both themes."""
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        wide, high = page.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.scrollHeight]"
+        )
+        assert (wide, high) == (width, height), f"{name} at {width}x{height} scrolls: {wide}x{high}"
+        for theme in ("dark", "light"):
+            page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+            shot(page, f"{name}-{theme}-{width}")
+    page.set_viewport_size({"width": SIZES[0][0], "height": SIZES[0][1]})

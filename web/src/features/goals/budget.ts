@@ -1,0 +1,65 @@
+import { api, path } from "@/client/http";
+import type { Graph } from "@/projection/graph";
+import { shortName } from "@/projection/event";
+import type { Shape } from "@/client/types";
+import type { Goal, GoalTask } from "./useGoals";
+
+/** The limit that was reached. */
+export interface ReachedLimit {
+  /** `run`: of the goal or the task. `agent`: its steering's. `membrane`: its steering's. */
+  readonly kind: "run" | "agent" | "membrane";
+  readonly id: string;
+  /** Micro-dollars by now. */
+  readonly spent: number;
+  readonly words: string;
+}
+
+const SCOPE = /^usd of (run|agent|membrane):(.+)$/;
+
+/** Which limit stopped it, as the run that met it has recorded; else that of the goal. */
+export function reachedLimit(graph: Graph, goal: Goal, task: GoalTask | null): ReachedLimit {
+  const [, kind, id = ""] = SCOPE.exec(graph.runs.get(task?.id ?? goal.id)?.reason ?? "") ?? [];
+  if (kind === "agent" || kind === "membrane") {
+    const own = goal.agents.find((one) => one.id === id);
+    const pool = goal.membranes.find((one) => one.id === id);
+    const name = own?.name ?? pool?.name ?? shortName(id);
+    const spent = own?.cost_microusd ?? pool?.used_microusd ?? 0;
+    return { kind, id, spent, words: `The limit is that of ${kind} ${name}.` };
+  }
+  if (kind === "run" && id !== goal.id && task !== null)
+    return { kind, id, spent: task.cost_microusd, words: `The limit is that of task ${shortName(id)}.` };
+  return {
+    kind: "run",
+    id: goal.id,
+    spent: goal.cost_microusd,
+    words: "The limit is that of the whole goal.",
+  };
+}
+
+/** Twice of what was spent, in whole cents, and a cent at least. */
+export function suggestedUsd(spent: number): string {
+  return (Math.max(1, Math.ceil((spent * 2) / 10_000)) / 100).toFixed(2);
+}
+
+/** Dollars as they were typed, in micro-dollars; null for what is no amount. */
+export function microOf(text: string): number | null {
+  return /^\d{1,9}(\.\d{1,6})?$/.test(text.trim()) ? Math.round(Number(text) * 1_000_000) : null;
+}
+
+/** Lifts the limit to an amount and lets go on what it stopped. */
+export async function raise(
+  goal: Goal,
+  task: GoalTask | null,
+  limit: ReachedLimit,
+  usd: string,
+): Promise<void> {
+  if (limit.kind === "run") {
+    await api.post(`${path("runs", limit.id)}/limit`, { unit: "usd", cap: usd });
+  } else {
+    await api.patch<Shape<"SteeringShown">>(path("steering", limit.id), { sliders: { budget_usd: usd } });
+  }
+  const stopped = goal.tasks.filter((one) => one.run_status === "budget_exhausted").map((one) => one.id);
+  if (goal.run_status === "budget_exhausted" || (stopped.length === 0 && task === null))
+    stopped.unshift(goal.id);
+  for (const run of stopped) await api.post(`${path("runs", run)}/resume`, {});
+}

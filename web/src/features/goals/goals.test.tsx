@@ -1,0 +1,152 @@
+import { describe, expect, test } from "vitest";
+import { foldAll } from "@/projection/fold";
+import { History } from "../../../tests/events";
+import { microOf, reachedLimit, suggestedUsd } from "./budget";
+import { doingOf, QUIET_AFTER_S } from "./doing";
+import { judgedOf } from "./evidence";
+import { rangesOf } from "./marks";
+import { outcomeOf, statusWord } from "./outcome";
+import type { Goal, GoalTask } from "./useGoals";
+
+const TASK = {
+  id: "m/figures",
+  status: "active",
+  reason: "",
+  blocked_by: "",
+  run_status: "running",
+  outputs: [],
+  cost_microusd: 1_000,
+} as unknown as GoalTask;
+
+function goal(fields: Partial<Goal> = {}, ...tasks: readonly Partial<GoalTask>[]): Goal {
+  return {
+    id: "m",
+    goal: "Which region sold most?",
+    status: "running",
+    run_status: "waiting",
+    reason: "",
+    message: "",
+    launched_us: 1,
+    approvals: [],
+    tasks: tasks.map((one) => ({ ...TASK, ...one })),
+    agents: [],
+    membranes: [],
+    cost_microusd: 5_000,
+    budget_microusd: null,
+    ...fields,
+  } as unknown as Goal;
+}
+
+describe("what a goal says of itself", () => {
+  const kind = (...args: Parameters<typeof goal>) => outcomeOf(goal(...args)).kind;
+
+  test("comes from the server's status, and what a person must hear first comes first", () => {
+    expect(kind({ status: "completed", run_status: "failed" })).toBe("done");
+    expect(kind({}, { status: "blocked", run_status: "budget_exhausted" })).toBe("budget");
+    expect(kind({}, { run_status: "paused" })).toBe("paused");
+    expect(kind({}, { run_status: "unknown_outcome" })).toBe("unknown");
+    expect(kind({ launched_us: null, run_status: "running" })).toBe("planning");
+    expect(kind({ status: "cancelled", run_status: "cancelled" })).toBe("cancelled");
+    expect(kind({})).toBe("working");
+  });
+
+  test("a blocked goal repeats what its task lacks, and names the task that can be tried again", () => {
+    const said = outcomeOf(
+      goal(
+        { status: "blocked", run_status: "failed", message: "No table tells the weather." },
+        { id: "m/report", status: "blocked", reason: "dependency_failed" },
+        { status: "blocked", reason: "missing_input" },
+      ),
+    );
+    expect(said.sentence).toBe("No table tells the weather.");
+    expect(said.task?.id).toBe("m/figures");
+  });
+
+  test("ends by a limit are told apart from errors", () => {
+    const ended = (reason: string) =>
+      outcomeOf(goal({ status: "failed", run_status: "failed" }, { status: "failed", reason })).title;
+    expect(ended("max_iterations")).toBe("Out of iterations");
+    expect(ended("stuck")).toBe("Stuck");
+    expect(ended("model_refused")).toBe("Failed");
+  });
+
+  test("a plan that waits is no running goal", () => {
+    expect(statusWord({ status: "waiting_approval", launched_us: null }).word).toBe("plan ready");
+    expect(statusWord({ status: "completed", launched_us: 1 })).toEqual({ word: "done", meaning: "good" });
+  });
+});
+
+test("the limit that was reached is the one that its run recorded", () => {
+  const stopped = (scope: string) =>
+    foldAll(
+      new History()
+        .add("run:m/figures", "run.started", { loop: "task" })
+        .add("run:m/figures", "run.exhausted", { scope, unit: "usd" }).events,
+    );
+  const task = { ...TASK, run_status: "budget_exhausted" };
+  expect(reachedLimit(stopped("run:m"), goal(), task)).toMatchObject({ kind: "run", id: "m", spent: 5_000 });
+  expect(reachedLimit(stopped("agent:m/ann"), goal(), task)).toMatchObject({ kind: "agent", id: "m/ann" });
+  expect(reachedLimit(stopped("run:m/figures"), goal(), task)).toMatchObject({
+    id: "m/figures",
+    spent: 1_000,
+  });
+  expect(suggestedUsd(0)).toBe("0.01");
+  expect(suggestedUsd(250_000)).toBe("0.50");
+  expect(microOf("0.80")).toBe(800_000);
+  expect(microOf("-1")).toBeNull();
+  expect(microOf("1e9")).toBeNull();
+});
+
+test("a slow call says its attempt, what it waits for, and when nothing is heard of it", () => {
+  const run = foldAll(
+    new History()
+      .add("run:m", "run.started", { loop: "mission" })
+      .add("run:m", "model.requested", { key: "k", model: "gpt" })
+      .add("run:m", "model.attempted", { key: "k", attempt: 1, code: "rate_limited", wait_ms: 4_000 }).events,
+  ).runs.get("m");
+  expect(run).toBeDefined();
+  if (run === undefined) return;
+  const failedMs = (run.failedTries[0]?.atUs ?? 0) / 1_000;
+  const waiting = doingOf(run, failedMs + 1_000);
+  expect(waiting).toMatchObject({ attempt: 2, isWaiting: true, waitS: 3, isQuiet: false });
+  expect(waiting.failed[0]?.words).toContain("429");
+  const quiet = doingOf(run, failedMs + 4_000 + (QUIET_AFTER_S + 1) * 1_000);
+  expect(quiet).toMatchObject({ isWaiting: false, isQuiet: true });
+  const over = foldAll(
+    new History()
+      .add("run:m", "run.started", {})
+      .add("run:m", "model.requested", { key: "k", model: "gpt" })
+      .add("run:m", "model.attempted", { key: "k", attempt: 1, code: "rate_limited", wait_ms: 4 })
+      .add("run:m", "model.completed", { key: "k" }).events,
+  ).runs.get("m");
+  expect(over).toMatchObject({ doing: "", failedTries: [] });
+});
+
+test("quotes are found in what was rendered, whatever signs Markdown took away", () => {
+  document.body.innerHTML = "<p>North leads with <strong>42,983.02</strong>, ahead of South.</p>";
+  const [found, missing] = rangesOf(document.body, ["with **42,983.02**, ahead", "West leads"]);
+  expect(found?.toString()).toBe("with 42,983.02, ahead");
+  expect(missing).toBeNull();
+});
+
+test("a verdict is read as far as it has the form of one, and a void one is none", () => {
+  const verdict = {
+    summary: "ok",
+    criteria: [
+      {
+        criterion: "Names it",
+        met: true,
+        evidence: [{ ref: "r@1", quote: "North" }, "junk", { ref: 1, quote: 2 }],
+      },
+      "junk",
+    ],
+  };
+  const task = (isVoid: string) =>
+    ({ iterations: [{ passed: true, verdict, void: isVoid }] }) as unknown as Parameters<typeof judgedOf>[0];
+  expect(judgedOf(task(""))).toMatchObject({ met: 1, criteria: 2 });
+  expect(judgedOf(task("")).evidence).toEqual([
+    { number: 1, criterion: "Names it", ref: "r@1", quote: "North" },
+  ]);
+  expect(judgedOf(task("no_evidence")).criteria).toBe(0);
+  expect(judgedOf(undefined).criteria).toBe(0);
+});
