@@ -187,14 +187,14 @@ test("what was launched is brought into view, wherever one looked before", async
     showBox: nothing,
     focusSearch: nothing,
   });
-  leave({ at: { x: 900, y: 0, zoom: 1 }, size: { width: 800, height: 600 } });
+  leave({ at: { x: 900, y: 0, zoom: 1 }, size: { width: 800, height: 600 }, mission: "" });
   act(() => setUi({ mission: "an-older-goal" }));
 
   await user.click(within(dialog).getByRole("button", { name: "Launch" }));
 
   expect(useUi.getState().mission).toBe("m1");
   expect(followNewest).toHaveBeenCalledOnce();
-  expect(leftAt()).toBeNull();
+  expect(leftAt("")).toBeNull();
   setCanvasView(null);
 });
 
