@@ -17,7 +17,7 @@ export function Answer({ goal }: { readonly goal: Goal }) {
   const article = useRef<HTMLElement>(null);
   const marks = useMarks(article, judged.evidence, goal.text);
   return (
-    <div className="grid grid-cols-[minmax(0,44rem)] gap-x-7 gap-y-6 @min-[880px]:grid-cols-[minmax(0,40rem)_13rem]">
+    <div className="grid grid-cols-[minmax(0,44rem)] gap-x-7 gap-y-6 @min-[700px]:grid-cols-[minmax(0,40rem)_12rem]">
       <article
         ref={article}
         aria-label="Answer"

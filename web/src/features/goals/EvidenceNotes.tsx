@@ -21,7 +21,7 @@ export function EvidenceNotes({ evidence, marks }: EvidenceNotesProps) {
   }, [evidence, marks]);
   return (
     <aside aria-label="Evidence" className="min-w-0">
-      <ol ref={list} className="flex flex-col max-[879px]:gap-3">
+      <ol ref={list} className="flex flex-col">
         {evidence.map((one, index) => (
           <li key={one.number} style={{ marginTop: gaps[index] ?? GAP_PX }}>
             <button

@@ -43,7 +43,7 @@ function TaskRow({ goal, task }: { readonly goal: Goal; readonly task: GoalTask 
         className="grid w-full grid-cols-[minmax(0,1fr)_auto] gap-x-2.5 gap-y-0.5 py-2 text-left hover:bg-panel-2"
       >
         <span className="truncate font-semibold">{shortName(task.id)}</span>
-        <span className="num text-12 text-ink-2">{dollars(task.cost_microusd)}</span>
+        <span className="num text-right text-12 text-ink-2">{dollars(task.cost_microusd)}</span>
         <span className="text-12">
           <Status tone={TONE_OF[meaning]}>{word}</Status>
         </span>
