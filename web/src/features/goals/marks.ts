@@ -1,4 +1,6 @@
 /** Where a quote stands in a text that was rendered from Markdown: signs of emphasis and tables do not count. */
+/** What begins an item of a list is no text of it. */
+const MARKERS = /^\s*(?:[-+*]|\d+[.)])\s+/gmu;
 const SIGNS = /[*_`|#>\\\s]+/gu;
 
 interface Flat {
@@ -29,7 +31,7 @@ function flatten(root: HTMLElement): Flat {
 export function rangesOf(root: HTMLElement, quotes: readonly string[]): readonly (Range | null)[] {
   const flat = flatten(root);
   return quotes.map((quote) => {
-    const wanted = quote.replace(SIGNS, "");
+    const wanted = quote.replace(MARKERS, "").replace(SIGNS, "");
     const from = wanted === "" ? -1 : flat.text.indexOf(wanted);
     const first = flat.at[from];
     const last = flat.at[from + wanted.length - 1];
