@@ -124,7 +124,10 @@ test("a slow call says its attempt, what it waits for, and when nothing is heard
 
 test("quotes are found in what was rendered, whatever signs Markdown took away", () => {
   document.body.innerHTML = "<p>North leads with <strong>42,983.02</strong>, ahead of South.</p>";
-  const [found, missing] = rangesOf(document.body, ["- North leads\n- with **42,983.02**, ahead", "West leads"]);
+  const [found, missing] = rangesOf(document.body, [
+    "- North leads\n- with **42,983.02**, ahead",
+    "West leads",
+  ]);
   expect(found?.toString()).toBe("North leads with 42,983.02, ahead");
   expect(missing).toBeNull();
 });
