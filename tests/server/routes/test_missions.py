@@ -275,7 +275,7 @@ def test_a_run_that_is_no_mission_is_none_here(tmp_path: Path) -> None:
 
 def test_goals_are_listed_from_either_end_and_pages_go_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, model=Team(LINE).model, has_worker=False) as served:
+        async with serving(tmp_path, model=Team(LINE, LINE, LINE).model, has_worker=False) as served:
             for number in range(3):
                 await planned_by(served.ada, mission_id=f"m{number}")
 
