@@ -1,6 +1,7 @@
 """The public `Kernel`: wires every package and holds no logic of its own.
 
 Read next: `kernel/run/handle.py` for what a run can do, `docs/architecture.md` for where everything is.
+Long because both public handles, `Kernel` and that of a tenant, have their documentation here.
 """
 
 from __future__ import annotations

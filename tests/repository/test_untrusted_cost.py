@@ -23,6 +23,8 @@ ALLOWED: dict[str, str] = {
         operations/lore/character_cards.py:_decode base64.b64decode
     """,
     "a body or a file within its bound; what is large in a thread": """
+        server/openai_api/calls.py:_sorted_members json.loads
+        server/openai_api/requests.py:arguments_of json.loads
         server/pii.py:_read json.loads
         server/pii.py:_read msgspec.json.decode
         server/routes/uploads.py:content_of msgspec.json.decode
@@ -108,6 +110,8 @@ ALLOWED: dict[str, str] = {
         artelier_migrate/workflow.py:_translated ast.parse
     """,
     "typed or kept by the operator: command line, settings, users": """
+        ports/model_params.py:_value_of msgspec.json.decode
+        server/security/program_tokens.py:ProgramTokens.list msgspec.json.decode
         tools/mcp/approvals.py:ServerApprovals._read msgspec.json.decode
         tools/mcp/configuration.py:read_servers json.loads
         cli/completion_values.py:_configured_database tomllib.loads

@@ -165,7 +165,7 @@ def test_workspace_reached_by_a_link_works(tmp_path: Path):
     os.symlink("real", tmp_path / "alias")
 
     (read,) = [item for item in workspace_tools(tmp_path / "alias") if item.name == "read_file"]
-    result = asyncio.run(read.call({"path": "a.txt"}, Recorder().context()))
+    result: Any = asyncio.run(read.call({"path": "a.txt"}, Recorder().context()))
 
     assert result["text"] == "hello"
 

@@ -58,7 +58,7 @@ def test_an_answer_becomes_data_that_a_model_can_read(answer: types.CallToolResu
 
 
 def test_pieces_are_bounded_and_counted() -> None:
-    value = value_of(result(*[TEXT] * 5_000))
+    value: Any = value_of(result(*[TEXT] * 5_000))
 
     assert len(value["content"]) == 1_000
     assert value["pieces"] == 5_000

@@ -154,6 +154,15 @@ class RunCore(ToolBounds):
         """Conversations with messages that no event has recorded, by identity; in the order they grew."""
         self.row_id: int | None = None
         """The run's row, if it had a past when this process opened it."""
+        self.loop = asyncio.get_running_loop()
+        self.store_result: ResultStore | None = None
+        """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
+        self._prepare_calls()
+        self._look()
+        self._hear()
+
+    def _prepare_calls(self) -> None:
+        """Set the fields for calls of models and tools that are at work."""
         self.calls = CallsInFlight(self.left_s)
         """Those inside a model or a tool."""
         self.sendings: dict[str, Sending] = {}
@@ -162,11 +171,6 @@ class RunCore(ToolBounds):
         """Requests of model steps whose money is held, by key."""
         self.unsent: set[str] = set()
         """Of those: the ones that no provider has been asked, or has been paid for."""
-        self.loop = asyncio.get_running_loop()
-        self.store_result: ResultStore | None = None
-        """Writes a large tool result as an artifact in the batch of its event; gives its ref."""
-        self._look()
-        self._hear()
 
     def _look(self) -> None:
         """Set the fields for what models are shown, and what of it is at hand."""

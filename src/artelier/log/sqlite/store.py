@@ -199,6 +199,15 @@ def _remove(folder: str, pid: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"the folder of the database cannot be made: {error.strerror}", got=str(folder)
+        ) from error
+
+
 class SqliteStore:
     """`Store` on SQLite. `path` of `:memory:` is a temporary file that `close` removes."""
 
@@ -224,12 +233,7 @@ class SqliteStore:
             self._scratch = weakref.finalize(self, _remove, folder, os.getpid())
             path = Path(folder) / "state.db"
         self.path = Path(path)
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreUnavailable(
-                f"the folder of the database cannot be made: {error.strerror}", got=str(self.path.parent)
-            ) from error
+        _make_folder(self.path.parent)
         self.views = tuple(views)
         make_file(self.path, self.views, is_synced=not is_scratch)
         db = connect(str(self.path), read_only=not is_scratch and _is_read_only(self.path))

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_hex
-from typing import Any
+from typing import Any, TypeVar
 
 from artelier.app import Kernel, TenantKernel, read_stream
 from artelier.errors import Conflict, InvalidRequest, NotFound, OutputInvalid
@@ -36,6 +36,11 @@ SESSIONS_MAX = 1_000
 """Sessions of programs whose counts are kept; the oldest is forgotten."""
 ATTEMPTS_MAX = 100
 """Keys that one body may use up by failures."""
+BESIDE_BYTES = 64 * 1024
+"""Of a body that is read in a thread: smaller ones cost less than the thread."""
+
+ReadT = TypeVar("ReadT")
+
 UNHASHED = frozenset(("stream", "stream_options"))
 """Members of a body that change how an answer comes, and not what it is."""
 PIECES_MAX = 10_000
@@ -94,10 +99,20 @@ async def place_of(
     )
 
 
+async def beside_loop(read: Callable[[bytes], ReadT], body: bytes) -> ReadT:
+    """Return what `read` makes of a body; for a large one in a thread, so that nobody else waits for it."""
+    return read(body) if len(body) <= BESIDE_BYTES else await asyncio.to_thread(read, body)
+
+
+def _sorted_members(body: bytes) -> bytes:
+    """Return what a body asks in one spelling, whatever the order of its members."""
+    asked = {name: value for name, value in json.loads(body).items() if name not in UNHASHED}
+    return json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
+
+
 async def _digest(desk: TenantKernel, body: bytes) -> str:
     """Return a keyed hash of what a body asks: nobody who guesses a text finds it by its step."""
-    asked = {name: value for name, value in json.loads(body).items() if name not in UNHASHED}
-    said = json.dumps(asked, sort_keys=True, separators=(",", ":")).encode()
+    said = await beside_loop(_sorted_members, body)
     ref, _ = make_blob(desk.id, (await desk.state()).key, said)
     return sha256(str(ref).encode()).hexdigest()[:32]
 

@@ -16,7 +16,14 @@ from artelier.server.background_tasks import errands_of
 from artelier.server.deps import Actor, Core, Desk, Live, Setup
 from artelier.server.errors import openai_error
 from artelier.server.live.hub import EventStream, Hub, beating
-from artelier.server.openai_api.calls import SessionCounts, call_model, now_s, place_of, stream_model
+from artelier.server.openai_api.calls import (
+    SessionCounts,
+    beside_loop,
+    call_model,
+    now_s,
+    place_of,
+    stream_model,
+)
 from artelier.server.openai_api.chats import chat_of, names_of, turn
 from artelier.server.openai_api.replies import CompletionChunks, ProgramAnswer, body_of, completion, frame
 from artelier.server.openai_api.requests import AGENTS, AskedCall, read_completion
@@ -85,7 +92,7 @@ async def complete(
 ) -> Response:
     """One answer to a conversation."""
     body = await request.body()
-    asked = read_completion(body)
+    asked = await beside_loop(read_completion, body)
     exchange = ProgramExchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
@@ -101,7 +108,7 @@ async def respond(
 ) -> Response:
     """The same in the form of `/v1/responses`; nothing is kept for a later request."""
     body = await request.body()
-    asked = read_response(body)
+    asked = await beside_loop(read_response, body)
     exchange = ProgramExchange(request, desk, kernel, hub, setup, actor)
     if not asked.is_streamed:
         answer = await exchange.answer(asked, body)
