@@ -182,9 +182,16 @@ def test_a_deadline_stays_budget_exhausted_and_goes_on_with_more_time(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("reply", "reason"), [("", "empty_reply"), (ModelReply(text="The", finish_reason="length"), "output_cut")]
+    ("reply", "reason", "count"),
+    [
+        ("", "empty_reply", 3),
+        # Each is asked for twice: how much the model can write is not known.
+        (ModelReply(text="The", finish_reason="length"), "output_cut", 6),
+    ],
 )
-def test_replies_that_were_of_no_use_are_no_dead_end(tmp_path: Path, reply: Any, reason: str) -> None:
+def test_replies_that_were_of_no_use_are_no_dead_end(
+    tmp_path: Path, reply: Any, reason: str, count: int
+) -> None:
     async def code(kernel: Kernel, model: ScriptedModel) -> None:
         agent = AutonomousAgent(kernel=kernel)
         first = await agent.run(run_id="r", model="m", prompt="Speak.")
@@ -193,7 +200,7 @@ def test_replies_that_were_of_no_use_are_no_dead_end(tmp_path: Path, reply: Any,
         assert (result.status, result.text) == ("completed", "done")
         await replays(kernel, agent, result)
 
-    play(tmp_path / "s.db", code, ScriptedModel([reply, reply, reply, "done"]))
+    play(tmp_path / "s.db", code, ScriptedModel([*[reply] * count, "done"]))
 
 
 def test_output_that_never_fitted_goes_on_after_a_note(tmp_path: Path) -> None:
