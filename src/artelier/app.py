@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from artelier.agents.agent_directory import AgentsHandle
-from artelier.agents.export.fork_adoption import adopt
+from artelier.agents.artifact_tools import keep_result
+from artelier.agents.card import adopt
 from artelier.agents.schedules.view import schedules_view
-from artelier.agents.tools.artifacts import keep_result
 from artelier.artifacts import MOVING as ARTIFACT_MOVING
 from artelier.artifacts import Artifact, Artifacts, Space, artifacts_view
-from artelier.chat.session.chats_handle import ChatsHandle
-from artelier.chat.session.commands import CommandsHandle
+from artelier.chat.session.commands import ChatsHandle, CommandsHandle
 from artelier.chat.view import operations_view
 from artelier.clock import Clock, SystemClock
 from artelier.errors import InvalidRequest, StoreClosed, StoreUnavailable
@@ -539,7 +538,7 @@ class TenantKernel(AgentsHandle, ChatsHandle, MissionsHandle, CommandsHandle):
         return self._kernel.memory
 
     def _artifacts(self, principal: str) -> Artifacts:
-        from artelier.missions.membranes.membranes import HeldStage
+        from artelier.missions.membranes import HeldStage
 
         return Artifacts(
             self._services.store, self._services.clock, self.id, MAIN_SPACE, principal,

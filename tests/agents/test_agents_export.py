@@ -16,7 +16,7 @@ from artelier.kernel.events import RunsImported
 from artelier.kernel.export.writer import streams_of
 from artelier.log import tenant_stream
 from artelier.memory import SQLiteMemoryStore
-from artelier.memory.consolidation.job import consolidate
+from artelier.memory.consolidation import consolidate
 from artelier.testing import ScriptedModel, tool_call
 from artelier.tools.skills import Skills
 from tests.kernel.files import fields_of

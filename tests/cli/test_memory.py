@@ -8,7 +8,7 @@ import pytest
 
 from artelier import Kernel
 from artelier.memory import LogMemoryStore, SQLiteMemoryStore
-from artelier.memory.consolidation.job import consolidate
+from artelier.memory.consolidation import consolidate
 from artelier.memory.embedders.provider import ProviderEmbedder
 from artelier.testing.openai_server import OpenAIServer
 from tests.cli.conftest import Ran, Shell

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from artelier.operations import OperationProfile
-from artelier.operations.profile.shipped import SHIPPED, shipped_text
+from artelier.operations.profile.store import SHIPPED, shipped_text
 from tests.cli.conftest import Shell
 
 

@@ -12,7 +12,7 @@ from artelier import Kernel
 from artelier.errors import Conflict, InvalidRequest
 from artelier.log import Store
 from artelier.memory import LogMemory, SQLiteMemoryStore
-from artelier.memory.consolidation.job import Loss, consolidate
+from artelier.memory.consolidation import Loss, consolidate
 from artelier.memory.events import MemoryConsolidated
 from artelier.memory.index.near_duplicates import Passages, gist_of, say_the_same
 from artelier.testing import ManualClock

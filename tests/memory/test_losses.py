@@ -6,7 +6,7 @@ from typing import Any
 
 from artelier import AutonomousAgent, CompactionStrategy, ContextBuilder, Kernel, ModelRequest, tool
 from artelier.memory import LogMemory
-from artelier.memory.consolidation.job import consolidate, losses_of
+from artelier.memory.consolidation import consolidate, losses_of
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import play
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from artelier import Kernel
 from artelier.errors import ArtelierError
 from artelier.memory import LogMemory
-from artelier.memory.consolidation.job import consolidate
+from artelier.memory.consolidation import consolidate
 
 WORDS = st.sampled_from(["tea", "Tea!", "the tea", "tea 2", "no tea", "Kim", "x" * 900, "\n", "é"])
 STEPS = st.one_of(

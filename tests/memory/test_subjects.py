@@ -9,7 +9,7 @@ import pytest
 
 from artelier import AutonomousAgent, ContextBuilder, Kernel
 from artelier.errors import AccessDenied, Conflict, Erased, NotFound
-from artelier.memory.consolidation.job import consolidate
+from artelier.memory.consolidation import consolidate
 from artelier.testing import ScriptedModel, tool_call
 from tests.kernel.stage import play
 

@@ -16,7 +16,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.log import Batch, Draft, StreamAppend
 from artelier.missions import events as ev
 from artelier.missions.definition import TaskContent
-from artelier.missions.task.task_config import TaskJob, TaskResult
+from artelier.missions.task.loop_state import TaskJob, TaskResult
 from artelier.missions.task.task_runner import drive_task, replay_task
 from artelier.testing import ScriptedModel
 

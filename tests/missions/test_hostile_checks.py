@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from artelier.missions.definition import Check
-from artelier.missions.task.verdict.declared_checks import by_rule, pattern_problem
-from artelier.missions.task.verdict.output_lint import Judged
+from artelier.missions.task.evaluation import by_rule, pattern_problem
+from artelier.missions.task.output_lint import Judged
 
 
 def judged(text: str) -> list[Judged]:

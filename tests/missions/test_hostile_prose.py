@@ -8,7 +8,7 @@ import re
 import pytest
 
 from artelier.memory.index.near_duplicates import gist_of
-from artelier.missions.task.verdict.output_lint import prose_of
+from artelier.missions.task.output_lint import prose_of
 
 BEFORE = re.compile(
     r"<(script|style)\b.*?</\1\s*>|</?[A-Za-z][^<>]{0,2000}>|<!--.{0,2000}?-->|<![A-Za-z][^<>]{0,400}>",

@@ -10,7 +10,7 @@ import pytest
 from artelier import Kernel
 from artelier.agents import Worker
 from artelier.errors import Conflict, InvalidRequest, NotFound
-from artelier.missions.task.task_config import TaskJob
+from artelier.missions.task.loop_state import TaskJob
 from tests.missions.mission_stage import (
     FORK,
     LINE,
@@ -212,7 +212,7 @@ def test_a_copy_of_what_was_rejected_passes_once_a_person_has_accepted_that_cont
             assert (failed["status"], failed["reason"]) == ("failed", "max_iterations")
             assert failed["outputs"] == ["m1/out@3"]
             assert (accepted["status"], accepted["reason"]) == ("done", "accepted")
-            from artelier.missions.task.verdict.evaluation import rejected_in
+            from artelier.missions.task.evaluation import rejected_in
 
             assert await rejected_in(desk, ["m1/figures"], ["m1/out@2"]) == []
 

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from artelier.missions.task.verdict.output_lint import (
-    SEARCHES_MAX,
-    TEXT_CHARS_MAX,
-    Grounds,
-    Judged,
-    faults_of,
-)
+from artelier.missions.task.output_lint import SEARCHES_MAX, TEXT_CHARS_MAX, Grounds, Judged, faults_of
 
 MORE = 4_000_000
 BLANK = ("\n", " \n", "\t\n", " ", "\u00a0\n", "#\n", "1 ", "1. \n")

@@ -23,8 +23,8 @@ from artelier.errors import (
     VersionConflict,
 )
 from artelier.log import Batch
-from artelier.missions.membranes.membranes import PAGE_MAX, Membranes
-from artelier.missions.task.prompt.preview import next_prompt, texts_of
+from artelier.missions.membranes import PAGE_MAX, Membranes
+from artelier.missions.task.preview import next_prompt, texts_of
 from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
     AGENT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from artelier.missions.definition import Verdict
-from artelier.missions.task.verdict.declared_checks import void_of
-from artelier.missions.task.verdict.output_lint import Judged
+from artelier.missions.task.evaluation import void_of
+from artelier.missions.task.output_lint import Judged
 
 TEXT = "# Oslo\n\nThe report is about Oslo, which sold 4,711 in 2025."
 NAMED = ["names the amount", "cites a source", "compares three cities"]

@@ -23,10 +23,9 @@ from artelier.errors import (
     NotFound,
     VersionConflict,
 )
-from artelier.missions.membranes.membranes import Membranes
-from artelier.missions.steering.directives import LEVELS, bias, level
-from artelier.missions.steering.document import SAFETY, Steering, apply, effective
-from artelier.missions.steering.store import SteeringStore
+from artelier.missions.membranes import Membranes
+from artelier.missions.steering_document import LEVELS, SAFETY, Steering, apply, bias, effective, level
+from artelier.missions.steering_store import SteeringStore
 from artelier.testing import ScriptedModel
 from tests.kernel.stage import GateModel, ask, billed, drive, result_of
 from tests.missions.task_stage import DONE, Actor, work

@@ -8,7 +8,7 @@ from pathlib import Path
 from artelier import ModelReply, Price
 from artelier.errors import ModelRefusedCall
 from artelier.kernel import Limits
-from artelier.missions.task.prompt.preview import next_prompt
+from artelier.missions.task.preview import next_prompt
 from artelier.missions.task.task_runner import drive_task
 from tests.missions.task_stage import (
     DONE,

@@ -12,8 +12,8 @@ from artelier import ModelRequest, tool
 from artelier.kernel import run_row
 from artelier.kernel.queries.content import blob_json
 from artelier.missions.definition import Check
-from artelier.missions.task.task_config import RULES_HARD, RULES_HEED, TaskJob
-from artelier.missions.task.verdict.output_lint import ADVICE
+from artelier.missions.task.loop_state import RULES_HARD, RULES_HEED, TaskJob
+from artelier.missions.task.output_lint import ADVICE
 from artelier.tools.built_in import calculator_tool
 from tests.missions.task_stage import (
     DONE,

@@ -13,9 +13,9 @@ from artelier import Price
 from artelier.agents import Worker
 from artelier.app import TenantKernel
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, NotFound, VersionConflict
-from artelier.missions.membranes.mission_agents import change_membrane
-from artelier.missions.steering.store import SteeringStore
-from artelier.missions.task.prompt.preview import next_prompt
+from artelier.missions.mission_agents import change_membrane
+from artelier.missions.steering_store import SteeringStore
+from artelier.missions.task.preview import next_prompt
 from tests.missions.mission_stage import MISSION, Team, launched, opened, planned, replayed
 from tests.missions.task_stage import DONE, THINK, decide, play, reject, text_of, write
 

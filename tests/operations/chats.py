@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from artelier import Kernel, ModelRequest
 from artelier.chat.queries import chats, tree
-from artelier.chat.rows.branches import run_name
+from artelier.chat.rows.nodes import run_name
 from artelier.chat.turn.turn_events import session_stream
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import encode_json

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import get_args
 
 from artelier import Kernel, OperationProfile, Session
-from artelier.operations.graph.template_scope import Situation
+from artelier.operations.graph.scope import Situation
 from artelier.operations.kinds import KINDS, kind_named
-from artelier.operations.profile.reference_page import effect_forms, operations_page
-from artelier.operations.profile.reference_tables import ERRORS, NAMES
+from artelier.operations.profile.reference_page import ERRORS, NAMES, effect_forms, operations_page
 from artelier.testing import ScriptedModel
 from tests.repository.markdown import blocks
 from tests.repository.sources import ROOT

@@ -16,7 +16,7 @@ from artelier.kernel.queries.content import blob_json
 from artelier.log import run_stream
 from artelier.operations.profile.operation_profile import InvalidProfile, OperationProfile, parse_profile
 from artelier.operations.profile.profile_reader import load_profile
-from artelier.operations.profile.shipped import SHIPPED
+from artelier.operations.profile.store import SHIPPED
 
 Use = Callable[[Kernel], Awaitable[Any]]
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from artelier import Kernel, Session
-from artelier.chat.session.reply_stream import WAITING_MAX, Live
-from artelier.chat.turn.turn_runner import TurnResult
+from artelier.chat.turn.turn_runner import WAITING_MAX, Live, TurnResult
 from artelier.errors import ModelRefusedCall, NotFound
 from artelier.ports.model import FREE, Delta, ModelReply, ModelRequest
 from tests.operations.chats import opened, play

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artelier.errors import InvalidConfig
+from artelier.operations.profile.draft_parser import MISTAKES_MAX
 from artelier.operations.profile.operation_profile import (
     InvalidProfile,
     OperationProfile,
     mistakes_in,
     parse_profile,
 )
-from artelier.operations.profile.validation_errors import MISTAKES_MAX
 
 Data = dict[str, Any]
 

@@ -77,15 +77,15 @@ ALLOWED: dict[str, str] = {
         pii/detectors/search.py:_compile regex.compile
     """,
     "parsed only, 1,000 characters": """
-        operations/transforms/checks.py:groups_of import_module(re._parser)
-        operations/transforms/checks.py:path_problem jsonpath.JSONPathEnvironment
+        operations/transforms/forms.py:groups_of import_module(re._parser)
+        operations/transforms/forms.py:path_problem jsonpath.JSONPathEnvironment
     """,
     "groups without content": """
-        operations/transforms/checks.py:replacement_problem re.compile
+        operations/transforms/forms.py:replacement_problem re.compile
     """,
     "quoted words of the text or of names, each of which matches itself": """
         artelier_offline/state.py:_stated re.search
-        missions/task/verdict/declared_checks.py:_is_figure re.search
+        missions/task/evaluation.py:_is_figure re.search
         tools/http/secret_redaction.py:Veil._pattern re.compile
     """,
     "one of our own patterns, handed on": """
@@ -137,7 +137,7 @@ ALLOWED: dict[str, str] = {
         world/figures/sweep.py:row_of msgspec.json.decode
     """,
     "in a thread, of a body or file within its bound": """
-        operations/profile/untrusted_json.py:_parse msgspec.json.decode
+        operations/profile/draft_parser.py:_parse msgspec.json.decode
         server/routes/worlds.py:_spec tomllib.loads
     """,
     "cut to 1,000 characters or a header before": """
@@ -152,12 +152,12 @@ ALLOWED: dict[str, str] = {
         world/actions/reply.py:<module> json.JSONDecoder
         kernel/steps/structured_output.py:_value_of msgspec.json.decode
         kernel/steps/structured_output.py:_text_of msgspec.json.decode
-        missions/task/artifact_writer.py:check_content msgspec.json.decode
+        missions/task/actions.py:check_content msgspec.json.decode
         missions/task/actions.py:json_of msgspec.json.decode
-        missions/task/verdict/output_lint.py:json_in msgspec.json.decode
+        missions/task/output_lint.py:json_in msgspec.json.decode
         models/params.py:parse_output msgspec.json.decode
         models/params.py:parse_arguments msgspec.json.decode
-        operations/kinds/shared_values.py:_decode msgspec.json.decode
+        operations/kinds/contract.py:_decode msgspec.json.decode
     """,
     "the request of the offline model, cut to what it reads": """
         artelier_offline/conversation.py:json_in json.JSONDecoder
@@ -219,7 +219,7 @@ ALLOWED: dict[str, str] = {
         confinement.py:standing json.loads
     """,
     "stored by us, within the bounds of what stored it": """
-        agents/export/validator.py:_json msgspec.json.decode
+        agents/export_validator.py:_json msgspec.json.decode
         artifacts/access.py:Access.read msgspec.json.decode
         kernel/steps/failures.py:raise_recorded msgspec.json.decode
         kernel/prompt/manifest.py:<module> msgspec.json.Decoder
@@ -241,8 +241,8 @@ ALLOWED: dict[str, str] = {
         log/contract.py:decode_stored msgspec.json.decode
         log/sqlite/verify.py:blob_refs msgspec.json.decode
         memory/entries.py:_config_of msgspec.json.decode
-        memory/consolidation/job.py:losses_of msgspec.json.decode
-        memory/consolidation/job.py:_facts msgspec.json.decode
+        memory/consolidation.py:losses_of msgspec.json.decode
+        memory/consolidation.py:_facts msgspec.json.decode
         memory/memory_handle.py:MemoryScope._opening msgspec.json.decode
         memory/index/index_cache.py:<module> msgspec.json.Decoder
         memory/message_history.py:Transcript.value msgspec.json.decode
@@ -251,10 +251,10 @@ ALLOWED: dict[str, str] = {
         missions/queries.py:_item msgspec.json.decode
         missions/queries.py:iterations_of msgspec.json.decode
         missions/queries.py:standing_of msgspec.json.decode
-        chat/files/chat_file.py:ChatFile.settings msgspec.json.decode
-        chat/files/chat_file.py:ChatFile.job msgspec.json.decode
-        chat/files/chat_file.py:_is_text msgspec.json.decode
-        chat/files/chat_file.py:_is_json msgspec.json.decode
+        chat/chat_file.py:ChatFile.settings msgspec.json.decode
+        chat/chat_file.py:ChatFile.job msgspec.json.decode
+        chat/chat_file.py:_is_text msgspec.json.decode
+        chat/chat_file.py:_is_json msgspec.json.decode
         chat/session/settings.py:_json msgspec.json.decode
         chat/turn/turn_events.py:message_of msgspec.json.decode
         chat/rows/nodes.py:<module> msgspec.json.Decoder

@@ -12,7 +12,7 @@ import pytest
 from artelier import Kernel
 from artelier.agents import Worker
 from artelier.agents.schedules.dispatcher import ELSEWHERE_US, fire_due
-from artelier.agents.schedules.overlap_policy import OPEN_MAX
+from artelier.agents.schedules.recurrence import OPEN_MAX
 from artelier.errors import Conflict, MissingKey
 from tests.schedules.stage import Stage, play
 

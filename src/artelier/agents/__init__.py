@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         ToolCalled,
         ToolReturned,
     )
-    from artelier.agents.tools.sub_agents import SubAgentFactory
+    from artelier.agents.sub_agents import SubAgentFactory
     from artelier.agents.worker import Worker
 
 __all__ = [
@@ -45,7 +45,7 @@ _HOMES = {
     "NoteGiven": "stream",
     "ToolCalled": "stream",
     "ToolReturned": "stream",
-    "SubAgentFactory": "tools.sub_agents",
+    "SubAgentFactory": "sub_agents",
     "Worker": "worker",
     "agent_result": "run_config",
     "replay_run": "loop_registry",

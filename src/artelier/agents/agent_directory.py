@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from artelier.agents.export.card import card_id, card_of, memory_id
+from artelier.agents.card import card_id, card_of, memory_id
 from artelier.artifacts.queries import newest_version
 from artelier.errors import NotFound
 from artelier.ids import MAIN_SPACE
@@ -24,8 +24,8 @@ from artelier.memory.queries import count_changes, memory_size, memory_sizes
 from artelier.tools.skills.view import pins_of
 
 if TYPE_CHECKING:
-    from artelier.agents.export.transfer import Carried, KeepsMemory
     from artelier.agents.schedules.api import Schedules
+    from artelier.agents.transfer import Carried, KeepsMemory
     from artelier.context import CompactionStrategy
     from artelier.kernel import TenantState
     from artelier.kernel.export.transfer import KeyStore
@@ -175,7 +175,7 @@ class AgentsHandle:
         Errors: `NotFound`; `InvalidRequest` if its memory is in a file that was not given; `CorruptStore`,
         `InvalidExport`, `StoreUnavailable` as for `export`; `AccessDenied` if its card's id is taken.
         """
-        from artelier.agents.export.transfer import export_agent
+        from artelier.agents.transfer import export_agent
 
         return await export_agent(
             self.services, self.id, agent_id, path, memory=memory, without_memory=without_memory, by=by
@@ -191,7 +191,7 @@ class AgentsHandle:
         Errors: `InvalidExport` that names what is wrong; `Conflict` if such an agent, run or artifact is
         here; `NotFound`. Nothing is imported by a refusal.
         """
-        from artelier.agents.export.transfer import import_agent
+        from artelier.agents.transfer import import_agent
 
         await self.state()
         return await import_agent(

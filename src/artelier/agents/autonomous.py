@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
+from artelier.agents.artifact_tools import READ_ON, read_artifact_tool
 from artelier.agents.loop import AgentLoop, Sink
-from artelier.agents.operation_hooks import save_if_new
 from artelier.agents.run_config import (
     STUCK_AFTER,
     Job,
     Wanted,
     agent_result,
+    save_if_new,
     template,
     wanted_turn,
     with_verbatim_task,
 )
-from artelier.agents.tools.artifacts import READ_ON, read_artifact_tool
 from artelier.context import CompactionStrategy, ContextBuilder
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.kernel import AgentResult, Limits, Run, TenantState, run_row

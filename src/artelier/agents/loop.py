@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from artelier.agents.compaction import ContextWindow
-from artelier.agents.operation_hooks import steps_of
-from artelier.agents.run_config import SKILLS_MAX, AgentState, Job, LoadedSkill, Sink, finish, template
+from artelier.agents.run_config import (
+    SKILLS_MAX,
+    AgentState,
+    Job,
+    LoadedSkill,
+    Sink,
+    finish,
+    steps_of,
+    template,
+)
 from artelier.context import Context, ContextBuilder, Section, cut
 from artelier.errors import ContextTooLong, LimitReached, ModelRefusedCall, OutputInvalid
 from artelier.kernel import ModelResult, Prompt, Renderer, Run, ToolResult

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from artelier.chat.session.agent_conversation import Chat
+    from artelier.chat.session.chat_reader import Turn, Variant
     from artelier.chat.session.event_stream import RunEvent
     from artelier.chat.session.session import Session
-    from artelier.chat.turn.transcript import Turn, Variant
     from artelier.chat.turn.turn_runner import TurnResult
 
 __all__ = ["Chat", "RunEvent", "Session", "Turn", "TurnResult", "Variant"]
@@ -18,9 +18,9 @@ _HOME = {
     "Chat": "artelier.chat.session.agent_conversation",
     "RunEvent": "artelier.chat.session.event_stream",
     "Session": "artelier.chat.session.session",
-    "Turn": "artelier.chat.turn.transcript",
+    "Turn": "artelier.chat.session.chat_reader",
     "TurnResult": "artelier.chat.turn.turn_runner",
-    "Variant": "artelier.chat.turn.transcript",
+    "Variant": "artelier.chat.session.chat_reader",
 }
 
 

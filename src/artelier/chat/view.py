@@ -10,15 +10,22 @@ from dataclasses import replace
 from typing import Any, cast
 
 from artelier.chat.rows import edits, nodes
-from artelier.chat.rows.branches import (
+from artelier.chat.rows.nodes import (
     BRANCHES_MAX,
+    ENDS,
     MAIN,
+    NODES_PER_EVENT,
     VARIANTS_MAX,
+    VERSIONS_PER_EVENT,
     ChatConflict,
+    Node,
+    TurnStatus,
     branch_of,
     check_free,
     check_open,
     check_settled,
+    encoded_map,
+    encoded_parts,
     insert_branch,
     limit_parts,
     move,
@@ -26,15 +33,6 @@ from artelier.chat.rows.branches import (
     too_many,
     use_scope,
     waiting,
-)
-from artelier.chat.rows.nodes import (
-    ENDS,
-    NODES_PER_EVENT,
-    VERSIONS_PER_EVENT,
-    Node,
-    TurnStatus,
-    encoded_map,
-    encoded_parts,
 )
 from artelier.errors import InvalidEvent
 from artelier.kernel import kernel_view

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from artelier.memory.consolidation.job import Consolidation, Loss, consolidate, losses_of
+    from artelier.memory.consolidation import Consolidation, Loss, consolidate, losses_of
     from artelier.memory.evaluation import evaluate
     from artelier.memory.index.index_entry import Record
     from artelier.memory.index.memory_index import Hit, MemoryIndex
@@ -30,18 +30,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Consolidation": "consolidation.job",
+    "Consolidation": "consolidation",
     "Hit": "index.memory_index",
     "LogMemory": "store",
     "LogMemoryStore": "store",
-    "Loss": "consolidation.job",
+    "Loss": "consolidation",
     "MemoryIndex": "index.memory_index",
     "Record": "index.index_entry",
     "SQLiteMemoryStore": "sqlite",
     "Weights": "index.score",
     "evaluate": "evaluation",
-    "consolidate": "consolidation.job",
-    "losses_of": "consolidation.job",
+    "consolidate": "consolidation",
+    "losses_of": "consolidation",
 }
 """Where each export lives; loaded on first use, because the stores must start fast."""
 

@@ -16,7 +16,7 @@ from artelier.kernel.run.services import Services
 if TYPE_CHECKING:
     from artelier.kernel import AgentResult, Limits
     from artelier.log import EventData
-    from artelier.missions.membranes.membranes import Membranes
+    from artelier.missions.membranes import Membranes
     from artelier.missions.plan.planner import MissionJob
     from artelier.missions.task.task_handle import Tasks
 
@@ -96,14 +96,14 @@ class MissionsHandle:
         self, *, status: str | None = None, after: int = 0, limit: int = 100, newest_first: bool = False
     ) -> dict[str, Any]:
         """`{items, next}` in the order of their start, or the newest first; see `reading.mission_page`."""
-        from artelier.missions.plan.mission_queries import mission_page
+        from artelier.missions.plan.commands import mission_page
 
         return await mission_page(self, status=status, after=after, limit=limit, newest_first=newest_first)
 
     async def mission(self, mission_id: str) -> dict[str, Any]:
         """A mission with its plan, agents, tasks, membranes and what it came to; see
         `reading.mission_object`. Errors: `NotFound`."""
-        from artelier.missions.plan.mission_queries import mission_object
+        from artelier.missions.plan.commands import mission_object
 
         return await mission_object(self, mission_id)
 
@@ -129,7 +129,7 @@ class MissionsHandle:
     @property
     def membranes(self) -> Membranes:
         """Shared pools of context: `desk.membranes.join(...)`."""
-        from artelier.missions.membranes.membranes import Membranes
+        from artelier.missions.membranes import Membranes
 
         return Membranes(self)  # pyright: ignore[reportArgumentType] - a TenantKernel is such a desk
 
@@ -138,7 +138,7 @@ class MissionsHandle:
 
         Errors: `NotFound`.
         """
-        from artelier.missions.membranes.mission_agents import run_agent
+        from artelier.missions.mission_agents import run_agent
 
         return await run_agent(self, agent_id, on_wait=on_wait)
 
@@ -157,7 +157,7 @@ class MissionsHandle:
 
         Errors: `InvalidRequest`; `UnknownModel`, `MissingKey`; `VersionConflict` if the id is taken.
         """
-        from artelier.missions.membranes.mission_agents import create_agent
+        from artelier.missions.mission_agents import create_agent
 
         return await create_agent(
             self, id, name=name, role=role, model=model, tools=tools, budget_usd=budget_usd, by=by
@@ -165,7 +165,7 @@ class MissionsHandle:
 
     async def agents_of(self, mission_id: str) -> list[dict[str, Any]]:
         """The agents of a mission; see `mission_agents.agent_line`."""
-        from artelier.missions.membranes.mission_agents import agents_of
+        from artelier.missions.mission_agents import agents_of
 
         return await agents_of(self, mission_id)
 
@@ -174,7 +174,7 @@ class MissionsHandle:
 
         Errors: `NotFound`.
         """
-        from artelier.missions.membranes.mission_agents import agent_object
+        from artelier.missions.mission_agents import agent_object
 
         return await agent_object(self, agent_id)
 
@@ -311,7 +311,7 @@ def register_steering() -> None:
 
 
 def _check(content: Any) -> None:
-    from artelier.missions.steering.document import Steering
+    from artelier.missions.steering_document import Steering
 
     try:
         Steering.parse(content)

@@ -28,7 +28,7 @@ from artelier.server.security.program_tokens import ProgramTokens
 from artelier.server.settings import ServerSettings
 
 LAST = (
-    "artelier.missions.membranes.membranes",
+    "artelier.missions.membranes",
     "artelier_offline",
     "genai_prices.data",
     "artelier.operations.kinds.guard",

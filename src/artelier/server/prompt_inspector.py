@@ -14,7 +14,7 @@ from artelier.kernel import Manifest, RangePart, Renderer, shared_prefix
 from artelier.kernel.events import PartRecord
 from artelier.kernel.prompt.assembly import trust_label
 from artelier.kernel.prompt.manifest import PromptPart
-from artelier.missions.task.prompt.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
+from artelier.missions.task.preview import PromptPreview, check_agent, preview_of, texts_of, upcoming
 from artelier.ports.model import ModelRequest
 from artelier.ports.reasoning import reasoning_text
 

@@ -12,7 +12,7 @@ from artelier import Kernel
 from artelier.errors import InvalidRequest
 from artelier.memory.embedders import embedder_named
 from artelier.operations.kinds import kind_named
-from artelier.operations.kinds.passages import (
+from artelier.operations.kinds.rag import (
     PASSAGE_CHARS_MAX,
     PASSAGES_MAX,
     Passage,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from artelier.operations.kinds import kind_named
-from artelier.operations.kinds.shared_values import parse_json
+from artelier.operations.kinds.contract import parse_json
 from tests.kernel.stage import open_kernel, play
 from tests.operations.kinds.stage import Bench, art, problems, scope
 

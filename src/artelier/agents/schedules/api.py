@@ -12,9 +12,16 @@ import msgspec
 from artelier.agents.launch import launch_of
 from artelier.agents.schedules import events as ev
 from artelier.agents.schedules.dispatcher import fire_now, write
-from artelier.agents.schedules.overlap_policy import CATCH_UPS, OVERLAPS, STORED, Schedule, ScheduleStatus
 from artelier.agents.schedules.queries import schedule_detail, schedule_page, schedule_row
-from artelier.agents.schedules.recurrence import Timing, checked_timing
+from artelier.agents.schedules.recurrence import (
+    CATCH_UPS,
+    OVERLAPS,
+    STORED,
+    Schedule,
+    ScheduleStatus,
+    Timing,
+    checked_timing,
+)
 from artelier.errors import Conflict, InvalidRequest, SequenceConflict
 from artelier.kernel import Limits
 from artelier.kernel.prompt.manifest import encode_json

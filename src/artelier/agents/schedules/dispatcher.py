@@ -14,15 +14,6 @@ from typing import Any
 
 from artelier.agents.launch import Launch, launch_of
 from artelier.agents.schedules import events as ev
-from artelier.agents.schedules.overlap_policy import (
-    ELSEWHERE_US,
-    OPEN_MAX,
-    Around,
-    Schedule,
-    decide,
-    firing_event,
-    time_at_hand,
-)
 from artelier.agents.schedules.queries import (
     OpenFiring,
     due_schedules,
@@ -34,7 +25,18 @@ from artelier.agents.schedules.queries import (
     open_firings_in,
     waiting_firings,
 )
-from artelier.agents.schedules.recurrence import SECOND_US, Due, UnknownZone
+from artelier.agents.schedules.recurrence import (
+    ELSEWHERE_US,
+    OPEN_MAX,
+    SECOND_US,
+    Around,
+    Due,
+    Schedule,
+    UnknownZone,
+    decide,
+    firing_event,
+    time_at_hand,
+)
 from artelier.errors import (
     ArtelierError,
     Conflict,

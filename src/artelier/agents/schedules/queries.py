@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.agents.schedules.overlap_policy import Schedule
-from artelier.agents.schedules.recurrence import interval
+from artelier.agents.schedules.recurrence import Schedule, interval
 from artelier.errors import NotFound
 from artelier.kernel.queries.content import shown_json
 from artelier.kernel.queries.runs import runs_by_id, totals

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import cast
 
 from artelier.agents.schedules import events as ev
-from artelier.agents.schedules.overlap_policy import ScheduleStatus
+from artelier.agents.schedules.recurrence import ScheduleStatus
 from artelier.errors import Conflict, InvalidEvent
 from artelier.kernel import events as kernel_events
 from artelier.log import Applied, Tx, View

@@ -8,7 +8,7 @@ from typing import Any
 
 from artelier.log import BlobRef, Store, decode_stored, stored_blob
 from artelier.operations.events import Seen
-from artelier.operations.graph.artifact_state import covers
+from artelier.operations.graph.scope import covers
 
 _COLUMNS = (
     "id",

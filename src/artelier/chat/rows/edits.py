@@ -10,8 +10,17 @@ from __future__ import annotations
 from typing import cast
 
 from artelier.chat.rows import nodes
-from artelier.chat.rows.branches import MAIN, ChatConflict, branch_of, check_free, check_open
-from artelier.chat.rows.nodes import REPLY_HIDDEN, WORDS_HIDDEN, Node, encoded_parts
+from artelier.chat.rows.nodes import (
+    MAIN,
+    REPLY_HIDDEN,
+    WORDS_HIDDEN,
+    ChatConflict,
+    Node,
+    branch_of,
+    check_free,
+    check_open,
+    encoded_parts,
+)
 from artelier.errors import InvalidEvent, NotFound
 from artelier.kernel.queries.runs import is_over
 from artelier.log import Applied, Tx

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from artelier.chat.turn.turn_config import LOOP, TurnJob, chat_of
 from artelier.errors import ArtelierError, Conflict, InvalidRequest, LeaseHeld, RunStopped, RunSuspended
 from artelier.kernel import OpenRun, control_stream, reconcile, run_limits, run_row
 from artelier.kernel.control_stream import REOPEN, Given
+from artelier.kernel.export.archive import SIZE_BYTES_MAX
 from artelier.kernel.history.drift import newest_drift
 from artelier.kernel.pii_scrubber import is_known
 from artelier.kernel.queries import reports
@@ -25,11 +27,13 @@ from artelier.money import parse_usd
 from artelier.pii.vault import escape_json
 
 if TYPE_CHECKING:
+    from artelier.chat.chat_file import ChatFileContents
+    from artelier.chat.session.session import Session
     from artelier.kernel import Services, TenantState
+    from artelier.kernel.export.transfer import KeyStore
     from artelier.kernel.run.status import CompensationResult, Limits
     from artelier.log import EventData
     from artelier.ports.tool import ToolPort
-
 
 _NUMBER = re.compile("[0-9]{1,18}")
 
@@ -403,3 +407,61 @@ async def _cancel_turn(desk: Any, row: RunRow, run_id: str, command: dict[str, A
     if effect is not None:
         return effect
     return await control_stream.give(services, desk.id, run_id, "cancel", **command)
+
+
+class ChatKernel(Protocol):
+    """The kernel bound to one tenant, as far as this needs it."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def services(self) -> Services: ...
+
+    @property
+    def keys(self) -> KeyStore: ...
+
+    async def state(self) -> TenantState: ...
+
+
+class ChatsHandle:
+    """Methods of `TenantKernel`."""
+
+    async def chat(self: ChatKernel, chat_id: str, **opening: Any) -> Session:
+        """The chat of that id, made if there is none: see `Session.open`."""
+        from artelier.chat.session.session import Session
+
+        return await Session.open(self, chat_id, **opening)
+
+    async def chats(self: ChatKernel, *, after: str | None = None, limit: int = 100) -> dict[str, Any]:
+        """`{items: [{chat_id, branches, runs, opened_us, changed_us}], next}`, by id."""
+        from artelier.chat.queries.chats import list_chats
+
+        return await list_chats(self.services.store, self.id, after=after, limit=limit)
+
+    async def export_chat(self: ChatKernel, chat_id: str, path: str | Path) -> ChatFileContents:
+        """Write a chat into one verifiable file: its branches, turns and artifacts, all its runs with what
+        belongs to them, and the profiles that these worked with.
+
+        The file is complete or not there, and only its owner may read it.
+        Errors: `NotFound`; `CorruptStore`, `InvalidExport`, `StoreUnavailable` as for `export`.
+        """
+        from artelier.chat.chat_file import export_chat
+
+        return await export_chat(self.services, self.id, chat_id, path)
+
+    async def import_chat(
+        self: ChatKernel, path: str | Path, *, size_max_bytes: int = SIZE_BYTES_MAX, by: str = "operator"
+    ) -> ChatFileContents:
+        """Take a chat into this tenant, hash for hash: its runs are records, the chat goes on.
+
+        Units:  `size_max_bytes` bounds the unpacked size.
+        Errors: `InvalidExport` that names what is wrong; `Conflict` if a chat, run or other artifact of that
+        name is here; `NotFound`. Nothing is imported by a refusal.
+        """
+        from artelier.chat.chat_file import import_chat
+
+        await self.state()
+        return await import_chat(
+            self.services, self.keys, self.id, path, size_max_bytes=size_max_bytes, by=by
+        )

@@ -12,9 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
-from artelier.chat.session.reply_stream import Piece, live_of
 from artelier.chat.turn.main_call import ENDS, STEP
-from artelier.chat.turn.turn_runner import has_ended
+from artelier.chat.turn.turn_runner import Piece, has_ended, live_of
 from artelier.kernel import events as kev
 from artelier.kernel.prompt.manifest import decode_reply
 from artelier.kernel.queries.content import shown_json

@@ -10,8 +10,7 @@ from typing import Any
 from artelier.artifacts.access import check_principal
 from artelier.chat.queries import chats, tree
 from artelier.chat.queries.chats import chat_key, left_unbegun
-from artelier.chat.rows.branches import MAIN, run_name
-from artelier.chat.rows.nodes import Node
+from artelier.chat.rows.nodes import MAIN, Node, run_name
 from artelier.chat.session import settings as cs
 from artelier.chat.session.edits import ATTEMPTS_MAX, ChatEdits
 from artelier.chat.session.settings import UNSET, StoredChatSettings
@@ -507,7 +506,7 @@ class Session(ChatEdits):
         left out.
         Errors: `InvalidRequest`; `Conflict` while a run of the branch has not ended.
         """
-        from artelier.chat.files.chat_interchange import batches
+        from artelier.chat.chat_interchange import batches
 
         for page in batches(turns):
             blobs: list[Blob] = []

@@ -287,7 +287,7 @@ async def profile_given(
     """
     from artelier.operations.profile.operation_profile import OperationProfile
     from artelier.operations.profile.profile_reader import load_profile
-    from artelier.operations.profile.shipped import SHIPPED
+    from artelier.operations.profile.store import SHIPPED
 
     if not isinstance(profile, str | OperationProfile):
         raise InvalidRequest(

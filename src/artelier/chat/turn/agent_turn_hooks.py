@@ -21,7 +21,7 @@ from artelier.operations.graph.failures import OperationStepFailed
 from artelier.operations.graph.inclusion import Places, inclusions, names_shown, place_sections
 from artelier.operations.graph.orchestrator import Hooked, Surroundings, fault_of, not_done, passages_of
 from artelier.operations.graph.plan import OperationPlan, plan, update_marks
-from artelier.operations.graph.template_scope import Situation
+from artelier.operations.graph.scope import Situation
 from artelier.operations.profile.definition import AFTER, BEFORE, Hook, SystemUpdate
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.model import ChatMessage

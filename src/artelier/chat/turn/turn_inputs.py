@@ -12,7 +12,7 @@ from artelier.errors import RunEnded
 from artelier.kernel import Renderer, Run
 from artelier.log import Blob, BlobRef, decode_stored
 from artelier.operations import events as ev
-from artelier.operations.graph.artifact_state import Art, ArtState, Version
+from artelier.operations.graph.scope import Art, ArtState, Version
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.operations.profile.profile_reader import parse_with_content, parsed_content
 from artelier.ports.model import ChatMessage

@@ -55,7 +55,7 @@ from artelier.operations.graph.orchestrator import (
     passages_of,
 )
 from artelier.operations.graph.plan import OperationPlan, Slot, plan, update_marks
-from artelier.operations.graph.template_scope import Situation
+from artelier.operations.graph.scope import Situation
 from artelier.operations.profile.definition import AFTER, BEFORE
 from artelier.operations.profile.operation_profile import OperationProfile
 from artelier.ports.model import ChatMessage

@@ -14,7 +14,7 @@ from artelier.errors import InvalidRequest, NotFound
 if TYPE_CHECKING:
     from artelier.app import Kernel
     from artelier.chat import Session
-    from artelier.chat.files.chat_interchange import TakenChat
+    from artelier.chat.chat_interchange import TakenChat
 
 
 NONE = "none"
@@ -55,7 +55,7 @@ class ChatOptions:
 async def open_chat(call: CliCall, kernel: Kernel, wish: ChatOptions) -> tuple[Session, bool]:
     """Return the chat, and True if it is new. Errors: those of `Session.open`, and of the files."""
     from artelier.chat import Session
-    from artelier.chat.files.chat_interchange import parse_chat
+    from artelier.chat.chat_interchange import parse_chat
     from artelier.chat.session.chat_reader import ChatReader
 
     desk = kernel.for_tenant(call.tenant)
@@ -110,8 +110,7 @@ async def wished_profile(call: CliCall, desk: Any, name: str) -> str | None:
 
     Errors: `NotFound` that says how one comes here; those of reading one.
     """
-    from artelier.operations.profile.shipped import SHIPPED
-    from artelier.operations.profile.store import read_profile
+    from artelier.operations.profile.store import SHIPPED, read_profile
 
     if name == NONE:
         return None

@@ -13,7 +13,7 @@ from artelier.errors import StoreUnavailable
 
 if TYPE_CHECKING:
     from artelier.chat import Session
-    from artelier.chat.files.chat_interchange import TakenChat
+    from artelier.chat.chat_interchange import TakenChat
 
 WARNINGS_SHOWN = 20
 
@@ -21,7 +21,7 @@ WARNINGS_SHOWN = 20
 async def add_turns(session: Session, file: str, *, screen: Screen) -> None:
     """Add the turns of a JSONL file at the end of the branch. Errors: `InvalidImport`, `NotFound`,
     `Conflict`."""
-    from artelier.chat.files.chat_interchange import parse_chat
+    from artelier.chat.chat_interchange import parse_chat
 
     await add(session, parse_chat(file), file=file, screen=screen)
 
@@ -43,7 +43,7 @@ def warn(screen: Screen, warnings: tuple[str, ...]) -> None:
 
 async def write_turns(session: Session, file: str) -> int:
     """Write the branch as JSONL, whole or not at all; how many turns. Errors: `StoreUnavailable`."""
-    from artelier.chat.files.chat_interchange import export_jsonl
+    from artelier.chat.chat_interchange import export_jsonl
 
     content = await export_jsonl(session)
     _write(Path(file), content)

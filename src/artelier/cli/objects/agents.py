@@ -14,7 +14,7 @@ from artelier.cli.command import command, group
 from artelier.errors import InvalidRequest, NotFound
 
 if TYPE_CHECKING:
-    from artelier.agents.export.transfer import Carried
+    from artelier.agents.transfer import Carried
 
 app = group("agents", help="Look at agents, and carry one elsewhere with its memory.")
 

@@ -306,8 +306,8 @@ async def consolidate(
     is at work; a memory in a file of its own needs --runs-db to tell.
     """
     from artelier.cli.exit_codes import COMPLETED, FAILED
-    from artelier.memory.consolidation.job import consolidate as tidy
-    from artelier.memory.consolidation.job import losses_of
+    from artelier.memory.consolidation import consolidate as tidy
+    from artelier.memory.consolidation import losses_of
     from artelier.memory.embedders.registry import paid_by_person
 
     texts = [_read(name) for name in boot or ()]
@@ -362,7 +362,7 @@ async def _runs(call: CliCall, database: str | None) -> AsyncGenerator[Store | N
 
 async def _check_runs(memory: LogMemory, runs: Store | None) -> None:
     """Errors: `InvalidRequest` if nothing here tells whether the agent is at work."""
-    from artelier.memory.consolidation.job import has_runs
+    from artelier.memory.consolidation import has_runs
 
     if not await has_runs(memory, runs):
         raise InvalidRequest(

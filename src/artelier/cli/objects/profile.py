@@ -15,8 +15,8 @@ from artelier.errors import Erased, InvalidRequest, NotFound
 
 if TYPE_CHECKING:
     from artelier.operations.profile.definition import Operation, PromptInclusion
+    from artelier.operations.profile.draft_parser import ProfileMistake
     from artelier.operations.profile.operation_profile import OperationProfile
-    from artelier.operations.profile.validation_errors import ProfileMistake
 
 SHIPPED = "shipped"
 """Where a profile is from that is no artifact."""
@@ -77,7 +77,7 @@ async def list_profiles(
 ) -> None:
     """List the shipped profiles and those of this database."""
     from artelier.operations.profile.operation_profile import OperationProfile
-    from artelier.operations.profile.shipped import SHIPPED as NAMES
+    from artelier.operations.profile.store import SHIPPED as NAMES
 
     items = [] if after else [_item(OperationProfile.shipped(name), SHIPPED) for name in NAMES]
     broken: dict[str, str] = {}
@@ -295,8 +295,8 @@ async def _content(call: CliCall, name: str) -> tuple[object, str]:
 
     Errors: `NotFound`, `AccessDenied`, `InvalidRequest` for what is no ref or no profile.
     """
-    from artelier.operations.profile.shipped import SHIPPED as NAMES
-    from artelier.operations.profile.shipped import shipped_text
+    from artelier.operations.profile.store import SHIPPED as NAMES
+    from artelier.operations.profile.store import shipped_text
 
     call.allow_plugins()
     if _has_database(call):
@@ -314,7 +314,7 @@ async def _content(call: CliCall, name: str) -> tuple[object, str]:
 
 def _read(call: CliCall, file: str) -> bytes:
     """The bytes of a file, at most one more than a profile may have. Errors: `NotFound`, `InvalidRequest`."""
-    from artelier.operations.profile.untrusted_json import BYTES_MAX
+    from artelier.operations.profile.draft_parser import BYTES_MAX
 
     call.allow_plugins()
     try:

@@ -27,8 +27,8 @@ from artelier.missions.definition import (
     TaskContent,
     check_name,
 )
-from artelier.missions.membranes.membranes import Membranes
-from artelier.missions.steering.document import AXES, Steering
+from artelier.missions.membranes import Membranes
+from artelier.missions.steering_document import AXES, Steering
 from artelier.money import parse_usd
 from artelier.ports.model import Price, Usage
 from artelier.tokens import cost_microusd, estimate_tokens

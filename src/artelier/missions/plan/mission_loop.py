@@ -26,12 +26,12 @@ from artelier.log import Blob
 from artelier.loops.cycle import when_free
 from artelier.missions import events as ev
 from artelier.missions.definition import Plan
-from artelier.missions.membranes.membranes import Membranes
+from artelier.missions.membranes import Membranes
 from artelier.missions.plan.launch import PlanEstimate, estimate_plan, prepare_launch
 from artelier.missions.plan.planner import MissionJob, PlanInvalid, make_plan, mistakes_of
 from artelier.missions.queries import TaskStanding, fresh_tasks, report_of, standing_of
 from artelier.missions.status import TaskStatus
-from artelier.missions.task.task_config import task_job
+from artelier.missions.task.loop_state import task_job
 from artelier.missions.task.task_runner import drive_task
 from artelier.missions.view import DEPENDENCY_FAILED
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from artelier.agents.artifact_tools import read_artifact_tool
 from artelier.agents.loop_registry import kit_of
 from artelier.agents.run_config import agent_result
-from artelier.agents.tools.artifacts import read_artifact_tool
 from artelier.errors import Conflict, InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import check_run_id
 from artelier.kernel import AgentResult, Limits, Run

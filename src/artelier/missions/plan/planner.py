@@ -12,7 +12,7 @@ from artelier.errors import ArtelierError, CorruptStore, InvalidRequest, OutputI
 from artelier.kernel import Run
 from artelier.kernel.run.services import Services
 from artelier.missions.definition import template
-from artelier.missions.task.verdict.declared_checks import pattern_problem
+from artelier.missions.task.evaluation import pattern_problem
 from artelier.ports.model import ToolSchema
 from artelier.ports.tool import ToolPort
 

@@ -29,8 +29,8 @@ from artelier.missions.queries import (
     standings,
 )
 from artelier.missions.status import GOAL_REASONS, TaskStatus, goal_status
-from artelier.missions.task.task_config import TaskJob, agent_content, task_job
-from artelier.missions.task.verdict.evaluation import judge_output
+from artelier.missions.task.evaluation import judge_output
+from artelier.missions.task.loop_state import TaskJob, agent_content, task_job
 from artelier.missions.view import DEPENDENCY_FAILED, REJECTED
 
 PAGE_MAX = 1_000

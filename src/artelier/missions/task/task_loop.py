@@ -18,24 +18,23 @@ from artelier.log import Blob, BlobRef
 from artelier.loops import Outcome, Parts, cycle
 from artelier.missions import events as ev
 from artelier.missions.definition import Decision, TaskContent, template
-from artelier.missions.steering.directives import Guidance, guidance_of
-from artelier.missions.task import actions, artifact_writer
+from artelier.missions.steering_document import Guidance, guidance_of
+from artelier.missions.task import actions, context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE, Acted, ModelAnswer, ask, read_as
+from artelier.missions.task.context_sources import TaskSight
+from artelier.missions.task.evaluation import EvaluationResult, evaluate, rejected_in
 from artelier.missions.task.loop_state import (
     STUCK_AFTER,
     Ended,
     Endings,
+    TaskJob,
     TaskOutput,
     TaskState,
     failed_by,
     id_of,
 )
-from artelier.missions.task.prompt import context_sources, prompt_sections
-from artelier.missions.task.prompt.context_sources import TaskSight
-from artelier.missions.task.task_config import TaskJob
-from artelier.missions.task.verdict.evaluation import EvaluationResult, evaluate, rejected_in
-from artelier.missions.task.verdict.number_sources import ToolStatement
-from artelier.missions.task.verdict.output_lint import RULES, Grounds, Judged, OutputFault
+from artelier.missions.task.number_sources import ToolStatement
+from artelier.missions.task.output_lint import RULES, Grounds, Judged, OutputFault
 from artelier.missions.view import REJECTED
 from artelier.ports.model import ModelReply
 
@@ -66,7 +65,7 @@ class TaskLoop:
         self.task: TaskContent = job.content()
         self.conversation = run.conversation()
         self._desk = desk
-        self._folder = artifact_writer.folder_of(run, job, is_fork=is_fork)
+        self._folder = actions.folder_of(run, job, is_fork=is_fork)
         self._endings = Endings(run)
         self._guidance = Guidance()
         self._looks = 0
@@ -387,7 +386,7 @@ class TaskLoop:
     async def _create_artifact(self, state: TaskState, decision: Decision) -> Acted:
         number, media = state.iteration + 1, decision.artifact_type
         title = " ".join((decision.target or "").split()) or self.job.task.rpartition("/")[2]
-        slug, own = artifact_writer.place_of(state.outputs, title, self._folder)
+        slug, own = actions.place_of(state.outputs, title, self._folder)
         guidance = self._guidance
         bytes_max = guidance.output_bytes
         asked = await ask(
@@ -395,7 +394,7 @@ class TaskLoop:
             await self._content_prompt(state, title, media, slug),
             key=f"c{number}/content",
             model=self.job.model,
-            read=artifact_writer.reader(media, bytes_max=bytes_max),
+            read=actions.reader(media, bytes_max=bytes_max),
             repair="repair-content-1",
             temperature=self._temperature,
             output_tokens_max=guidance.output_tokens(self.job.max_output_tokens),
@@ -403,7 +402,7 @@ class TaskLoop:
         try:
             if asked.value is None:
                 raise OutputInvalid(f"the content is no JSON: {asked.mistakes}")
-            written = artifact_writer.check_content(asked.result, media, bytes_max=bytes_max)
+            written = actions.check_content(asked.result, media, bytes_max=bytes_max)
         except ArtelierError as error:
             acted = actions.refusal_outcome(error)
             await self._record_execution(number, decision, acted)
@@ -411,7 +410,7 @@ class TaskLoop:
         step = actions.Acted(said=(), led_to="", step=asked.result.key)
 
         async def write() -> str:
-            return await artifact_writer.plan_write(
+            return await actions.plan_write(
                 self.run,
                 self._desk,
                 self.job,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from artelier.agents.artifact_tools import keep_result, read_artifact_tool
 from artelier.agents.loop_registry import kit_of
-from artelier.agents.tools.artifacts import keep_result, read_artifact_tool
 from artelier.errors import InvalidRequest, NotFound, RunStopped, RunSuspended
 from artelier.ids import OPERATOR
 from artelier.kernel import Limits, Run, RunCore, run_row
@@ -17,7 +17,7 @@ from artelier.loops.cycle import check_workspace, code_missing, go, has_ended, r
 from artelier.missions.queries import task_end
 from artelier.missions.status import status_of
 from artelier.missions.task.actions import DELEGATE, delegate_tool
-from artelier.missions.task.task_config import LOOP, TaskJob, TaskResult
+from artelier.missions.task.loop_state import LOOP, TaskJob, TaskResult
 from artelier.missions.task.task_loop import TaskLoop
 from artelier.ports.tool import ToolPort
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, assert_never, cast
 import msgspec
 
 from artelier.errors import InvalidRequest
-from artelier.operations.graph.artifact_state import ArtState
 from artelier.operations.graph.plan import Slot
+from artelier.operations.graph.scope import ArtState
 from artelier.operations.kinds.contract import OperationFailed, OperationResult, OperationScope
 from artelier.operations.profile.definition import (
     AFTER,

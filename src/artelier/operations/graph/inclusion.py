@@ -18,14 +18,13 @@ from artelier.context.builder import shipped_text
 from artelier.errors import ArtelierError, Conflict, CorruptStore, InvalidRequest, StoreUnavailable
 from artelier.kernel import Run
 from artelier.kernel.prompt.manifest import balance_fences
-from artelier.operations.graph.artifact_state import Art, ArtState
 from artelier.operations.graph.effects import AuthoredText, Turned, text_of
-from artelier.operations.graph.template_scope import Situation
+from artelier.operations.graph.scope import Art, ArtState, Situation
 from artelier.operations.kinds import kind_named
 from artelier.operations.kinds.contract import OperationScope
 from artelier.operations.profile.definition import PromptInclusion
 from artelier.operations.profile.operation_profile import OperationProfile
-from artelier.operations.profile.template_visibility import Reader, hidden_values
+from artelier.operations.profile.rules import Reader, hidden_values
 from artelier.tokens import estimate_tokens
 from artelier.tokens.estimate import cut
 

@@ -18,7 +18,6 @@ from artelier.errors import ArtelierError, Conflict, CorruptStore, Flow, RunStop
 from artelier.kernel import Run
 from artelier.log import Blob
 from artelier.operations import events as ev
-from artelier.operations.graph.artifact_state import Art, ArtState
 from artelier.operations.graph.effects import (
     OperationOutcome,
     WishedEffect,
@@ -29,7 +28,7 @@ from artelier.operations.graph.effects import (
 from artelier.operations.graph.failures import mask_secrets
 from artelier.operations.graph.inclusion import unseen
 from artelier.operations.graph.plan import Slot
-from artelier.operations.graph.template_scope import Situation
+from artelier.operations.graph.scope import Art, ArtState, Situation
 from artelier.operations.kinds import OperationKind, kind_named
 from artelier.operations.kinds.contract import OperationCall, OperationFailed, OperationResult, OperationScope
 from artelier.operations.profile.definition import ArtifactUpsert

@@ -17,8 +17,8 @@ from artelier.operations.kinds.contract import (
     OperationKind,
     OperationResult,
     Problem,
+    make_found,
 )
-from artelier.operations.kinds.shared_values import make_found
 from artelier.operations.profile.definition import VALUE_BYTES_MAX, Form, Params
 from artelier.operations.templates.values import Messages, Named
 from artelier.ports.sandbox import SandboxLimits

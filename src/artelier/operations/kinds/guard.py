@@ -9,21 +9,18 @@ from pydantic import Field
 
 from artelier.errors import ArtelierError, Conflict, Corrupt, Flow, StoreUnavailable
 from artelier.operations.kinds.contract import (
+    SHOWN_CHARS,
     OperationCall,
     OperationFailed,
     OperationKind,
     OperationResult,
     Problem,
-)
-from artelier.operations.kinds.llm import prompts
-from artelier.operations.kinds.model_question import AskingParams, ask, asking_problems
-from artelier.operations.kinds.shared_values import (
-    SHOWN_CHARS,
     make_found,
     mistakes,
     parse_json,
     render_template,
 )
+from artelier.operations.kinds.llm import AskingParams, ask, asking_problems, prompts
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX
 
 FLAGS_MAX = 32

@@ -2,16 +2,274 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from itertools import chain
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from artelier.operations.kinds.contract import OperationCall, OperationKind, OperationResult, Problem
-from artelier.operations.kinds.model_question import AskingParams, ask, asking_problems, schema_problems
-from artelier.operations.kinds.shared_values import make_found
-from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX
+from artelier.errors import InvalidRequest, ModelTimeout, OutputInvalid, PriceUnknown
+from artelier.kernel import Run
+from artelier.kernel.budget import CallSize, price_for, reserve
+from artelier.kernel.prompt.manifest import encode_json
+from artelier.kernel.steps.json_schema import check_schema
+from artelier.kernel.steps.structured_output import fit_reply
+from artelier.money import MICRO, format_usd
+from artelier.operations.graph.inclusion import wording
+from artelier.operations.kinds.contract import (
+    SHOWN_CHARS,
+    OperationCall,
+    OperationFailed,
+    OperationKind,
+    OperationResult,
+    Problem,
+    make_found,
+    mistakes,
+    parse_json,
+    render_template,
+)
+from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
+from artelier.ports.model import ModelReply, ModelRequest, Usage, messages_from
+from artelier.ports.model_params import check_params
+from artelier.tokens import cost_microusd
+
+RETRIES_MAX = 3
+REPLY_CHARS_MAX = 32_768
+"""Of a reply that is shown to its model again, so that it can be put right."""
+
+Stop = Annotated[str, Field(min_length=1, max_length=200)]
+Message = dict[str, str]
+
+
+class AskingParams(Params):
+    """The parameters of a question to a model."""
+
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    """None: the chat's."""
+    system: str | None = Field(default=None, max_length=TEMPLATE_CHARS_MAX)
+    """A template; without any text in it there is no system message."""
+    strict: bool = True
+    """Whether a name without a value is an error of a template."""
+    temperature: float | None = Field(default=None, ge=0, le=2, allow_inf_nan=False)
+    top_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    top_k: int | None = Field(default=None, ge=0, le=1_000_000)
+    min_p: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    presence_penalty: float | None = Field(default=None, ge=-2, le=2, allow_inf_nan=False)
+    frequency_penalty: float | None = Field(default=None, ge=-2, le=2, allow_inf_nan=False)
+    seed: int | None = Field(default=None, ge=0, lt=2**63)
+    stop: tuple[Stop, ...] = Field(default=(), max_length=8)
+    thinking: bool | Literal["minimal", "low", "medium", "high", "xhigh", "max"] | None = None
+    verbosity: Literal["low", "medium", "high"] | None = None
+    service_tier: Literal["auto", "default", "flex", "priority"] | None = None
+    extra: dict[str, Any] | None = None
+    """What only one provider knows, as its body has it."""
+    max_output_tokens: int | None = Field(default=None, ge=1, le=10_000_000)
+    retries: int = Field(default=1, ge=0, le=RETRIES_MAX)
+    """How often a model is told what does not fit and asked again."""
+    max_cost_usd: Decimal | None = Field(default=None, ge=0, le=1_000_000, allow_inf_nan=False)
+    """Dollars that all calls of one execution together may cost: one that could cost more is not made."""
+
+    def samplers(self) -> dict[str, Any]:
+        told = {
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "min_p": self.min_p,
+            "presence_penalty": self.presence_penalty,
+            "frequency_penalty": self.frequency_penalty,
+            "seed": self.seed,
+            "thinking": self.thinking,
+            "verbosity": self.verbosity,
+            "service_tier": self.service_tier,
+            "extra": self.extra,
+            "stop": list(self.stop) or None,
+            "max_output_tokens": self.max_output_tokens,
+        }
+        return {name: value for name, value in told.items() if value is not None}
+
+
+def asking_problems(params: AskingParams, *, prompt: str | None) -> Iterable[Problem]:
+    yield from mistakes({"system": params.system, "prompt": prompt})
+    try:
+        check_params(params.samplers())
+    except InvalidRequest as error:
+        yield Problem(path="extra", code="bad_params", message=str(error))
+
+
+def schema_problems(schema: Mapping[str, Any] | None) -> Iterable[Problem]:
+    if schema is None:
+        return
+    try:
+        check_schema(schema)
+    except InvalidRequest as error:
+        yield Problem(path="schema", code="bad_schema", message=str(error))
+
+
+async def ask(
+    call: OperationCall[Any], *, prompt: str, schema: dict[str, Any] | None = None, as_json: bool = False
+) -> Any:
+    """A model's answer: its text, or with `as_json` or a schema the JSON value that fits.
+
+    Errors: `OperationFailed` with `empty_prompt`, `max_cost`, `timeout`, and `output_invalid` after the last
+    repair; those of templates and of model steps.
+    """
+    params: AskingParams = call.params
+    messages = _messages(call, prompt)
+    usages: list[Usage] = []
+    misfit, text = "", ""
+    for attempt in range(params.retries + 1):
+        key = "model" if attempt == 0 else f"model-{attempt + 1}"
+        await _check_cost(call, key, messages, schema, usages)
+        reply, value, misfit = await _answer(call, key, messages, schema, as_json=as_json)
+        if not misfit:
+            return value
+        text = reply.text
+        usages.append(reply.usage)
+        messages = [*messages, *_repair(text, misfit)]
+    raise OperationFailed(
+        "output_invalid",
+        f"the model's reply does not fit what was asked for: {misfit}",
+        details={"attempts": params.retries + 1, "reply": text[:SHOWN_CHARS]},
+    )
+
+
+def _messages(call: OperationCall[Any], prompt: str) -> list[Message]:
+    names, strict = call.scope.for_prompt(), call.params.strict
+    asked = render_template(prompt, names, strict=strict)
+    if not asked.strip():
+        raise OperationFailed("empty_prompt", "the prompt of this operation has no text")
+    system = render_template(call.params.system, names, strict=strict) if call.params.system else ""
+    said: list[Message] = [{"role": "system", "content": system}] if system.strip() else []
+    return [*said, {"role": "user", "content": asked}]
+
+
+async def _answer(
+    call: OperationCall[Any],
+    key: str,
+    messages: Sequence[Message],
+    schema: dict[str, Any] | None,
+    *,
+    as_json: bool,
+) -> tuple[ModelReply, Any, str]:
+    """`(reply, value, why it does not fit)`."""
+    params: AskingParams = call.params
+    try:
+        result = await call.run.step_model(
+            model=params.model or call.model,
+            messages=list(messages),
+            output=schema,
+            key=key,
+            timeout_s=params.timeout_s,
+            output_tokens_max=None if params.max_cost_usd is None else BOUNDED_OUTPUT_TOKENS,
+            **params.samplers(),
+        )
+    except ModelTimeout as error:
+        raise OperationFailed("timeout", str(error)) from error
+    except OutputInvalid as error:
+        reply: ModelReply = error.facts["reply"]
+        return await _forgiven(reply, schema or {}, str(error))
+    reply = result.reply or ModelReply(text=result.text)
+    if schema is not None:
+        return reply, result.output, "" if result.output is not None else _none_of(reply)
+    if not as_json:
+        return reply, result.text, ""
+    try:
+        return reply, parse_json(result.text), ""
+    except ValueError as error:
+        return reply, None, str(error)
+
+
+def _none_of(reply: ModelReply) -> str:
+    """Return why a reply without output does not fit; null itself may be what was asked for."""
+    return "the reply calls tools" if reply.tool_calls else ""
+
+
+async def _forgiven(reply: ModelReply, schema: Mapping[str, Any], misfit: str) -> tuple[ModelReply, Any, str]:
+    """A reply that is no JSON by itself may have it in a code fence."""
+    try:
+        value = parse_json(reply.text)
+    except ValueError:
+        return reply, None, misfit
+    fit = await fit_reply(ModelReply(output=value), schema)
+    return reply, fit.output, "" if fit.misfit is None else misfit
+
+
+def _repair(text: str, misfit: str) -> list[Message]:
+    """The reply, and what is wrong with it: data of the model behind our own words."""
+    told: Message = {"role": "user", "content": f"{wording('repair-1')}\n\n{misfit[:1_000]}"}
+    if not text.strip():
+        return [told]
+    return [{"role": "assistant", "content": text[:REPLY_CHARS_MAX]}, told]
+
+
+# Cost
+
+
+BOUNDED_OUTPUT_TOKENS = 4_096
+"""What a call may write at most whose operation has a bound of cost, but says nothing of its output."""
+
+
+async def _check_cost(
+    call: OperationCall[Any],
+    key: str,
+    messages: Sequence[Message],
+    schema: dict[str, Any] | None,
+    usages: Sequence[Usage],
+) -> None:
+    """Refuse a call that could cost more than the operation may; recorded, so that prices of another day
+    change nothing. Errors: `OperationFailed` with `max_cost`; `PriceUnknown`."""
+    params: AskingParams = call.params
+    if params.max_cost_usd is None:
+        return
+    model, samplers = params.model or call.model, params.samplers()
+    bound: int = await call.run.step(
+        "cost",
+        lambda: _upper_bound(
+            call.run, model=model, messages=messages, schema=schema, samplers=samplers, usages=usages
+        ),
+        key=f"{key}-cost",
+    )
+    allowed = int(params.max_cost_usd * MICRO)
+    if bound > allowed:
+        raise OperationFailed(
+            "max_cost",
+            "this call of a model could cost more than the operation may",
+            expected=f"at most {format_usd(allowed)} USD",
+            got=f"{format_usd(bound)} USD",
+            hint="Lower max_output_tokens, shorten the prompt, or raise max_cost_usd.",
+        )
+
+
+def _upper_bound(
+    run: Run,
+    *,
+    model: str,
+    messages: Sequence[Message],
+    schema: dict[str, Any] | None,
+    samplers: Mapping[str, Any],
+    usages: Sequence[Usage],
+) -> int:
+    """Micro-dollars: what earlier calls of this execution cost, and what the next one reserves."""
+    core = run.core
+    name, port = core.services.model(core.model_override or core.replacement_of(model))
+    price = price_for(core, name, port, tier=samplers.get("service_tier"))
+    if price is None:
+        raise PriceUnknown(f"no price is known for model {name!r}, so its cost has no bound")
+    output_max = samplers.get("max_output_tokens")
+    if output_max is None:
+        output_max = min(core.services.window_of(name).max_output_tokens, BOUNDED_OUTPUT_TOKENS)
+    request = ModelRequest(
+        model=name,
+        messages=messages_from(messages),
+        output_schema=schema,
+        params={**samplers, "max_output_tokens": output_max},
+    )
+    body = encode_json(request)
+    extra_bytes = len(body) - len(body.decode())
+    size = CallSize.of(len(body), extra_bytes, output_max=output_max)
+    reservation = reserve(core, price=price, size=size)
+    return reservation.amount + sum(cost_microusd(price, usage) for usage in usages)
 
 
 class LlmParams(AskingParams):

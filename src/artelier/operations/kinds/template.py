@@ -7,8 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from artelier.operations.kinds.contract import OperationCall, OperationKind, OperationResult, Problem
-from artelier.operations.kinds.shared_values import (
+from artelier.operations.kinds.contract import (
+    OperationCall,
+    OperationKind,
+    OperationResult,
+    Problem,
     destination,
     evaluate_template,
     make_found,

@@ -13,8 +13,10 @@ from artelier.operations.kinds.contract import (
     OperationKind,
     OperationResult,
     Problem,
+    make_found,
+    mistakes,
+    render_template,
 )
-from artelier.operations.kinds.shared_values import make_found, mistakes, render_template
 from artelier.operations.profile.definition import TEMPLATE_CHARS_MAX, Params
 
 DEPTH_MAX = 16

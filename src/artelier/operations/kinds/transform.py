@@ -15,8 +15,6 @@ from artelier.operations.kinds.contract import (
     OperationKind,
     OperationResult,
     Problem,
-)
-from artelier.operations.kinds.shared_values import (
     destination,
     make_found,
     mistakes,

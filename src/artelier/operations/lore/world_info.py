@@ -15,11 +15,11 @@ import msgspec
 from artelier.artifacts.ref import safe_repr
 from artelier.errors import InvalidArtifact, InvalidImport
 from artelier.operations.lore.book_formats import as_book
-from artelier.operations.lore.decorators import KEPT, with_decorators, without_decorators
 from artelier.operations.lore.schemas import (
     BUDGET_TOKENS_MAX,
     ENTRIES_MAX,
     GROUPS_MAX,
+    KEPT,
     KEYS_MAX,
     NAME_CHARS_MAX,
     ORDER_MAX,
@@ -34,6 +34,8 @@ from artelier.operations.lore.schemas import (
     ScannedText,
     SelectiveLogic,
     read_form,
+    with_decorators,
+    without_decorators,
 )
 from artelier.operations.lore.untrusted_files import (
     FileProblems,

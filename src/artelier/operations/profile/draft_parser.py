@@ -2,18 +2,119 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, cast
 
 import msgspec
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from artelier.errors import InvalidConfig
 from artelier.operations.kinds import OperationKind, kind_named, kind_names
 from artelier.operations.profile.definition import EFFECTS_MAX, HOOKS, Effect, Operation, Params, RunCondition
-from artelier.operations.profile.validation_errors import Mistakes, Step, path_of, quote_text
+
+MISTAKES_MAX = 1_000
+"""Beyond these one line says that there are more."""
+SHOWN_MAX = 5
+"""In the message of the error."""
+MESSAGE_CHARS_MAX = 400
+KEY_CHARS_MAX = 64
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+Step = str | int
+
+
+class ProfileMistake(TypedDict):
+    """One mistake: `path` such as `operations[3].params.effects[0].tag`, a stable `code`, a sentence."""
+
+    path: str
+    code: str
+    message: str
+
+
+class InvalidProfile(InvalidConfig):
+    """A profile is against the rules. `errors` has all mistakes, in the order of the profile."""
+
+    code = "invalid_profile"
+
+    def __init__(self, errors: Sequence[ProfileMistake]) -> None:
+        self.errors: tuple[ProfileMistake, ...] = tuple(errors)
+        count = len(self.errors)
+        said = "; ".join(_format_mistake(one) for one in self.errors[:SHOWN_MAX])
+        lead = "a mistake in the profile" if count == 1 else f"{count} mistakes in the profile"
+        more = f"The first {SHOWN_MAX} are shown; `errors` and `artelier profile validate` have all."
+        super().__init__(f"{lead}: {said}", hint=more if count > SHOWN_MAX else None)
+
+
+class Mistakes:
+    """Collects what is found; the same mistake at the same place counts once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str, str], tuple[tuple[Step, ...], ProfileMistake]] = {}
+
+    def add(self, steps: Sequence[Step], code: str, message: str) -> None:
+        if len(self._found) > MISTAKES_MAX:
+            return
+        path = path_of(steps)
+        if len(self._found) == MISTAKES_MAX:
+            code, message = "too_many_mistakes", "there are more than can be listed"
+        made: ProfileMistake = {"path": path, "code": code, "message": _limit_message(message)}
+        self._found.setdefault((path, code, made["message"]), (tuple(steps), made))
+
+    def places(self) -> frozenset[str]:
+        """Paths at which something is wrong."""
+        return frozenset(path for path, _, _ in self._found)
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def in_order(self) -> list[ProfileMistake]:
+        """Return the mistakes by place, those of one place in the order in which they were found."""
+
+        def place(found: tuple[tuple[Step, ...], ProfileMistake]) -> list[tuple[int, str]]:
+            return [(one, "") if isinstance(one, int) else (-1, one) for one in found[0]]
+
+        return [mistake for _, mistake in sorted(self._found.values(), key=place)]
+
+
+def path_of(steps: Sequence[Step]) -> str:
+    """`operations[3].params["odd key"]`; empty for the whole."""
+    path = ""
+    for step in steps:
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif _NAME.fullmatch(step):
+            path += f".{step}" if path else step
+        else:
+            path += f"[{json.dumps(step[:KEY_CHARS_MAX], ensure_ascii=True)}]"
+    return path
+
+
+def steps_of(path: str) -> tuple[Step, ...]:
+    """The steps of a path as kinds write it: `prompt`, `output.schema`, `steps[0].path`."""
+    parts = (part for part in re.split(r"[.\[\]]+", path) if part)
+    return tuple(int(part) if part.isdecimal() and part.isascii() else part for part in parts)
+
+
+def quote_text(value: object) -> str:
+    """A text of the profile in a message, short and in ASCII quotes."""
+    text = value if isinstance(value, str) else type(value).__name__
+    return json.dumps(text[:KEY_CHARS_MAX], ensure_ascii=True)
+
+
+def _limit_message(message: str) -> str:
+    plain = "".join(one if one.isprintable() else " " for one in message[:MESSAGE_CHARS_MAX])
+    return plain if len(message) <= MESSAGE_CHARS_MAX else plain + "…"
+
+
+def _format_mistake(mistake: ProfileMistake) -> str:
+    return f"{mistake['path']}: {mistake['message']}" if mistake["path"] else mistake["message"]
+
 
 FormT = TypeVar("FormT", bound=BaseModel)
 Data = Mapping[str, Any]
@@ -243,3 +344,116 @@ def _items(value: object) -> list[object]:
 def texts_in(value: object) -> list[tuple[int, str]]:
     """The texts of what should be a list of them, each with its place."""
     return [(index, one) for index, one in enumerate(_items(value)) if isinstance(one, str)]
+
+
+BYTES_MAX = 8 * 1024 * 1024
+"""Of a profile: text, or all texts inside data."""
+VALUES_MAX = 200_000
+DEPTH_MAX = 48
+_INT_MAX = 2**63 - 1
+
+
+def read_object(data: object, mistakes: Mistakes) -> dict[str, Any] | None:
+    """An object, from itself or from JSON text; a copy that nobody else holds. None: a mistake says why.
+
+    Values that JSON cannot hold are null in it and each a mistake; only numbers that are not finite stay,
+    where `order` is asked for: there the rule about it speaks.
+    """
+    if isinstance(data, str | bytes):
+        data = _parse(data, mistakes)
+        if data is None:
+            return None
+    if not isinstance(data, dict):
+        got = "null" if data is None else type(data).__name__
+        mistakes.add((), "not_an_object", f"a profile is a JSON object, got {got}")
+        return None
+    copied = _Copy(mistakes).of(cast("dict[object, object]", data), (), 1)
+    return cast("dict[str, Any]", copied) if isinstance(copied, dict) else None
+
+
+def _parse(text: str | bytes, mistakes: Mistakes) -> object:
+    if len(text) > BYTES_MAX:
+        mistakes.add((), "too_large", f"a profile has at most {BYTES_MAX} bytes of JSON")
+        return None
+    try:
+        found: object = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        mistakes.add((), "not_json", f"the text is not JSON: {error}")
+        return None
+    except RecursionError:
+        mistakes.add((), "too_deep", f"a profile nests at most {DEPTH_MAX} levels")
+        return None
+    if found is None:
+        mistakes.add((), "not_an_object", "a profile is a JSON object, got null")
+    return found
+
+
+class _Copy:
+    """One pass over the data, bounded in values, characters and depth."""
+
+    def __init__(self, mistakes: Mistakes) -> None:
+        self._mistakes = mistakes
+        self._values = 0
+        self._chars = 0
+
+    def of(self, value: object, at: tuple[Step, ...], depth: int) -> object:
+        if self._is_full(value, at):
+            return None
+        if value is None or value is True or value is False:
+            return value
+        if isinstance(value, str):
+            return self._text(value, at)
+        if isinstance(value, int | float):
+            return self._number(value, at)
+        if not isinstance(value, dict | list | tuple):
+            return self._refuse(at, "not_json", f"{type(value).__name__} is nothing JSON can hold")
+        if depth > DEPTH_MAX:
+            return self._refuse(at, "too_deep", f"a profile nests at most {DEPTH_MAX} levels")
+        if isinstance(value, dict):
+            return self._object(cast("dict[object, object]", value), at, depth)
+        items = cast("list[object] | tuple[object, ...]", value)
+        return [self.of(item, (*at, index), depth + 1) for index, item in enumerate(items)]
+
+    def _is_full(self, value: object, at: tuple[Step, ...]) -> bool:
+        """Counts a value in; once there are too many, nothing more is copied and one mistake says so."""
+        self._values += 1
+        self._chars += len(value) if isinstance(value, str) else 0
+        full = self._values > VALUES_MAX or self._chars > BYTES_MAX
+        if full:
+            limits = f"{VALUES_MAX} values and {BYTES_MAX} characters"
+            self._mistakes.add((), "too_large", f"a profile has at most {limits}")
+        return full
+
+    def _object(self, value: dict[object, object], at: tuple[Step, ...], depth: int) -> object:
+        found: dict[str, object] = {}
+        for key, item in value.items():
+            if self._values > VALUES_MAX or self._chars > BYTES_MAX:
+                break
+            if not isinstance(key, str):
+                self._refuse(at, "not_json", f"a key is no text but {type(key).__name__}")
+                continue
+            name = self._text(key, at)
+            self._chars += len(key)
+            if name is not None:
+                found[name] = self.of(item, (*at, name), depth + 1)
+        return found
+
+    def _text(self, value: str, at: tuple[Step, ...]) -> str | None:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            self._refuse(at, "not_unicode", "a text with lone surrogates is no Unicode")
+            return None
+        return str(value)
+
+    def _number(self, value: float, at: tuple[Step, ...]) -> object:
+        if isinstance(value, int):
+            if abs(value) <= _INT_MAX:
+                return int(value)
+            return self._refuse(at, "not_json", "an integer of more than 64 bits")
+        if math.isfinite(value) or at[-1:] == ("order",):
+            return float(value)
+        return self._refuse(at, "not_json", "a number that is not finite")
+
+    def _refuse(self, at: tuple[Step, ...], code: str, message: str) -> None:
+        self._mistakes.add(at, code, message)

@@ -20,13 +20,18 @@ from artelier.operations.profile.definition import (
     PromptInclusion,
     Text,
 )
-from artelier.operations.profile.draft_parser import OperationDraft, draft_operation, form_of
-from artelier.operations.profile.rules import check_operations, upserts
-from artelier.operations.profile.shipped import shipped_text
-from artelier.operations.profile.store import desk_of, save_profile
-from artelier.operations.profile.template_visibility import check_texts
-from artelier.operations.profile.untrusted_json import read_object
-from artelier.operations.profile.validation_errors import InvalidProfile, Mistakes, ProfileMistake, quote_text
+from artelier.operations.profile.draft_parser import (
+    InvalidProfile,
+    Mistakes,
+    OperationDraft,
+    ProfileMistake,
+    draft_operation,
+    form_of,
+    quote_text,
+    read_object,
+)
+from artelier.operations.profile.rules import check_operations, check_texts, upserts
+from artelier.operations.profile.store import desk_of, save_profile, shipped_text
 
 __all__ = ["InvalidProfile", "OperationProfile", "ProfileMistake", "mistakes_in", "parse_profile"]
 

@@ -21,9 +21,176 @@ from pydantic.fields import FieldInfo
 from artelier.operations.kinds import KINDS, kind_named
 from artelier.operations.profile import definition as forms
 from artelier.operations.profile.operation_profile import OperationProfile
-from artelier.operations.profile.reference_tables import CTX, ERRORS, INTRODUCTION, MEANINGS, NAMES, TYPES
 from artelier.operations.transforms import forms as transform_forms
 from artelier.operations.transforms import steps
+
+INTRODUCTION = (
+    "# Reference of operations",
+    "",
+    "Generated from the declarations; `make docs` writes it, a test compares it. Begin with the"
+    " [guide](guides/operations.md).",
+    "",
+    "A profile is a JSON object; a field that is not listed is a mistake. Texts that are called templates are"
+    " Liquid and see the",
+    "[names](#names-in-templates) below.",
+    "",
+)
+
+MEANINGS: dict[str, str] = {
+    "profile_id": "Names the profile, and its artifact.",
+    "name": "What people see.",
+    "ToolParams.name": "Of a tool that the chat has.",
+    "max_tokens": "Of its text, estimated.",
+    "kind": "One of the [kinds](#kinds).",
+    "description": "For people.",
+    "enabled": "False: the operation is skipped (`disabled`).",
+    "execution_mode": "Whether operations that do not wait for each other run side by side.",
+    "operations": "What stands around the main call.",
+    "inclusions": "Rules for the prompt. An artifact for prompts without a rule stands at the tail.",
+    "parallel_max": "Operations at work at once.",
+    "operation_id": "Names the operation in `depends_on`, `deps` and results.",
+    "required": "Before: unless done, no main call. After: unless done, the run failed.",
+    "hooks": "When it runs: before the main call, after it, or both.",
+    "triggers": "For which turns: new ones, new variants of one, or both.",
+    "order": "After dependencies, smaller ones commit first.",
+    "depends_on": "Ids of operations that must be done first, at the same hook.",
+    "run_conditions": "All must hold, else it is skipped (`guard_not_matched`).",
+    "activation": "How often it is due; `null`: always.",
+    "debug": "For those who look for a mistake.",
+    "type": "What sort of condition.",
+    "key": "A flag of the guard's `output_contract`.",
+    "operator": "What the flag must be.",
+    "every_n_turns": "Turns since then.",
+    "match": "With both: `all` must be reached, or `any`.",
+    "when": "When the rule holds.",
+    "trigger": "Only for such turns.",
+    "place": "Around the system prompt, at the run's user message, before the n-th last message, or last.",
+    "role": "Whose message it is.",
+    "priority": "What has less is left out first, if the prompt is too long.",
+    "on_missing": "Without a value: leave it out, or fail.",
+    "mode": "Where the text stands to what is there.",
+    "text": "A template; `null`: the operation's value as text.",
+    "depth_from_end": "How many messages stand behind it.",
+    "blocks": "The parts.",
+    "channel": "What sort of part.",
+    "ui": "Whether people see it.",
+    "tag": "A name like `^[a-z][a-z0-9_]{0,63}$`, no template.",
+    "persistence": "In the session, or for this run alone.",
+    "usage": "Who may see it; enforced.",
+    "semantics": "What it is for: `state`, `log/feed`, `lore/memory`, `intermediate` or another word.",
+    "write_mode": "`append`: each value is an entry, and the artifact is their list.",
+    "retention": "How much of its past stays.",
+    "effects": "What it changes.",
+    "timeout_s": "Seconds until the operation is given up.",
+    "template": "The template.",
+    "strict": "Whether a name without a value is an error.",
+    "output": "`json`: the text is parsed and must be JSON.",
+    "prompt": "A template: what the model is asked.",
+    "temperature": "Sampling; `null`: the model's own.",
+    "top_p": "Sampling; `null`: the model's own.",
+    "top_k": "Sampling, where the provider has it.",
+    "min_p": "Sampling, where the provider has it.",
+    "presence_penalty": "Sampling, where the provider has it.",
+    "frequency_penalty": "Sampling, where the provider has it.",
+    "seed": "Sampling, where the provider has it.",
+    "thinking": "How much the model reasons; `null`: as it does by itself.",
+    "verbosity": "How long an answer is, where the provider has it.",
+    "service_tier": "How fast and how dear, where the provider has it.",
+    "extra": "What only one provider knows, as its body has it.",
+    "stop": "Texts that end the answer.",
+    "max_output_tokens": "Of each answer; `null`: the model's own.",
+    "source": "Where to search.",
+    "limit": "Passages at most.",
+    "min_score": "Passages with less are left out; the best one has 1.",
+    "documents": "Refs of artifacts.",
+    "code": "Python for the sandbox; it sees [`ctx`](#what-ctx-offers).",
+    "limits": "Time and memory.",
+    "time_ms": "Milliseconds.",
+    "memory_bytes": "Bytes.",
+    "patch": "Operations `{op, path, value}`.",
+    "pattern": "A pattern of Python's `re`.",
+    "replace": "The text in its place; `\\1` is a group.",
+    "path": "A JSON path.",
+    "regex": "A pattern of Python's `re`.",
+    "group": "Which group of the pattern, by number or name; 0: all of it.",
+}
+"""Of fields whose declaration says nothing, by name, or by form and name."""
+
+TYPES: dict[str, str] = {
+    "params": "the params of its [kind](#kinds)",
+    "steps": "list of [steps](#steps-of-a-transform)",
+    "place": "`system_prepend`, `system_append`, `after_last_user`, `before_last_user`, `depth(n)`, `tail`",
+}
+"""Of fields whose declaration is a pattern, or checked elsewhere."""
+
+NAMES: tuple[tuple[str, str], ...] = (
+    ("`text`", "The person's newest words; of a step of an agent, what the step is about."),
+    ("`reply`", "The main call's text. Only after the main call."),
+    ("`user`, `char`", "Who speaks: `name`, `description` and what a persona or card adds; prints as it."),
+    ("`chat`", "`id`, `branch`, `turn` (from 1), `trigger` (`generate`, `regenerate`, `continue`)."),
+    ("`run`", "`id`, `turn`, `trigger`."),
+    (
+        "`chat_history`",
+        "The conversation up to and with the newest words: a list of `{role, content, name}`.",
+    ),
+    ("`messages`", "The same; after the main call with the reply."),
+    (
+        "`art`",
+        "By tag: `art.<tag>.value`, `.version`, `.history`, earlier values with the newest first, and"
+        " `.values`, all values with the newest last. Only artifacts that the reader may see.",
+    ),
+    ("`deps`", "By id: the values of the operations that this one depends on, however far."),
+    ("`rag`", "By id: of those, the passages that `rag` found: a list of `{text, score, ref}`."),
+    ("`now`", "The recorded time of the run: RFC 3339 text in UTC."),
+    ("`value`", "The operation's value, in the texts of effects; the artifact's, in an inclusion."),
+)
+"""What templates see. Of `graph/template_scope.py` and of the operations above."""
+
+CTX: tuple[tuple[str, str], ...] = (
+    ("`ctx.text`, `ctx.reply`", "Texts; `reply` is None before the main call."),
+    ("`ctx.user`, `ctx.char`, `ctx.chat`, `ctx.run`", 'Dicts: `ctx.user["name"]`.'),
+    ("`ctx.chat_history`, `ctx.messages`", "Lists of dicts."),
+    (
+        '`ctx.art["tag"].value`, `.history`, `.version`',
+        "An artifact; a tag that has no value yet is not in `ctx.art`.",
+    ),
+    ("`ctx.deps`, `ctx.rag`", "Dicts by operation."),
+    ("`ctx.now`", "RFC 3339 text. The clock of the sandbox stands at it."),
+    ("`random`", "Seeded: equal on a replay, different in another run."),
+)
+"""What `run(ctx)` of a `compute` gets."""
+
+ERRORS: dict[str, str] = {
+    "`bad_return`": 'Code with `returns: effects` gave something else than `{"value", "effects"}`.',
+    "`code_error`": "The code raised.",
+    "`code_invalid`": "The code is not in the language of the sandbox.",
+    "`deadline`": "The time of the run was up.",
+    "`dependency_failed`": "Required, and something that it depends on is not done.",
+    "`effect_not_declared`": "Code asked for an effect that its params do not declare.",
+    "`empty_prompt`": "The prompt rendered to no text.",
+    "`invalid_effect`": "Code asked for what is no effect.",
+    "`max_cost`": "A call could have cost more than `max_cost_usd`; it was not made.",
+    "`memory`": "The code used more memory than its limit.",
+    "`missing_input`": "A transform's `art.<tag>` has no value that it may read.",
+    "`not_json`": "The value has no form as JSON.",
+    "`output_invalid`": "The answer does not fit the schema, the contract or JSON, after all retries.",
+    "`sandbox_failed`": "The sandbox itself failed.",
+    "`tag_not_declared`": "Code asked for a tag that its params do not declare; nothing is committed.",
+    "`template_error`": "Rendering ended early.",
+    "`template_limit`": "A template reached a bound of steps or output.",
+    "`template_undefined`": "A name has no value, in strict mode.",
+    "`timeout`": "No result in the time of its params.",
+    "`too_large`": "A value or text is over its bound.",
+    "`unknown_kind`": "A plugin offers this kind, and this kernel does not allow it.",
+    "`too_many_effects`": "Code asked for too many effects.",
+    "`tool_error`": "What the tool said instead of a result, refusals included; its code is in `details`.",
+    "`transform_error`": "A step cannot be applied to this value.",
+    "`transform_no_match`": "`extract` found nothing.",
+    "`transform_timeout`": "A pattern or a path took too long.",
+    "`transform_too_large`": "What came in or out of a step is over its bound.",
+    "`wrong_hook`": "Code asked for an effect that belongs to the other hook.",
+}
+
 
 Model = type[BaseModel]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any, Protocol
 
 from artelier.artifacts import Artifact, Artifacts, Space
@@ -70,3 +71,13 @@ async def read_profile(desk: ProfileKernel, ref: str, *, by: str = "operator") -
     if artifact.kind != KIND:
         raise InvalidArtifact("not a profile", expected="an artifact of kind profile", got=ref[:200])
     return artifact.content, f"{artifact.id}@{artifact.version}"
+
+
+SHIPPED: tuple[str, ...] = ("rp-basic", "research-notes", "support-desk")
+
+
+def shipped_text(name: str) -> str:
+    """Return the JSON text of a shipped profile. Errors: `NotFound` that names them."""
+    if name not in SHIPPED:
+        raise NotFound("no profile of this name is shipped", expected=", ".join(SHIPPED), got=str(name)[:80])
+    return (files("artelier.operations.profile") / "shipped" / f"{name}.json").read_text("utf-8")

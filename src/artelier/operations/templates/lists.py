@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from artelier.operations.templates.dates import date
 from artelier.operations.templates.renderer import (
     ITEM_WORK,
     TURNS_MAX,
@@ -13,7 +12,15 @@ from artelier.operations.templates.renderer import (
     TemplateFailed,
     TemplateLimit,
 )
-from artelier.operations.templates.texts import TEXT_FILTERS, Filter, decimal, integer, join_texts, number
+from artelier.operations.templates.texts import (
+    TEXT_FILTERS,
+    Filter,
+    date,
+    decimal,
+    integer,
+    join_texts,
+    number,
+)
 from artelier.operations.templates.values import (
     MISSING,
     Messages,

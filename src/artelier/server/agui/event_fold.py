@@ -15,9 +15,8 @@ from artelier.agents.autonomous import LOOP as AGENT
 from artelier.chat.turn.turn_config import LOOP as CHAT
 from artelier.chat.turn.turn_config import chat_of
 from artelier.missions.status import status_of
-from artelier.missions.task.loop_state import counts_anew, last_iteration
-from artelier.missions.task.task_config import LOOP
-from artelier.missions.task.task_config import LOOP as TASK
+from artelier.missions.task.loop_state import LOOP, counts_anew, last_iteration
+from artelier.missions.task.loop_state import LOOP as TASK
 from artelier.server.live.event_encoder import BLOB, of_operation
 
 PROTOCOL = "1.0"

@@ -15,8 +15,7 @@ from artelier.app import TenantKernel
 from artelier.chat import Session
 from artelier.chat.session.settings import check_chat, said_text
 from artelier.errors import External, NotFound
-from artelier.operations.profile.shipped import SHIPPED
-from artelier.operations.profile.store import KIND
+from artelier.operations.profile.store import KIND, SHIPPED
 from artelier.ports.model import Usage
 from artelier.server.background_tasks import Errands
 from artelier.server.deps import artifacts_of

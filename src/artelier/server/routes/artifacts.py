@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from fastapi import Query, Response
 
-from artelier.agents.export.fork_adoption import adopt as bring_home
+from artelier.agents.card import adopt as bring_home
 from artelier.artifacts import Access, AccessPrices, Artifacts, Provenance
 from artelier.artifacts.content import encode_content
 from artelier.artifacts.kinds import known_kinds

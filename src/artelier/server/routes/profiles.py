@@ -13,8 +13,7 @@ from artelier.operations.profile.operation_profile import (
     parse_profile,
 )
 from artelier.operations.profile.profile_reader import load_profile
-from artelier.operations.profile.shipped import SHIPPED
-from artelier.operations.profile.store import KIND, read_profile, save_profile
+from artelier.operations.profile.store import KIND, SHIPPED, read_profile, save_profile
 from artelier.server.deps import Actor, Desk, Signed, artifacts_of
 from artelier.server.routes import resource
 from artelier.server.wire import chats as wire

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
 from artelier.missions.definition import ITERATIONS_MAX, TASKS_MAX, Check, Plan, Ref, Text
-from artelier.missions.membranes.membranes import NAME_CHARS_MAX
+from artelier.missions.membranes import NAME_CHARS_MAX
 from artelier.server.wire.agents import MissionAgent
 from artelier.server.wire.base import Id, Micro, RequestBody, ResponseModel
 from artelier.server.wire.runs import ApprovalOut, UsageOut

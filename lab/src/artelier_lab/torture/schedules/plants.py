@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from artelier.agents.schedules import dispatcher
-from artelier.agents.schedules.overlap_policy import Around
+from artelier.agents.schedules.recurrence import Around
 
 
 @contextmanager

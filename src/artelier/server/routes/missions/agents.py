@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 
 from artelier.errors import InvalidRequest, NotFound
-from artelier.missions.membranes.mission_agents import CARDS, agent_facts, agent_page, change_agent
-from artelier.missions.task.prompt.preview import open_runs, upcoming
+from artelier.missions.mission_agents import CARDS, agent_facts, agent_page, change_agent
+from artelier.missions.task.preview import open_runs, upcoming
 from artelier.server.background_tasks import errands_of, key_of
 from artelier.server.deps import Actor, Desk, check_mission, new_id
 from artelier.server.prompt_inspector import looked_ahead

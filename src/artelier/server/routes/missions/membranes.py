@@ -8,7 +8,7 @@ from fastapi import Query
 
 from artelier.errors import InvalidRequest
 from artelier.ids import OPERATOR
-from artelier.missions.membranes.mission_agents import change_membrane
+from artelier.missions.mission_agents import change_membrane
 from artelier.server.deps import Actor, Desk, check_mission, new_id
 from artelier.server.routes import resource
 from artelier.server.wire import missions as wire

@@ -7,8 +7,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from artelier.missions.plan.commands import fresh_mission_id
-from artelier.missions.plan.mission_queries import mission_object
+from artelier.missions.plan.commands import fresh_mission_id, mission_object
 from artelier.server.background_tasks import check, errands_of, key_of, send_work
 from artelier.server.deps import Actor, Desk, Setup, Who, with_shown_workspace, workspace_of
 from artelier.server.routes import resource

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from artelier.missions.task.verdict.number_sources import SourceFigures, ToolStatement, find_unfounded
+from artelier.missions.task.number_sources import SourceFigures, ToolStatement, find_unfounded
 
 TEXT_CHARS_MAX = 400_000
 SHOWN = 5

@@ -21,10 +21,9 @@ from artelier.ledger.queries import scope_limits
 from artelier.memory.queries import agent_of
 from artelier.missions.queries import task_end
 from artelier.missions.status import TaskStatus
-from artelier.missions.steering.document import Steering
-from artelier.missions.steering.store import steering_at
-from artelier.missions.task.loop_state import TaskState, id_of
-from artelier.missions.task.task_config import TaskJob
+from artelier.missions.steering_document import Steering
+from artelier.missions.steering_store import steering_at
+from artelier.missions.task.loop_state import TaskJob, TaskState, id_of
 from artelier.tokens import estimate_tokens
 
 LISTED_MAX = 40

@@ -25,12 +25,12 @@ from artelier.kernel.queries.runs import agent_runs, find_run, runs_started, tot
 from artelier.kernel.run_limits import cap_changed, plan_cap
 from artelier.log import Batch, StreamAppend
 from artelier.missions.definition import AgentContent, check_name, validate_form
-from artelier.missions.membranes.membranes import checked_budget, checked_name
+from artelier.missions.membranes import checked_budget, checked_name
 from artelier.missions.plan.launch import steering, toggles
 from artelier.missions.queries import agent_ids, planned_of, task_page
-from artelier.missions.steering.document import AXES, Steering, effective
-from artelier.missions.task.prompt.preview import offers, place_of, place_without_task, upcoming
-from artelier.missions.task.task_config import agent_content
+from artelier.missions.steering_document import AXES, Steering, effective
+from artelier.missions.task.loop_state import agent_content
+from artelier.missions.task.preview import offers, place_of, place_without_task, upcoming
 from artelier.missions.task.task_handle import worked_on
 from artelier.money import parse_usd
 

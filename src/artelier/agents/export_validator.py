@@ -12,15 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from artelier.agents.export.card import (
-    SkillOnCard,
-    SkillSet,
-    card_id,
-    is_kin,
-    memory_folder,
-    memory_id,
-    skills_id,
-)
+from artelier.agents.card import SkillOnCard, SkillSet, card_id, is_kin, memory_folder, memory_id, skills_id
 from artelier.artifacts import ArtifactWritten
 from artelier.artifacts.queries import find_taken, find_taken_in
 from artelier.errors import Conflict, InvalidExport, InvalidRequest

@@ -14,9 +14,8 @@ import msgspec
 from artelier.context import Section, fence
 from artelier.kernel import RangePart
 from artelier.missions.definition import TaskContent, template
-from artelier.missions.steering.directives import Guidance, select_tools
-from artelier.missions.task.loop_state import TaskState
-from artelier.missions.task.task_config import TaskJob
+from artelier.missions.steering_document import Guidance, select_tools
+from artelier.missions.task.loop_state import TaskJob, TaskState
 from artelier.money import format_usd
 
 TARGET_CHARS_MAX = 200

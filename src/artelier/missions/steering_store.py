@@ -12,8 +12,7 @@ from artelier.ids import MAIN_SPACE, OPERATOR
 from artelier.kernel.run_limits import cap_changed, plan_cap
 from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import Batch, StreamAppend
-from artelier.missions.steering.directives import bias
-from artelier.missions.steering.document import Steering, effective
+from artelier.missions.steering_document import Steering, bias, effective
 
 SUFFIX = "/steering"
 KINDS = ("agent", "membrane")

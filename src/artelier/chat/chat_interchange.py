@@ -12,10 +12,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from artelier.chat.rows.branches import VARIANTS_MAX
-from artelier.chat.session.chat_reader import ChatReader
+from artelier.chat.rows.nodes import VARIANTS_MAX
+from artelier.chat.session.chat_reader import ChatReader, Turn
 from artelier.chat.session.settings import NOTE_DEPTH_MAX, checked_text
-from artelier.chat.turn.transcript import Turn
 from artelier.errors import InvalidRequest
 from artelier.operations.lore import chat_log
 from artelier.operations.lore.untrusted_files import Source

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import msgspec
 
-from artelier.agents.export.card import card_id, card_of, memory_artifacts, skills_id, write_card
-from artelier.agents.export.validator import Baggage
+from artelier.agents.card import card_id, card_of, memory_artifacts, skills_id, write_card
+from artelier.agents.export_validator import Baggage
 from artelier.artifacts import ArtifactWritten, artifact_stream
 from artelier.errors import Conflict, InvalidRequest, NotFound
 from artelier.ids import MAIN_SPACE

@@ -32,12 +32,10 @@ from artelier.kernel.tenants.registry import TenantScope
 from artelier.log import decode_stored
 from artelier.missions.definition import template
 from artelier.missions.queries import next_task, standing_of
-from artelier.missions.steering.directives import Guidance, guidance, joined_scopes, steering_of
-from artelier.missions.steering.document import Steering
+from artelier.missions.steering_document import Guidance, Steering, guidance, joined_scopes, steering_of
+from artelier.missions.task import context_sources, prompt_sections
 from artelier.missions.task.actions import DELEGATE
-from artelier.missions.task.loop_state import TaskState, ends_passed, last_iteration
-from artelier.missions.task.prompt import context_sources, prompt_sections
-from artelier.missions.task.task_config import LOOP, TaskJob
+from artelier.missions.task.loop_state import LOOP, TaskJob, TaskState, ends_passed, last_iteration
 from artelier.missions.task.task_handle import job_of
 from artelier.missions.task.task_loop import NOTES_MAX
 from artelier.missions.task.task_runner import kit, recorded_job

@@ -1,1 +1,0 @@
-"""An agent in one file: what it holds, and the checks of it."""

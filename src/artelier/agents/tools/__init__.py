@@ -1,1 +1,0 @@
-"""Tools that come with agents."""

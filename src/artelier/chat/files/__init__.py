@@ -1,1 +1,0 @@
-"""Chats in files: our own, and those of other programs."""

@@ -1,1 +1,0 @@
-"""The background step that tidies a memory."""

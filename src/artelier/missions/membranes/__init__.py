@@ -1,1 +1,0 @@
-"""Membranes and their members: shared pools of context, and the agents of missions."""

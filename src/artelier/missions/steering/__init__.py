@@ -1,1 +1,0 @@
-"""Steering: where the puck stands, hard limits, and what follows from them."""

@@ -1,1 +1,0 @@
-"""The prompts of tasks: what a task may see, section by section."""

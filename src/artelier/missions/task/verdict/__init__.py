@@ -1,1 +1,0 @@
-"""Verdicts on outputs: by rule, by a model, by people."""
