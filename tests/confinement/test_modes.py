@@ -66,7 +66,7 @@ def test_without_a_wall_everything_works_and_the_wall_is_named() -> None:
     found = python(WITHOUT_LANDLOCK + ASK)
 
     assert "no Landlock" in found["walls"]["landlock"]
-    assert (found["child"], found["code"]) == ([[1, "a"]], 42)
+    assert (found["child"], found["code"]) == ([[1, "a", 1]], 42)
 
 
 def test_where_walls_are_required_and_one_is_missing_nothing_untrusted_is_run() -> None:
@@ -84,7 +84,7 @@ def test_where_walls_are_required_and_stand_all_works() -> None:
 
     found = python(ASK, ARTELIER_CONFINEMENT="required")
 
-    assert (found["child"], found["code"]) == ([[1, "a"]], 42)
+    assert (found["child"], found["code"]) == ([[1, "a", 1]], 42)
 
 
 def test_an_unknown_mode_is_an_error_that_names_the_variable() -> None:
@@ -95,7 +95,7 @@ def test_an_unknown_mode_is_an_error_that_names_the_variable() -> None:
 def test_walls_can_be_switched_off() -> None:
     found = python(ASK, ARTELIER_CONFINEMENT="off")
 
-    assert (found["child"], found["code"]) == ([[1, "a"]], 42)
+    assert (found["child"], found["code"]) == ([[1, "a", 1]], 42)
 
 
 WORKERS = """

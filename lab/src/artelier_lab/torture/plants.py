@@ -148,13 +148,13 @@ def _changed_prompt() -> AbstractContextManager[None]:
     """The adapter gets another prompt than the one that is recorded."""
 
     def wrap(called: Any) -> Any:
-        async def called_with_more(core: Any, ready: Any) -> Any:
+        async def called_with_more(core: Any, ready: Any, attempt: int) -> Any:
             request = ready.request
             last = msgspec.structs.replace(request.messages[-1], content=f"{request.messages[-1].text} ")
             changed = msgspec.structs.replace(request, messages=(*request.messages[:-1], last))
             measured = replace(ready.assembled.measured, request=changed)
             assembled = replace(ready.assembled, measured=measured)
-            return await called(core, replace(ready, assembled=assembled))
+            return await called(core, replace(ready, assembled=assembled), attempt)
 
         return called_with_more
 
